@@ -1,0 +1,52 @@
+# Set-up is two commands: `make run` and `make test`. Everything lands in this folder: .venv, ./data.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+
+.PHONY: run test check lint types imports simulate bench lock clean
+
+run: $(VENV)/.run   ## start everything on the embedded queue, HTTP on 127.0.0.1:8080
+	@exec $(BIN)/python -m delayline serve
+
+test: $(VENV)/.test   ## all tests
+	$(BIN)/python -m pytest -n auto --dist loadscope $(PYTEST_ARGS)
+
+check: lint types imports
+
+lint: $(VENV)/.test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.test
+	$(BIN)/mypy
+
+imports: $(VENV)/.test
+	$(BIN)/lint-imports
+
+simulate: $(VENV)/.test   ## 20,000 seeded crash simulations; SEEDS, FIRST, MUTANTS=1
+	$(BIN)/python -m tests.simulation.run
+
+bench: $(VENV)/.test   ## every figure the documents quote; BENCH=store,http,deliver picks some
+	$(BIN)/python -m bench
+
+# One environment, filled in two steps: what running needs, then what testing needs on top.
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.run: requirements/run.txt | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/run.txt
+	@touch $@
+
+$(VENV)/.test: requirements/test.txt $(VENV)/.run
+	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/test.txt
+	@touch $@
+
+lock:   ## renew the pinned requirements (needs uv)
+	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q \
+	    pyproject.toml -o requirements/run.txt
+	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q \
+	    --extra test -c requirements/run.txt pyproject.toml -o requirements/test.txt
+
+clean:
+	rm -rf $(VENV) build bench/results .mypy_cache .ruff_cache .pytest_cache

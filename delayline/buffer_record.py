@@ -1,0 +1,189 @@
+"""What stands in a buffer topic, and how each record is told from the others.
+
+    message    as a client sent it: any record without one of the three headers below
+    re-append  carries a message on under a new offset: `delayline-origin` (message id), `delayline-replaces`
+               (`<due_ms>.<offset>` of the record that it replaces), `delayline-due`, `delayline-accepted`
+               (absolute, from the first acceptance), `delayline-version`
+    decision   `delayline-decision`: names records that became terminal other than by the cursor
+    rules      `delayline-rules`: the rules in force for the offsets behind it
+
+`read` gives a record the meaning that it has for every reader, now and on replay: ingest, reconcile and repair
+all call it. Page: docs/formats/buffer.md.
+"""
+
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import NamedTuple
+
+import msgspec
+
+from delayline.errors import MalformedRecord, UnknownFormat
+from delayline.headers import ACCEPTED, DECISION, DUE, ECHOED, ORIGIN, REPLACES, RESERVED, RULES, VERSION
+from delayline.message import Header, Key
+from delayline.record import Split, decode_body, decode_packed, encode_body, pack, split_directives
+from delayline.rules import Rules
+from delayline.schedule import Immediate, Invalid, Op, Reason, Schedule, directive_names, read_directives
+
+DECISION_VERSION = 1
+
+
+class Meta(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
+    """What the index keeps about a record beside its packed bytes; None for a plain message.
+
+    `origin` and `version` belong to a re-append; `dead_code` and `dead_reason` to a record that will go to the
+    dead-letter topic instead of its target, with `accepted_at_ms` because its bytes are kept as they came.
+    """
+
+    origin: str | None = None
+    version: int = 0
+    dead_code: str | None = None
+    dead_reason: str | None = None
+    accepted_at_ms: int = 0
+
+
+class Message(NamedTuple):
+    """A message to keep until `due_ms`. `value` is the index value, `replaces` the key that a re-append ends."""
+
+    due_ms: int
+    value: bytes
+    origin: str | None = None
+    replaces: Key | None = None
+
+
+class Decision(NamedTuple):
+    """Keys of records that are terminal by name."""
+
+    names: tuple[Key, ...]
+
+
+class RulesChange(NamedTuple):
+    """Rules in force behind this record."""
+
+    rules: Rules
+
+
+BufferRecord = Message | Decision | RulesChange
+
+_META = msgspec.msgpack.Decoder(Meta)
+_NO_META = b"\x00"
+
+
+def encode_value(meta: Meta | None, packed: bytes) -> bytes:
+    """Index value: `u8 m | m bytes of metadata | packed`; m = 0 means plain, m = 255 that a u16 length follows."""
+    if meta is None:
+        return _NO_META + packed
+    data = msgspec.msgpack.encode(meta)
+    if len(data) < 255:
+        return bytes((len(data),)) + data + packed
+    return b"\xff" + len(data).to_bytes(2, "big") + data + packed
+
+
+def decode_value(value: bytes) -> tuple[Meta | None, bytes]:
+    """The two halves of an index value."""
+    length = value[0]
+    if length == 0:
+        return None, value[1:]
+    start = 1
+    if length == 255:
+        start, length = 3, int.from_bytes(value[1:3], "big")
+    return _META.decode(value[start : start + length]), value[start + length :]
+
+
+@lru_cache
+def _names(aliases: tuple[str, ...]) -> frozenset[bytes]:
+    return directive_names(aliases) | ECHOED | RESERVED
+
+
+def read(body: bytes, accepted_at_ms: int, rules: Rules) -> BufferRecord:
+    """The meaning of a buffer record. Never raises for what a client could have written: a record that cannot be
+    read, or whose directive is invalid, is a message that is due at once and goes to the dead-letter topic.
+
+    Raises UnknownFormat for records of ours in a version this program does not know: the shard must stop.
+    """
+    try:
+        split = split_directives(body, _names(rules.aliases))
+    except MalformedRecord as error:
+        return _dead("malformed-record", str(error), body, accepted_at_ms)
+    if any(name in RESERVED for name, _ in split.directives):
+        return _read_ours(body, accepted_at_ms)
+    directives = [header for header in split.directives if header[0] not in ECHOED]
+    match read_directives(directives, accepted_at_ms, rules):
+        case Schedule(due_ms):
+            return Message(due_ms, _NO_META + pack(split, accepted_at_ms))
+        case Immediate():
+            return Message(accepted_at_ms, _NO_META + pack(split, accepted_at_ms))
+        case Invalid(reason, directive, detail):
+            return _dead(reason, f"{directive}: {detail}", body, accepted_at_ms)
+        case Op(name):
+            return _dead(Reason.NOT_SUPPORTED, f"operation {name}", body, accepted_at_ms)
+
+
+def _dead(code: str, reason: str, body: bytes, accepted_at_ms: int) -> Message:
+    meta = Meta(dead_code=code, dead_reason=reason[:200], accepted_at_ms=accepted_at_ms)
+    return Message(accepted_at_ms, encode_value(meta, body))
+
+
+def _read_ours(body: bytes, accepted_at_ms: int) -> BufferRecord:
+    split = split_directives(body, RESERVED | ECHOED)
+    ours = dict(split.directives)
+    if DECISION in ours:
+        return _read_decision(body, ours[DECISION])
+    if RULES in ours:
+        return RulesChange(Rules.decode(decode_body(body).value or b""))
+    try:
+        return _read_reappend(split, ours)
+    except (KeyError, ValueError, AttributeError, TypeError) as error:
+        return _dead("malformed-record", f"re-append: {error!r}", body, accepted_at_ms)
+
+
+def _read_reappend(split: Split, ours: dict[bytes, bytes | None]) -> Message:
+    headers = {name: value.decode() for name, value in ours.items() if value is not None}
+    origin, due_ms = headers[ORIGIN], int(headers[DUE])
+    replaces = Key(*map(int, headers[REPLACES].split(".")))
+    meta = Meta(origin=origin, version=int(headers[VERSION]))
+    value = encode_value(meta, pack(split, int(headers[ACCEPTED])))
+    return Message(due_ms, value, origin, replaces)
+
+
+class _DecisionValue(msgspec.Struct, frozen=True):
+    due: list[int]
+    off: list[int]
+
+
+def encode_decision(names: Iterable[Key]) -> bytes:
+    """The body of a decision record."""
+    columns = list(zip(*names, strict=True))
+    value = msgspec.msgpack.encode(_DecisionValue(list(columns[0]), list(columns[1])))
+    return encode_body(None, value, [(DECISION, b"%d" % DECISION_VERSION)])
+
+
+def _read_decision(body: bytes, version: bytes | None) -> Decision:
+    if version != b"%d" % DECISION_VERSION:
+        raise UnknownFormat("a decision record of another version")
+    try:
+        value = msgspec.msgpack.decode(decode_body(body).value or b"", type=_DecisionValue)
+    except msgspec.DecodeError as error:
+        raise UnknownFormat(f"a decision record that cannot be read: {error}") from error
+    return Decision(tuple(Key(due_ms, offset) for due_ms, offset in zip(value.due, value.off, strict=True)))
+
+
+def encode_rules(rules: Rules) -> bytes:
+    """The body of a rules record."""
+    return encode_body(None, rules.encoded, [(RULES, b"%d" % rules.number)])
+
+
+def encode_reappend(value: bytes, replaces: Key, origin: str, due_ms: int) -> bytes:
+    """The body of the record that carries on the message with index value `value` under a new offset.
+
+    Its times are absolute, so that its append time means nothing; it names its origin, so that the message keeps
+    its id; and it names what it replaces, so that reading it ends the old record.
+    """
+    meta, packed = decode_value(value)
+    record = decode_packed(packed)
+    ours: list[Header] = [
+        (ORIGIN, origin.encode()),
+        (REPLACES, b"%d.%d" % replaces),
+        (DUE, b"%d" % due_ms),
+        (VERSION, b"%d" % ((meta.version if meta else 0) + 1)),
+    ]
+    return encode_body(record.key, record.value, record.headers + ours)

@@ -1,0 +1,77 @@
+"""The cursor: how far delivery of one shard got, and whose word it is.
+
+One sentence gives the cursor its meaning (DESIGN: cursor, decisions, takeover):
+
+    A record of the shard is terminal when (offset < O and key <= D), or when a decision record or a re-append
+    names its offset. Nothing else.
+
+    O  next_offset    the read position, or earlier: the first pending record <= D. Fixed when the batch is taken
+    D  delivered_key  the key of the last delivered record; it only grows, and it is never the clock
+    L  low_offset     no record below it is pending; L <= O. The buffer may be trimmed up to a committed L
+
+The cursor is committed in the same atomic step as what it describes. Page: docs/formats/cursor.md.
+"""
+
+import struct
+from dataclasses import dataclass, field
+
+from delayline.errors import UnknownFormat
+from delayline.message import BEFORE_ALL, Key
+from delayline.rules import DEFAULT_RULES, Rules
+
+VERSION = 1
+_FIXED = struct.Struct(">BQqqQI16sBH")
+CURSOR_BYTES_MAX = 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cursor:
+    """See the module docstring. `topic_id` is the buffer topic's 16-byte identity: a topic that was deleted and
+    made again has another one. `rules` are those in force at `low_offset`."""
+
+    topic_id: bytes
+    next_offset: int = 0
+    delivered_key: Key = BEFORE_ALL
+    low_offset: int = 0
+    owner_epoch: int = 0
+    writer: str = ""
+    rules: Rules = field(default=DEFAULT_RULES)
+
+    def covers(self, key: Key) -> bool:
+        """Whether a record with this key is terminal by the cursor alone (it may be terminal by name, too)."""
+        return key.offset < self.next_offset and key <= self.delivered_key
+
+    def encode(self) -> bytes:
+        writer, rules = self.writer.encode(), self.rules.encoded
+        fixed = _FIXED.pack(
+            VERSION,
+            self.next_offset,
+            *self.delivered_key,
+            self.low_offset,
+            self.owner_epoch,
+            self.topic_id,
+            len(writer),
+            len(rules),
+        )
+        return fixed + writer + rules
+
+    @classmethod
+    def decode(cls, data: bytes) -> "Cursor":
+        """Raises UnknownFormat: a cursor that cannot be read must stop its shard, never be guessed."""
+        if not data or data[0] != VERSION:
+            raise UnknownFormat(f"cursor format {data[0] if data else 'missing'}, this program knows {VERSION}")
+        if len(data) < _FIXED.size:
+            raise UnknownFormat("a cursor that is cut short")
+        _, next_offset, due_ms, offset, low, epoch, topic_id, writer_len, rules_len = _FIXED.unpack_from(data)
+        if len(data) != _FIXED.size + writer_len + rules_len:
+            raise UnknownFormat("a cursor of the wrong length")
+        rules_at = _FIXED.size + writer_len
+        return cls(
+            topic_id=topic_id,
+            next_offset=next_offset,
+            delivered_key=Key(due_ms, offset),
+            low_offset=low,
+            owner_epoch=epoch,
+            writer=data[_FIXED.size : rules_at].decode(),
+            rules=Rules.decode(data[rules_at:]),
+        )

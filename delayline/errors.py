@@ -1,0 +1,40 @@
+"""Errors of the vocabulary.
+
+    Bug                       ours: an invariant of this program is broken; never caught, the process ends
+    DelaylineError            theirs: bad input, bad settings, a peer's answer
+    ├── ConfigError           a setting that cannot be; its text is one sentence for the operator
+    ├── MalformedRecord       bytes that are not a record body
+    ├── MalformedMessageId    text that is not a message id
+    ├── MalformedDirective    a duration, moment or level that does not parse
+    └── UnknownFormat         bytes of ours with a version this program does not know
+
+Rooms that talk to the outside add their own trees: `mq.errors`, `store.errors`, `api.problems`.
+"""
+
+
+class Bug(Exception):
+    """An invariant of ours is broken."""
+
+
+class DelaylineError(Exception):
+    """Base of everything that is not our own fault."""
+
+
+class ConfigError(DelaylineError):
+    """A setting that cannot be; the text says which, in one sentence."""
+
+
+class MalformedRecord(DelaylineError):
+    """Bytes that are not a record body."""
+
+
+class MalformedMessageId(DelaylineError):
+    """Text that is not a message id."""
+
+
+class MalformedDirective(DelaylineError):
+    """A duration, moment or level that does not parse."""
+
+
+class UnknownFormat(DelaylineError):
+    """Bytes of ours with a format version this program does not know."""

@@ -1,0 +1,91 @@
+"""Outcomes of buffer records, and the audit rows that testify to them.
+
+Every record of a buffer topic gets exactly one outcome row, written in the commit that made it true. About a
+thousand rows travel in one audit record as JSON columns, so that Spark explodes them without Python.
+Page: docs/formats/audit.md.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from enum import StrEnum
+from itertools import islice
+from typing import NamedTuple
+
+import msgspec
+
+from delayline.message import Shard
+from delayline.record import encode_body
+
+AUDIT_VERSION = 1
+ROWS_PER_RECORD_MAX = 1000
+
+
+class Outcome(StrEnum):
+    """What became of a buffer record. Each is terminal: pending -> one of these, once."""
+
+    DELIVERED = "delivered"  # its message stands in the target topic
+    CANCELLED = "cancelled"  # a cancel was decided before its due time
+    EXPIRED = "expired"  # its deadline had passed when it could have been delivered
+    DEAD = "dead"  # it cannot be delivered; it stands in the dead-letter topic with a reason
+    DUPLICATE = "duplicate"  # another pending message has its own id
+    SUPERSEDED = "superseded"  # a later record carries the message on, or replaced it
+    APPLIED = "applied"  # it was no message but an instruction, and was followed
+    UNMATCHED = "unmatched"  # an operation that found nothing to act on
+
+
+class AuditRow(NamedTuple):
+    """One outcome. Times are epoch ms UTC; `id`, `due_ms` are None for records that are no messages."""
+
+    offset: int
+    id: str | None
+    due_ms: int | None
+    accepted_at_ms: int
+    outcome: Outcome
+    successor: str | None = None
+    reason: str | None = None
+
+
+class AuditRecord(msgspec.Struct, frozen=True):
+    """The value of an audit record: rows of one shard and one commit, by column; index i of each is one row."""
+
+    v: int
+    kind: str
+    topic: str
+    shard: str
+    epoch: int
+    at: int
+    off: Sequence[int]
+    id: Sequence[str | None]
+    due: Sequence[int | None]
+    acc: Sequence[int]
+    out: Sequence[str]
+    suc: Sequence[str | None]
+    rsn: Sequence[str | None]
+
+
+def encode_audit(shard: Shard, owner_epoch: int, done_at_ms: int, rows: Iterable[AuditRow]) -> Iterator[bytes]:
+    """Bodies of audit records for the rows of one commit; the key keeps a shard's rows in one partition."""
+    key = f"{shard.topic}.{shard.name}".encode()
+    remaining = iter(rows)
+    while chunk := list(islice(remaining, ROWS_PER_RECORD_MAX)):
+        columns = zip(*chunk, strict=True)
+        record = AuditRecord(
+            AUDIT_VERSION,
+            "outcomes",
+            shard.topic,
+            shard.name,
+            owner_epoch,
+            done_at_ms,
+            *columns,
+        )
+        yield encode_body(key, msgspec.json.encode(record))
+
+
+_DECODER = msgspec.json.Decoder(AuditRecord)
+
+
+def decode_audit(value: bytes) -> tuple[AuditRecord, list[AuditRow]]:
+    """An audit record's value and its rows. Raises msgspec.DecodeError."""
+    record = _DECODER.decode(value)
+    columns = zip(record.off, record.id, record.due, record.acc, record.out, record.suc, record.rsn, strict=True)
+    rows = [AuditRow(off, id_, due, acc, Outcome(out), suc, rsn) for off, id_, due, acc, out, suc, rsn in columns]
+    return record, rows

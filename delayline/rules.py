@@ -1,0 +1,61 @@
+"""The settings that decide when a record is due, as numbered facts of the log.
+
+Due is a function of the log alone: a record that is read again, by whoever and under whatever configuration,
+must get the due time it got the first time. So every setting that the directive parser looks at stands here; a
+change is written into the buffer topic as a rules record, valid for the offsets behind it, and the cursor
+carries the rules in force at its low offset.
+"""
+
+from functools import cached_property
+
+import msgspec
+
+from delayline.errors import UnknownFormat
+
+PARSER_VERSION = 1
+"""Raised when `delayline.schedule` starts to read a directive differently."""
+
+DAY_MS = 86_400_000
+LEVELS_MAX = 64
+
+DEFAULT_LEVELS_MS = (
+    *(1000 * s for s in (1, 5, 10, 30)),
+    *(60_000 * m for m in (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 20, 30)),
+    3_600_000,
+    7_200_000,
+)
+"""RocketMQ 4's `messageDelayLevel`: 1s 5s 10s 30s 1m .. 10m 20m 30m 1h 2h."""
+
+
+class Rules(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """Everything beside a record's own bytes and append time that its due time depends on."""
+
+    number: int = 0
+    parser: int = PARSER_VERSION
+    levels_ms: tuple[int, ...] = DEFAULT_LEVELS_MS
+    horizon_max_ms: int = 3650 * DAY_MS
+    aliases: tuple[str, ...] = ()
+
+    def same_as(self, other: "Rules") -> bool:
+        """Whether both give every record the same due time; the number is only a name."""
+        return msgspec.structs.replace(self, number=other.number) == other
+
+    @cached_property
+    def encoded(self) -> bytes:
+        """JSON, as it stands in rules records, cursors and index checkpoints."""
+        return msgspec.json.encode(self)
+
+    @classmethod
+    def decode(cls, data: bytes) -> "Rules":
+        """Raises UnknownFormat for rules that this program cannot follow."""
+        try:
+            rules = _DECODER.decode(data)
+        except msgspec.DecodeError as error:
+            raise UnknownFormat(f"rules cannot be read: {error}") from error
+        if rules.parser != PARSER_VERSION:
+            raise UnknownFormat(f"rules of parser version {rules.parser}, this program has {PARSER_VERSION}")
+        return rules
+
+
+_DECODER = msgspec.json.Decoder(Rules)
+DEFAULT_RULES = Rules()

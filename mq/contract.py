@@ -1,0 +1,212 @@
+"""The contract between Delayline and a message queue.
+
+Four roles, one adapter each per queue; an adapter may let one object play several:
+
+    Client   appends records for the doors (api, proxies) and reads topics for them
+    Source   gives a worker the buffer records of its shards, in order
+    Sink     makes one dispatch batch true in one step
+    Admin    topics, trimming, and the takeover of a shard
+
+Records cross as opaque *bodies* (`delayline.record`). `tests/contract/` runs one suite over every adapter.
+"""
+
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+from delayline.cursor import Cursor
+from delayline.message import Shard
+from delayline.rules import Rules
+
+
+class Append(NamedTuple):
+    """A body for one partition of a topic (`partition` is a shard's `name`)."""
+
+    topic: str
+    partition: str
+    body: bytes
+
+
+class Position(NamedTuple):
+    """Where an appended record stands, and the queue's own time of appending it (epoch ms)."""
+
+    topic: str
+    partition: str
+    offset: int
+    appended_at_ms: int
+
+
+class LogRecord(NamedTuple):
+    """A record of a partition. In a buffer topic `appended_at_ms` is the message's accepted_at."""
+
+    offset: int
+    appended_at_ms: int
+    body: bytes
+
+
+# --- what a source tells a worker, in the order in which it happened
+
+
+class Assigned(NamedTuple):
+    """These shards are the worker's from now on. Reading starts at the `seek` that follows the takeover."""
+
+    shards: Sequence[Shard]
+
+
+class Revoked(NamedTuple):
+    """These shards go to another worker; the source waits for `Source.release` before it lets go."""
+
+    shards: Sequence[Shard]
+
+
+class Lost(NamedTuple):
+    """These shards are gone already: everything taken from them is void."""
+
+    shards: Sequence[Shard]
+
+
+class Fetched(NamedTuple):
+    """Records of one shard, offsets ascending (holes are allowed: aborted or control records)."""
+
+    shard: Shard
+    records: Sequence[LogRecord]
+
+
+Event = Assigned | Revoked | Lost | Fetched
+
+
+class Source(Protocol):
+    """One worker's reading end. Called from the worker's thread only, except `wake`."""
+
+    def poll(self, records_max: int, timeout_s: float) -> Sequence[Event]:
+        """What has happened, at most `records_max` records in all. Waits up to `timeout_s` where there is nothing;
+        returns early, perhaps empty, on `wake`. Raises QueueUnavailable, OffsetOutOfRange."""
+
+    def wake(self) -> None:
+        """Let a `poll` that waits return. Any thread may call it; it is never lost."""
+
+    def seek(self, shard: Shard, offset: int) -> None:
+        """Read the shard from `offset` on. Nothing is fetched for an assigned shard before its first seek."""
+
+    def pause(self, shard: Shard) -> None:
+        """Fetch nothing for the shard until `resume`; other shards go on."""
+
+    def resume(self, shard: Shard) -> None:
+        """Undo `pause`."""
+
+    def release(self, shards: Sequence[Shard]) -> None:
+        """Everything of revoked shards has been finished or dropped; let them go."""
+
+    def now_ms(self, shard: Shard) -> int:
+        """Epoch ms, never ahead of the clock that stamps the shard's records: 'early' is defined against it."""
+
+    def close(self) -> None:
+        """Leave. Further polls are an error."""
+
+
+class Delivery(NamedTuple):
+    """A sealed body for the shard's target partition. `timestamp_ms` is the record's time; None lets the queue
+    stamp it with the moment of delivery."""
+
+    body: bytes
+    timestamp_ms: int | None = None
+
+
+@dataclass(slots=True)
+class ShardBatch:
+    """What one shard contributes to a commit; a cursor alone is a claim or a checkpoint."""
+
+    shard: Shard
+    cursor: Cursor
+    deliveries: list[Delivery] = field(default_factory=list)  # into the same partition of the target topic
+    appends: list[bytes] = field(default_factory=list)  # re-appends, decisions, rules: into the buffer partition
+    audit: list[bytes] = field(default_factory=list)  # into <ns>.audit
+    dead: list[bytes] = field(default_factory=list)  # into <ns>.dead
+
+
+DispatchBatch = Sequence[ShardBatch]
+"""At most one entry per shard."""
+
+
+class Sink(Protocol):
+    """One worker's writing end."""
+
+    atomic: bool
+    """True: a commit happens wholly or not at all, and once. False: at least once, cursor last."""
+
+    def commit(self, batch: DispatchBatch) -> None:
+        """Make the batch true: one call is one step. Returns when it is durable; blocks the caller.
+
+        A batch whose cursor does not carry the owner epoch that the shard's committed cursor has, or for a claim
+        the next one, is refused. Raises CommitAborted, CommitUnknown, Fenced, DeliveryRefused.
+        """
+
+    def close(self) -> None:
+        """End; a commit that is not under way any more stays."""
+
+
+class Client(Protocol):
+    """The doors' end. Any thread may call it."""
+
+    def append(self, records: Sequence[Append]) -> Future[list[Position]]:
+        """Store all the records or none, durably, before the future is done; positions are in their order.
+        The future's exception may be QueueUnavailable, TopicUnknown, PartitionUnknown or RecordTooLarge."""
+
+    def read(
+        self, topic: str, partition: str, offset: int, records_max: int, bytes_max: int = 4 << 20
+    ) -> list[LogRecord]:
+        """Committed records of a partition from `offset` on; empty at the end. At least one record where there is
+        one, however large. Raises TopicUnknown, PartitionUnknown, OffsetOutOfRange, QueueUnavailable."""
+
+    def offsets(self, topic: str, partition: str) -> tuple[int, int]:
+        """(first offset held, offset behind the last). Raises TopicUnknown, PartitionUnknown."""
+
+    def wait(self, topic: str, timeout_s: float) -> bool:
+        """Block until something is appended to the topic after this call; False where the time ran out first."""
+
+    def record_bytes_max(self, topic: str) -> int:
+        """The largest body that the topic takes."""
+
+
+class TopicInfo(NamedTuple):
+    """A topic of the queue; `topic_id` is 16 bytes that change when a topic is deleted and made again."""
+
+    name: str
+    partitions: tuple[str, ...]
+    topic_id: bytes
+
+
+class Handover(NamedTuple):
+    """A shard as its last writer left it, read when no earlier owner can write any more.
+    `cursor` is None for a shard that nobody has ever owned."""
+
+    cursor: Cursor | None
+    topic_id: bytes
+
+
+class Admin(Protocol):
+    """Topics and takeovers. Any thread may call it."""
+
+    def topics(self) -> Sequence[str]:
+        """Topics of users: neither the queue's own nor those of this installation."""
+
+    def topic(self, name: str) -> TopicInfo:
+        """Raises TopicUnknown."""
+
+    def ensure_topic(self, name: str) -> TopicInfo:
+        """The topic, made where the queue lets topics be made on first use. Raises TopicUnknown elsewhere."""
+
+    def ensure_buffer(self, name: str, rules: Rules) -> TopicInfo:
+        """The buffer topic of the target topic `name`, with as many partitions. Where it is made now and `rules` are
+        not the default ones, a rules record is the first record of every partition."""
+
+    def takeover(self, shard: Shard) -> Handover:
+        """Fence the last owner, then read the cursor when it can no longer change.
+        Raises QueueUnavailable, UnknownFormat, TopicUnknown."""
+
+    def log_range(self, shard: Shard) -> tuple[int, int]:
+        """(first offset held, offset behind the last) of the shard's buffer partition."""
+
+    def trim(self, shard: Shard, low_offset: int) -> None:
+        """Give back the buffer's room below `low_offset`, which must come from a committed cursor."""

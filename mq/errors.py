@@ -1,0 +1,81 @@
+"""What a message queue may answer instead of doing what it was asked.
+
+QueueError
+├── QueueUnavailable      not now: nothing was stored, or it is unknown whether; try again later
+├── TopicUnknown          the topic does not exist and may not be made
+├── PartitionUnknown      the topic has no such partition
+├── RecordTooLarge        beyond the queue's record limit; nothing was stored
+├── OffsetOutOfRange      a read below the log's start or behind its end: never skipped silently
+└── CommitError           a commit that did not take place as asked
+    ├── CommitAborted     for certain nothing of it was written; the same batch may be taken again
+    ├── CommitUnknown     it may or may not have been written: the cursors must be read back (takeover)
+    ├── Fenced            another owner has claimed a shard of the batch; nothing was written
+    └── DeliveryRefused   for certain nothing was written, and one shard's target is why
+QueueLocked, QueueFormat  the embedded queue's folder is in use, or of another format
+"""
+
+from delayline.errors import DelaylineError
+from delayline.message import Shard
+
+
+class QueueError(DelaylineError):
+    """Base of what a queue may answer."""
+
+
+class QueueUnavailable(QueueError):
+    """Nothing was stored, or it is unknown whether; try again later."""
+
+
+class TopicUnknown(QueueError):
+    """The topic does not exist and may not be made."""
+
+
+class PartitionUnknown(QueueError):
+    """The topic has no such partition."""
+
+
+class RecordTooLarge(QueueError):
+    """Beyond the queue's record limit; nothing was stored."""
+
+
+class OffsetOutOfRange(QueueError):
+    """A read below the log's start or behind its end."""
+
+
+class CommitError(QueueError):
+    """A commit that did not take place as asked."""
+
+
+class CommitAborted(CommitError):
+    """For certain nothing was written; the same batch may be taken again."""
+
+
+class CommitUnknown(CommitError):
+    """The batch may or may not have been written: read the cursors back before anything else."""
+
+
+class Fenced(CommitError):
+    """Another owner has claimed `shards`; nothing was written."""
+
+    def __init__(self, shards: list[Shard]) -> None:
+        super().__init__(f"fenced: {', '.join('.'.join(shard) for shard in shards)}")
+        self.shards = shards
+
+
+class DeliveryRefused(CommitError):
+    """Nothing was written, because the target of `shard` refuses: for good where `of_record` (one record of the
+    batch is at fault), else until somebody mends the target."""
+
+    def __init__(self, shard: Shard, reason: str, *, of_record: bool) -> None:
+        super().__init__(reason)
+        self.shard = shard
+        self.reason = reason
+        self.of_record = of_record
+
+
+class QueueLocked(QueueError):
+    """The embedded queue's folder is in use by another process."""
+
+
+class QueueFormat(QueueError):
+    """The embedded queue's folder is of another format."""

@@ -1,0 +1,126 @@
+"""The contract of the time index; `store.rocks` and its twin `store.memory` pass one suite.
+
+The index holds the pending records of the shards that a worker owns, by key `(due_ms, offset)`. It is never the
+truth: every claim of it is repaired from the cursor and the log. Three promises make that repair cheap:
+
+  1. After a crash it falls back to a state it once had (a prefix of its writes), never to a mixture.
+  2. A record leaves it only after the commit that decided it, and in the same write the *checkpoint* moves: every
+     record below the checkpoint's offset that was still pending at that commit is in that same state.
+  3. Records that are held only in memory have offsets at or above `memory_low`; the owner never checkpoints past it.
+
+Values are opaque bytes. Called from one thread.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from delayline.message import Key, Shard
+
+
+class Entry(NamedTuple):
+    """A pending record."""
+
+    due_ms: int
+    offset: int
+    value: bytes
+
+    @property
+    def key(self) -> Key:
+        return Key(self.due_ms, self.offset)
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """Up to where the index is known to agree with the log.
+
+    `offset` is the owner's committed next_offset (or lower, see `memory_low`), `topic_id` the identity of the buffer
+    topic, `state` the owner's own bytes (the rules in force at `offset`)."""
+
+    offset: int
+    topic_id: bytes
+    state: bytes = b""
+
+
+class ShardIndex(Protocol):
+    """The index of one shard."""
+
+    def checkpoint(self) -> Checkpoint | None:
+        """The last one stored; None where the index holds nothing it could vouch for."""
+
+    def reset(self) -> None:
+        """Start empty: drop everything of the shard, its checkpoint too."""
+
+    def retain(self, low_offset: int, resume_offset: int, covered: "Covered") -> None:
+        """Reuse after a takeover: drop every record below `low_offset`, every one at or above `resume_offset` (it
+        will be read again), and those that the cursor covers. Recounts everything from what is left.
+
+        `covered` is (next_offset, delivered_key): drop where offset < next_offset and key <= delivered_key."""
+
+    def put(
+        self, entries: Sequence[Entry], near_until_ms: int | None, names: Iterable[tuple[bytes, Key]] = ()
+    ) -> None:
+        """Take in records that are not present yet. Those due at or before `near_until_ms` may be held in memory only
+        (None: none may). `names` are further ways to find some of them (`lookup`), kept as long as they are.
+        Raises StoreFull: then nothing of the call is present."""
+
+    def due(self, until_ms: int, records_max: int, bytes_max: int) -> list[Entry]:
+        """Pending records due at or before `until_ms`, lowest keys first. At least one where there is one, however
+        large. Never walks what was removed."""
+
+    def next_due_ms(self) -> int | None:
+        """The lowest due time present."""
+
+    def remove(self, keys: Sequence[Key], checkpoint: Checkpoint) -> None:
+        """Drop what a commit has made terminal and store the checkpoint, in one write. The keys ascend, and all are
+        present. Works on a full disk: what could not be written is kept in mind and tried again."""
+
+    def discard(self, key: Key) -> bool:
+        """Drop one record if it is present; whether it was."""
+
+    def get(self, key: Key) -> bytes | None:
+        """The value of a pending record."""
+
+    def lookup(self, name: bytes) -> Key | None:
+        """The key of the pending record that was put under this name."""
+
+    def low_offset(self) -> int | None:
+        """At or below the lowest offset present, by less than a segment; None where nothing is present."""
+
+    def memory_low(self) -> int | None:
+        """At or below the lowest offset held only in memory, by less than a segment; None where there is none."""
+
+    def memory_bytes(self) -> int:
+        """The size of what is held only in memory."""
+
+    def pending(self) -> int:
+        """How many records are present: exact."""
+
+    def histogram(self) -> dict[int, int]:
+        """Records present per due minute (epoch minutes): exact, without a scan."""
+
+    def scan(self, after: Key, limit: int) -> list[Entry]:
+        """Present records with keys above `after`, ascending, at most `limit`: for listings."""
+
+
+class Covered(NamedTuple):
+    """What a cursor makes terminal by itself: offset < next_offset and key <= delivered_key."""
+
+    next_offset: int
+    delivered_key: Key
+
+
+class TimeIndex(Protocol):
+    """The index of one worker: one folder, many shards."""
+
+    def shard(self, shard: Shard) -> ShardIndex:
+        """The shard's part, made where it does not exist."""
+
+    def drop(self, shard: Shard) -> None:
+        """Forget a shard that another worker owns now; its records on disk may stay for a later `retain`."""
+
+    def flush(self) -> None:
+        """Make everything that is not held only in memory durable."""
+
+    def close(self) -> None:
+        """Flush and let go of the folder."""
