@@ -38,7 +38,11 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def same_as(self, other: "Rules") -> bool:
         """Whether both give every record the same due time; the number is only a name."""
-        return msgspec.structs.replace(self, number=other.number) == other
+        return self.numbered(other.number) == other
+
+    def numbered(self, number: int) -> "Rules":
+        """The same rules under another number."""
+        return msgspec.structs.replace(self, number=number)
 
     @cached_property
     def encoded(self) -> bytes:

@@ -72,8 +72,9 @@ class ShardIndex(Protocol):
         """The lowest due time present."""
 
     def remove(self, keys: Sequence[Key], checkpoint: Checkpoint) -> None:
-        """Drop what a commit has made terminal and store the checkpoint, in one write. The keys ascend, and all are
-        present. Works on a full disk: what could not be written is kept in mind and tried again."""
+        """Drop what a commit has made terminal and store the checkpoint, in one write. The keys are
+        those that the last `due` returned, or none. Works on a full disk: what could not be written is kept in mind
+        and tried again."""
 
     def discard(self, key: Key) -> bool:
         """Drop one record if it is present; whether it was."""

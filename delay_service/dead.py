@@ -1,0 +1,28 @@
+"""Dead letters: the record as it came, with headers that say what it was and why it could not be delivered."""
+
+from delayline import headers as names
+from delayline.errors import MalformedRecord
+from delayline.message import Header, Key, Shard
+from delayline.record import Record, decode_body, encode_body
+
+
+def encode_dead(shard: Shard, key: Key, message_id: str, code: str, reason: str, original: Record) -> bytes:
+    """The body of a dead letter."""
+    ours: list[Header] = [
+        (names.DEAD_ID, message_id.encode()),
+        (names.DEAD_TOPIC, shard.topic.encode()),
+        (names.DEAD_PARTITION, shard.name.encode()),
+        (names.DEAD_OFFSET, b"%d" % key.offset),
+        (names.DEAD_DUE, b"%d" % key.due_ms),
+        (names.DEAD_REASON, reason.encode()),
+        (names.DEAD_ERROR_CODE, code.encode()),
+    ]
+    return encode_body(original.key, original.value, original.headers + ours)
+
+
+def as_it_came(body: bytes) -> Record:
+    """The record of `body`; bytes that are no record become the value, so that nothing is thrown away."""
+    try:
+        return decode_body(body)
+    except MalformedRecord:
+        return Record(None, body, [])

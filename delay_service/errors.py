@@ -1,0 +1,33 @@
+"""Why a shard cannot go on. Each is shown as the shard's `stalled` reason; nothing is guessed.
+
+ShardStalled
+├── CursorLost        the buffer holds records that somebody must have owned, and no cursor says how far
+├── BufferRecreated   the cursor belongs to a buffer topic that was deleted; this one is another
+└── BufferTruncated   the log starts behind the first record that may still be pending
+"""
+
+from delayline.errors import DelaylineError
+
+
+class ShardStalled(DelaylineError):
+    """The shard stays as it is until somebody mends the cause. `reason` is a metric label."""
+
+    reason = "stalled"
+
+
+class CursorLost(ShardStalled):
+    """Records, but no cursor."""
+
+    reason = "cursor_lost"
+
+
+class BufferRecreated(ShardStalled):
+    """The cursor speaks of another topic of the same name."""
+
+    reason = "buffer_recreated"
+
+
+class BufferTruncated(ShardStalled):
+    """Records that may still be pending are no longer in the buffer."""
+
+    reason = "buffer_truncated"

@@ -1,0 +1,354 @@
+"""One shard: what a record changes, what is due, what the next commit says. Pure but for the index it is handed.
+
+The whole question "may this message be lost, or delivered twice?" is answered in this file. The rules, each of which
+has a mutant in tests/simulation that shows what breaks without it:
+
+  - What the cursor or a name ends is never indexed again; nothing else is inferred on replay.
+  - Nothing is dispatched before the log has been read up to the end that was recorded after the claim.
+  - D is the highest key delivered. O never passes a pending record with a key <= D (a *late* record: it became
+    readable when delivery had already passed its key), and every delivery at or above O is named in the same commit.
+  - L is counted with everything not yet committed still pending.
+  - The index loses a record only after the commit that ended it, together with the checkpoint; the checkpoint never
+    passes a record that is held only in memory.
+  - A control record (decision, rules) gets its outcome row in the commit whose O passes it.
+
+States of a shard: catching up (position < read_to) -> idle <-> in flight (one batch taken; `committed` or `aborted`
+ends it). A commit whose fate is unknown ends the object: the shard is taken over anew.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from delay_service.dead import as_it_came, encode_dead
+from delay_service.takeover import Plan, prepare
+from delayline.buffer_record import (
+    BufferRecord,
+    Decision,
+    Message,
+    Meta,
+    RulesChange,
+    decode_value,
+    encode_decision,
+    encode_reappend,
+    encode_rules,
+    read,
+)
+from delayline.cursor import Cursor
+from delayline.errors import Bug
+from delayline.message import Key
+from delayline.message import Shard as ShardId
+from delayline.outcome import AuditRow, Outcome, encode_audit
+from delayline.record import Record, accepted_at_ms_of, decode_packed, seal
+from delayline.rules import Rules
+from mq.contract import Delivery, LogRecord, ShardBatch
+from store.index import Checkpoint, Entry, ShardIndex
+
+ROLL_REASON = "roll"
+
+
+@dataclass(frozen=True, slots=True)
+class ShardSettings:
+    """What the configuration says about every shard. `timestamp` is `delivery`, `due` or `accepted`."""
+
+    rules: Rules
+    near_due_ms: int = 2000
+    timestamp: str = "delivery"
+
+
+@dataclass(slots=True)
+class _Taken:
+    """A batch in flight: `ended` are the keys that it delivers or buries, `rolled` those that it re-appends."""
+
+    batch: ShardBatch
+    ended: list[Key]
+    rolled: list[Key]
+    rows: list[AuditRow]
+    at_ms: int
+
+
+class Finished(NamedTuple):
+    """What a commit made true: for metrics, history and waiting callers."""
+
+    rows: Sequence[AuditRow]
+    at_ms: int
+
+
+@dataclass(slots=True)
+class _Draft:
+    """The parts of a batch under construction."""
+
+    deliveries: list[Delivery] = field(default_factory=list)
+    appends: list[bytes] = field(default_factory=list)
+    dead: list[bytes] = field(default_factory=list)
+    rows: list[AuditRow] = field(default_factory=list)
+
+
+class Shard:
+    """The state of one owned shard. Called from one thread."""
+
+    def __init__(self, shard: ShardId, plan: Plan, index: ShardIndex, settings: ShardSettings) -> None:
+        prepare(index, plan)
+        self.id = shard
+        self.cursor = plan.cursor
+        self.position = plan.resume_offset
+        self.read_to = plan.read_to
+        self._index = index
+        self._settings = settings
+        self._rules = plan.rules
+        self._id_prefix = f"{shard.topic}.{shard.name}."
+        self._inherited = plan.cursor
+        self._late: set[int] = set()
+        self._controls: list[AuditRow] = []
+        self._to_roll: dict[Key, None] = {}
+        self._refused: dict[Key, tuple[str, str]] = {}
+        self._taken: _Taken | None = None
+        self._rules_announced = False
+
+    @property
+    def caught_up(self) -> bool:
+        """Whether everything that an earlier owner can have decided has been read."""
+        return self.position >= self.read_to
+
+    @property
+    def in_flight(self) -> bool:
+        return self._taken is not None
+
+    # --- reading
+
+    def ingest(self, records: Sequence[LogRecord], now_ms: int) -> None:
+        """Take in the next records of the log, from `position` on. Raises StoreFull and UnknownFormat; `position`
+        then says from where to read again."""
+        near_until_ms = self._near_until_ms(now_ms)
+        if records and records[0].offset < self.position:
+            raise Bug(f"{self.id}: offset {records[0].offset} read again, position is {self.position}")
+        entries: list[Entry] = []
+        rules, covered_below = self._rules.latest, self._inherited.next_offset
+        for offset, accepted_at_ms, body in records:
+            meaning = read(body, accepted_at_ms, rules)
+            if type(meaning) is not Message or meaning.replaces is not None:
+                self._put(entries, near_until_ms, offset)
+                entries = []
+                self._obey(offset, accepted_at_ms, meaning, near_until_ms)
+                rules = self._rules.latest
+            elif offset >= covered_below or not self._inherited.covers(Key(meaning.due_ms, offset)):
+                entries.append(Entry(meaning.due_ms, offset, meaning.value))
+        if records:
+            self._put(entries, near_until_ms, records[-1].offset + 1)
+
+    def _near_until_ms(self, now_ms: int) -> int | None:
+        """Up to which due time records may wait in memory only. While catching up, none: a backlog can be large.
+        Never below D: a late record must not be put where a removal has passed."""
+        if not self.caught_up:
+            return None
+        return max(now_ms, self._highest_delivered().due_ms) + self._settings.near_due_ms
+
+    def _highest_delivered(self) -> Key:
+        """D, as if the commit in flight had succeeded."""
+        return (self._taken.batch.cursor if self._taken else self.cursor).delivered_key
+
+    def _put(
+        self, entries: list[Entry], near_until_ms: int | None, end: int, names: Sequence[tuple[bytes, Key]] = ()
+    ) -> None:
+        """Index the records read so far; only then is everything below `end` read."""
+        if entries:
+            self._index.put(entries, near_until_ms, names)
+            passed = self._highest_delivered()
+            self._late.update(entry.offset for entry in entries if (entry.due_ms, entry.offset) <= passed)
+        self.position = max(self.position, end)
+
+    def _obey(self, offset: int, accepted_at_ms: int, meaning: BufferRecord, near_until_ms: int | None) -> None:
+        """Records of our own: what they name has ended, what they say is in force."""
+        match meaning:
+            case Decision(names):
+                for key in names:
+                    self._end_by_name(key)
+            case RulesChange(rules):
+                self._rules.change(offset, rules)
+                self._rules_announced = False
+            case Message(due_ms, value, origin, replaces):
+                self._succeed(Entry(due_ms, offset, value), origin, replaces, near_until_ms)
+                return
+        if offset >= self._inherited.next_offset:
+            self._controls.append(AuditRow(offset, None, None, accepted_at_ms, Outcome.APPLIED))
+        self.position = offset + 1
+
+    def _succeed(self, entry: Entry, origin: str | None, replaces: Key | None, near_until_ms: int | None) -> None:
+        """A re-append carries on the message of the record that it replaces."""
+        if replaces is not None:
+            self._end_by_name(replaces)
+        terminal = self._inherited.covers(entry.key)
+        names = [(origin.encode(), entry.key)] if origin else []
+        self._put([] if terminal else [entry], near_until_ms, entry.offset + 1, names)
+
+    def _end_by_name(self, key: Key) -> None:
+        """A record that we read names `key`. Behind the recorded end it is our own word, read back: `committed`
+        has done it, or is about to."""
+        if not self.caught_up:
+            self._index.discard(key)
+            self._late.discard(key.offset)
+
+    # --- taking a batch
+
+    def take(self, now_ms: int, records_max: int, bytes_max: int, *, checkpoint: bool = False) -> ShardBatch | None:
+        """What is due at `now_ms` and the cursor that goes with it, or None. With `checkpoint`, also a batch that
+        only moves the cursor. One batch is in flight at most; `committed` or `aborted` must follow."""
+        if self._taken is not None or not self.caught_up:
+            return None
+        entries = self._index.due(now_ms, records_max, bytes_max)
+        delivered_key = max(self.cursor.delivered_key, entries[-1].key) if entries else self.cursor.delivered_key
+        ended = [entry.key for entry in entries]
+        next_offset = self._next_offset(key.offset for key in ended)
+        draft = self._draft(entries)
+        rolled = self._roll(draft, delivered_key, next_offset)
+        self._name(draft, ended, next_offset)
+        self._announce_rules(draft)
+        draft.rows += [row for row in self._controls if row.offset < next_offset]
+        cursor = self._next_cursor(next_offset, delivered_key)
+        if not (ended or draft.appends or (checkpoint and (cursor != self.cursor or draft.rows))):
+            return None
+        audit = list(encode_audit(self.id, cursor.owner_epoch, now_ms, draft.rows))
+        batch = ShardBatch(self.id, cursor, draft.deliveries, draft.appends, audit, draft.dead)
+        self._taken = _Taken(batch, ended, rolled, draft.rows, now_ms)
+        return batch
+
+    def _next_offset(self, taken: Iterable[int]) -> int:
+        """O: the read position, or the first late record that stays behind."""
+        remaining = self._late.difference(taken) if self._late else self._late
+        return min(remaining) if remaining else self.position
+
+    def _next_cursor(self, next_offset: int, delivered_key: Key) -> Cursor:
+        lowest = self._index.low_offset()
+        low_offset = next_offset if lowest is None else min(lowest, next_offset)
+        low_offset = max(low_offset, self.cursor.low_offset)
+        return replace(
+            self.cursor,
+            next_offset=next_offset,
+            delivered_key=delivered_key,
+            low_offset=low_offset,
+            rules=self._rules.at(low_offset),
+        )
+
+    def _draft(self, entries: list[Entry]) -> _Draft:
+        """Hot: once per delivered message (see bench/floors.py)."""
+        draft = _Draft()
+        timestamp, refused = self._settings.timestamp, self._refused
+        for entry in entries:
+            due_ms, offset, value = entry
+            meta, packed = decode_value(value)
+            message_id = self._message_id(due_ms, offset, meta)
+            if meta is not None and meta.dead_code is not None:
+                self._bury(draft, entry, message_id, meta, packed)
+                continue
+            accepted_at_ms = accepted_at_ms_of(packed)
+            if refused and entry.key in refused:
+                code, reason = refused[entry.key]
+                self._dead(draft, entry, message_id, accepted_at_ms, code, reason, decode_packed(packed))
+                continue
+            stamp = None if timestamp == "delivery" else due_ms if timestamp == "due" else accepted_at_ms
+            draft.deliveries.append(Delivery(seal(packed, message_id.encode(), due_ms), stamp))
+            draft.rows.append(AuditRow(offset, message_id, due_ms, accepted_at_ms, Outcome.DELIVERED))
+        return draft
+
+    def _message_id(self, due_ms: int, offset: int, meta: Meta | None) -> str:
+        """A message keeps the id of its first acceptance."""
+        return meta.origin if meta and meta.origin else f"{self._id_prefix}{offset}.{due_ms}"
+
+    def _bury(self, draft: _Draft, entry: Entry, message_id: str, meta: Meta, body: bytes) -> None:
+        """A record that could not be read, or whose directive was refused: it goes as it came."""
+        code, reason = meta.dead_code or "", meta.dead_reason or ""
+        self._dead(draft, entry, message_id, meta.accepted_at_ms, code, reason, as_it_came(body))
+
+    def _dead(
+        self,
+        draft: _Draft,
+        entry: Entry,
+        message_id: str,
+        accepted_at_ms: int,
+        code: str,
+        reason: str,
+        original: Record,
+    ) -> None:
+        draft.dead.append(encode_dead(self.id, entry.key, message_id, code, reason, original))
+        row = AuditRow(entry.offset, message_id, entry.due_ms, accepted_at_ms, Outcome.DEAD, None, code)
+        draft.rows.append(row)
+
+    def _roll(self, draft: _Draft, delivered_key: Key, next_offset: int) -> list[Key]:
+        """Re-append the records that `roll` asked for and that this commit neither delivers nor leaves unread."""
+        rolled: list[Key] = []
+        for key in self._to_roll:
+            value = self._index.get(key) if key > delivered_key and key.offset < next_offset else None
+            if value is None:
+                continue
+            meta, packed = decode_value(value)
+            message_id = self._message_id(key.due_ms, key.offset, meta)
+            draft.appends.append(encode_reappend(value, key, message_id, key.due_ms))
+            accepted_at_ms = accepted_at_ms_of(packed)
+            superseded = Outcome.SUPERSEDED
+            row = AuditRow(key.offset, message_id, key.due_ms, accepted_at_ms, superseded, message_id, ROLL_REASON)
+            draft.rows.append(row)
+            rolled.append(key)
+        return rolled
+
+    def _name(self, draft: _Draft, ended: list[Key], next_offset: int) -> None:
+        """Deliveries that the cursor of this commit does not cover are named by a decision record."""
+        uncovered = [key for key in ended if key.offset >= next_offset]
+        if uncovered:
+            draft.appends.append(encode_decision(uncovered))
+
+    def _announce_rules(self, draft: _Draft) -> None:
+        """Configured rules that differ from those in force go into the log before anything relies on them."""
+        in_force = self._rules.latest
+        if self._rules_announced or in_force.same_as(self._settings.rules):
+            return
+        draft.appends.append(encode_rules(self._settings.rules.numbered(in_force.number + 1)))
+        self._rules_announced = True
+
+    # --- the commit's result
+
+    def committed(self) -> Finished:
+        """The batch in flight is true: the index may forget what it ended."""
+        taken = self._in_flight()
+        self._taken = None
+        self.cursor = cursor = taken.batch.cursor
+        self._late.difference_update(key.offset for key in taken.ended)
+        self._controls = [row for row in self._controls if row.offset >= cursor.next_offset]
+        for key in taken.rolled:
+            self._index.discard(key)
+        self._forget_requests(taken)
+        self._index.remove(taken.ended, self._checkpoint())
+        self._rules.forget_below(cursor.low_offset)
+        return Finished(taken.rows, taken.at_ms)
+
+    def aborted(self) -> None:
+        """For certain nothing of the batch in flight was written; the same records will be taken again."""
+        self._in_flight()
+        self._taken = None
+        self._rules_announced = False
+
+    def _forget_requests(self, taken: _Taken) -> None:
+        for key in taken.ended if self._refused else ():
+            self._refused.pop(key, None)
+        passed = taken.batch.cursor.delivered_key
+        self._to_roll = {key: None for key in self._to_roll if key > passed and key not in taken.rolled}
+
+    def _in_flight(self) -> _Taken:
+        if self._taken is None:
+            raise Bug(f"{self.id}: no batch is in flight")
+        return self._taken
+
+    def _checkpoint(self) -> Checkpoint:
+        held = self._index.memory_low()
+        offset = self.cursor.next_offset if held is None else min(held, self.cursor.next_offset)
+        offset = max(offset, self.cursor.low_offset)
+        return Checkpoint(offset, self.cursor.topic_id, self._rules.encode(offset))
+
+    # --- requests
+
+    def roll(self, keys: Iterable[Key]) -> None:
+        """Re-append these pending records in the next commits, so that they no longer pin the low offset."""
+        self._to_roll.update(dict.fromkeys(keys))
+
+    def refuse(self, key: Key, code: str, reason: str) -> None:
+        """The target refuses this record for good: it goes to the dead-letter topic instead."""
+        self._refused[key] = (code, reason)

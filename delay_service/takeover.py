@@ -1,0 +1,74 @@
+"""The order in which a worker takes over a shard, and what it may reuse. Pure decisions; `worker` does the calls.
+
+    1. handover = admin.takeover(shard)      fences the last owner, then reads a cursor that can no longer change
+    2. claim(handover, ...) is committed     from here on every commit of an earlier epoch is refused
+    3. admin.log_range(shard)                recorded after the claim: whatever an earlier owner wrote lies below it
+    4. plan(...)                             reuse the local index, or start empty at the low offset
+    5. read to the recorded end, obeying the cursor and names; only then decide and dispatch
+
+Skipping 5 delivers twice (a decision record above the cursor was not obeyed), doing 3 before 2 as well.
+"""
+
+from dataclasses import dataclass, replace
+
+from delay_service.errors import BufferRecreated, BufferTruncated, CursorLost
+from delay_service.rules_log import RulesLog
+from delayline.cursor import Cursor
+from mq.contract import Handover
+from store.index import Checkpoint, Covered, ShardIndex
+
+
+def claim(handover: Handover, log_start: int, writer: str) -> Cursor:
+    """The cursor of a new owner's first commit: nothing moves but the owner.
+
+    A shard without a cursor has never been owned; that is only believable while its log is whole.
+    Raises CursorLost, BufferRecreated.
+    """
+    cursor = handover.cursor
+    if cursor is None:
+        if log_start > 0:
+            raise CursorLost(f"the buffer was trimmed up to {log_start}, but there is no cursor")
+        cursor = Cursor(topic_id=handover.topic_id)
+    if cursor.topic_id != handover.topic_id:
+        raise BufferRecreated("the cursor belongs to an earlier buffer topic of this name")
+    return replace(cursor, owner_epoch=cursor.owner_epoch + 1, writer=writer)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How to bring the index up to date: from `resume_offset` to `read_to`, on top of what is reused."""
+
+    cursor: Cursor
+    reuse: bool
+    resume_offset: int
+    read_to: int
+    rules: RulesLog
+
+
+def plan(cursor: Cursor, log_range: tuple[int, int], checkpoint: Checkpoint | None) -> Plan:
+    """Decide what the claimed `cursor` and the index's own `checkpoint` allow. Raises BufferTruncated.
+
+    The local index is reused if it speaks of this very topic and its checkpoint lies between the low offset (below
+    it, records it lacks may be gone from the log) and the cursor's next offset (above it, it would know more than the
+    queue does: a restored backup).
+    """
+    log_start, log_end = log_range
+    if log_start > cursor.low_offset:
+        raise BufferTruncated(f"the log starts at {log_start}, records may be pending from {cursor.low_offset} on")
+    usable = (
+        checkpoint is not None
+        and checkpoint.topic_id == cursor.topic_id
+        and cursor.low_offset <= checkpoint.offset <= min(cursor.next_offset, log_end)
+    )
+    if checkpoint is None or not usable:
+        return Plan(cursor, False, cursor.low_offset, log_end, RulesLog(cursor.low_offset, cursor.rules))
+    return Plan(cursor, True, checkpoint.offset, log_end, RulesLog.decode(checkpoint.state))
+
+
+def prepare(index: ShardIndex, plan: Plan) -> None:
+    """Leave in the index exactly the records below the resume offset that the cursor does not end."""
+    if not plan.reuse:
+        index.reset()
+        return
+    cursor = plan.cursor
+    index.retain(cursor.low_offset, plan.resume_offset, Covered(cursor.next_offset, cursor.delivered_key))
