@@ -136,6 +136,10 @@ class Shard:
         if records:
             self._put(entries, near_until_ms, records[-1].offset + 1)
 
+    def advance(self, next_offset: int) -> None:
+        """Everything below `next_offset` has been read: what `ingest` was not given there are holes."""
+        self.position = max(self.position, next_offset)
+
     def _near_until_ms(self, now_ms: int) -> int | None:
         """Up to which due time records may wait in memory only. While catching up, none: a backlog can be large.
         Never below D: a late record must not be put where a removal has passed."""

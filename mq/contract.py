@@ -67,10 +67,15 @@ class Lost(NamedTuple):
 
 
 class Fetched(NamedTuple):
-    """Records of one shard, offsets ascending (holes are allowed: aborted or control records)."""
+    """Records of one shard, offsets ascending (holes are allowed: aborted or control records).
+
+    Everything below `next_offset` has been read, holes behind the last record included; 0 where the last record is the
+    end of what was read. Without it a log that ends in a hole could never be read to its end.
+    """
 
     shard: Shard
     records: Sequence[LogRecord]
+    next_offset: int = 0
 
 
 Event = Assigned | Revoked | Lost | Fetched
