@@ -36,7 +36,7 @@ from delayline.buffer_record import (
 )
 from delayline.cursor import Cursor
 from delayline.errors import Bug
-from delayline.message import Key
+from delayline.message import Key, MessageId
 from delayline.message import Shard as ShardId
 from delayline.outcome import AuditRow, Outcome, encode_audit
 from delayline.record import Record, accepted_at_ms_of, decode_packed, seal
@@ -72,6 +72,15 @@ class Finished(NamedTuple):
 
     rows: Sequence[AuditRow]
     at_ms: int
+
+
+class Pending(NamedTuple):
+    """A message that waits, as its owner knows it."""
+
+    key: Key
+    record: Record
+    accepted_at_ms: int
+    version: int
 
 
 @dataclass(slots=True)
@@ -111,7 +120,13 @@ class Shard:
         return self.position >= self.read_to
 
     @property
-    def in_flight(self) -> bool:
+    def in_flight(self) -> int:
+        """How many records the batch in flight ends; 0 also for one that only moves the cursor."""
+        return len(self._taken.ended) if self._taken else 0
+
+    @property
+    def busy(self) -> bool:
+        """Whether a batch is in flight."""
         return self._taken is not None
 
     # --- reading
@@ -330,6 +345,14 @@ class Shard:
         self._taken = None
         self._rules_announced = False
 
+    def refused(self, code: str, reason: str) -> None:
+        """For certain nothing was written, because the target refuses a record of the batch in flight. A batch of one
+        has found it: it goes to the dead-letter topic with the next batch. Else take fewer."""
+        ended = self._in_flight().ended
+        if len(ended) == 1:
+            self._refused[ended[0]] = (code, reason)
+        self.aborted()
+
     def _forget_requests(self, taken: _Taken) -> None:
         for key in taken.ended if self._refused else ():
             self._refused.pop(key, None)
@@ -353,6 +376,20 @@ class Shard:
         """Re-append these pending records in the next commits, so that they no longer pin the low offset."""
         self._to_roll.update(dict.fromkeys(keys))
 
-    def refuse(self, key: Key, code: str, reason: str) -> None:
-        """The target refuses this record for good: it goes to the dead-letter topic instead."""
-        self._refused[key] = (code, reason)
+    def find(self, message_id: MessageId) -> Pending | None:
+        """A pending message of this shard by the id of its first acceptance."""
+        key = self._index.lookup(str(message_id).encode()) or Key(message_id.due_ms, message_id.offset)
+        value = self._index.get(key)
+        if value is None:
+            return None
+        meta, packed = decode_value(value)
+        if meta is not None and meta.dead_code is not None:
+            return Pending(key, as_it_came(packed), meta.accepted_at_ms, 0)
+        record = decode_packed(packed)
+        shown = record._replace(headers=record.headers[:-1])
+        return Pending(key, shown, accepted_at_ms_of(packed), meta.version if meta else 0)
+
+    def due_ms(self, record: LogRecord) -> int | None:
+        """When the message of a buffer record is due; None for a record that is no message."""
+        meaning = read(record.body, record.appended_at_ms, self._rules.latest)
+        return meaning.due_ms if isinstance(meaning, Message) else None

@@ -1,0 +1,67 @@
+"""How recently ended messages ended, kept in memory by the worker that ended them.
+
+Bounded by count and age; packed into bytes, because a million of them are kept by default (about 140 B each).
+It is a convenience for questions, not a record: the audit topic is that.
+"""
+
+import struct
+from collections.abc import Iterable
+
+from delayline.inquiry import Ending
+from delayline.message import Shard
+from delayline.outcome import AuditRow, Outcome
+
+_PACKED = struct.Struct(">QQQB")
+_OUTCOMES = list(Outcome)
+
+
+class History:
+    """Endings by (shard, offset of the first acceptance), oldest forgotten first."""
+
+    def __init__(self, messages_max: int, retention_ms: int) -> None:
+        self._messages_max = messages_max
+        self._retention_ms = retention_ms
+        self._endings: dict[tuple[Shard, int], bytes] = {}
+
+    def record(self, shard: Shard, rows: Iterable[AuditRow], at_ms: int) -> None:
+        """Remember the rows that ended a message for good."""
+        if self._messages_max == 0:
+            return
+        endings, pack = self._endings, _PACKED.pack
+        for row in rows:
+            if (
+                row.due_ms is not None
+                and row.outcome is not Outcome.SUPERSEDED
+                and row.outcome is not Outcome.APPLIED
+            ):
+                packed = pack(at_ms, row.due_ms, row.accepted_at_ms, _OUTCOMES.index(row.outcome))
+                endings[shard, self._first_offset(row)] = packed + (row.reason or "").encode()
+        self._forget(at_ms)
+
+    @staticmethod
+    def _first_offset(row: AuditRow) -> int:
+        """The offset in the message id: that of the first acceptance."""
+        return int((row.id or "").rsplit(".", 2)[1])
+
+    def _forget(self, now_ms: int) -> None:
+        """Drop what is too old or too many, from the oldest on; a few per call keep pace with what comes in."""
+        endings = self._endings
+        while endings:
+            oldest = next(iter(endings))
+            at_ms = _PACKED.unpack_from(endings[oldest])[0]
+            if len(endings) <= self._messages_max and now_ms - at_ms <= self._retention_ms:
+                return
+            del endings[oldest]
+
+    def find(self, shard: Shard, offset: int, due_ms: int) -> tuple[Ending, int] | None:
+        """(ending, accepted_at_ms) of the message with this id."""
+        packed = self._endings.get((shard, offset))
+        if packed is None:
+            return None
+        at_ms, known_due_ms, accepted_at_ms, code = _PACKED.unpack_from(packed)
+        outcome = _OUTCOMES[code]
+        if known_due_ms != due_ms:
+            return None
+        lateness_ms = at_ms - due_ms if outcome is Outcome.DELIVERED else None
+        reason = packed[_PACKED.size :].decode() or None
+        return Ending(outcome, at_ms, lateness_ms, reason), accepted_at_ms

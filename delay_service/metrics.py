@@ -1,0 +1,126 @@
+"""What a worker tells about itself (Prometheus, base units)."""
+
+from bisect import bisect_left
+from collections import Counter as Tally
+from collections.abc import Callable, Iterator, Sequence
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from delay_service.history import History
+from delay_service.owned import ShardStatus
+from delay_service.shard import Finished
+from delayline.clock import Clock
+from delayline.message import Shard
+from delayline.outcome import AuditRow, Outcome
+
+LATENESS_BOUNDS_MS = (5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 60_000, 600_000, 3_600_000)
+COMMIT_BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+
+
+class Lateness:
+    """A histogram fed by the batch: one Prometheus observation per message would cost as much as the message."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, list[int]] = {}
+        self._sums_ms: Tally[str] = Tally()
+
+    def observe(self, topic: str, lateness_ms: Sequence[int]) -> None:
+        counts = self._counts.setdefault(topic, [0] * (len(LATENESS_BOUNDS_MS) + 1))
+        for late_ms in lateness_ms:
+            counts[bisect_left(LATENESS_BOUNDS_MS, late_ms)] += 1
+        self._sums_ms[topic] += sum(lateness_ms)
+
+    def family(self) -> HistogramMetricFamily:
+        name, text = "delayline_delivery_lateness_seconds", "Moment of delivery minus due time"
+        family = HistogramMetricFamily(name, text, labels=["topic"])
+        bounds = [*(f"{bound / 1000:g}" for bound in LATENESS_BOUNDS_MS), "+Inf"]
+        for topic, counts in list(self._counts.items()):
+            running, buckets = 0, []
+            for bound, count in zip(bounds, counts, strict=True):
+                running += count
+                buckets.append((bound, float(running)))
+            family.add_metric([topic], buckets, self._sums_ms[topic] / 1000)
+        return family
+
+
+class WorkerMetrics(Collector):
+    """The worker's observer, and the collector that reads its shards when somebody scrapes."""
+
+    def __init__(self, registry: CollectorRegistry, history: History, clock: Clock) -> None:
+        self._history = history
+        self._clock = clock
+        self._lateness = Lateness()
+        self._statuses: Callable[[], Sequence[ShardStatus]] = tuple
+        self._finished = Counter(
+            "delayline_messages_finished", "Messages by outcome", ["topic", "outcome"], registry=registry
+        )
+        self._commit = Histogram(
+            "delayline_commit_duration_seconds", "One commit of the queue", registry=registry, buckets=COMMIT_BOUNDS_S
+        )
+        registry.register(self)
+
+    def watch(self, statuses: Callable[[], Sequence[ShardStatus]]) -> None:
+        """Where the shard gauges come from."""
+        self._statuses = statuses
+
+    # --- delay_service.worker.Observer
+
+    def finished(self, shard: Shard, finished: Finished) -> None:
+        rows: Sequence[AuditRow] = finished.rows
+        at_ms = finished.at_ms
+        delivered = [
+            at_ms - row.due_ms for row in rows if row.outcome is Outcome.DELIVERED and row.due_ms is not None
+        ]
+        self._lateness.observe(shard.topic, delivered)
+        for outcome, count in Tally(row.outcome for row in rows if row.id is not None).items():
+            self._finished.labels(shard.topic, outcome.value).inc(count)
+        self._history.record(shard, rows, at_ms)
+
+    def committed(self, seconds: float) -> None:
+        self._commit.observe(seconds)
+
+    # --- prometheus_client.registry.Collector
+
+    def collect(self) -> Iterator[Metric]:
+        statuses = self._statuses()
+        yield self._lateness.family()
+        yield self._by_topic("delayline_pending_messages", "Messages waiting, as indexed", statuses)
+        yield self._oldest(statuses)
+        lag = GaugeMetricFamily(
+            "delayline_ingest_lag_records", "Buffer records not read yet", labels=["topic", "partition"]
+        )
+        stalled = GaugeMetricFamily(
+            "delayline_shard_stalled", "1 while a shard cannot go on", labels=["topic", "partition", "reason"]
+        )
+        for status in statuses:
+            lag.add_metric([*status.id], status.ingest_lag)
+            if status.stalled:
+                stalled.add_metric([*status.id, status.stalled], 1)
+        yield lag
+        yield stalled
+
+    @staticmethod
+    def _by_topic(name: str, text: str, statuses: Sequence[ShardStatus]) -> GaugeMetricFamily:
+        family = GaugeMetricFamily(name, text, labels=["topic"])
+        totals: Tally[str] = Tally()
+        for status in statuses:
+            totals[status.id.topic] += status.pending
+        for topic, total in totals.items():
+            family.add_metric([topic], total)
+        return family
+
+    def _oldest(self, statuses: Sequence[ShardStatus]) -> GaugeMetricFamily:
+        """How long the oldest message that is due has been waiting; 0 where nothing is due."""
+        family = GaugeMetricFamily(
+            "delayline_oldest_due_age_seconds", "Age of the oldest message that is due", labels=["topic"]
+        )
+        now_ms = self._clock.now_ms()
+        ages: dict[str, int] = {}
+        for status in statuses:
+            age_ms = max(0, now_ms - status.oldest_due_ms) if status.oldest_due_ms is not None else 0
+            ages[status.id.topic] = max(ages.get(status.id.topic, 0), age_ms)
+        for topic, age_ms in ages.items():
+            family.add_metric([topic], age_ms / 1000)
+        return family

@@ -1,0 +1,444 @@
+"""The worker: a thin loop around the shards it owns.
+
+One worker is one group member, one index, one committer. A turn of the loop:
+
+    settle    the commit in flight, if it has ended: tell each of its shards what became of it
+    acquire   shards that are assigned and not taken over yet
+    dispatch  take what is due from every shard in turn, one batch, committed in the background
+    read      records and assignments from the source, until something is due or happens
+    answer    questions from other threads
+
+What falls due while a commit is under way joins the next one (group commit), so that the worker is as prompt as the
+queue when little is due, and as efficient as large batches when much is.
+"""
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+from typing import Any, Protocol, TypeVar
+
+from delay_service.errors import ShardStalled
+from delay_service.owned import Owned, ShardStatus
+from delay_service.shard import Finished, Shard, ShardSettings
+from delay_service.takeover import claim, plan
+from delayline import logs
+from delayline.clock import Clock
+from delayline.cursor import Cursor
+from delayline.errors import UnknownFormat
+from delayline.message import Shard as ShardId
+from mq.contract import Admin, Assigned, Event, Fetched, Lost, Revoked, ShardBatch, Sink, Source
+from mq.errors import CommitAborted, CommitError, CommitUnknown, DeliveryRefused, Fenced, QueueError
+from store.errors import StoreError, StoreFull
+from store.index import TimeIndex
+
+T = TypeVar("T")
+log = logs.get(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSettings:
+    """Bounds and intervals of one worker."""
+
+    shard: ShardSettings
+    writer: str
+    poll_records_max: int = 5000
+    batch_records_max: int = 5000
+    batch_bytes_max: int = 4 << 20
+    near_bytes_max: int = 64 << 20
+    poll_wait_max_s: float = 0.2
+    checkpoint_interval_s: float = 1.0
+    trim_interval_s: float = 10.0
+    status_interval_s: float = 0.5
+
+
+class Observer(Protocol):
+    """Hears what the worker did; must not raise and must not take long."""
+
+    def finished(self, shard: ShardId, finished: Finished) -> None: ...
+
+    def committed(self, seconds: float) -> None: ...
+
+
+class Worker:
+    """See the module docstring. `run` belongs to one thread; `stop`, `call` and `statuses` to any."""
+
+    def __init__(
+        self,
+        source: Source,
+        sink: Sink,
+        admin: Admin,
+        index: TimeIndex,
+        clock: Clock,
+        settings: WorkerSettings,
+        observer: Observer,
+    ) -> None:
+        self._source = source
+        self._sink = sink
+        self._admin = admin
+        self._index = index
+        self._clock = clock
+        self._settings = settings
+        self._observer = observer
+        self._owned: dict[ShardId, Owned] = {}
+        self._committer = ThreadPoolExecutor(1, thread_name_prefix="commit")
+        self._in_flight: tuple[Future[None], Sequence[ShardBatch], float] | None = None
+        self._questions: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._stopping = threading.Event()
+        self._turn = 0
+        self._next_trim_s = 0.0
+        self._next_status_s = 0.0
+        self._statuses: tuple[ShardStatus, ...] = ()
+        self._polled = False
+
+    # --- from other threads
+
+    def stop(self) -> None:
+        """Ask `run` to end cleanly: finish the commit, say the last word on every shard, let go."""
+        self._stopping.set()
+        self._source.wake()
+
+    def call(self, question: Callable[[], T]) -> "Future[T]":
+        """Run `question` in the worker's thread, between two turns."""
+        answer: Future[T] = Future()
+
+        def ask() -> None:
+            try:
+                answer.set_result(question())
+            except Exception as error:  # noqa: BLE001 - handed to the one who asked
+                answer.set_exception(error)
+
+        self._questions.put(ask)
+        self._source.wake()
+        return answer
+
+    @property
+    def statuses(self) -> tuple[ShardStatus, ...]:
+        """The shards as of half a second ago at most."""
+        return self._statuses
+
+    @property
+    def ready(self) -> bool:
+        """Whether the source has spoken and every shard it assigned is caught up."""
+        return self._polled and all(status.ready for status in self._statuses)
+
+    # --- the loop
+
+    def run(self) -> None:
+        """Work until `stop`. An exception that is not the outside's doing ends it: better dead than wrong."""
+        while not self._stopping.is_set():
+            self.turn()
+        self._finish()
+
+    def turn(self) -> None:
+        """One turn of the loop; waits at most `poll_wait_max_s`."""
+        self._settle()
+        self._acquire()
+        self._dispatch()
+        self._read()
+        self._answer()
+        self._housekeep()
+
+    def core(self, shard: ShardId) -> Shard | None:
+        """The running core of a shard that this worker owns. Worker's thread only."""
+        owned = self._owned.get(shard)
+        return owned.core if owned else None
+
+    def owns(self, shard: ShardId) -> bool:
+        """Whether the shard is assigned to this worker. Worker's thread only."""
+        return shard in self._owned
+
+    def _now_s(self) -> float:
+        return self._clock.monotonic_s()
+
+    # --- acquire
+
+    def _acquire(self) -> None:
+        """Take over what was assigned, in the order of `delay_service.takeover`; the claims share one commit."""
+        now_s = self._now_s()
+        waiting = [owned for owned in self._owned.values() if owned.core is None and owned.ready(now_s)]
+        claims = [(owned, claimed) for owned in waiting if (claimed := self._claim(owned)) is not None]
+        if not claims:
+            return
+        try:
+            batch = [ShardBatch(owned.id, claimed) for owned, claimed in claims]
+            self._committer.submit(self._sink.commit, batch).result()
+        except CommitError as error:
+            for owned, _ in claims:
+                self._stall(owned, "takeover", str(error))
+            return
+        for owned, claimed in claims:
+            self._start(owned, claimed)
+
+    def _claim(self, owned: Owned) -> Cursor | None:
+        with self._stalling(owned):
+            handover = self._admin.takeover(owned.id)
+            return claim(handover, self._admin.log_range(owned.id)[0], self._settings.writer)
+        return None
+
+    def _start(self, owned: Owned, claimed: Cursor) -> None:
+        with self._stalling(owned):
+            index = self._index.shard(owned.id)
+            chosen = plan(claimed, self._admin.log_range(owned.id), index.checkpoint())
+            owned.core = core = Shard(owned.id, chosen, index, self._settings.shard)
+            owned.recover()
+            self._source.seek(owned.id, core.position)
+            log.info(
+                "shard taken over",
+                **_name(owned.id),
+                epoch=claimed.owner_epoch,
+                reused=chosen.reuse,
+                resume=chosen.resume_offset,
+                read_to=chosen.read_to,
+            )
+
+    @contextmanager
+    def _stalling(self, owned: Owned) -> Iterator[None]:
+        """What the outside may answer to a takeover stalls the shard, with the reason."""
+        try:
+            yield
+        except ShardStalled as error:
+            self._stall(owned, error.reason, str(error))
+        except UnknownFormat as error:
+            self._stall(owned, "unknown_format", str(error))
+        except (QueueError, StoreError) as error:
+            self._stall(owned, "takeover", str(error))
+
+    def _stall(self, owned: Owned, reason: str, detail: str) -> None:
+        owned.stall(reason, detail, self._now_s())
+        log.warning("shard stalled", **_name(owned.id), reason=reason, detail=detail, retry_s=owned.backoff_s / 2)
+
+    # --- dispatch
+
+    def _dispatch(self) -> None:
+        """Take one batch, round robin, so that no shard waits behind a busier one; commit it in the background."""
+        if self._in_flight is not None:
+            return
+        batch = self._take(list(self._owned.values()))
+        if batch:
+            future = self._committer.submit(self._sink.commit, batch)
+            self._in_flight = future, batch, self._now_s()
+            future.add_done_callback(lambda _: self._source.wake())
+
+    def _take(self, shards: list[Owned], *, checkpoint: bool = False) -> list[ShardBatch]:
+        records_left, bytes_left = self._settings.batch_records_max, self._settings.batch_bytes_max
+        batch: list[ShardBatch] = []
+        self._turn += 1
+        now_s = self._now_s()
+        start = self._turn % len(shards) if shards else 0
+        for owned in shards[start:] + shards[:start]:
+            if owned.core is None or not owned.ready(now_s) or records_left <= 0 or bytes_left <= 0:
+                continue
+            due = checkpoint or now_s - owned.last_commit_s >= self._settings.checkpoint_interval_s
+            records_max = min(records_left, owned.take_max or records_left)
+            now_ms = self._source.now_ms(owned.id)
+            part = owned.core.take(now_ms, records_max, bytes_left, checkpoint=due)
+            if part is not None:
+                batch.append(part)
+                owned.last_commit_s = now_s
+                records_left -= len(part.deliveries) + len(part.dead) + len(part.appends)
+                bytes_left -= sum(len(delivery.body) for delivery in part.deliveries)
+        return batch
+
+    def _settle(self) -> None:
+        """Tell the shards of an ended commit what became of it."""
+        if self._in_flight is None or not self._in_flight[0].done():
+            return
+        future, batch, started_s = self._in_flight
+        self._in_flight = None
+        self._observer.committed(self._now_s() - started_s)
+        try:
+            future.result()
+        except CommitError as error:
+            self._failed(batch, error)
+        else:
+            for part in batch:
+                self._succeeded(self._owned.get(part.shard))
+
+    def _succeeded(self, owned: Owned | None) -> None:
+        if owned is None or owned.core is None or not owned.core.busy:
+            return
+        self._observer.finished(owned.id, owned.core.committed())
+        owned.take_max = None
+        owned.recover()
+
+    def _failed(self, batch: Sequence[ShardBatch], error: CommitError) -> None:
+        """Nothing is guessed: a batch that was not written is taken again, one of unknown fate is read back."""
+        now_s = self._now_s()
+        for owned in [self._owned[part.shard] for part in batch if part.shard in self._owned]:
+            core = owned.core
+            if core is None or not core.busy:
+                continue
+            match error:
+                case CommitUnknown():
+                    owned.lose("commit_unknown", str(error), now_s)
+                    owned.retry_at_s = now_s
+                case Fenced(shards=shards) if owned.id in shards:
+                    owned.lose("fenced", str(error), now_s)
+                case DeliveryRefused(shard=shard) if owned.id == shard:
+                    self._refused(owned, core, error)
+                case CommitAborted():
+                    core.aborted()
+                    self._stall(owned, "commit", str(error))
+                case _:
+                    core.aborted()
+        log.warning("commit failed", error=type(error).__name__, detail=str(error), shards=len(batch))
+
+    def _refused(self, owned: Owned, core: Shard, error: DeliveryRefused) -> None:
+        """One record that the target refuses is found by halving what is taken; alone, it is buried."""
+        if not error.of_record:
+            core.aborted()
+            self._stall(owned, "target", error.reason)
+            return
+        owned.take_max = max(1, core.in_flight // 2)
+        core.refused("refused-by-target", error.reason)
+
+    # --- read
+
+    def _read(self) -> None:
+        events = self._source.poll(self._settings.poll_records_max, self._wait_s())
+        self._polled = True
+        for event in events:
+            self._handle(event)
+
+    def _wait_s(self) -> float:
+        """Until something is due, a retry is, or the longest wait."""
+        wait_s = self._settings.poll_wait_max_s
+        if self._in_flight is not None:
+            return wait_s
+        for owned in self._owned.values():
+            if owned.core is None or not owned.ready(self._now_s()):
+                wait_s = min(wait_s, max(0.0, owned.retry_at_s - self._now_s()))
+            elif owned.core.caught_up and (next_due_ms := self._index.shard(owned.id).next_due_ms()) is not None:
+                wait_s = min(wait_s, max(0, next_due_ms - self._source.now_ms(owned.id)) / 1000)
+        return wait_s
+
+    def _handle(self, event: Event) -> None:
+        match event:
+            case Fetched(shard=shard):
+                owned = self._owned.get(shard)
+                if owned is not None and owned.core is not None:
+                    self._ingest(owned, owned.core, event)
+            case Assigned(shards):
+                for shard in shards:
+                    self._owned[shard] = Owned(shard)
+            case Revoked(shards):
+                self._let_go(shards)
+                self._source.release(shards)
+            case Lost(shards):
+                for shard in shards:
+                    self._owned.pop(shard, None)
+                    self._index.drop(shard)
+
+    def _ingest(self, owned: Owned, core: Shard, fetched: Fetched) -> None:
+        try:
+            core.ingest(fetched.records, self._source.now_ms(owned.id))
+        except StoreFull as error:
+            self._hold_back(owned, core, "store_full", str(error))
+        except UnknownFormat as error:
+            self._hold_back(owned, core, "unknown_format", str(error))
+        else:
+            core.advance(fetched.next_offset)
+            owned.reading_stalled = None
+
+    def _hold_back(self, owned: Owned, core: Shard, reason: str, detail: str) -> None:
+        """Reading stops, what is indexed goes on being delivered; `_relieve` tries again."""
+        if owned.reading_stalled != reason:
+            log.error("reading stopped", **_name(owned.id), reason=reason, detail=detail)
+        owned.paused, owned.reading_stalled, owned.detail = True, reason, detail
+        self._source.pause(owned.id)
+        self._source.seek(owned.id, core.position)
+
+    def _let_go(self, shards: Sequence[ShardId]) -> None:
+        """Revoked: the commit in flight must end first, then everything of the shards is dropped."""
+        while self._in_flight is not None:
+            self._in_flight[0].exception()
+            self._settle()
+        for shard in shards:
+            self._owned.pop(shard, None)
+            self._index.drop(shard)
+
+    # --- the rest
+
+    def _answer(self) -> None:
+        while True:
+            try:
+                question = self._questions.get_nowait()
+            except Empty:
+                return
+            question()
+
+    def _housekeep(self) -> None:
+        now_s = self._now_s()
+        if now_s >= self._next_status_s:
+            self._next_status_s = now_s + self._settings.status_interval_s
+            self._relieve()
+            self._statuses = tuple(self._status(owned) for owned in self._owned.values())
+        if now_s >= self._next_trim_s:
+            self._next_trim_s = now_s + self._settings.trim_interval_s
+            self._trim()
+
+    def _relieve(self) -> None:
+        """Stop reading shards whose near-due records fill their share of memory; go on with those that have room."""
+        for owned in self._owned.values():
+            if owned.core is None:
+                continue
+            full = self._index.shard(owned.id).memory_bytes() > self._settings.near_bytes_max
+            if full and not owned.paused:
+                owned.paused = True
+                self._source.pause(owned.id)
+            elif owned.paused and not full:
+                owned.paused = False
+                self._source.resume(owned.id)
+
+    def _trim(self) -> None:
+        for owned in self._owned.values():
+            if owned.core is not None and owned.core.cursor.low_offset > owned.trimmed_to:
+                owned.trimmed_to = owned.core.cursor.low_offset
+                self._committer.submit(self._trim_one, owned.id, owned.trimmed_to)
+
+    def _trim_one(self, shard: ShardId, low_offset: int) -> None:
+        try:
+            self._admin.trim(shard, low_offset)
+        except QueueError as error:
+            log.warning("trim failed", **_name(shard), detail=str(error))
+
+    def _status(self, owned: Owned) -> ShardStatus:
+        core = owned.core
+        if core is None:
+            return ShardStatus(owned.id, False, owned.stalled, owned.detail, 0, 0, None, 0, 0, 0)
+        index, cursor = self._index.shard(owned.id), core.cursor
+        lag = self._admin.log_range(owned.id)[1] - core.position
+        return ShardStatus(
+            owned.id,
+            core.caught_up,
+            owned.stalled or owned.reading_stalled,
+            owned.detail,
+            index.pending(),
+            max(0, lag),
+            index.next_due_ms(),
+            cursor.owner_epoch,
+            cursor.next_offset,
+            cursor.low_offset,
+        )
+
+    def _finish(self) -> None:
+        """A clean stop: settle, commit where every shard stands, flush the index, leave."""
+        while self._in_flight is not None:
+            self._in_flight[0].exception()
+            self._settle()
+        last = self._take(list(self._owned.values()), checkpoint=True)
+        if last:
+            self._in_flight = self._committer.submit(self._sink.commit, last), last, self._now_s()
+            self._in_flight[0].exception()
+            self._settle()
+        self._committer.shutdown()
+        self._source.close()
+        self._sink.close()
+        self._index.close()
+
+
+def _name(shard: ShardId) -> dict[str, Any]:
+    return {"topic": shard.topic, "partition": shard.name}

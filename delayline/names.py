@@ -1,0 +1,31 @@
+"""What an installation calls its own topics. Two installations with different namespaces may share a queue."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Names under one namespace (`<ns>`), for Kafka and the embedded queue."""
+
+    namespace: str
+
+    def buffer(self, topic: str) -> str:
+        """Where messages for `topic` wait."""
+        return f"{self.namespace}.buffer.{topic}"
+
+    def target(self, buffer: str) -> str | None:
+        """The topic whose messages wait in `buffer`; None where that is no buffer topic of ours."""
+        prefix = self.buffer("")
+        return buffer[len(prefix) :] if buffer.startswith(prefix) else None
+
+    @property
+    def dead(self) -> str:
+        return f"{self.namespace}.dead"
+
+    @property
+    def audit(self) -> str:
+        return f"{self.namespace}.audit"
+
+    def is_own(self, topic: str) -> bool:
+        """Whether the topic belongs to this installation: it never holds users' messages."""
+        return topic.startswith(f"{self.namespace}.")
