@@ -10,7 +10,7 @@ Four roles, one adapter each per queue; an adapter may let one object play sever
 Records cross as opaque *bodies* (`delayline.record`). `tests/contract/` runs one suite over every adapter.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
@@ -18,6 +18,10 @@ from typing import NamedTuple, Protocol
 from delayline.cursor import Cursor
 from delayline.message import Shard
 from delayline.rules import Rules
+
+HEADER_ROOM_BYTES = 4096
+"""More than the headers that a message gets on its way: id and origin (512 each at most), a dead letter's reason (200
+characters), topic (249), and times."""
 
 
 class Append(NamedTuple):
@@ -69,8 +73,8 @@ class Lost(NamedTuple):
 class Fetched(NamedTuple):
     """Records of one shard, offsets ascending (holes are allowed: aborted or control records).
 
-    Everything below `next_offset` has been read, holes behind the last record included; 0 where the last record is the
-    end of what was read. Without it a log that ends in a hole could never be read to its end.
+    Everything below `next_offset` has been read, holes behind the last record included; 0 where the last record is
+    the end of what was read. Without it a log that ends in a hole could never be read to its end.
     """
 
     shard: Shard
@@ -167,11 +171,14 @@ class Client(Protocol):
     def offsets(self, topic: str, partition: str) -> tuple[int, int]:
         """(first offset held, offset behind the last). Raises TopicUnknown, PartitionUnknown."""
 
-    def wait(self, topic: str, timeout_s: float) -> bool:
-        """Block until something is appended to the topic after this call; False where the time ran out first."""
+    def wait(self, topic: str, positions: Mapping[str, int], timeout_s: float) -> bool:
+        """Block until a partition of the topic holds something at or behind its offset in `positions` (partition
+        name -> offset to read next); False where the time ran out first. What was appended between a read and this
+        call counts, so that nothing is missed. Raises TopicUnknown, PartitionUnknown, QueueUnavailable."""
 
     def record_bytes_max(self, topic: str) -> int:
-        """The largest body that the topic takes."""
+        """The largest body that the topic takes. What Delayline adds to a message on its way (ids, times, reasons)
+        takes at most `HEADER_ROOM_BYTES`, which the doors keep free. Raises TopicUnknown."""
 
 
 class TopicInfo(NamedTuple):
