@@ -1,0 +1,13 @@
+"""How a command ends when it could not do what it was asked."""
+
+from delayline.errors import DelaylineError
+
+FAILED, USAGE, NOT_FOUND, CONFLICT = 1, 2, 3, 4
+
+
+class Failure(DelaylineError):
+    """One sentence for the person, and the exit code."""
+
+    def __init__(self, sentence: str, exit_code: int = FAILED) -> None:
+        super().__init__(sentence)
+        self.exit_code = exit_code

@@ -1,0 +1,73 @@
+"""The command line's side of the HTTP API."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import httpx
+
+from delayline.cli.failure import CONFLICT, FAILED, NOT_FOUND, Failure
+
+DEFAULT_URL = "http://127.0.0.1:8080"
+TIMEOUT_S = 15.0
+_EXIT_CODES = {404: NOT_FOUND, 410: NOT_FOUND, 409: CONFLICT, 412: CONFLICT}
+
+
+class HttpClient:
+    """One Delayline server. Problems (RFC 9457) and refused connections become `Failure`."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url.rstrip("/")
+        self._http = httpx.Client(base_url=self._url, timeout=TIMEOUT_S)
+
+    def get(self, path: str, **params: Any) -> Any:
+        return self._ask("GET", path, params=_given(params))
+
+    def post(self, path: str, body: Any) -> Any:
+        return self._ask("POST", path, json=body)
+
+    def events(self, path: str, last_event_id: str | None = None, **params: Any) -> Iterator[Any]:
+        """The data of server-sent events (WHATWG HTML 9.2), until the server ends the stream."""
+        headers = {"accept": "text/event-stream"} | ({"last-event-id": last_event_id} if last_event_id else {})
+        timeout = httpx.Timeout(TIMEOUT_S, read=None)
+        with self._failing(), self._http.stream(
+            "GET", path, params=_given(params), headers=headers, timeout=timeout
+        ) as answer:
+            if answer.is_error:
+                answer.read()
+                raise _failure(answer)
+            for line in answer.iter_lines():
+                if line.startswith("data:"):
+                    yield json.loads(line[5:])
+
+    def _ask(self, method: str, path: str, **options: Any) -> Any:
+        with self._failing():
+            answer = self._http.request(method, path, **options)
+        if answer.is_error:
+            raise _failure(answer)
+        return answer.json() if answer.content else None
+
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        try:
+            yield
+        except httpx.InvalidURL as error:
+            raise Failure(f"{self._url} is not a URL: {error}") from error
+        except httpx.TransportError as error:
+            raise Failure(f"no answer from {self._url} ({error or type(error).__name__}); is `delayline serve` up?") from error
+
+
+def _given(params: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in params.items() if value is not None}
+
+
+def _failure(answer: httpx.Response) -> Failure:
+    """What a problem document says, in one sentence."""
+    code = _EXIT_CODES.get(answer.status_code, FAILED)
+    try:
+        problem = answer.json()
+        sentence = f"{problem['title']}: {problem['detail']}" if problem.get("detail") else problem["title"]
+    except (ValueError, KeyError, TypeError):
+        sentence = f"the server answered {answer.status_code}"
+    return Failure(sentence, code)

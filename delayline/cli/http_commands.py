@@ -1,0 +1,189 @@
+"""Commands that talk to a running server: send, get, tail, topics, status."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import quote
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from delayline.cli.failure import USAGE, Failure
+from delayline.cli.http_client import DEFAULT_URL, HttpClient
+from delayline.clock import SystemClock
+from delayline.errors import MalformedDirective
+from delayline.times import parse_moment_ms
+
+Url = Annotated[str, typer.Option(envvar="DELAYLINE_URL", help="Where the server listens.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the server's answer as JSON.")]
+DAY_MS = 86_400_000
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this file."""
+    for command in (send, get, tail, topics, status):
+        app.command()(command)
+
+
+def _print_json(answer: Any) -> None:
+    typer.echo(json.dumps(answer, ensure_ascii=False))
+
+
+def _value(text: str) -> Any:
+    """What a person typed: JSON where it is an object, array, number, bool or null; else the text itself."""
+    if text == "-":
+        text = sys.stdin.read()
+    elif text.startswith("@"):
+        text = _read(Path(text[1:]))
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise Failure(f"cannot read {path}: {error}", USAGE) from error
+
+
+def _headers(pairs: list[str]) -> list[dict[str, str]]:
+    headers = []
+    for pair in pairs:
+        name, found, value = pair.partition("=")
+        if not found or not name:
+            raise Failure(f"a header is NAME=VALUE, not {pair!r}", USAGE)
+        headers.append({"name": name, "value": value})
+    return headers
+
+
+def send(
+    topic: str,
+    value: Annotated[str, typer.Argument(help="Text or JSON; @FILE reads a file, - standard input.")],
+    delay: Annotated[str | None, typer.Option(help="Duration such as 90s, 1h30m or PT1H.")] = None,
+    at: Annotated[str | None, typer.Option(help="Moment: RFC 3339 with offset, or epoch milliseconds.")] = None,
+    level: Annotated[int | None, typer.Option(help="RocketMQ delay level.")] = None,
+    key: Annotated[str | None, typer.Option(help="Messages with one key keep their order in one partition.")] = None,
+    partition: Annotated[int | None, typer.Option(help="Instead of a key.")] = None,
+    header: Annotated[list[str] | None, typer.Option(help="NAME=VALUE, may be repeated.")] = None,
+    url: Url = DEFAULT_URL,
+    as_json: Json = False,
+) -> None:
+    """Send a message, now or later."""
+    moment: Any = int(at) if at and at.isdecimal() else at
+    schedule = {"delay": delay, "deliver_at": moment, "level": level}
+    body: dict[str, Any] = {"value": _value(value), "headers": _headers(header or [])}
+    optional = {"key": key, "partition": partition, "schedule": {k: v for k, v in schedule.items() if v is not None}}
+    body |= {name: given for name, given in optional.items() if given not in (None, {})}
+    answer = HttpClient(url).post(f"/v1/topics/{quote(topic, safe='')}/messages", body)
+    if as_json:
+        _print_json(answer)
+    else:
+        typer.echo(_sent(answer))
+
+
+def _sent(answer: dict[str, Any]) -> str:
+    if answer["message_id"] is None:
+        return f"{answer['topic']} partition {answer['partition']}  delivered"
+    return f"{answer['message_id']}  due {_when(answer['due_at'])}"
+
+
+def _when(due_at: str) -> str:
+    """`00:00:05 (in 5.0 s)`, in UTC; with the date where it is not within a day."""
+    try:
+        left_ms = parse_moment_ms(due_at) - SystemClock().now_ms()
+    except MalformedDirective:
+        return due_at
+    date, _, clock = due_at.rstrip("Z").partition("T")
+    moment = clock[:8] if abs(left_ms) < DAY_MS else f"{date} {clock[:8]}"
+    return f"{moment} ({_distance(left_ms)})"
+
+
+def _distance(left_ms: int) -> str:
+    if left_ms < 0:
+        return "past"
+    seconds = left_ms / 1000
+    for unit, size in (("d", 86_400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"in {seconds / size:.1f} {unit}"
+    return f"in {seconds:.1f} s"
+
+
+def get(message_id: str, url: Url = DEFAULT_URL, as_json: Json = False) -> None:
+    """Show one message."""
+    answer = HttpClient(url).get(f"/v1/messages/{quote(message_id, safe='')}", view="full")
+    if as_json:
+        _print_json(answer)
+        return
+    table = Table(show_header=False, box=None)
+    for name, value in answer.items():
+        if value is not None and value != []:
+            table.add_row(name, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+    Console().print(table)
+
+
+def tail(
+    topic: str,
+    partition: Annotated[int | None, typer.Option(help="Only this partition.")] = None,
+    offset: Annotated[int | None, typer.Option(help="From this offset on (needs --partition).")] = None,
+    limit: Annotated[int, typer.Option(min=0, max=1000, help="How many of the newest to show first.")] = 10,
+    follow: Annotated[bool, typer.Option(help="Wait for more.")] = True,
+    url: Url = DEFAULT_URL,
+    as_json: Json = False,
+) -> None:
+    """Show what is delivered to a topic, as it arrives."""
+    client, path = HttpClient(url), f"/v1/topics/{quote(topic, safe='')}/records"
+    where = {"partition": partition, "offset": offset, "limit": limit}
+    show = _print_json if as_json else _print_record
+    try:
+        if follow:
+            for record in client.events(path, follow="sse", **where):
+                show(record)
+        else:
+            for record in client.get(path, **where)["records"]:
+                show(record)
+    except KeyboardInterrupt:
+        raise typer.Exit(0) from None
+
+
+def _print_record(record: dict[str, Any]) -> None:
+    headers = {header["name"]: header.get("value") for header in record["headers"]}
+    clock = record["timestamp"].partition("T")[2][:12]
+    name = headers.get("delayline-id") or f"{record['partition']}/{record['offset']}"
+    typer.echo(f"{clock}  {name}  {_shown(record)}")
+
+
+def _shown(record: dict[str, Any]) -> str:
+    value = record["value"] if record.get("value_base64") is None else f"(base64) {record['value_base64']}"
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def topics(url: Url = DEFAULT_URL, as_json: Json = False) -> None:
+    """List the topics."""
+    answer = HttpClient(url).get("/v1/topics")
+    if as_json:
+        _print_json(answer)
+        return
+    rows = answer["topics"]
+    table = Table(box=None)
+    for column in rows[0] if rows else ("name",):
+        table.add_column(column)
+    for row in rows:
+        table.add_row(*(str(value) for value in row.values()))
+    Console().print(table)
+
+
+def status(url: Url = DEFAULT_URL, as_json: Json = False) -> None:
+    """What the server is and whether it is ready."""
+    client = HttpClient(url)
+    answer = client.get("/v1/info")
+    client.get("/readyz")
+    if as_json:
+        _print_json(answer)
+        return
+    for name, value in answer.items():
+        typer.echo(f"{name}: {value}")
+    typer.echo("ready: yes")

@@ -1,0 +1,47 @@
+"""`delayline`: one file per group of commands.
+
+Exit codes: 0 ok, 1 failed, 2 usage, 3 not found, 4 conflict.
+"""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from delayline import __version__
+from delayline.cli import config_commands, http_commands, serve_commands
+from delayline.cli.failure import Failure
+from delayline.errors import DelaylineError
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
+serve_commands.register(app)
+config_commands.register(app)
+http_commands.register(app)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"delayline {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Say the version.")] = False,
+) -> None:
+    """A delay proxy in front of the message queue you already run."""
+
+
+def main() -> None:
+    """The console script: every failure of the outside is one sentence and an exit code."""
+    try:
+        app()
+    except Failure as failure:
+        _fail(str(failure), failure.exit_code)
+    except DelaylineError as error:
+        _fail(str(error), 1)
+
+
+def _fail(sentence: str, code: int) -> None:
+    print(f"delayline: {sentence}", file=sys.stderr)
+    raise SystemExit(code)

@@ -1,0 +1,88 @@
+"""A Delayline server as a separate process: started, asked over HTTP, killed. Nothing of ours is imported."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import httpx
+
+READY_WITHIN_S = 20.0
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Server:
+    """`delayline serve` on a data folder that outlives it."""
+
+    def __init__(self, data_dir: Path, **settings: str) -> None:
+        self.data_dir = data_dir
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.log = data_dir.parent / f"{data_dir.name}.log"
+        self._settings = settings
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        environ = {
+            **{name: value for name, value in os.environ.items() if not name.startswith("DELAYLINE_")},
+            "DELAYLINE_DATA_DIR": str(self.data_dir),
+            "DELAYLINE_API__PORT": str(self.port),
+            **{f"DELAYLINE_{name.upper()}": value for name, value in self._settings.items()},
+        }
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "delayline", "serve"], cwd=ROOT, env=environ, stdout=log, stderr=log
+            )
+
+    def wait_ready(self) -> float:
+        """Seconds until `/readyz` says 200."""
+        started = time.monotonic()
+        while time.monotonic() - started < READY_WITHIN_S:
+            if self._process is not None and self._process.poll() is not None:
+                break
+            try:
+                if httpx.get(f"{self.url}/readyz", timeout=1).status_code == 200:
+                    return time.monotonic() - started
+            except httpx.TransportError:
+                pass
+            time.sleep(0.02)
+        raise AssertionError(f"not ready; its log ends:\n{self.tail_of_log()}")
+
+    def tail_of_log(self) -> str:
+        return self.log.read_text(errors="replace")[-3000:] if self.log.exists() else "(no log)"
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def kill(self) -> None:
+        """SIGKILL: the process gets no chance to say anything."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> tuple[int, float]:
+        """SIGTERM; (exit code, seconds it took)."""
+        started = time.monotonic()
+        code = self._end(signal.SIGTERM)
+        return code, time.monotonic() - started
+
+    def _end(self, how: signal.Signals) -> int:
+        process, self._process = self._process, None
+        if process is None:
+            return 0
+        process.send_signal(how)
+        try:
+            return process.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            raise AssertionError(f"did not end after {how.name}; its log ends:\n{self.tail_of_log()}") from None
