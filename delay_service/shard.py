@@ -300,6 +300,8 @@ class Shard:
             if value is None:
                 continue
             meta, packed = decode_value(value)
+            if meta is not None and meta.dead_code is not None:
+                continue  # due at once: it pins nothing for long
             message_id = self._message_id(key.due_ms, key.offset, meta)
             draft.appends.append(encode_reappend(value, key, message_id, key.due_ms))
             accepted_at_ms = accepted_at_ms_of(packed)

@@ -147,8 +147,9 @@ class Sink(Protocol):
     def commit(self, batch: DispatchBatch) -> None:
         """Make the batch true: one call is one step. Returns when it is durable; blocks the caller.
 
-        A batch whose cursor does not carry the owner epoch that the shard's committed cursor has, or for a claim
-        the next one, is refused. Raises CommitAborted, CommitUnknown, Fenced, DeliveryRefused.
+        Refused as Fenced unless the cursor carries the owner epoch and the writer of the shard's committed cursor, or
+        claims the next epoch. (The epoch alone is not enough: two claimants may have read the same cursor, and the
+        second one's claim would pass for the first one's checkpoint.) Raises CommitAborted, CommitUnknown, Fenced, DeliveryRefused.
         """
 
     def close(self) -> None:
