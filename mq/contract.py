@@ -149,7 +149,8 @@ class Sink(Protocol):
 
         Refused as Fenced unless the cursor carries the owner epoch and the writer of the shard's committed cursor, or
         claims the next epoch. (The epoch alone is not enough: two claimants may have read the same cursor, and the
-        second one's claim would pass for the first one's checkpoint.) Raises CommitAborted, CommitUnknown, Fenced, DeliveryRefused.
+        second one's claim would pass for the first one's checkpoint.) Raises CommitAborted, CommitUnknown, Fenced,
+        DeliveryRefused.
         """
 
     def close(self) -> None:

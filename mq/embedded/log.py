@@ -1,0 +1,230 @@
+"""The back end on RocksDB.
+
+    key = u32 topic | u32 partition | u64 number        all big endian; topic 0 holds the tables below
+
+    (t, p, offset of the first record)   entry: see `entry.py`
+    (0, 1, t)                            topic t: u8 version (1) | 16 bytes topic id | u32 partitions | name
+    (0, 2, t << 32 | p)                  what is known of a trimmed log: u64 start | u64 latest append time
+    (0, 3, t << 32 | p)                  the cursor of the shard that this buffer partition is
+
+A group is one WriteBatch in the write-ahead log, then one fsync. Page: docs/formats/embedded-log.md.
+"""
+
+import shutil
+import struct
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from rocksdict import (
+    BlockBasedOptions,
+    Cache,
+    DbClosedError,
+    DBCompressionType,
+    DBRecoveryMode,
+    Options,
+    Rdict,
+    RdictIter,
+    WriteBatch,
+    WriteOptions,
+)
+
+from mq.contract import LogRecord
+from mq.embedded.entry import decode_entry, encode_entries, read_head
+from mq.errors import QueueFormat, QueueUnavailable
+from mq.local.group import Group
+from mq.local.storage import StoredPartition, StoredTopic
+from mq.local.topic import Partition, Topic
+
+TABLES, TOPICS, STARTS, CURSORS = 0, 1, 2, 3
+TOPIC_VERSION = 1
+LAST = (1 << 64) - 1
+MIB = 1 << 20
+
+TRIM_COMPACT_BYTES = 64 * MIB
+"""How much trimmed log may wait for RocksDB's own compactions before the range is compacted by us."""
+
+_KEY = struct.Struct(">IIQ")
+_TOPIC = struct.Struct(">B16sI")
+_START = struct.Struct(">QQ")
+
+
+def options() -> Options:
+    """How RocksDB keeps a log: values of 64 KiB, written once, read in order, deleted from the front.
+
+    RocksDB stalls writers that outrun its flushes and compactions, and a stall in `Rdict.write` would hold the
+    interpreter's lock. So there is room for 8 memtables, and level 0 may grow: readers of a log do not mind.
+    """
+    chosen = Options(raw_mode=True)
+    chosen.create_if_missing(True)
+    chosen.set_write_buffer_size(32 * MIB)
+    chosen.set_max_write_buffer_number(8)
+    chosen.set_max_total_wal_size(256 * MIB)
+    chosen.set_target_file_size_base(32 * MIB)
+    chosen.set_level_zero_slowdown_writes_trigger(64)
+    chosen.set_level_zero_stop_writes_trigger(128)
+    chosen.set_soft_pending_compaction_bytes_limit(0)
+    chosen.set_hard_pending_compaction_bytes_limit(0)
+    chosen.set_compression_type(DBCompressionType.lz4())
+    # An acknowledged group is never dropped to make the rest readable: only a torn tail may be missing.
+    chosen.set_wal_recovery_mode(DBRecoveryMode.tolerate_corrupted_tail_records())
+    chosen.set_keep_log_file_num(2)
+    chosen.set_max_background_jobs(2)
+    chosen.set_max_open_files(512)
+    blocks = BlockBasedOptions()
+    blocks.set_block_cache(Cache(16 * MIB))
+    chosen.set_block_based_table_factory(blocks)
+    return chosen
+
+
+def disk_free_bytes(folder: Path) -> int:
+    """Room for unprivileged writers on the folder's file system."""
+    return shutil.disk_usage(folder).free
+
+
+class RocksLog:
+    """Storage on RocksDB. Opening raises QueueUnavailable."""
+
+    def __init__(self, folder: Path, disk_free_min_bytes: int, free_bytes: Callable[[Path], int]) -> None:
+        self._folder = folder
+        self._disk_free_min_bytes = disk_free_min_bytes
+        self._free_bytes = free_bytes
+        self._unsynced = WriteOptions()
+        self._unsynced.sync = False
+        self._deleted_to: dict[Partition, int] = {}
+        try:
+            self._db = Rdict(str(folder), options())
+        except Exception as error:
+            raise QueueUnavailable(f"the log in {folder} cannot be opened: {error}") from error
+
+    def close(self) -> None:
+        self._db.close()
+
+    def full(self) -> str | None:
+        free = self._free_bytes(self._folder)
+        if free >= self._disk_free_min_bytes:
+            return None
+        kept = self._disk_free_min_bytes
+        return f"the disk that holds {self._folder} has {free >> 20} MiB left, and {kept >> 20} MiB are kept free"
+
+    # --- load
+
+    def load(self) -> Iterable[StoredTopic]:
+        found = self._db.iter()
+        topics = [self._topic(number, row) for number, row in self._table(found, TOPICS)]
+        starts = {number: _START.unpack(row) for number, row in self._table(found, STARTS)}
+        cursors = dict(self._table(found, CURSORS))
+        for number, (topic_id, partitions, name) in topics:
+            ids = [number << 32 | index for index in range(partitions)]
+            stored = tuple(self._partition(found, id_, starts.get(id_, (0, 0)), cursors.get(id_)) for id_ in ids)
+            yield StoredTopic(number, name, topic_id, stored)
+
+    @staticmethod
+    def _table(found: RdictIter, table: int) -> Iterator[tuple[int, bytes]]:
+        found.seek(_KEY.pack(TABLES, table, 0))
+        while found.valid():
+            topic, current, number = _KEY.unpack(found.key())
+            if (topic, current) != (TABLES, table):
+                return
+            yield number, found.value()
+            found.next()
+
+    @staticmethod
+    def _topic(number: int, row: bytes) -> tuple[int, tuple[bytes, int, str]]:
+        if row[0] != TOPIC_VERSION:
+            raise QueueFormat(f"a topic of version {row[0]}, this program knows {TOPIC_VERSION}")
+        _, topic_id, partitions = _TOPIC.unpack_from(row)
+        return number, (topic_id, partitions, row[_TOPIC.size :].decode())
+
+    @staticmethod
+    def _partition(found: RdictIter, id_: int, known: tuple[int, int], cursor: bytes | None) -> StoredPartition:
+        """The log's end is that of its last entry, or where it was trimmed away altogether."""
+        start, last_ms = known
+        base = _seek_entry(found, id_ >> 32, id_ & 0xFFFFFFFF, LAST)
+        if base is None:
+            return StoredPartition(start, start, last_ms, cursor)
+        head = read_head(found.value())
+        return StoredPartition(start, base + head.records, max(last_ms, head.appended_at_ms), cursor)
+
+    # --- write
+
+    def write(self, group: Group) -> None:
+        batch = WriteBatch(raw_mode=True)
+        for topic in group.topics.values():
+            batch.put(_KEY.pack(TABLES, TOPICS, topic.number), _topic_row(topic))
+        for partition, records in group.batches.items():
+            topic_number, number = partition.topic.number, partition.number
+            for base, entry in encode_entries(records):
+                batch.put(_KEY.pack(topic_number, number, base), entry)
+        for partition, cursor in group.cursors.items():
+            batch.put(_KEY.pack(TABLES, CURSORS, _id(partition)), cursor)
+        for partition, low_offset in group.trims.items():
+            self._trim(batch, partition, low_offset)
+        self._db.write(batch, self._unsynced)
+        self.sync()
+
+    def sync(self) -> None:
+        """fsync the write-ahead log. Unlike a write with sync=True, this lets other threads run meanwhile."""
+        self._db.flush_wal(True)
+
+    def _trim(self, batch: WriteBatch, partition: Partition, low_offset: int) -> None:
+        """Delete the entries that lie wholly below. Each range begins where the one before ended: nested ranges
+        cost RocksDB their number squared."""
+        topic, number = partition.topic.number, partition.number
+        found = self._db.iter()
+        base = _seek_entry(found, topic, number, low_offset)
+        behind = low_offset
+        if base is not None and base + read_head(found.value()).records > low_offset:
+            behind = base
+        begin = self._deleted_to.get(partition, 0)
+        if behind > begin:
+            batch.delete_range(_KEY.pack(topic, number, begin), _KEY.pack(topic, number, behind))
+            self._deleted_to[partition] = behind
+        batch.put(_KEY.pack(TABLES, STARTS, _id(partition)), _START.pack(low_offset, partition.last_ms))
+
+    # --- read
+
+    def read(self, partition: Partition, offset: int, end: int, records_max: int, bytes_max: int) -> list[LogRecord]:
+        records: list[LogRecord] = []
+        try:
+            found = self._db.iter()
+        except DbClosedError as error:
+            raise QueueUnavailable("the queue is closed") from error
+        log = partition.topic.number, partition.number
+        base = _seek_entry(found, *log, offset)
+        while base is not None and base < end and records_max > 0 and bytes_max > 0:
+            more = decode_entry(found.value(), base, offset, records_max, bytes_max, least=0 if records else 1)
+            if not more:
+                break
+            records += more
+            records_max -= len(more)
+            bytes_max -= sum(len(record.body) for record in more)
+            offset += len(more)
+            base = _next_entry(found, *log, offset)
+        return records
+
+
+def _seek_entry(found: RdictIter, topic: int, partition: int, offset: int) -> int | None:
+    """Go to the entry that holds `offset` if any does: the last one that begins at or before it. Its base offset."""
+    found.seek_for_prev(_KEY.pack(topic, partition, offset))
+    return _base(found, topic, partition)
+
+
+def _next_entry(found: RdictIter, topic: int, partition: int, offset: int) -> int | None:
+    """Go on to the entry that begins with `offset`; None where the current one was not read to its end."""
+    found.next()
+    return offset if _base(found, topic, partition) == offset else None
+
+
+def _base(found: RdictIter, topic: int, partition: int) -> int | None:
+    if not found.valid():
+        return None
+    found_topic, found_partition, base = _KEY.unpack(found.key())
+    return base if (found_topic, found_partition) == (topic, partition) else None
+
+
+def _id(partition: Partition) -> int:
+    return partition.topic.number << 32 | partition.number
+
+
+def _topic_row(topic: Topic) -> bytes:
+    return _TOPIC.pack(TOPIC_VERSION, topic.topic_id, len(topic.partitions)) + topic.name.encode()

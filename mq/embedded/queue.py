@@ -1,0 +1,76 @@
+"""EmbeddedQueue: what users open."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Protocol
+
+from delayline.clock import Clock
+from delayline.names import Names
+from mq.embedded.folder import Folder
+from mq.embedded.log import RocksLog, disk_free_bytes
+from mq.embedded.writer import GroupWriter
+from mq.local.ledger import Ledger
+from mq.local.queue import RECORD_BYTES_MAX, TOPICS_MAX, Limits, LocalQueue, installation
+
+DISK_FREE_MIN_BYTES = 512 << 20
+"""Kept free for the commits of workers, and for the 256 MiB of write-ahead log and a compaction beside it."""
+
+
+class Closable(Protocol):
+    def close(self) -> None: ...
+
+
+@contextmanager
+def closing_on_error(held: Closable) -> Iterator[None]:
+    """Let go of `held` where opening what needs it fails."""
+    try:
+        yield
+    except BaseException:
+        held.close()
+        raise
+
+
+class EmbeddedQueue(LocalQueue):
+    """A queue in a folder, for one process. Durable and exactly-once on one machine, and no broker for others.
+
+    What has been delivered into topics, and what stands in the audit and dead-letter topics, is kept for ever: the
+    embedded queue has no retention. Buffer topics are trimmed by the worker.
+    """
+
+    def __init__(self, folder: Folder, log: RocksLog, names: Names, clock: Clock, limits: Limits) -> None:
+        """Takes over `folder` and `log`, failing or not. Raises as `open` does."""
+        self._folder = folder
+        ledger = Ledger(names)
+        with closing_on_error(log):
+            ledger.restore(log.load())
+        writer = GroupWriter(ledger, log, clock)
+        with closing_on_error(log), closing_on_error(writer):
+            super().__init__(ledger, log, writer, clock, limits)
+
+    @classmethod
+    def open(
+        cls,
+        folder: Path,
+        *,
+        namespace: str,
+        clock: Clock,
+        partitions: int = 4,
+        record_bytes_max: int = RECORD_BYTES_MAX,
+        topics_max: int = TOPICS_MAX,
+        disk_free_min_bytes: int = DISK_FREE_MIN_BYTES,
+        free_bytes: Callable[[Path], int] = disk_free_bytes,
+    ) -> "EmbeddedQueue":
+        """Open the queue in `folder`, which is made where it does not exist. `partitions` counts for topics made from
+        now on. Below `disk_free_min_bytes` of free disk (as `free_bytes` tells it) clients' appends are refused.
+
+        Raises QueueLocked, QueueFormat, QueueUnavailable (the folder cannot be used), ConfigError (the namespace)."""
+        names = installation(namespace)
+        ours = Folder(folder, namespace)
+        with closing_on_error(ours):
+            log = RocksLog(ours.log, disk_free_min_bytes, free_bytes)
+            return cls(ours, log, names, clock, Limits(partitions, record_bytes_max, topics_max))
+
+    def close(self) -> None:
+        super().close()
+        self._folder.close()

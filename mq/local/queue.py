@@ -1,0 +1,197 @@
+"""Client and Admin of a local queue."""
+
+import re
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+
+from delayline.buffer_record import encode_rules
+from delayline.clock import Clock
+from delayline.cursor import Cursor
+from delayline.errors import ConfigError
+from delayline.message import Shard
+from delayline.names import Names
+from delayline.rules import DEFAULT_RULES, Rules
+from mq.contract import HEADER_ROOM_BYTES, Append, Handover, LogRecord, Position, TopicInfo
+from mq.errors import OffsetOutOfRange, QueueError, RecordTooLarge, TopicUnknown
+from mq.local.ledger import Ledger
+from mq.local.steps import AppendStep, Barrier, Committer, CreateStep, TrimStep
+from mq.local.storage import Storage
+from mq.local.topic import Partition, Topic
+from mq.local.worker import LocalSink, LocalSource
+
+RECORD_BYTES_MAX = (1 << 20) + HEADER_ROOM_BYTES
+"""Kafka's default of 1 MiB for what a client sends, and room for what we add to it."""
+
+TOPICS_MAX = 2048
+"""All topics together; a buffer topic counts as one. Each partition costs about 300 bytes of memory and, when the
+queue is opened, three seeks."""
+
+_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Sizes of a local queue. `record_bytes_max` is a body's."""
+
+    partitions: int = 4
+    record_bytes_max: int = RECORD_BYTES_MAX
+    topics_max: int = TOPICS_MAX
+
+
+def valid_name(name: str) -> bool:
+    """Kafka's rule for topic names (`org.apache.kafka.common.internals.Topic`), so that a move there is possible."""
+    return _NAME.fullmatch(name) is not None and name not in (".", "..")
+
+
+def installation(namespace: str) -> Names:
+    """The names of the installation. Raises ConfigError for a namespace that no topic name could begin with."""
+    if not valid_name(namespace):
+        raise ConfigError(f"the namespace {namespace!r} is not 1 to 249 of the characters a-z A-Z 0-9 . _ -")
+    return Names(namespace)
+
+
+class LocalQueue:
+    """Client and Admin, and the maker of Sources and Sinks, over any back end. Any thread may call it."""
+
+    def __init__(self, ledger: Ledger, storage: Storage, committer: Committer, clock: Clock, limits: Limits) -> None:
+        """Takes over `storage` and `committer`, and makes this installation's own topics where they are missing.
+        Raises QueueUnavailable."""
+        self._ledger = ledger
+        self._storage = storage
+        self._committer = committer
+        self._clock = clock
+        self._limits = limits
+        self._names = ledger.names
+        for name in (self._names.audit, self._names.dead):
+            self._ensure(name, limits.partitions)
+
+    def open_worker(self, writer: str) -> tuple[LocalSource, LocalSink]:
+        """A new worker, to which every shard goes; an earlier one loses them at once. `writer` is the name that its
+        cursors carry. Raises QueueUnavailable."""
+        self._ledger.check()
+        source = LocalSource(self._ledger, self._storage, self._clock)
+        self._ledger.hand_over(source)
+        return source, LocalSink(self._ledger, self._committer, source, self._limits.record_bytes_max)
+
+    def close(self) -> None:
+        """Finish what has been asked for and let go. Later calls raise QueueUnavailable."""
+        self._committer.close()
+        self._ledger.fail("the queue is closed")
+        self._storage.close()
+
+    # --- Client
+
+    def append(self, records: Sequence[Append]) -> "Future[list[Position]]":
+        try:
+            step = AppendStep(records, self._by_partition(records))
+        except QueueError as error:
+            refused: Future[list[Position]] = Future()
+            refused.set_exception(error)
+            return refused
+        return self._committer.submit(step)
+
+    def _by_partition(self, records: Sequence[Append]) -> dict[tuple[str, str], tuple[Partition, list[bytes]]]:
+        """Hot: about 0.3 us per record."""
+        largest = self._limits.record_bytes_max
+        runs: dict[tuple[str, str], tuple[Partition, list[bytes]]] = {}
+        for topic, name, body in records:
+            if len(body) > largest:
+                raise RecordTooLarge(f"a record of {len(body)} bytes for {topic}, the limit is {largest}")
+            run = runs.get((topic, name))
+            if run is None:
+                run = runs[topic, name] = (self._ledger.topic(topic).partition(name), [])
+            run[1].append(body)
+        return runs
+
+    def read(
+        self, topic: str, partition: str, offset: int, records_max: int, bytes_max: int = 4 << 20
+    ) -> list[LogRecord]:
+        self._ledger.check()
+        log = self._ledger.topic(topic).partition(partition)
+        start, end = self._range(log)
+        if not start <= offset <= end:
+            raise OffsetOutOfRange(f"{topic}, partition {partition}: {offset} is not within {start}..{end}")
+        if offset == end or records_max <= 0:
+            return []
+        records = self._storage.read(log, offset, end, records_max, bytes_max)
+        return records or self.read(topic, partition, offset, records_max, bytes_max)  # overtaken by a trim
+
+    def offsets(self, topic: str, partition: str) -> tuple[int, int]:
+        return self._range(self._ledger.topic(topic).partition(partition))
+
+    def _range(self, partition: Partition) -> tuple[int, int]:
+        with self._ledger.lock:
+            return partition.start, partition.end
+
+    def wait(self, topic: str, positions: Mapping[str, int], timeout_s: float) -> bool:
+        found = self._ledger.topic(topic)
+        waiting = [(found.partition(name), offset) for name, offset in positions.items()]
+
+        def stirred() -> bool:
+            return self._ledger.failure is not None or any(part.end > offset for part, offset in waiting)
+
+        with found.grown:
+            grown = found.grown.wait_for(stirred, timeout_s)
+            self._ledger.check()
+        return grown
+
+    def record_bytes_max(self, topic: str) -> int:
+        self._ledger.topic(topic)
+        return self._limits.record_bytes_max
+
+    # --- Admin
+
+    def topics(self) -> Sequence[str]:
+        with self._ledger.lock:
+            return sorted(name for name in self._ledger.topics if not self._names.is_own(name))
+
+    def topic(self, name: str) -> TopicInfo:
+        return self._ledger.topic(name).info
+
+    def ensure_topic(self, name: str) -> TopicInfo:
+        return self._target(name).info
+
+    def _target(self, name: str) -> Topic:
+        if self._names.is_own(name):
+            raise TopicUnknown(f"{name!r} is a name of this installation's own topics")
+        if not valid_name(name):
+            raise TopicUnknown(f"{name!r} cannot be a topic: 1 to 249 of the characters a-z A-Z 0-9 . _ -")
+        return self._ensure(name, self._limits.partitions)
+
+    def ensure_buffer(self, name: str, rules: Rules) -> TopicInfo:
+        target = self._target(name)
+        first_body = None if rules.same_as(DEFAULT_RULES) else encode_rules(rules)
+        return self._ensure(self._names.buffer(name), len(target.partitions), first_body).info
+
+    def _ensure(self, name: str, partitions: int, first_body: bytes | None = None) -> Topic:
+        self._ledger.check()
+        found = self._ledger.topics.get(name)
+        if found is not None:
+            return found
+        return self._committer.submit(CreateStep(name, partitions, self._limits.topics_max, first_body)).result()
+
+    def takeover(self, shard: Shard) -> Handover:
+        """Opening a worker has fenced the earlier ones; what they had under way is finished before the barrier."""
+        topic, partition = self._buffer(shard)
+        self._committer.submit(Barrier()).result()
+        with self._ledger.lock:
+            data = self._ledger.cursors.get(partition)
+        return Handover(None if data is None else Cursor.decode(data), topic.topic_id)
+
+    def log_range(self, shard: Shard) -> tuple[int, int]:
+        return self._range(self._buffer(shard)[1])
+
+    def trim(self, shard: Shard, low_offset: int) -> None:
+        """Readers lose sight of it at once; the room comes back later. A crash between the two brings it back to
+        sight, which does no harm: the next owner trims again."""
+        partition = self._buffer(shard)[1]
+        self._ledger.check()
+        if low_offset > self._range(partition)[1]:
+            raise OffsetOutOfRange(f"{'.'.join(shard)}: trim to {low_offset}, behind the log's end")
+        if self._ledger.trim(partition, low_offset):
+            self._committer.submit(TrimStep(partition, low_offset))
+
+    def _buffer(self, shard: Shard) -> tuple[Topic, Partition]:
+        topic = self._ledger.topic(self._names.buffer(shard.topic))
+        return topic, topic.partition(shard.name)

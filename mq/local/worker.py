@@ -1,0 +1,265 @@
+"""The worker's two ends: Source and Sink of a local queue."""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from threading import Condition
+from zlib import crc32
+
+from delayline.clock import Clock
+from delayline.errors import Bug
+from delayline.message import Shard
+from mq.contract import Assigned, Delivery, DispatchBatch, Event, Fetched, Lost, ShardBatch
+from mq.errors import CommitAborted, DeliveryRefused, OffsetOutOfRange, QueueUnavailable, TopicUnknown
+from mq.local.ledger import Ledger
+from mq.local.steps import CommitStep, Committer, Progress, Run
+from mq.local.storage import Storage
+from mq.local.topic import Partition, Topic
+
+POLL_BYTES_MAX = 16 << 20
+"""Bodies that one poll returns, so that large records do not turn 'at most 5000 records' into gigabytes."""
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Where reading of an assigned shard stands; `offset` is None before its first seek."""
+
+    partition: Partition
+    offset: int | None = None
+    paused: bool = False
+
+    @property
+    def ready(self) -> bool:
+        """Whether a fetch has something to say: records, or that the offset is out of range."""
+        return self.offset is not None and not self.paused and self.offset != self.partition.end
+
+
+class LocalSource:
+    """Source of one worker.
+
+    `_ready` holds the shards with something to fetch, in the order of their turns, so that a poll costs nothing for
+    shards where nothing happens. Everything is under the ledger's lock but the reading itself.
+    """
+
+    def __init__(self, ledger: Ledger, storage: Storage, clock: Clock) -> None:
+        self._ledger = ledger
+        self._storage = storage
+        self._clock = clock
+        self._changed = Condition(ledger.lock)
+        self._readers: dict[Shard, _Reader] = {}
+        self._ready: dict[Shard, None] = {}
+        self._events: deque[Event] = deque()
+        self._error: OffsetOutOfRange | None = None
+        self._woken = False
+        self._closed = False
+
+    # --- told by the ledger, under its lock
+
+    def assign(self, partitions: Sequence[Partition]) -> None:
+        readers = {part.shard: _Reader(part) for part in partitions if part.shard is not None}
+        if self._closed or not readers:
+            return
+        self._readers.update(readers)
+        self._tell(Assigned(tuple(readers)))
+
+    def lose(self) -> None:
+        if not self._readers:
+            return
+        lost = tuple(self._readers)
+        self._readers.clear()
+        self._ready.clear()
+        self._tell(Lost(lost))
+
+    def _tell(self, event: Event) -> None:
+        self._events.append(event)
+        self._changed.notify()
+
+    def grown(self, partition: Partition) -> None:
+        if partition.shard is not None:
+            self._look(partition.shard)
+
+    def stir(self) -> None:
+        self._changed.notify()
+
+    def _look(self, shard: Shard) -> None:
+        """Note whether the shard has something to fetch."""
+        reader = self._readers.get(shard)
+        if reader is None or not reader.ready:
+            self._ready.pop(shard, None)
+        elif shard not in self._ready:
+            self._ready[shard] = None
+            self._changed.notify()
+
+    # --- Source
+
+    def poll(self, records_max: int, timeout_s: float) -> Sequence[Event]:
+        with self._changed:
+            self._changed.wait_for(self._stirred, timeout_s)
+            self._woken = False
+            if self._closed:
+                raise QueueUnavailable("this source is closed")
+            self._ledger.check()
+            events = list(self._events)
+            self._events.clear()
+            ready = list(self._ready)
+        events += self._fetch(ready, records_max)
+        if self._error is not None and not events:
+            error, self._error = self._error, None
+            raise error
+        return events
+
+    def _stirred(self) -> bool:
+        found = self._woken or self._events or self._ready or self._error
+        return bool(found or self._closed or self._ledger.failure)
+
+    def _fetch(self, ready: Sequence[Shard], records_max: int) -> list[Event]:
+        """Every shard gets an equal share of the room, and what the ones before it left."""
+        fetched: list[Event] = []
+        bytes_max = POLL_BYTES_MAX
+        for turn, shard in enumerate(ready):
+            shards_left = len(ready) - turn
+            if records_max <= 0 or bytes_max <= 0:
+                break
+            found = self._fetch_shard(shard, -(-records_max // shards_left), -(-bytes_max // shards_left))
+            if found is not None:
+                fetched.append(found)
+                records_max -= len(found.records)
+                bytes_max -= sum(len(record.body) for record in found.records)
+        return fetched
+
+    def _fetch_shard(self, shard: Shard, records_max: int, bytes_max: int) -> Fetched | None:
+        with self._changed:
+            reader = self._readers.get(shard)
+            if reader is None or reader.offset is None or not self._within(reader, shard):
+                return None
+            offset, end = reader.offset, reader.partition.end
+        records = self._storage.read(reader.partition, offset, end, records_max, bytes_max)
+        if not records:
+            return None  # overtaken by a trim: the next poll sees that the offset is out of range
+        with self._changed:
+            reader.offset = records[-1].offset + 1
+            self._ready.pop(shard, None)  # to the end of the row, where more is left
+            self._look(shard)
+        return Fetched(shard, records, reader.offset)
+
+    def _within(self, reader: _Reader, shard: Shard) -> bool:
+        """An offset out of range is raised by the poll that has nothing else to hand out; the shard waits for
+        another seek."""
+        partition, offset = reader.partition, reader.offset
+        if offset is not None and partition.start <= offset <= partition.end:
+            return True
+        self._error = OffsetOutOfRange(
+            f"{'.'.join(shard)}: {offset} is not within {partition.start}..{partition.end}"
+        )
+        reader.offset = None
+        self._look(shard)
+        return False
+
+    def wake(self) -> None:
+        with self._changed:
+            self._woken = True
+            self._changed.notify()
+
+    def seek(self, shard: Shard, offset: int) -> None:
+        self._change(shard, offset=offset)
+
+    def pause(self, shard: Shard) -> None:
+        self._change(shard, paused=True)
+
+    def resume(self, shard: Shard) -> None:
+        self._change(shard, paused=False)
+
+    def _change(self, shard: Shard, *, offset: int | None = None, paused: bool | None = None) -> None:
+        """A shard that is lost already, of which the caller has not heard yet, is let be."""
+        with self._changed:
+            reader = self._readers.get(shard)
+            if reader is None:
+                return
+            if offset is not None:
+                reader.offset = offset
+            if paused is not None:
+                reader.paused = paused
+            self._look(shard)
+
+    def release(self, shards: Sequence[Shard]) -> None:
+        with self._changed:
+            for shard in shards:
+                self._readers.pop(shard, None)
+                self._ready.pop(shard, None)
+
+    def now_ms(self, shard: Shard) -> int:
+        """The clock that stamps is this one; a stamp is never before it (`Group.append`)."""
+        return self._clock.now_ms()
+
+    def close(self) -> None:
+        with self._changed:
+            self._closed = True
+            self._readers.clear()
+            self._ready.clear()
+            self._changed.notify()
+
+
+class LocalSink:
+    """Sink of one worker."""
+
+    atomic = True
+
+    def __init__(self, ledger: Ledger, committer: Committer, source: LocalSource, record_bytes_max: int) -> None:
+        self._ledger = ledger
+        self._committer = committer
+        self._source = source
+        self._record_bytes_max = record_bytes_max
+        self._closed = False
+
+    def commit(self, batch: DispatchBatch) -> None:
+        if self._closed:
+            raise CommitAborted("this sink is closed")
+        if len({part.shard for part in batch}) != len(batch):
+            raise Bug("a shard twice in one dispatch batch")
+        runs = [run for part in batch for run in self._runs(part)]
+        progress = [self._progress(part) for part in batch]
+        self._committer.submit(CommitStep(self._source, progress, runs)).result()
+
+    def close(self) -> None:
+        self._closed = True
+
+    def _progress(self, part: ShardBatch) -> Progress:
+        alone = not (part.deliveries or part.appends or part.audit or part.dead)
+        return Progress(part.shard, self._buffer(part.shard), part.cursor, alone)
+
+    def _buffer(self, shard: Shard) -> Partition:
+        """Raises TopicUnknown, PartitionUnknown."""
+        return self._ledger.topic(self._ledger.names.buffer(shard.topic)).partition(shard.name)
+
+    def _runs(self, part: ShardBatch) -> list[Run]:
+        """What the shard writes where. The record limit is that of clients: what a worker says about a record
+        (audit, dead letter, re-append) is a little larger than the record, and refusing it would help nobody."""
+        names, shard = self._ledger.names, part.shard
+        runs: list[Run] = []
+        if part.deliveries:
+            runs.append(self._deliveries(shard, part.deliveries))
+        if part.appends:
+            runs.append(Run(self._buffer(shard), part.appends))
+        if part.audit:
+            runs.append(Run(_spread(self._ledger.topic(names.audit), shard), part.audit))
+        if part.dead:
+            runs.append(Run(_spread(self._ledger.topic(names.dead), shard), part.dead))
+        return runs
+
+    def _deliveries(self, shard: Shard, deliveries: Sequence[Delivery]) -> Run:
+        """Hot: about 0.2 us per record."""
+        try:
+            partition = self._ledger.topic(shard.topic).partition(shard.name)
+        except TopicUnknown as error:
+            raise DeliveryRefused(shard, str(error), of_record=False) from error
+        bodies = [delivery.body for delivery in deliveries]
+        if (largest := max(map(len, bodies))) > self._record_bytes_max:
+            reason = f"a record of {largest} bytes, the limit is {self._record_bytes_max}"
+            raise DeliveryRefused(shard, reason, of_record=True)
+        times_ms = [delivery.timestamp_ms for delivery in deliveries]
+        return Run(partition, bodies, None if times_ms.count(None) == len(times_ms) else times_ms)
+
+
+def _spread(topic: Topic, shard: Shard) -> Partition:
+    """Always the same partition for a shard, so that its rows stay in order."""
+    return topic.partitions[crc32(".".join(shard).encode()) % len(topic.partitions)]
