@@ -1,0 +1,263 @@
+"""RocksDB as the index uses it: one column family, no write-ahead log, bounded memory, errors with meaning.
+
+Without a write-ahead log a write lives in the memtable until a flush. Memtables are flushed in the order of their
+writes, so after a SIGKILL the database is in a state it once had: a prefix of its writes. That holds within one
+column family only, which is why there is one.
+
+On a full disk RocksDB refuses every write, keeps reading, and resumes by itself within 5 s of space coming back
+(it polls; nothing in memory is lost), so nothing has to be opened again.
+"""
+
+import fcntl
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rocksdict import (
+    BlockBasedOptions,
+    Cache,
+    DBCompressionType,
+    Options,
+    Rdict,
+    ReadOptions,
+    WriteBatch,
+    WriteOptions,
+)
+
+from store.errors import StoreError, StoreFormat, StoreFull, StoreLocked, StoreUnusable
+from store.keys import FORMAT, FORMAT_ROW, decode_number, encode_number
+
+MEMORY_BYTES_MIN = 8 << 20
+_LOCK, _ROCKS = "LOCK", "rocksdb"
+_RANGES_PER_MEMTABLE_MAX = 4096
+_FREE_CHECK_BYTES = 4 << 20
+
+
+def _meaning(error: Exception) -> StoreError:
+    """rocksdict raises plain exceptions; their text is RocksDB's status."""
+    text = str(error)
+    if "No space left on device" in text:
+        return StoreFull(text)
+    if text.startswith("Corruption"):
+        return StoreUnusable(f"damaged: {text}. It may be deleted: it is rebuilt from the queue")
+    if text.startswith("Invalid argument"):
+        return StoreFormat(text)
+    return StoreUnusable(text)
+
+
+@contextmanager
+def _with_meaning() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        if type(error) is not Exception:
+            raise
+        raise _meaning(error) from error
+
+
+class FreeSpace:
+    """Refuses to take in more while less than `min_bytes` are free.
+
+    Asked at most once per 4 MiB taken in, or every time while the last answer was no: the margin must be larger."""
+
+    def __init__(self, free_bytes: Callable[[], int], min_bytes: int) -> None:
+        self._free_bytes = free_bytes
+        self._min_bytes = min_bytes
+        self._unchecked = _FREE_CHECK_BYTES
+
+    def claim(self, size: int) -> None:
+        """Raises StoreFull."""
+        self._unchecked += size
+        if self._min_bytes <= 0 or self._unchecked < _FREE_CHECK_BYTES:
+            return
+        if (free := self._free_bytes()) < self._min_bytes:
+            raise StoreFull(f"{free} bytes are free on the disk, {self._min_bytes} are to stay free")
+        self._unchecked = size
+
+
+class Database:
+    """Rows of bytes in key order. Everything here may raise StoreUnusable; what may raise StoreFull says so."""
+
+    def __init__(self, rocks: Rdict, options: Options, lock: int, space: FreeSpace) -> None:
+        self._rocks = rocks
+        self._options = options
+        self._lock = lock
+        self._ranges = 0
+        self.space = space
+        self._unlogged = WriteOptions()
+        self._unlogged.disable_wal = True  # type: ignore[method-assign, assignment]  # a property, unlike its stub
+
+    @classmethod
+    def open(
+        cls,
+        folder: Path,
+        *,
+        memory_bytes_max: int,
+        free_bytes: Callable[[], int] | None = None,
+        disk_free_min_bytes: int = 0,
+        statistics: bool = False,
+    ) -> "Database":
+        """Raises StoreLocked, StoreFormat, StoreUnusable, StoreFull."""
+        lock = _lock(folder)
+        try:
+            _refuse_foreign(folder)
+            options = _options(memory_bytes_max, statistics=statistics)
+            with _with_meaning():
+                rocks = Rdict(str(folder / _ROCKS), options)
+            space = FreeSpace(free_bytes or (lambda: shutil.disk_usage(folder).free), disk_free_min_bytes)
+            database = cls(rocks, options, lock, space)
+            database._check_format()
+        except StoreError as error:
+            os.close(lock)
+            raise type(error)(f"time index {folder}: {error}") from error
+        return database
+
+    def _check_format(self) -> None:
+        try:
+            found = self.get(FORMAT_ROW)
+            if found is None and next(self.keys(b"", ReadOptions()), None) is not None:
+                raise StoreFormat("it has rows but no format number")
+            if found is not None and (number := decode_number(found)) != FORMAT:
+                raise StoreFormat(f"it is of format {number}, this program knows {FORMAT}")
+            if found is None:
+                self.write_row(FORMAT_ROW, encode_number(FORMAT))
+        except StoreError:
+            self._rocks.close()
+            raise
+
+    def batch(self) -> WriteBatch:
+        return WriteBatch(raw_mode=True)
+
+    def write(self, batch: WriteBatch, ranges: int = 0) -> None:
+        """All of the batch or nothing; `ranges` is how many range deletions it holds. Raises StoreFull."""
+        with _with_meaning():
+            # After a write, the next iterator sorts the memtable's range deletions anew: some 6 ns for each.
+            # The flush goes first, so that an error always means that the batch was not written.
+            self._ranges += ranges
+            if self._ranges > _RANGES_PER_MEMTABLE_MAX:
+                self._rocks.flush(wait=False)
+                self._ranges = ranges
+            self._rocks.write(batch, self._unlogged)
+
+    def write_row(self, key: bytes, value: bytes) -> None:
+        """Raises StoreFull."""
+        batch = self.batch()
+        batch.put(key, value)
+        self.write(batch)
+
+    def get(self, key: bytes) -> bytes | None:
+        with _with_meaning():
+            value: bytes | None = self._rocks.get(key)
+        return value
+
+    def rows(self, start: bytes, bound: ReadOptions) -> Iterator[tuple[bytes, bytes]]:
+        """Rows from `start` on, up to the bound. Hot.
+
+        rocksdict's own `items` ends silently where a block is damaged, hence the status at the end."""
+        with _with_meaning():
+            rows = self._rocks.iter(bound)
+            rows.seek(start)
+            valid, key, value, advance = rows.valid, rows.key, rows.value, rows.next
+            while valid():
+                yield key(), value()
+                advance()
+            rows.status()
+
+    def keys(self, start: bytes, bound: ReadOptions) -> Iterator[bytes]:
+        """As `rows`, without copying values."""
+        with _with_meaning():
+            rows = self._rocks.iter(bound)
+            rows.seek(start)
+            valid, key, advance = rows.valid, rows.key, rows.next
+            while valid():
+                yield key()
+                advance()
+            rows.status()
+
+    def flush(self) -> None:
+        """Make every write durable. Raises StoreFull."""
+        with _with_meaning():
+            self._rocks.flush()
+        self._ranges = 0
+
+    def compact(self) -> None:
+        """Give back the room of everything deleted; for measurements, RocksDB does it by itself."""
+        with _with_meaning():
+            self._rocks.compact_range(None, None)
+
+    def disk_bytes(self) -> int:
+        """The size of the files that hold rows."""
+        return self._rocks.property_int_value("rocksdb.live-sst-files-size") or 0
+
+    def statistics(self) -> dict[str, int]:
+        """RocksDB's counters, where `open` was told to keep them."""
+        lines = (self._options.get_statistics() or "").splitlines()
+        counters = (line.partition(" COUNT : ") for line in lines)
+        return {name: int(count) for name, _, count in counters if count.isdigit()}
+
+    def close(self) -> None:
+        """Let go of the folder; what was not flushed may be lost."""
+        with _with_meaning():
+            self._rocks.close()
+        os.close(self._lock)
+
+
+def bounded_by(end: bytes) -> ReadOptions:
+    """Read options that end before `end`."""
+    bound = ReadOptions()
+    bound.set_iterate_upper_bound(end)
+    return bound
+
+
+def _lock(folder: Path) -> int:
+    """The file descriptor that holds the folder's lock; the kernel lets go of it when the process ends."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise StoreUnusable(f"time index {folder}: cannot be made or written: {error.strerror}") from error
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        os.close(lock)
+        raise StoreLocked(f"time index {folder}: another process is using it") from error
+    return lock
+
+
+def _refuse_foreign(folder: Path) -> None:
+    if foreign := sorted(path.name for path in folder.iterdir() if path.name not in {_LOCK, _ROCKS}):
+        raise StoreFormat(f"it holds something else: {', '.join(foreign[:3])}")
+
+
+def _options(memory_bytes_max: int, *, statistics: bool) -> Options:
+    """Three memtables of an eighth each, a quarter for blocks, indexes and filters; the rest is for compactions and
+    what the allocator does not give back."""
+    memory = max(memory_bytes_max, MEMORY_BYTES_MIN)
+    memtable = memory // 8
+    options = Options(raw_mode=True)
+    options.create_if_missing(True)
+    options.set_write_buffer_size(memtable)
+    options.set_max_write_buffer_number(3)
+    options.set_target_file_size_base(memtable)
+    options.set_max_bytes_for_level_base(4 * memtable)
+    options.set_compression_type(DBCompressionType.lz4())
+    options.set_max_open_files(512)
+    options.set_keep_log_file_num(2)
+    options.set_max_log_file_size(1 << 20)
+    options.set_stats_dump_period_sec(0)
+    options.set_block_based_table_factory(_tables(memory // 4))
+    if statistics:
+        options.enable_statistics()
+    return options
+
+
+def _tables(cache_bytes: int) -> BlockBasedOptions:
+    tables = BlockBasedOptions()
+    tables.set_block_cache(Cache(cache_bytes))
+    tables.set_block_size(16 << 10)
+    tables.set_cache_index_and_filter_blocks(True)
+    tables.set_pin_l0_filter_and_index_blocks_in_cache(True)
+    tables.set_bloom_filter(10, block_based=False)
+    return tables

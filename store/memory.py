@@ -1,0 +1,242 @@
+"""The time index without a disk: for tests, simulations and users' own experiments.
+
+It keeps the promises of `store.index` in the plainest way, and can fall: `crash(keep)` gives the index that a SIGKILL
+would have left if the disk had got the first `keep` writes. Nothing survives the process.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field
+from functools import partial
+
+from delayline.errors import Bug
+from delayline.message import BEFORE_ALL, Key, Shard
+from store.counts import SEGMENT_OFFSETS
+from store.errors import StoreFull
+from store.index import Checkpoint, Covered, Entry, ShardIndex
+
+UNFLUSHED_WRITES_MAX = 10_000
+"""Beyond it the older half counts as flushed, as a disk would have done by then."""
+
+_RECORD_BYTES = 250
+
+
+@dataclass(slots=True)
+class _Durable:
+    """What a disk would hold of one shard."""
+
+    records: dict[Key, bytes] = field(default_factory=dict)
+    names: dict[bytes, Key] = field(default_factory=dict)
+    checkpoint: Checkpoint | None = None
+
+    def put(self, records: dict[Key, bytes], names: Sequence[tuple[bytes, Key]]) -> None:
+        self.records.update(records)
+        self.names.update(names)
+
+    def drop(self, gone: Iterable[Key], checkpoint: Checkpoint | None) -> None:
+        for key in gone:
+            del self.records[key]
+        if self.names:
+            self.names = {name: key for name, key in self.names.items() if key in self.records}
+        self.checkpoint = checkpoint
+
+
+_Write = Callable[[_Durable], None]
+
+
+class MemoryIndex:
+    """A `TimeIndex`. `free_bytes` and `disk_free_min_bytes` as in `RocksIndex.open`, for a disk that is imagined."""
+
+    def __init__(self, free_bytes: Callable[[], int] | None = None, disk_free_min_bytes: int = 0) -> None:
+        self._shards: dict[Shard, MemoryShard] = {}
+        self._durable: dict[Shard, _Durable] = {}
+        self._flushed: dict[Shard, _Durable] = {}
+        self._log: list[tuple[Shard, _Write]] = []
+        self._free_bytes = free_bytes or (lambda: disk_free_min_bytes)
+        self._free_min_bytes = disk_free_min_bytes
+        self.flushed = 0
+        """How many writes a crash cannot take back."""
+
+    @property
+    def written(self) -> int:
+        """How many writes there were: what `crash` may keep lies between `flushed` and this."""
+        return self.flushed + len(self._log)
+
+    def crash(self, keep: int) -> "MemoryIndex":
+        """The index as the next process finds it if the first `keep` writes reached the disk. This one stays."""
+        if not self.flushed <= keep <= self.written:
+            raise ValueError(f"keep must lie between {self.flushed} and {self.written}, not {keep}")
+        left = MemoryIndex(self._free_bytes, self._free_min_bytes)
+        left._flushed = _after(deepcopy(self._flushed), self._log[: keep - self.flushed])
+        left._durable = deepcopy(left._flushed)
+        return left
+
+    def shard(self, shard: Shard) -> ShardIndex:
+        if shard not in self._shards:
+            durable = self._durable.setdefault(shard, _Durable())
+            self._shards[shard] = MemoryShard(durable, partial(self._write, shard), self._refuse_when_full)
+        return self._shards[shard]
+
+    def drop(self, shard: Shard) -> None:
+        self._shards.pop(shard, None)
+
+    def flush(self) -> None:
+        self._flush(len(self._log))
+
+    def close(self) -> None:
+        self.flush()
+        self._shards.clear()
+
+    def _write(self, shard: Shard, write: _Write) -> None:
+        write(self._durable[shard])
+        self._log.append((shard, write))
+        if len(self._log) > UNFLUSHED_WRITES_MAX:
+            self._flush(UNFLUSHED_WRITES_MAX // 2)
+
+    def _flush(self, writes: int) -> None:
+        _after(self._flushed, self._log[:writes])
+        del self._log[:writes]
+        self.flushed += writes
+
+    def _refuse_when_full(self) -> None:
+        if (free := self._free_bytes()) < self._free_min_bytes:
+            raise StoreFull(f"{free} bytes are free, {self._free_min_bytes} are to stay free")
+
+
+def _after(state: dict[Shard, _Durable], writes: Iterable[tuple[Shard, _Write]]) -> dict[Shard, _Durable]:
+    for shard, write in writes:
+        write(state.setdefault(shard, _Durable()))
+    return state
+
+
+class MemoryShard:
+    """A `ShardIndex`: what is durable, what is held only in memory, and one sorted list of both."""
+
+    def __init__(
+        self, durable: _Durable, write: Callable[[_Write], None], refuse_when_full: Callable[[], None]
+    ) -> None:
+        self._durable = durable
+        self._write = write
+        self._refuse_when_full = refuse_when_full
+        self._ready = not durable.records and durable.checkpoint is None
+        self._start_with([])
+
+    def _start_with(self, order: list[Key]) -> None:
+        self._order = order
+        self._near: dict[Key, bytes] = {}
+        self._near_names: dict[bytes, Key] = {}
+
+    def checkpoint(self) -> Checkpoint | None:
+        return self._durable.checkpoint
+
+    def reset(self) -> None:
+        gone = list(self._durable.records)
+        self._write(lambda durable: durable.drop(gone, None))
+        self._start_with([])
+        self._ready = True
+
+    def retain(self, low_offset: int, resume_offset: int, covered: Covered) -> None:
+        next_offset, delivered_key = covered
+        stored = self._durable.checkpoint
+        checkpoint = stored if stored is not None and stored.offset <= resume_offset else None
+        gone = [
+            key
+            for key in self._durable.records
+            if not low_offset <= key.offset < resume_offset or (key.offset < next_offset and key <= delivered_key)
+        ]
+        self._write(lambda durable: durable.drop(gone, checkpoint))
+        self._start_with(sorted(self._durable.records))
+        self._ready = True
+
+    def put(
+        self, entries: Sequence[Entry], near_until_ms: int | None, names: Iterable[tuple[bytes, Key]] = ()
+    ) -> None:
+        self._require_ready()
+        border = -1 if near_until_ms is None else near_until_ms
+        near = {entry.key: entry.value for entry in entries if entry.due_ms <= border}
+        far = {entry.key: entry.value for entry in entries if entry.due_ms > border}
+        names = list(names)
+        if far:
+            self._refuse_when_full()
+            far_names = [(name, key) for name, key in names if key in far]
+            self._write(lambda durable: durable.put(far, far_names))
+        for name, key in names:
+            self._near_names.pop(name, None)
+            if key in near:
+                self._near_names[name] = key
+        self._near |= near
+        self._order = sorted([*self._order, *near, *far])
+
+    def due(self, until_ms: int, records_max: int, bytes_max: int) -> list[Entry]:
+        taken: list[Entry] = []
+        size = 0
+        for key in self._order[:records_max]:
+            entry = self._entry(key)
+            size += len(entry.value)
+            if key.due_ms > until_ms or (size > bytes_max and taken):
+                break
+            taken.append(entry)
+        return taken
+
+    def _entry(self, key: Key) -> Entry:
+        value = self._near.get(key)
+        return Entry(*key, self._durable.records[key] if value is None else value)
+
+    def next_due_ms(self) -> int | None:
+        return self._order[0].due_ms if self._order else None
+
+    def remove(self, keys: Sequence[Key], checkpoint: Checkpoint) -> None:
+        self._require_ready()
+        self._remove(keys, checkpoint)
+
+    def _remove(self, keys: Sequence[Key], checkpoint: Checkpoint | None) -> None:
+        far = [key for key in keys if key not in self._near]
+        if far or checkpoint != self._durable.checkpoint:
+            self._write(lambda durable: durable.drop(far, checkpoint))
+        for key in keys:
+            self._near.pop(key, None)
+            del self._order[bisect_left(self._order, key)]
+        self._near_names = {name: key for name, key in self._near_names.items() if key in self._near}
+
+    def discard(self, key: Key) -> bool:
+        self._require_ready()
+        present = self.get(key) is not None
+        if present:
+            self._remove([key], self._durable.checkpoint)
+        return present
+
+    def get(self, key: Key) -> bytes | None:
+        return self._near.get(key, self._durable.records.get(key) if self._ready else None)
+
+    def lookup(self, name: bytes) -> Key | None:
+        return self._near_names.get(name) or (self._durable.names.get(name) if self._ready else None)
+
+    def low_offset(self) -> int | None:
+        return _segment_of_lowest(self._order)
+
+    def memory_low(self) -> int | None:
+        return _segment_of_lowest(self._near)
+
+    def memory_bytes(self) -> int:
+        return sum(len(value) + _RECORD_BYTES for value in self._near.values())
+
+    def pending(self) -> int:
+        return len(self._order)
+
+    def histogram(self) -> dict[int, int]:
+        return dict(sorted(Counter(key.due_ms // 60_000 for key in self._order).items()))
+
+    def scan(self, after: Key, limit: int) -> list[Entry]:
+        start = 0 if after < BEFORE_ALL else bisect_right(self._order, after)
+        return [self._entry(key) for key in self._order[start : start + limit]]
+
+    def _require_ready(self) -> None:
+        if not self._ready:
+            raise Bug("a shard with rows of an earlier time needs retain or reset first")
+
+
+def _segment_of_lowest(keys: Iterable[Key]) -> int | None:
+    lowest = min((key.offset for key in keys), default=None)
+    return None if lowest is None else lowest // SEGMENT_OFFSETS * SEGMENT_OFFSETS

@@ -1,0 +1,155 @@
+"""Near-due records of one shard: held in memory only, because they leave again before a disk would have helped.
+
+Buckets of 100 ms, each a list that is sorted when something is taken from it: an append and a share of a sort cost
+a fraction of a heap. Removal marks (by leaving `_present`), and a bucket gives back its room from the front.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+
+from delayline.message import Key
+from store.counts import LowestFirst, SegmentCounts
+from store.index import Entry
+
+BUCKET_MS = 100
+RECORD_BYTES = 250
+"""What Python keeps around a value: the entry, its numbers, its places in the bucket and in `_present`."""
+
+_PAST_ANY_OFFSET = 2**64
+
+
+@dataclass(slots=True)
+class _Bucket:
+    """Entries whose order matters only from `start` on; those before it have left."""
+
+    entries: list[Entry] = field(default_factory=list)
+    start: int = 0
+    sorted: bool = True
+
+    def add(self, entry: Entry) -> None:
+        self.entries.append(entry)
+        self.sorted = False
+
+    def sort(self) -> list[Entry]:
+        if not self.sorted:
+            self.entries = sorted(self.entries[self.start :])
+            self.start = 0
+            self.sorted = True
+        return self.entries
+
+
+class NearRecords:
+    """The records by key, by due time and by name. The owner bounds `bytes` by not putting more."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+        self.segments = SegmentCounts()
+        self._present: dict[int, Entry] = {}  # by offset, which no two records of a shard share
+        self._buckets: dict[int, _Bucket] = {}
+        self._order = LowestFirst()  # numbers of buckets, also of some that are gone
+        self._by_name: dict[bytes, Key] = {}
+        self._names: dict[Key, list[bytes]] = {}
+
+    def __len__(self) -> int:
+        return len(self._present)
+
+    def __contains__(self, key: Key) -> bool:
+        return self.get(key) is not None
+
+    def put(self, entries: Iterable[Entry], names: Iterable[tuple[bytes, Key]]) -> None:
+        """Hot: once per near-due record."""
+        present, buckets = self._present, self._buckets
+        for entry in entries:
+            number = entry[0] // BUCKET_MS
+            bucket = buckets.get(number)
+            if bucket is None:
+                bucket = buckets[number] = _Bucket()
+                self._order.add(number)
+            bucket.add(entry)
+            present[entry[1]] = entry
+            self.bytes += len(entry[2]) + RECORD_BYTES
+        self.segments.add([entry[1] for entry in entries])
+        for name, key in names:
+            self._by_name[name] = key
+            self._names.setdefault(key, []).append(name)
+
+    def take(self, until_ms: int, records_max: int) -> list[Entry]:
+        """The lowest entries due at or before `until_ms`; they stay until `remove`."""
+        taken: list[Entry] = []
+        passed: list[int] = []
+        while len(taken) < records_max and self._order and self._order.lowest() * BUCKET_MS <= until_ms:
+            number = self._order.pop()
+            if number in self._buckets:
+                passed.append(number)
+                taken += islice(self._of_bucket(number, until_ms), records_max - len(taken))
+        for number in passed:
+            self._order.add(number)
+        return taken
+
+    def _of_bucket(self, number: int, until_ms: int) -> Iterator[Entry]:
+        """Present entries of the bucket due at or before `until_ms`, ascending."""
+        bucket, present = self._buckets[number], self._present
+        entries = bucket.sort()
+        end = bisect_right(entries, (until_ms, _PAST_ANY_OFFSET))
+        return (entry for entry in entries[bucket.start : end] if present.get(entry[1]) is entry)
+
+    def next_due_ms(self) -> int | None:
+        """The lowest due time present."""
+        while self._order:
+            number = self._order.lowest()
+            if number in self._buckets:
+                return next(self._of_bucket(number, (number + 1) * BUCKET_MS)).due_ms
+            self._order.pop()
+        return None
+
+    def remove(self, keys: Iterable[Key]) -> None:
+        """Drop records that are all present."""
+        gone = [self._present.pop(key.offset) for key in keys]
+        self.bytes -= sum(len(entry.value) + RECORD_BYTES for entry in gone)
+        self.segments.subtract([entry.offset for entry in gone])
+        for number in {entry.due_ms // BUCKET_MS for entry in gone}:
+            self._give_back(number)
+        if self._names:
+            for entry in gone:
+                self._forget_names(entry.key)
+
+    def _give_back(self, number: int) -> None:
+        """Advance the bucket behind what has left; amortised once per record."""
+        bucket = self._buckets[number]
+        entries, present = bucket.sort(), self._present
+        start = bucket.start
+        while start < len(entries) and present.get(entries[start].offset) is not entries[start]:
+            start += 1
+        if start == len(entries):
+            del self._buckets[number]
+            return
+        bucket.start = start
+        if start * 2 > len(entries):
+            del entries[:start]
+            bucket.start = 0
+
+    def _forget_names(self, key: Key) -> None:
+        for name in self._names.pop(key, ()):
+            if self._by_name.get(name) == key:
+                del self._by_name[name]
+
+    def get(self, key: Key) -> Entry | None:
+        entry = self._present.get(key.offset)
+        return entry if entry is not None and entry.due_ms == key.due_ms else None
+
+    def lookup(self, name: bytes) -> Key | None:
+        return self._by_name.get(name)
+
+    def forget_name(self, name: bytes) -> None:
+        """A record on disk has taken the name over."""
+        self._by_name.pop(name, None)
+
+    def scan(self, after: Key, limit: int) -> list[Entry]:
+        """Present entries above `after`, ascending; for listings: it looks at every one."""
+        return sorted(entry for entry in self._present.values() if entry.key > after)[:limit]
+
+    def keys(self) -> list[Key]:
+        """Every key present, in no order."""
+        return [entry.key for entry in self._present.values()]

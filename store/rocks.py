@@ -1,0 +1,205 @@
+"""The time index on RocksDB: near-due records in memory (`store.near`), the others on disk (`store.far`)."""
+
+from collections.abc import Callable, Iterable, Sequence
+from operator import itemgetter
+from pathlib import Path
+
+import structlog
+
+from delayline.errors import Bug
+from delayline.message import Key, Shard
+from store import keys
+from store.counts import Counts
+from store.database import Database, bounded_by
+from store.errors import StoreFull
+from store.far import FarRecords
+from store.index import Checkpoint, Covered, Entry, ShardIndex
+from store.near import NearRecords
+
+log = structlog.get_logger(__name__)
+
+_DUE, _OFFSET = itemgetter(0), itemgetter(1)
+
+
+class RocksIndex:
+    """A `TimeIndex` in one folder. Raises StoreUnusable from anywhere when the folder is damaged or lost."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._shards: dict[Shard, RocksShard] = {}
+        rows = database.rows(keys.SHARD_ROWS, bounded_by(keys.SHARD_ROWS + b"\xff"))
+        self._numbers = {keys.shard_of(row): keys.decode_number(number) for row, number in rows}
+
+    @classmethod
+    def open(
+        cls,
+        folder: Path,
+        *,
+        memory_bytes_max: int,
+        free_bytes: Callable[[], int] | None = None,
+        disk_free_min_bytes: int = 0,
+    ) -> "RocksIndex":
+        """The index in `folder`, made where it does not exist.
+
+        RocksDB takes about `memory_bytes_max` (at least 8 MiB), records held only in memory come on top. `put` is
+        refused while less than `disk_free_min_bytes` are free; `free_bytes` says how many are.
+        Raises StoreLocked, StoreFormat, StoreUnusable, StoreFull."""
+        database = Database.open(
+            folder,
+            memory_bytes_max=memory_bytes_max,
+            free_bytes=free_bytes,
+            disk_free_min_bytes=disk_free_min_bytes,
+        )
+        return cls(database)
+
+    def shard(self, shard: Shard) -> ShardIndex:
+        """Raises StoreFull for a shard that was never here before."""
+        if shard not in self._shards:
+            self._shards[shard] = RocksShard(FarRecords(self._database, self._number(shard)))
+        return self._shards[shard]
+
+    def _number(self, shard: Shard) -> int:
+        if shard not in self._numbers:
+            number = max(self._numbers.values(), default=0) + 1
+            if number > keys.SHARD_NUMBER_MAX:
+                raise Bug("more shards than numbers")
+            self._database.write_row(keys.shard_row(shard), keys.encode_number(number))
+            self._numbers[shard] = number
+        return self._numbers[shard]
+
+    def drop(self, shard: Shard) -> None:
+        self._shards.pop(shard, None)
+
+    def flush(self) -> None:
+        """Raises StoreFull."""
+        for shard in self._shards.values():
+            shard.settle()
+        self._database.flush()
+
+    def disk_bytes(self) -> int:
+        """The size of the files that hold records; what was written lately may not be in them yet."""
+        return self._database.disk_bytes()
+
+    def close(self) -> None:
+        """On a full disk the latest writes are lost, as after a crash."""
+        try:
+            self.flush()
+        except StoreFull as error:
+            log.warning("index closed without its latest writes: no room on disk", detail=str(error))
+        self._shards.clear()
+        self._database.close()
+
+
+class RocksShard:
+    """A `ShardIndex`. One that finds rows of an earlier time shows none of them before `retain` or `reset`."""
+
+    def __init__(self, far: FarRecords) -> None:
+        self._far = far
+        self._near = NearRecords()
+        self._counts = Counts()
+        self._ready = not far.has_rows()
+
+    def checkpoint(self) -> Checkpoint | None:
+        return self._far.checkpoint()
+
+    def reset(self) -> None:
+        """Raises StoreFull."""
+        self._far.reset()
+        self._near, self._counts = NearRecords(), Counts()
+        self._ready = True
+
+    def retain(self, low_offset: int, resume_offset: int, covered: Covered) -> None:
+        """Records held only in memory go: they are above every checkpoint, so above `resume_offset`.
+        Raises StoreFull; then it must be asked again."""
+        self._ready = False
+        self._near, self._counts = NearRecords(), Counts()
+        self._far.retain(low_offset, resume_offset, covered, self._counts)
+        self._ready = True
+
+    def put(
+        self, entries: Sequence[Entry], near_until_ms: int | None, names: Iterable[tuple[bytes, Key]] = ()
+    ) -> None:
+        self._require_ready()
+        names = list(names)
+        border = -1 if near_until_ms is None else near_until_ms
+        near = [entry for entry in entries if entry[0] <= border]
+        far = [entry for entry in entries if entry[0] > border] if near else entries
+        far_names = [(name, key) for name, key in names if key.due_ms > border]
+        if far:
+            self._far.put(far, far_names)
+        for name, _ in far_names:
+            self._near.forget_name(name)
+        self._near.put(near, [(name, key) for name, key in names if key.due_ms <= border])
+        self._counts.add(list(map(_DUE, entries)), list(map(_OFFSET, entries)))
+
+    def due(self, until_ms: int, records_max: int, bytes_max: int) -> list[Entry]:
+        near = self._near.take(until_ms, records_max)
+        far = self._far.read(until_ms, records_max, bytes_max)
+        return _cut(sorted(near + far) if near and far else near or far, records_max, bytes_max)
+
+    def next_due_ms(self) -> int | None:
+        lowest = (self._near.next_due_ms(), self._far.next_due_ms())
+        return min((due_ms for due_ms in lowest if due_ms is not None), default=None)
+
+    def remove(self, keys: Sequence[Key], checkpoint: Checkpoint) -> None:
+        self._require_ready()
+        near = [key for key in keys if key in self._near] if self._near else []
+        held = set(near)
+        self._far.remove([key for key in keys if key not in held] if held else keys, checkpoint)
+        self._near.remove(near)
+        self._uncount(keys)
+
+    def discard(self, key: Key) -> bool:
+        self._require_ready()
+        if key in self._near:
+            self._near.remove([key])
+        elif not self._far.discard(key):
+            return False
+        self._uncount([key])
+        return True
+
+    def _uncount(self, keys: Sequence[Key]) -> None:
+        self._counts.subtract(list(map(_DUE, keys)), list(map(_OFFSET, keys)))
+
+    def get(self, key: Key) -> bytes | None:
+        held = self._near.get(key)
+        return held.value if held else self._far.get(key) if self._ready else None
+
+    def lookup(self, name: bytes) -> Key | None:
+        return self._near.lookup(name) or (self._far.lookup(name) if self._ready else None)
+
+    def low_offset(self) -> int | None:
+        return self._counts.segments.low_offset()
+
+    def memory_low(self) -> int | None:
+        return self._near.segments.low_offset()
+
+    def memory_bytes(self) -> int:
+        return self._near.bytes
+
+    def pending(self) -> int:
+        return self._counts.pending
+
+    def histogram(self) -> dict[int, int]:
+        return dict(self._counts.minutes.items())
+
+    def scan(self, after: Key, limit: int) -> list[Entry]:
+        return sorted(self._near.scan(after, limit) + self._far.scan(after, limit))[:limit]
+
+    def settle(self) -> None:
+        """Write removals that a full disk had refused. Raises StoreFull."""
+        self._far.settle()
+
+    def _require_ready(self) -> None:
+        if not self._ready:
+            raise Bug("a shard with rows of an earlier time needs retain or reset first")
+
+
+def _cut(entries: list[Entry], records_max: int, bytes_max: int) -> list[Entry]:
+    """The first entries within both bounds, at least one."""
+    size = 0
+    for at, entry in enumerate(entries):
+        size += len(entry[2])
+        if at == records_max or (size > bytes_max and at):
+            return entries[:at]
+    return entries

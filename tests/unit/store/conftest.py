@@ -1,0 +1,71 @@
+"""Both indexes behind one door: how to open one, and how to open it again."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+from delayline.message import Shard
+from store.index import Checkpoint, Entry, ShardIndex, TimeIndex
+from store.memory import MemoryIndex
+from store.rocks import RocksIndex
+
+ORDERS = Shard("orders", "0")
+TOPIC_ID = b"t" * 16
+MEMORY_BYTES = 8 << 20
+T0 = 1_767_225_600_000
+
+
+def entry(due_ms: int, offset: int, value: bytes | None = None) -> Entry:
+    return Entry(due_ms, offset, b"v%d" % offset if value is None else value)
+
+
+def checkpoint(offset: int = 0) -> Checkpoint:
+    return Checkpoint(offset, TOPIC_ID, b"state %d" % offset)
+
+
+class House(Protocol):
+    """Where an index lives between two openings."""
+
+    def open(self, free_bytes: Callable[[], int] | None = None, disk_free_min_bytes: int = 0) -> TimeIndex: ...
+
+
+class RocksHouse:
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def open(self, free_bytes: Callable[[], int] | None = None, disk_free_min_bytes: int = 0) -> TimeIndex:
+        return RocksIndex.open(
+            self._folder,
+            memory_bytes_max=MEMORY_BYTES,
+            free_bytes=free_bytes,
+            disk_free_min_bytes=disk_free_min_bytes,
+        )
+
+
+class MemoryHouse:
+    def __init__(self) -> None:
+        self._last: MemoryIndex | None = None
+
+    def open(self, free_bytes: Callable[[], int] | None = None, disk_free_min_bytes: int = 0) -> TimeIndex:
+        left = self._last.crash(self._last.written) if self._last else MemoryIndex(free_bytes, disk_free_min_bytes)
+        self._last = left
+        return left
+
+
+@pytest.fixture(params=["rocks", "memory"])
+def house(request: pytest.FixtureRequest, tmp_path: Path) -> House:
+    return RocksHouse(tmp_path / "index") if request.param == "rocks" else MemoryHouse()
+
+
+@pytest.fixture
+def index(house: House) -> Iterator[TimeIndex]:
+    index = house.open()
+    yield index
+    index.close()
+
+
+@pytest.fixture
+def shard(index: TimeIndex) -> ShardIndex:
+    return index.shard(ORDERS)

@@ -1,0 +1,171 @@
+"""Both indexes against a dict, under random sequences of everything that an owner does."""
+
+import tempfile
+from pathlib import Path
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from delayline.message import BEFORE_ALL, Key
+from store.counts import SEGMENT_OFFSETS
+from store.index import Covered, Entry
+from tests.unit.store.conftest import ORDERS, T0, MemoryHouse, RocksHouse, checkpoint
+
+DUE = st.integers(0, 300).map(lambda n: T0 + n * 37)
+VALUE = st.binary(max_size=40)
+
+
+class Model(RuleBasedStateMachine):
+    """What is pending is two dicts, one of which is lost by a restart."""
+
+    house_class = MemoryHouse
+
+    @initialize()
+    def begin(self) -> None:
+        self.folder = tempfile.TemporaryDirectory()
+        self.house = RocksHouse(Path(self.folder.name)) if self.house_class is RocksHouse else MemoryHouse()
+        self.index = self.house.open()
+        self.shard = self.index.shard(ORDERS)
+        self.far: dict[Key, bytes] = {}
+        self.near: dict[Key, bytes] = {}
+        self.names: dict[bytes, Key] = {}
+        self.taken: list[Key] = []
+        self.next_offset = 0
+        self.stored = None
+
+    def teardown(self) -> None:
+        if hasattr(self, "index"):
+            self.index.close()
+            self.folder.cleanup()
+
+    @property
+    def present(self) -> dict[Key, bytes]:
+        return self.far | self.near
+
+    def _forget(self, keys: list[Key]) -> None:
+        for key in keys:
+            self.far.pop(key, None)
+            self.near.pop(key, None)
+        self.names = {name: key for name, key in self.names.items() if key in self.present}
+
+    @rule(
+        records=st.lists(st.tuples(DUE, st.integers(1, 3000), VALUE, st.booleans()), min_size=1, max_size=30),
+        near_until_ms=st.none() | DUE,
+    )
+    def put(self, records: list[tuple[int, int, bytes, bool]], near_until_ms: int | None) -> None:
+        entries, names = [], []
+        for due_ms, gap, value, named in records:
+            self.next_offset += gap
+            found = Entry(due_ms, self.next_offset, value)
+            entries.append(found)
+            if named:
+                names.append((b"%d" % found.offset, found.key))
+            near = near_until_ms is not None and due_ms <= near_until_ms
+            (self.near if near else self.far)[found.key] = value
+        self.names |= dict(names)
+        self.shard.put(entries, near_until_ms, names)
+
+    @rule(until_ms=DUE, records_max=st.integers(1, 40), bytes_max=st.integers(1, 800))
+    def due(self, until_ms: int, records_max: int, bytes_max: int) -> None:
+        expected: list[Entry] = []
+        for key in sorted(self.present):
+            value = self.present[key]
+            size = sum(len(found.value) for found in expected) + len(value)
+            if key.due_ms > until_ms or len(expected) == records_max or (expected and size > bytes_max):
+                break
+            expected.append(Entry(*key, value))
+        found = self.shard.due(until_ms, records_max, bytes_max)
+        self.taken = [entry.key for entry in found]
+        assert found == expected
+
+    @rule()
+    def remove(self) -> None:
+        taken = [key for key in self.taken if key in self.present]
+        self.taken = []
+        self._forget(taken)
+        self.stored = checkpoint(self.next_offset)
+        self.shard.remove(taken, self.stored)
+
+    @precondition(lambda self: self.present)
+    @rule(data=st.data())
+    def remove_any(self, data: st.DataObject) -> None:
+        chosen = sorted(data.draw(st.sets(st.sampled_from(sorted(self.present)), max_size=8)))
+        self._forget(chosen)
+        self.stored = checkpoint(self.next_offset)
+        self.shard.remove(chosen, self.stored)
+
+    @rule(data=st.data())
+    def discard(self, data: st.DataObject) -> None:
+        absent = st.builds(Key, DUE, st.integers(0, 50))
+        key = data.draw(st.sampled_from(sorted(self.present)) | absent if self.present else absent)
+        was_present = key in self.present
+        self._forget([key])
+        assert self.shard.discard(key) == was_present
+
+    @rule(low=st.integers(0, 100), resume=st.integers(0, 100), next_offset=st.integers(0, 100), delivered=DUE)
+    def restart(self, low: int, resume: int, next_offset: int, delivered: int) -> None:
+        low, resume, next_offset = (self.next_offset * percent // 100 for percent in (low, resume, next_offset))
+        self.index.close()
+        self.index = self.house.open()
+        self._retain(low, resume, Covered(next_offset, Key(delivered, resume)))
+
+    @rule()
+    def drop(self) -> None:
+        self.index.drop(ORDERS)
+        self._retain(0, self.next_offset + 1, Covered(0, BEFORE_ALL))
+
+    def _retain(self, low: int, resume: int, covered: Covered) -> None:
+        self.shard = self.index.shard(ORDERS)
+        assert self.shard.checkpoint() == self.stored
+        self.shard.retain(low, resume, covered)
+        if self.stored is not None and self.stored.offset > resume:
+            self.stored = None
+        gone = [key for key in self.far if not low <= key.offset < resume]
+        gone += [key for key in self.far if key.offset < covered.next_offset and key <= covered.delivered_key]
+        self.near, self.taken = {}, []
+        self._forget(gone)
+
+    @rule()
+    def reset(self) -> None:
+        self.shard.reset()
+        self.far, self.near, self.names, self.taken, self.stored = {}, {}, {}, [], None
+
+    @rule(after=st.builds(Key, DUE, st.integers(0, 500)) | st.just(BEFORE_ALL), limit=st.integers(1, 30))
+    def scan(self, after: Key, limit: int) -> None:
+        expected = [Entry(*key, value) for key, value in sorted(self.present.items()) if key > after]
+        assert self.shard.scan(after, limit) == expected[:limit]
+
+    @invariant()
+    def counts_agree(self) -> None:
+        if not hasattr(self, "shard"):
+            return
+        assert self.shard.pending() == len(self.present)
+        assert self.shard.next_due_ms() == min((key.due_ms for key in self.present), default=None)
+        assert sum(self.shard.histogram().values()) == len(self.present)
+        for low, keys in ((self.shard.low_offset(), self.present), (self.shard.memory_low(), self.near)):
+            lowest = min((key.offset for key in keys), default=None)
+            assert low == (None if lowest is None else lowest // SEGMENT_OFFSETS * SEGMENT_OFFSETS)
+        assert (self.shard.memory_bytes() == 0) == (not self.near)
+
+    @invariant()
+    def every_record_and_name_is_found(self) -> None:
+        if not hasattr(self, "shard"):
+            return
+        for key in list(self.present)[-5:]:
+            assert self.shard.get(key) == self.present[key]
+        for name in [b"%d" % self.next_offset, *list(self.names)[:3]]:
+            assert self.shard.lookup(name) == self.names.get(name)
+
+
+class RocksModel(Model):
+    house_class = RocksHouse
+
+
+_SETTINGS = settings(
+    max_examples=40, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+TestMemoryAgainstDict = Model.TestCase
+TestMemoryAgainstDict.settings = _SETTINGS
+TestRocksAgainstDict = RocksModel.TestCase
+TestRocksAgainstDict.settings = _SETTINGS
