@@ -3,6 +3,7 @@
     queue.py    EmbeddedQueue: what users open
     writer.py   the thread that turns waiting steps into one write and one fsync
     log.py      the RocksDB back end
+    reclaim.py  gives back the disk that trimmed records took
     entry.py    many records in one value: the layout
     folder.py   the folder, its lock and its format
 

@@ -4,7 +4,7 @@
 
     (t, p, offset of the first record)   entry: see `entry.py`
     (0, 1, t)                            topic t: u8 version (1) | 16 bytes topic id | u32 partitions | name
-    (0, 2, t << 32 | p)                  what is known of a trimmed log: u64 start | u64 latest append time
+    (0, 2, t << 32 | p)                  a trimmed log: u64 start | u64 deleted up to | u64 latest append time
     (0, 3, t << 32 | p)                  the cursor of the shard that this buffer partition is
 
 A group is one WriteBatch in the write-ahead log, then one fsync. Page: docs/formats/embedded-log.md.
@@ -30,6 +30,7 @@ from rocksdict import (
 
 from mq.contract import LogRecord
 from mq.embedded.entry import decode_entry, encode_entries, read_head
+from mq.embedded.reclaim import Reclaimer
 from mq.errors import QueueFormat, QueueUnavailable
 from mq.local.group import Group
 from mq.local.storage import StoredPartition, StoredTopic
@@ -40,12 +41,12 @@ TOPIC_VERSION = 1
 LAST = (1 << 64) - 1
 MIB = 1 << 20
 
-TRIM_COMPACT_BYTES = 64 * MIB
+TRIM_COMPACT_BYTES = 256 * MIB
 """How much trimmed log may wait for RocksDB's own compactions before the range is compacted by us."""
 
 _KEY = struct.Struct(">IIQ")
 _TOPIC = struct.Struct(">B16sI")
-_START = struct.Struct(">QQ")
+_START = struct.Struct(">QQQ")
 
 
 def options() -> Options:
@@ -84,19 +85,27 @@ def disk_free_bytes(folder: Path) -> int:
 class RocksLog:
     """Storage on RocksDB. Opening raises QueueUnavailable."""
 
-    def __init__(self, folder: Path, disk_free_min_bytes: int, free_bytes: Callable[[Path], int]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        disk_free_min_bytes: int,
+        free_bytes: Callable[[Path], int] = disk_free_bytes,
+        trim_compact_bytes: int = TRIM_COMPACT_BYTES,
+    ) -> None:
         self._folder = folder
         self._disk_free_min_bytes = disk_free_min_bytes
         self._free_bytes = free_bytes
         self._unsynced = WriteOptions()
         self._unsynced.sync = False
-        self._deleted_to: dict[Partition, int] = {}
+        self._deleted_to: dict[int, int] = {}
         try:
             self._db = Rdict(str(folder), options())
         except Exception as error:
             raise QueueUnavailable(f"the log in {folder} cannot be opened: {error}") from error
+        self._reclaimer = Reclaimer(self._db, trim_compact_bytes)
 
     def close(self) -> None:
+        self._reclaimer.close()
         self._db.close()
 
     def full(self) -> str | None:
@@ -111,11 +120,12 @@ class RocksLog:
     def load(self) -> Iterable[StoredTopic]:
         found = self._db.iter()
         topics = [self._topic(number, row) for number, row in self._table(found, TOPICS)]
-        starts = {number: _START.unpack(row) for number, row in self._table(found, STARTS)}
+        starts = {id_: _START.unpack(row) for id_, row in self._table(found, STARTS)}
+        self._deleted_to = {id_: deleted_to for id_, (_, deleted_to, _) in starts.items()}
         cursors = dict(self._table(found, CURSORS))
         for number, (topic_id, partitions, name) in topics:
             ids = [number << 32 | index for index in range(partitions)]
-            stored = tuple(self._partition(found, id_, starts.get(id_, (0, 0)), cursors.get(id_)) for id_ in ids)
+            stored = tuple(self._partition(found, id_, starts.get(id_, (0, 0, 0)), cursors.get(id_)) for id_ in ids)
             yield StoredTopic(number, name, topic_id, stored)
 
     @staticmethod
@@ -136,9 +146,9 @@ class RocksLog:
         return number, (topic_id, partitions, row[_TOPIC.size :].decode())
 
     @staticmethod
-    def _partition(found: RdictIter, id_: int, known: tuple[int, int], cursor: bytes | None) -> StoredPartition:
+    def _partition(found: RdictIter, id_: int, known: tuple[int, int, int], cursor: bytes | None) -> StoredPartition:
         """The log's end is that of its last entry, or where it was trimmed away altogether."""
-        start, last_ms = known
+        start, _, last_ms = known
         base = _seek_entry(found, id_ >> 32, id_ & 0xFFFFFFFF, LAST)
         if base is None:
             return StoredPartition(start, start, last_ms, cursor)
@@ -161,6 +171,7 @@ class RocksLog:
             self._trim(batch, partition, low_offset)
         self._db.write(batch, self._unsynced)
         self.sync()
+        self._reclaimer.written()
 
     def sync(self) -> None:
         """fsync the write-ahead log. Unlike a write with sync=True, this lets other threads run meanwhile."""
@@ -172,14 +183,19 @@ class RocksLog:
         topic, number = partition.topic.number, partition.number
         found = self._db.iter()
         base = _seek_entry(found, topic, number, low_offset)
-        behind = low_offset
-        if base is not None and base + read_head(found.value()).records > low_offset:
-            behind = base
-        begin = self._deleted_to.get(partition, 0)
+        if base is None:
+            return  # nothing there, hence nothing to delete
+        entry = found.value()
+        records = read_head(entry).records
+        behind = base if base + records > low_offset else low_offset
+        begin = self._deleted_to.get(_id(partition), 0)
         if behind > begin:
-            batch.delete_range(_KEY.pack(topic, number, begin), _KEY.pack(topic, number, behind))
-            self._deleted_to[partition] = behind
-        batch.put(_KEY.pack(TABLES, STARTS, _id(partition)), _START.pack(low_offset, partition.last_ms))
+            keys = _KEY.pack(topic, number, begin), _KEY.pack(topic, number, behind)
+            batch.delete_range(*keys)
+            self._reclaimer.trimmed(_id(partition), keys, (behind - begin) * len(entry) // records)
+            self._deleted_to[_id(partition)] = behind
+        row = _START.pack(low_offset, max(behind, begin), partition.last_ms)
+        batch.put(_KEY.pack(TABLES, STARTS, _id(partition)), row)
 
     # --- read
 
