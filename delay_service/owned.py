@@ -7,8 +7,9 @@
 Every stall has a reason (a metric label), a sentence for the log, and a next try with growing distance.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from delay_service.roller import Roller
 from delay_service.shard import Shard
 from delayline.message import Shard as ShardId
 
@@ -31,6 +32,7 @@ class Owned:
     last_commit_s: float = 0.0
     trimmed_to: int = 0
     take_max: int | None = None
+    roller: Roller = field(default_factory=Roller)
 
     def stall(self, reason: str, detail: str, now_s: float) -> None:
         """running, waiting -> the same, but nothing is tried before the backoff is over."""

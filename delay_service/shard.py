@@ -45,6 +45,8 @@ from mq.contract import Delivery, LogRecord, ShardBatch
 from store.index import Checkpoint, Entry, ShardIndex
 
 ROLL_REASON = "roll"
+ROLLED_BYTES_MAX = 1 << 20
+"""Per commit, so that what is due does not wait behind what is merely old."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,10 +297,12 @@ class Shard:
     def _roll(self, draft: _Draft, delivered_key: Key, next_offset: int) -> list[Key]:
         """Re-append the records that `roll` asked for and that this commit neither delivers nor leaves unread."""
         rolled: list[Key] = []
+        room = ROLLED_BYTES_MAX
         for key in self._to_roll:
             value = self._index.get(key) if key > delivered_key and key.offset < next_offset else None
-            if value is None:
+            if value is None or room <= 0:
                 continue
+            room -= len(value)
             meta, packed = decode_value(value)
             if meta is not None and meta.dead_code is not None:
                 continue  # due at once: it pins nothing for long

@@ -141,6 +141,12 @@ class Worker:
         self._answer()
         self._housekeep()
 
+    def wait_for_commit(self) -> None:
+        """Block until no commit is in flight and its shards know what became of it."""
+        while self._in_flight is not None:
+            self._in_flight[0].exception()
+            self._settle()
+
     def core(self, shard: ShardId) -> Shard | None:
         """The running core of a shard that this worker owns. Worker's thread only."""
         owned = self._owned.get(shard)
@@ -353,9 +359,7 @@ class Worker:
 
     def _let_go(self, shards: Sequence[ShardId]) -> None:
         """Revoked: the commit in flight must end first, then everything of the shards is dropped."""
-        while self._in_flight is not None:
-            self._in_flight[0].exception()
-            self._settle()
+        self.wait_for_commit()
         for shard in shards:
             self._owned.pop(shard, None)
             self._index.drop(shard)
@@ -375,6 +379,7 @@ class Worker:
         if now_s >= self._next_status_s:
             self._next_status_s = now_s + self._settings.status_interval_s
             self._relieve()
+            self._roll()
             self._statuses = tuple(self._status(owned) for owned in self._owned.values())
         if now_s >= self._next_trim_s:
             self._next_trim_s = now_s + self._settings.trim_interval_s
@@ -392,6 +397,11 @@ class Worker:
             elif owned.paused and not full:
                 owned.paused = False
                 self._source.resume(owned.id)
+
+    def _roll(self) -> None:
+        for owned in self._owned.values():
+            if owned.core is not None:
+                owned.roller.step(owned.core, self._index.shard(owned.id))
 
     def _trim(self) -> None:
         for owned in self._owned.values():
@@ -426,14 +436,11 @@ class Worker:
 
     def _finish(self) -> None:
         """A clean stop: settle, commit where every shard stands, flush the index, leave."""
-        while self._in_flight is not None:
-            self._in_flight[0].exception()
-            self._settle()
+        self.wait_for_commit()
         last = self._take(list(self._owned.values()), checkpoint=True)
         if last:
             self._in_flight = self._committer.submit(self._sink.commit, last), last, self._now_s()
-            self._in_flight[0].exception()
-            self._settle()
+            self.wait_for_commit()
         self._committer.shutdown()
         self._source.close()
         self._sink.close()

@@ -14,7 +14,9 @@ from mq.contract import Handover
 from store.index import Checkpoint
 
 TOPIC_ID = b"t" * 16
-CURSOR = Cursor(topic_id=TOPIC_ID, next_offset=50, delivered_key=Key(1000, 40), low_offset=20, owner_epoch=3, writer="a")
+CURSOR = Cursor(
+    topic_id=TOPIC_ID, next_offset=50, delivered_key=Key(1000, 40), low_offset=20, owner_epoch=3, writer="a"
+)
 RULES = RulesLog(20, Rules()).encode(50)
 
 

@@ -1,0 +1,92 @@
+"""A worker over in-memory twins, turned by hand: no threads of its own, no waiting, a clock that moves when told."""
+
+from collections.abc import Callable, Sequence
+
+from prometheus_client import CollectorRegistry
+
+from delay_service.history import History
+from delay_service.metrics import WorkerMetrics
+from delay_service.shard import ShardSettings
+from delay_service.worker import Worker, WorkerSettings
+from delayline.clock import ManualClock
+from delayline.message import Header, Shard
+from delayline.names import Names
+from delayline.record import decode_body, encode_body
+from delayline.rules import DEFAULT_RULES, Rules
+from mq.contract import Append, DispatchBatch, LogRecord, Sink
+from mq.memory import MemoryQueue
+from store.memory import MemoryIndex
+
+NAMES = Names("delayline")
+ORDERS = Shard("orders", "0")
+
+
+class FaultySink:
+    """A sink that asks `fault` before each commit; what it returns is raised instead."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self.atomic = sink.atomic
+        self.fault: Callable[[DispatchBatch], Exception | None] = lambda _: None
+        self.after: Callable[[DispatchBatch], Exception | None] = lambda _: None
+        self.batches: list[DispatchBatch] = []
+
+    def commit(self, batch: DispatchBatch) -> None:
+        if (error := self.fault(batch)) is not None:
+            raise error
+        self._sink.commit(batch)
+        self.batches.append(batch)
+        if (error := self.after(batch)) is not None:
+            raise error
+
+    def close(self) -> None:
+        self._sink.close()
+
+
+class Bench:
+    """Queue, index, clock and one worker."""
+
+    def __init__(self, *, rules: Rules = DEFAULT_RULES, batch_records_max: int = 100, near_bytes_max: int = 1 << 20):
+        self.clock = ManualClock()
+        self.queue = MemoryQueue(namespace="delayline", clock=self.clock, partitions=1)
+        self.index = MemoryIndex()
+        self.registry = CollectorRegistry()
+        self.history = History(1000, 86_400_000)
+        self.queue.ensure_buffer("orders", DEFAULT_RULES)
+        self.settings = WorkerSettings(
+            ShardSettings(rules),
+            "w1",
+            batch_records_max=batch_records_max,
+            near_bytes_max=near_bytes_max,
+            poll_wait_max_s=0.0,
+            status_interval_s=0.0,
+        )
+        self.start("w1")
+
+    def start(self, writer: str) -> None:
+        """A worker process begins: group member, index and memory of its own."""
+        source, sink = self.queue.open_worker(writer)
+        self.sink = FaultySink(sink)
+        self.metrics = WorkerMetrics(CollectorRegistry(), self.history, self.clock)
+        self.worker = Worker(source, self.sink, self.queue, self.index, self.clock, self.settings, self.metrics)
+        self.metrics.watch(lambda: self.worker.statuses)
+
+    def send(self, value: bytes, *headers: Header) -> int:
+        """Append a record to the buffer; its offset."""
+        body = encode_body(None, value, headers)
+        return self.queue.append([Append(NAMES.buffer("orders"), "0", body)]).result()[0].offset
+
+    def send_raw(self, body: bytes) -> int:
+        return self.queue.append([Append(NAMES.buffer("orders"), "0", body)]).result()[0].offset
+
+    def turn(self, times: int = 4) -> None:
+        """Let the worker turn, waiting for each commit to end, so that every turn is the same every time."""
+        for _ in range(times):
+            self.worker.turn()
+            self.worker.wait_for_commit()
+
+    def delivered(self) -> list[bytes | None]:
+        return [decode_body(record.body).value for record in self.log("orders")]
+
+    def log(self, topic: str) -> Sequence[LogRecord]:
+        return self.queue.read(topic, "0", 0, 10_000)
