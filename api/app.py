@@ -1,0 +1,120 @@
+"""The application: every part of the door, handed what it needs."""
+
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.telemetry import TelemetryConfig
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Match
+
+from api import openapi
+from api.bridge import Bridge
+from api.drafts import Drafter, Judge
+from api.edge import Edge
+from api.follow import Closing, Followers
+from api.in_flight import InFlight
+from api.metrics import Metrics
+from api.problems import Problems
+from api.reader import Reader
+from api.routes import not_built
+from api.routes.installation import InstallationRoutes
+from api.routes.messages import MessageRoutes
+from api.routes.records import RecordRoutes
+from api.routes.send import SendRoutes
+from api.routing import PlainRoute
+from api.sender import Sender
+from api.services import Services
+from api.topics import TopicBook
+
+_NO_TELEMETRY = TelemetryConfig(tracing=False, metrics=False, logs=False, operation_spans=False, auto_configure=False)
+
+THREADS_MAX = 8
+"""For questions to the queue that block: topics, pages, metrics. They wait for disks and sockets, not for cores."""
+
+
+class DelaylineApi(FastAPI):
+    """FastAPI with a document of our own making. `closing` begins when the server stops."""
+
+    closing: Closing
+
+    def openapi(self) -> dict[str, Any]:
+        if not self.openapi_schema:
+            self.openapi_schema = openapi.document(self.version, self.routes)
+        return self.openapi_schema
+
+
+def create_app(services: Services) -> DelaylineApi:
+    """The HTTP door of an installation. Its metrics go to `services.registry`: one application per registry."""
+    settings = services.settings
+    metrics = Metrics(services.registry)
+    problems, closing, bridge = Problems(metrics), Closing(), Bridge()
+    threads = ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="api")
+    follower_threads = ThreadPoolExecutor(settings.followers_max, thread_name_prefix="api-follow")
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        closing.begin()
+        for pool in (threads, follower_threads):
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    app = _framework(settings.version, closing, lifespan)
+    in_flight = InFlight(settings.requests_max, settings.in_flight_bytes_max)
+    app.add_middleware(Edge, problems=problems, in_flight=in_flight)
+
+    topics = TopicBook(services, threads, metrics)
+    judge = Judge(settings.rules)
+    drafter = Drafter(judge, settings.rules, settings.is_delay_enabled)
+    sender = Sender(services, topics, bridge, judge, metrics)
+    reader = Reader(services.client, services.admin)
+    followers = Followers(
+        reader, follower_threads, settings.followers_max, settings.heartbeat_s, services.clock, closing
+    )
+    SendRoutes(services, topics, sender, drafter, judge).register(app.router)
+    MessageRoutes(services, bridge).register(app.router)
+    RecordRoutes(reader, topics, followers, problems).register(app.router)
+    InstallationRoutes(services, topics).register(app.router)
+    not_built.register(app.router)
+    _answer_framework_errors(app, problems)
+    return app
+
+
+def _framework(version: str, closing: Closing, lifespan: Any) -> DelaylineApi:
+    """Without FastAPI's pages: they load their scripts from elsewhere, which many networks do not allow. Without its
+    redirects: a path with a slash too many is unknown, and a POST is never asked to go elsewhere. Without its
+    telemetry: it costs 4 us per request, and what is measured stands in `api.metrics`."""
+    app = DelaylineApi(
+        title="Delayline",
+        version=version,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        telemetry=_NO_TELEMETRY,
+        lifespan=lifespan,
+    )
+    app.router.route_class = PlainRoute
+    app.closing = closing
+    return app
+
+
+def _answer_framework_errors(app: FastAPI, problems: Problems) -> None:
+    """Unknown paths and wrong methods are found by the framework, not by routes."""
+
+    async def answer(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException), "registered for nothing else"
+        if error.status_code == 405:
+            error = HTTPException(405, headers={"Allow": ", ".join(sorted(_methods(app, request)))})
+        return problems.answer(request.scope, error)
+
+    app.add_exception_handler(HTTPException, answer)
+
+
+def _methods(app: FastAPI, request: Request) -> set[str]:
+    """Every method that a route of this path takes; the framework looks only at the first of them."""
+    matching = [route for route in app.router.routes if route.matches(request.scope)[0] is not Match.NONE]
+    return {method for route in matching for method in getattr(route, "methods", None) or ()}

@@ -1,0 +1,70 @@
+"""From the queue's threads to the event loop."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class Bridge:
+    """Lets the loop wait for futures that other threads complete.
+
+    Hot: once per send. A group commit completes many futures in one go; waking the loop costs a system call each
+    time, so all that end before the loop gets round to it share one wake-up. `asyncio.wrap_future` wakes it for
+    every single one, and was measured at 9 us per send against 5 here (bench/http.py).
+    """
+
+    def __init__(self) -> None:
+        self._ended: deque[Callable[[], None]] = deque()  # bounded by the requests in flight
+        self._woken = False
+
+    async def result(self, future: Future[T], timeout_s: float) -> T:
+        """What the future brings. Raises its exception, or TimeoutError."""
+        if future.done():
+            return future.result()
+        loop = asyncio.get_running_loop()
+        waiter: asyncio.Future[None] = loop.create_future()
+        self.call_when_done(future, lambda _: _settle(waiter))
+        timer = loop.call_later(timeout_s, _expire, waiter)
+        try:
+            await waiter
+        finally:
+            timer.cancel()
+        return future.result()
+
+    def call_when_done(self, future: Future[T], then: Callable[[Future[T]], None]) -> None:
+        """Call `then(future)` on the running loop when the future is done."""
+        loop = asyncio.get_running_loop()
+        future.add_done_callback(lambda done: self._enqueue(loop, lambda: then(done)))
+
+    def _enqueue(self, loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
+        """Any thread. The order makes it safe without a lock: the entry stands before the flag is read, and the loop
+        clears the flag before it empties the queue; two wake-ups are harmless."""
+        self._ended.append(call)
+        if not self._woken:
+            self._woken = True
+            _wake(loop, self._drain)
+
+    def _drain(self) -> None:
+        self._woken = False
+        while self._ended:
+            self._ended.popleft()()
+
+
+def _wake(loop: asyncio.AbstractEventLoop, call: Callable[..., Any]) -> None:
+    """After the loop has ended nobody waits any more, and it says so by refusing."""
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(call)
+
+
+def _settle(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)
+
+
+def _expire(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_exception(TimeoutError())

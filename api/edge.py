@@ -1,0 +1,74 @@
+"""The outermost layer: every HTTP request passes it once on its way in and once on its way out.
+
+It gives the request an id and a ticket (`InFlight`), refuses request headers whose promise is not built yet, and
+turns every exception into a problem. Routes raise; nobody else catches.
+"""
+
+import itertools
+import re
+import secrets
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from api.in_flight import InFlight
+from api.problems import NOT_SUPPORTED, Problems, Refusal
+
+_REQUEST_ID = re.compile(rb"[\x21-\x7e]{1,128}")
+_NOT_BUILT = (b"idempotency-key", b"if-match", b"prefer")
+_ALWAYS_ANSWERED = frozenset({"/healthz", "/readyz", "/metrics"})
+"""An overloaded server is still alive, and says so."""
+
+
+class Edge:
+    """ASGI middleware; puts `delayline.headers` (a dict), `.request_id` and `.ticket` into the scope."""
+
+    def __init__(self, app: ASGIApp, problems: Problems, in_flight: InFlight) -> None:
+        self._app = app
+        self._problems = problems
+        self._in_flight = in_flight
+        self._run = secrets.token_hex(4)
+        self._numbers = itertools.count(1)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = scope["delayline.headers"] = dict(scope["headers"])
+        request_id = self._request_id(headers.get(b"x-request-id"))
+        scope["delayline.request_id"] = request_id
+        echo = (b"x-request-id", request_id.encode())
+        started = False
+
+        async def send_with_id(message: Message) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                started = True
+                message["headers"] = [*message["headers"], echo]
+            await send(message)
+
+        try:
+            await self._admitted(scope, receive, send_with_id)
+        except Exception as error:
+            answer = self._problems.answer(scope, error)
+            if started:  # too late for an answer: the broken connection is one
+                raise
+            await answer(scope, receive, send_with_id)
+
+    async def _admitted(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"] in _ALWAYS_ANSWERED:
+            await self._app(scope, receive, send)
+            return
+        headers = scope["delayline.headers"]
+        for name in _NOT_BUILT:
+            if name in headers:
+                raise Refusal(NOT_SUPPORTED, f"the request header {name.decode().title()} is not built yet")
+        ticket = scope["delayline.ticket"] = self._in_flight.enter()
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            ticket.release()
+
+    def _request_id(self, given: bytes | None) -> str:
+        if given is not None and _REQUEST_ID.fullmatch(given):
+            return given.decode()
+        return f"{self._run}-{next(self._numbers):x}"

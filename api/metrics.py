@@ -1,0 +1,25 @@
+"""The door's own metrics."""
+
+from prometheus_client import CollectorRegistry, Counter
+
+
+class Metrics:
+    """Counters on the installation's registry. Labels called `topic` hold topics that exist, so their number is the
+    queue's affair; `type` and `mode` are closed sets."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.accepted = Counter(
+            "delayline_messages_accepted",
+            "Messages stored durably, by the door they came through.",
+            ("topic", "via"),
+            registry=registry,
+        )
+        self.unconfirmed_failures = Counter(
+            "delayline_http_unconfirmed_failures",
+            "Messages sent with mode=async or oneway that could not be stored: nobody else was told.",
+            ("topic",),
+            registry=registry,
+        )
+        self.problems = Counter(
+            "delayline_http_problems", "Problems answered, by problem type.", ("type",), registry=registry
+        )

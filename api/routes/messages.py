@@ -1,0 +1,48 @@
+"""GET /v1/messages/{id}: what has become of a message."""
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from api import openapi
+from api.answers import json_answer
+from api.bridge import Bridge
+from api.problems import ALREADY_TERMINAL, NOT_FOUND, Refusal
+from api.requests import Query
+from api.routing import add_route
+from api.services import Services
+from api.views import message_out
+from delayline.inquiry import Found, Gone, OwnerUnavailable
+from delayline.message import MessageId
+
+
+class MessageRoutes:
+    """Questions about single messages go to their owners."""
+
+    def __init__(self, services: Services, bridge: Bridge) -> None:
+        self._owners = services.owners
+        self._timeout_s = services.settings.owner_timeout_s
+        self._bridge = bridge
+
+    def register(self, router: APIRouter) -> None:
+        add_route(router, "GET", "/v1/messages/{message_id}", self.get, openapi.GET_MESSAGE)
+
+    async def get(self, request: Request) -> Response:
+        view = Query(request, "view").choice("view", "basic", "full")
+        message_id = MessageId.parse(request.path_params["message_id"])
+        found = await self._found(message_id)
+        etag = (b"etag", b'"%d"' % found.version)
+        return json_answer(200, message_out(found, full=view == "full"), [etag])
+
+    async def _found(self, message_id: MessageId) -> Found:
+        try:
+            answer = await self._bridge.result(self._owners.find(message_id), self._timeout_s)
+        except TimeoutError as error:
+            raise OwnerUnavailable("the message's owner did not answer in time") from error
+        match answer:
+            case Found():
+                return answer
+            case Gone():
+                raise Refusal(ALREADY_TERMINAL, "it was accepted, and it has ended")
+            case None:
+                raise Refusal(NOT_FOUND, "there is no such message, and never was")

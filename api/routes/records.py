@@ -1,0 +1,95 @@
+"""GET /v1/topics/{topic}/records: what stands in a topic, as a page or as a stream."""
+
+from collections.abc import Sequence
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from api import openapi
+from api.answers import Answer, json_answer
+from api.follow import EventStream, Followers
+from api.problems import INVALID_REQUEST, Problems, refused
+from api.reader import PAGE_RECORDS_MAX, Positions, Reader, Seen
+from api.requests import Query
+from api.routing import add_route
+from api.schemas import RecordsPage
+from api.topics import TopicBook
+from api.views import record_out
+
+LIMIT = 100
+_LARGEST = 2**63 - 1
+
+
+class RecordRoutes:
+    """Reading topics over HTTP."""
+
+    def __init__(self, reader: Reader, topics: TopicBook, followers: Followers, problems: Problems) -> None:
+        self._reader = reader
+        self._topics = topics
+        self._followers = followers
+        self._problems = problems
+
+    def register(self, router: APIRouter) -> None:
+        add_route(router, "GET", "/v1/topics/{topic}/records", self.read, openapi.READ_RECORDS)
+
+    async def read(self, request: Request) -> Response:
+        query = Query(request, "partition", "offset", "limit", "follow")
+        follow = query.choice("follow", "sse")
+        number, offset = query.number("partition", 2**31 - 1), query.number("offset", _LARGEST)
+        limit = query.number("limit", PAGE_RECORDS_MAX)
+        if offset is not None and number is None:
+            raise refused(INVALID_REQUEST, "?offset", "missing-parameter", "`offset` needs `partition`")
+        topic: str = request.path_params["topic"]
+        self._topics.check_readable(topic)
+        resumed = _resumed(request) if follow else None
+        read = _Read(self._reader, topic, number, offset, LIMIT if limit is None else limit, resumed)
+        page, positions = await self._topics.ask(read.follow_start if follow else read.page)
+        if follow:
+            return self._stream(request, topic, page, positions)
+        return json_answer(200, RecordsPage([record_out(*seen) for seen in page]))
+
+    def _stream(self, request: Request, topic: str, page: Sequence[Seen], positions: Positions) -> Response:
+        if request.method == "HEAD":
+            return Answer(200, headers=[(b"content-type", b"text/event-stream; charset=utf-8")])
+        return EventStream(self._followers, self._problems, self._followers.follow(topic, page, positions))
+
+
+def _resumed(request: Request) -> Positions | None:
+    """Where the client's last stream ended. Raises Refusal."""
+    given: bytes | None = request.scope["delayline.headers"].get(b"last-event-id")
+    return Positions.parse(given.decode("latin-1")) if given else None
+
+
+class _Read:
+    """One request's reading; its methods block."""
+
+    def __init__(
+        self,
+        reader: Reader,
+        topic: str,
+        number: int | None,
+        offset: int | None,
+        limit: int,
+        resumed: Positions | None,
+    ) -> None:
+        self._reader = reader
+        self._topic = topic
+        self._number = number
+        self._offset = offset
+        self._limit = limit
+        self._resumed = resumed
+
+    def page(self) -> tuple[list[Seen], Positions]:
+        partitions = self._reader.partitions(self._topic, self._number)
+        if self._offset is None:
+            return self._reader.newest(self._topic, partitions, self._limit)
+        page = self._reader.from_offset(self._topic, partitions[0], self._offset, self._limit)
+        return page, Positions({partitions[0]: self._offset})
+
+    def follow_start(self) -> tuple[list[Seen], Positions]:
+        """Where a stream resumes there is no first page: everything comes from its positions."""
+        if self._resumed is None:
+            return self.page()
+        partitions = self._reader.partitions(self._topic, self._number)
+        return [], self._reader.resumed(self._topic, partitions, self._resumed)

@@ -1,0 +1,228 @@
+"""POST /v1/topics/{topic}/messages and POST /v1/schedules:preview."""
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import NamedTuple
+
+import msgspec
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from api import openapi
+from api.answers import Answer, json_answer
+from api.decoding import check_text, decode, has_unknown_field
+from api.drafts import Draft, Drafter, Judge
+from api.problems import INVALID_BODY, LIMIT_EXCEEDED, Refusal, member_problem, refused
+from api.requests import Query, read_body
+from api.routing import add_route
+from api.schemas import (
+    BatchAnswer,
+    BatchIn,
+    LooseBatchIn,
+    MemberResult,
+    MessageIn,
+    PreviewIn,
+    PreviewOut,
+    SentMessage,
+    UnconfirmedMessage,
+)
+from api.sender import Sender
+from api.services import Services
+from api.topics import Target, TopicBook
+from delayline.schedule import Immediate
+from delayline.times import format_moment
+from mq.contract import Append
+
+_SINGLE = msgspec.json.Decoder(MessageIn)
+_BATCH = msgspec.json.Decoder(BatchIn)
+_LOOSE_BATCH = msgspec.json.Decoder(LooseBatchIn)
+_PREVIEW = msgspec.json.Decoder(PreviewIn)
+_BATCH_FIELDS = frozenset(BatchIn.__struct_fields__)
+
+_Sent = SentMessage | UnconfirmedMessage
+
+_ETAG = (b"etag", b'"0"')
+_UNCONFIRMED = UnconfirmedMessage()
+
+
+class Mode(StrEnum):
+    """What the client waits for."""
+
+    SYNC = "sync"  # until the messages are durable
+    ASYNC = "async"  # until they are handed over
+    ONEWAY = "oneway"  # the same, and the answer has no body
+
+
+class _Batch(NamedTuple):
+    """Members that can be appended, by index, and what was wrong with the others."""
+
+    drafts: dict[int, Draft]
+    refusals: dict[int, Refusal]
+
+
+class SendRoutes:
+    """The way of messages in. Hot: one call of `send` per request (bench/http.py)."""
+
+    def __init__(self, services: Services, topics: TopicBook, sender: Sender, drafter: Drafter, judge: Judge) -> None:
+        self._settings = services.settings
+        self._clock = services.clock
+        self._topics = topics
+        self._sender = sender
+        self._drafter = drafter
+        self._judge = judge
+
+    def register(self, router: APIRouter) -> None:
+        add_route(router, "POST", "/v1/topics/{topic}/messages", self.send, openapi.SEND)
+        add_route(router, "POST", "/v1/schedules:preview", self.preview, openapi.PREVIEW)
+
+    async def send(self, request: Request) -> Response:
+        mode = _mode(request)
+        topic: str = request.path_params["topic"]
+        self._topics.check_writable(topic)
+        body = await self._body(request)
+        try:
+            message = decode(_SINGLE, body)
+        except Refusal as refusal:
+            if not has_unknown_field(refusal, _BATCH_FIELDS):
+                raise
+            return await self._send_batch(request, topic, body, mode)
+        return await self._send_single(request, topic, message, mode)
+
+    async def preview(self, request: Request) -> Response:
+        Query(request)
+        schedule = decode(_PREVIEW, await self._body(request)).schedule
+        now_ms = self._clock.now_ms()
+        directives, verdict = self._judge.directives(schedule, now_ms)
+        due_at = format_moment(self._judge.due_ms(directives, now_ms))
+        return json_answer(200, PreviewOut(format_moment(now_ms), isinstance(verdict, Immediate), [due_at]))
+
+    async def _body(self, request: Request) -> bytes:
+        body = await read_body(request, self._settings.body_bytes_max, self._settings.body_timeout_s)
+        check_text(body)
+        return body
+
+    async def _send_single(self, request: Request, topic: str, message: MessageIn, mode: Mode) -> Response:
+        draft = self._drafter.draft(topic, message, self._clock.now_ms())
+        target = await self._sender.target(topic, [draft])
+        append = self._sender.place(target, draft)
+        if mode is not Mode.SYNC:
+            self._sender.hand_over(target, [append], request.scope["delayline.ticket"])
+            return Answer(202) if mode is Mode.ONEWAY else json_answer(202, _UNCONFIRMED)
+        (position,) = await self._sender.append(target, [append])
+        sent = self._sender.sent(topic, draft, position)
+        if isinstance(sent, Refusal):
+            raise sent
+        return json_answer(201, sent, _location(sent))
+
+    async def _send_batch(self, request: Request, topic: str, body: bytes, mode: Mode) -> Response:
+        """One append, whatever the batch is: all members without fault are stored or none is."""
+        atomic, members = self._read_batch(body)
+        batch = self._drafted(topic, members)
+        _check_whole(batch, atomic)
+        if not batch.drafts:
+            return _answered(200, batch, {})
+        target = await self._sender.target(topic, list(batch.drafts.values()))
+        appends = self._placed(target, batch)
+        _check_whole(batch, atomic)
+        if not appends:
+            return _answered(200, batch, {})
+        if mode is Mode.SYNC:
+            sent = await self._sent(target, batch, appends)
+            return _answered(201 if atomic else 200, batch, sent)
+        self._sender.hand_over(target, appends, request.scope["delayline.ticket"])
+        return (
+            Answer(202) if mode is Mode.ONEWAY else _answered(202, batch, dict.fromkeys(batch.drafts, _UNCONFIRMED))
+        )
+
+    def _read_batch(self, body: bytes) -> tuple[bool, Sequence[MessageIn | Refusal]]:
+        """(atomic, members). Decoded at once where every member can be, which is several times as fast as one by
+        one. Raises Refusal for what is wrong with the batch around them."""
+        try:
+            batch = decode(_BATCH, body)
+        except Refusal:
+            loose = decode(_LOOSE_BATCH, body)
+            self._check_count(len(loose.messages))
+            return loose.atomic, [_member(raw) for raw in loose.messages]
+        self._check_count(len(batch.messages))
+        return batch.atomic, batch.messages
+
+    def _check_count(self, count: int) -> None:
+        if count > self._settings.batch_messages_max:
+            detail = f"a batch has at most {self._settings.batch_messages_max} messages"
+            raise refused(LIMIT_EXCEEDED, "/messages", "too-many", detail)
+
+    def _drafted(self, topic: str, members: Sequence[MessageIn | Refusal]) -> _Batch:
+        batch = _Batch({}, {})
+        now_ms = self._clock.now_ms()
+        for index, member in enumerate(members):
+            try:
+                if isinstance(member, Refusal):
+                    raise member
+                batch.drafts[index] = self._drafter.draft(topic, member, now_ms)
+            except Refusal as refusal:
+                batch.refusals[index] = refusal.under(f"/messages/{index}")
+        return batch
+
+    def _placed(self, target: Target, batch: _Batch) -> list[Append]:
+        """The appends of the drafts that have a place; the others become refusals."""
+        appends = []
+        for index, draft in list(batch.drafts.items()):
+            try:
+                appends.append(self._sender.place(target, draft))
+            except Refusal as refusal:
+                batch.refusals[index] = refusal.under(f"/messages/{index}")
+                del batch.drafts[index]
+        return appends
+
+    async def _sent(self, target: Target, batch: _Batch, appends: list[Append]) -> dict[int, _Sent]:
+        positions = await self._sender.append(target, appends)
+        sent: dict[int, _Sent] = {}
+        for (index, draft), position in zip(batch.drafts.items(), positions, strict=True):
+            message = self._sender.sent(target.info.name, draft, position)
+            if isinstance(message, Refusal):
+                batch.refusals[index] = message.under(f"/messages/{index}")
+            else:
+                sent[index] = message
+        return sent
+
+
+def _mode(request: Request) -> Mode:
+    if not request.scope["query_string"]:
+        return Mode.SYNC
+    return Mode(Query(request, "mode").choice("mode", *Mode) or Mode.SYNC)
+
+
+def _location(sent: SentMessage) -> list[tuple[bytes, bytes]]:
+    if sent.message_id is None:
+        return []
+    return [(b"location", f"/v1/messages/{sent.message_id}".encode()), _ETAG]
+
+
+def _member(raw: msgspec.Raw) -> MessageIn | Refusal:
+    try:
+        return decode(_SINGLE, raw)
+    except Refusal as refusal:
+        return refusal
+
+
+def _check_whole(batch: _Batch, atomic: bool) -> None:
+    """Raises Refusal: of an atomic batch with a fault nothing is stored, and every member at fault is named."""
+    if not atomic or not batch.refusals:
+        return
+    refusals = sorted(batch.refusals.items())
+    faults = [fault for _, refusal in refusals for fault in refusal.faults]
+    detail = f"nothing was stored: {len(refusals)} of the messages cannot be accepted"
+    raise Refusal(INVALID_BODY, detail, faults, results=[_rejected(*member) for member in refusals])
+
+
+def _rejected(index: int, refusal: Refusal) -> MemberResult:
+    return MemberResult(index, refusal.status, problem=member_problem(refusal))
+
+
+def _answered(status: int, batch: _Batch, sent: Mapping[int, _Sent]) -> Answer:
+    member_status = 202 if status == 202 else 201
+    results = {index: MemberResult(index, member_status, message=message) for index, message in sent.items()}
+    results |= {index: _rejected(index, refusal) for index, refusal in batch.refusals.items()}
+    ordered = [results[index] for index in sorted(results)] if batch.refusals else list(results.values())
+    return json_answer(status, BatchAnswer(len(sent), len(batch.refusals), ordered))

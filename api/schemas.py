@@ -1,0 +1,250 @@
+"""Bodies, as they come and as they go: one description for the decoder, the encoder and the OpenAPI document.
+
+Decoding is strict: unknown fields are errors, nothing is converted. Where a field stands twice in one JSON object
+the last one counts (RFC 8259 leaves it open).
+"""
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import UNSET, Meta, Raw, UnsetType
+
+from api.problems import Problem
+
+Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+PartitionNumber = Annotated[int, Meta(ge=0, le=2**31 - 1)]
+NotBuilt = Annotated[None, Meta(description="Not built yet: anything but null is refused with `not-supported`.")]
+Json = Annotated[
+    Raw | UnsetType,
+    Meta(
+        description="A string stands for its UTF-8 bytes; object, array, number and bool for their compact JSON, "
+        "numbers as they are written; null for no bytes at all."
+    ),
+]
+Base64 = Annotated[bytes | None, Meta(description="Instead of the field without `_base64`: any bytes (RFC 4648, 4).")]
+Moment = Annotated[str, Meta(description="RFC 3339, UTC, milliseconds", examples=["2026-01-01T00:00:30.000Z"])]
+
+
+# --- what clients send
+
+
+class HeaderIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A header of the message. Names of directives and of our own headers are refused: see `schedule`."""
+
+    name: Annotated[str, Meta(min_length=1)]
+    value: str | None = None
+    value_base64: Base64 = None
+
+
+class ScheduleIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """When the message is due: one of the first four, or several that mean the same moment."""
+
+    delay: Annotated[str | None, Meta(description="Duration: `90s`, `1h30m`, `7d`, or ISO 8601 `PT1H`.")] = None
+    delay_ms: Annotated[Int64 | None, Meta(description="Milliseconds; 0 means at once.")] = None
+    deliver_at: Annotated[
+        str | Int64 | None, Meta(description="RFC 3339 with offset, or epoch milliseconds. In the past: at once.")
+    ] = None
+    level: Annotated[Int64 | None, Meta(description="RocketMQ delay level, from 1; see /v1/info for the table.")] = (
+        None
+    )
+    expire_at: NotBuilt = None
+    ttl: NotBuilt = None
+    cron: NotBuilt = None
+    time_zone: NotBuilt = None
+    every: NotBuilt = None
+    times: NotBuilt = None
+    missed: NotBuilt = None
+    own_id: NotBuilt = None
+    on_conflict: NotBuilt = None
+
+
+class MessageIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A message. Without `schedule` it goes straight to the topic."""
+
+    key: Json = UNSET
+    key_base64: Base64 = None
+    value: Json = UNSET
+    value_base64: Base64 = None
+    partition: Annotated[
+        PartitionNumber | None,
+        Meta(description="Else the key decides (Java's default partitioner), else partitions take turns."),
+    ] = None
+    headers: Sequence[HeaderIn] | None = None
+    schedule: ScheduleIn | None = None
+
+
+class BatchIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Messages for one topic. `atomic`: all or none; otherwise each gets its own result."""
+
+    messages: Annotated[Sequence[MessageIn], Meta(min_length=1)]
+    atomic: bool = True
+
+
+class LooseBatchIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A batch whose members are looked at one by one, because one of them cannot be read."""
+
+    messages: Annotated[Sequence[Raw], Meta(min_length=1)]
+    atomic: bool = True
+
+
+class PreviewIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A schedule to try out."""
+
+    schedule: ScheduleIn
+
+
+# --- what clients get
+
+
+class SentMessage(msgspec.Struct, frozen=True):
+    """A message that is durable in the queue. Sent without a delay it has no id and no due time."""
+
+    message_id: str | None
+    topic: str
+    partition: int | str
+    state: Annotated[str, Meta(description="`accepted`: waits for its due time; `delivered`: stands in the topic.")]
+    accepted_at: Moment
+    due_at: Moment | None
+    own_id: None = None
+    version: int = 0
+    deduplicated: bool = False
+
+
+class UnconfirmedMessage(msgspec.Struct, frozen=True):
+    """Handed over, not stored yet (`mode=async`)."""
+
+    message_id: None = None
+    own_id: None = None
+    durable: bool = False
+
+
+_SENT_OR_UNCONFIRMED = {
+    "anyOf": [{"$ref": f"#/components/schemas/{name}"} for name in ("SentMessage", "UnconfirmedMessage")]
+}
+
+
+class MemberResult(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What became of one member of a batch: `message` or `problem`."""
+
+    index: int
+    status: int
+    message: Annotated[Any, Meta(extra_json_schema=_SENT_OR_UNCONFIRMED)] = UNSET
+    problem: Problem | UnsetType = UNSET
+
+
+class BatchAnswer(msgspec.Struct, frozen=True):
+    """What became of a batch; results stand in the order of its messages."""
+
+    accepted: int
+    rejected: int
+    results: Sequence[MemberResult]
+
+
+class HeaderOut(msgspec.Struct, frozen=True):
+    """A header as it stands in a record; bytes that are no UTF-8 stand in `value_base64`."""
+
+    name: str
+    value: str | None
+    value_base64: bytes | UnsetType = UNSET
+
+
+class RecordOut(msgspec.Struct, frozen=True):
+    """A record of a topic. `value_base64` and `key_base64` stand for bytes that are no UTF-8."""
+
+    partition: int | str
+    offset: int
+    timestamp: Moment
+    key: str | None
+    value: str | None
+    headers: Sequence[HeaderOut]
+    key_base64: bytes | UnsetType = UNSET
+    value_base64: bytes | UnsetType = UNSET
+
+
+class RecordsPage(msgspec.Struct, frozen=True):
+    """Records, oldest first."""
+
+    records: Sequence[RecordOut]
+
+
+class EndingOut(msgspec.Struct, frozen=True):
+    """How a message ended."""
+
+    state: str
+    at: Moment
+    lateness_ms: int | None
+    reason: str | None
+
+
+class MessageOut(msgspec.Struct, frozen=True):
+    """A message as its owner knows it. Key, value and headers stand here with `view=full` while it waits."""
+
+    message_id: str
+    topic: str
+    partition: int | str
+    state: str
+    accepted_at: Moment
+    due_at: Moment
+    version: int
+    outcome: EndingOut | None
+    own_id: None = None
+    next_due_at: None = None
+    deduplicated: bool = False
+    key: str | UnsetType | None = UNSET
+    key_base64: bytes | UnsetType = UNSET
+    value: str | UnsetType | None = UNSET
+    value_base64: bytes | UnsetType = UNSET
+    headers: Sequence[HeaderOut] | UnsetType = UNSET
+
+
+class TopicOut(msgspec.Struct, frozen=True):
+    """A topic of the queue."""
+
+    name: str
+    partitions: int
+    delay_enabled: bool
+
+
+class TopicsOut(msgspec.Struct, frozen=True):
+    """The topics that users can send to, by name."""
+
+    topics: Sequence[TopicOut]
+
+
+class PreviewOut(msgspec.Struct, frozen=True):
+    """What a schedule would mean for a message accepted at `accepted_at`."""
+
+    accepted_at: Moment
+    immediate: Annotated[bool, Meta(description="The message would go straight to the topic.")]
+    due_at: Sequence[Moment]
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """What a request may hold."""
+
+    body_bytes_max: int
+    batch_messages_max: int
+    headers_max: int
+    key_bytes_max: int
+    page_records_max: int
+
+
+class InfoOut(msgspec.Struct, frozen=True):
+    """What this installation is."""
+
+    name: str
+    version: str
+    namespace: str
+    guarantee: str
+    horizon_max: str
+    levels: Sequence[str]
+    topics_on_first_use: bool
+    limits: Limits
+    now: Moment
+
+
+class HealthOut(msgspec.Struct, frozen=True):
+    """The process answers."""
+
+    status: str

@@ -1,0 +1,106 @@
+"""The thin shell around the application: a socket, an event loop, and an end within three seconds."""
+
+import contextlib
+import errno
+import os
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from types import FrameType
+
+import uvicorn
+
+from api.app import DelaylineApi
+from delayline.errors import DelaylineError
+
+BACKLOG = 2048
+KEEP_ALIVE_S = 75
+"""Longer than the idle connections of common proxies (60 s), so that they close them, not we."""
+
+GRACE_S = 2
+"""What requests under way get when the server stops; a send has its answer or was never promised anything."""
+
+
+class CannotListen(DelaylineError):
+    """The address cannot be listened on; the text is one sentence for the operator."""
+
+
+def serve(app: DelaylineApi, host: str, port: int, *, on_started: Callable[[], None]) -> None:
+    """Answer requests until SIGINT or SIGTERM, then end within three seconds and return normally: the caller closes
+    what it has opened. For the main thread, the only one that hears signals.
+
+    `on_started` is called when requests are answered, so not before the address is bound. Raises CannotListen.
+    """
+    listener = _listen(host, port)
+    config = uvicorn.Config(
+        app,
+        loop="uvloop",
+        http="httptools",
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        backlog=BACKLOG,
+        timeout_keep_alive=KEEP_ALIVE_S,
+        timeout_graceful_shutdown=GRACE_S,
+    )
+    server = _Server(config, app, on_started)
+    with contextlib.closing(listener):
+        server.run(sockets=[listener])
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's, with three differences: it says when it answers, streams are told that it stops, and a signal ends
+    `serve` instead of the process (uvicorn raises it again, before the caller could close anything)."""
+
+    def __init__(self, config: uvicorn.Config, app: DelaylineApi, on_started: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._app = app
+        self._on_started = on_started
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._on_started()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._app.closing.begin()
+        await super().shutdown(sockets)
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """The first signal ends gracefully, a second one at once."""
+        self.force_exit = self.should_exit
+        self.should_exit = True
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """Bound and listening: without `listen` another process could still bind the same port. Raises CannotListen."""
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+    except OSError as error:
+        raise CannotListen(f"{host} is no address of this machine: {error.strerror}") from error
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind(address)
+        listener.listen(BACKLOG)
+    except OSError as error:
+        listener.close()
+        raise CannotListen(_sentence(host, port, error)) from error
+    return listener
+
+
+def _sentence(host: str, port: int, error: OSError) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return f"port {port} on {host} is in use by another program; choose another with api.port"
+    return f"cannot listen on {host} port {port}: {os.strerror(error.errno or 0)}"

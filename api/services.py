@@ -1,0 +1,61 @@
+"""What the HTTP door is handed: it reaches for nothing."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from prometheus_client import CollectorRegistry
+
+from delayline.clock import Clock
+from delayline.inquiry import Owners
+from delayline.rules import Rules
+from mq.contract import Admin, Client
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiSettings:
+    """How the door behaves. The bounds below keep its memory and its threads finite whatever clients do."""
+
+    namespace: str
+    version: str
+    guarantee: str  # what /v1/info says about delivery, for people
+    rules: Rules
+    is_delay_enabled: Callable[[str], bool]  # asked per request: must be quick
+    topics_on_first_use: bool
+    body_bytes_max: int = 8 << 20
+    batch_messages_max: int = 1000
+
+    requests_max: int = 1024
+    """Requests taken in and not answered, with appends handed over and not yet stored: 1024 * 256 B keep a group
+    commit busy; more would only wait longer."""
+
+    in_flight_bytes_max: int = 128 << 20
+    """Bodies of those requests: sixteen of the largest, or 1024 of 128 KiB. Decoded they take two or three times as
+    much."""
+
+    followers_max: int = 32
+    """Open `follow=sse` requests: each holds a thread while it waits."""
+
+    append_timeout_s: float = 10.0
+    """How long an append may take; behind it nobody knows whether the messages are stored."""
+
+    owner_timeout_s: float = 5.0
+    body_timeout_s: float = 30.0
+    heartbeat_s: float = 15.0
+    """Below the idle timeouts of common proxies (60 s; some 20 s)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services:
+    """The rooms behind the door.
+
+    `readiness` says (ready, why not) without blocking. `registry` gets the door's own metrics and is shown whole
+    under /metrics.
+    """
+
+    settings: ApiSettings
+    client: Client
+    admin: Admin
+    owners: Owners
+    clock: Clock
+    registry: CollectorRegistry
+    readiness: Callable[[], tuple[bool, str]]

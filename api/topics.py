@@ -1,0 +1,164 @@
+"""What the door knows about topics: which exist, how many partitions they have, and whether their buffer is made."""
+
+import asyncio
+import itertools
+import re
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import TypeVar
+
+from prometheus_client import Counter
+
+from api.metrics import Metrics
+from api.partitioner import partition_index
+from api.problems import FORBIDDEN, INVALID_REQUEST, TOPIC_UNKNOWN, Refusal, refused
+from api.services import Services
+from delayline.names import Names
+from mq.contract import HEADER_ROOM_BYTES, TopicInfo
+from mq.errors import QueueUnavailable, TopicUnknown
+
+T = TypeVar("T")
+
+TOPIC_CHARS_MAX = 249
+_TOPIC = re.compile(r"[a-zA-Z0-9._-]+")
+
+TOPICS_KNOWN_MAX = 10_000
+FRESH_S = 30.0
+"""How long partitions and limits are believed without asking again; a topic that has vanished is noticed at once."""
+
+
+@dataclass(slots=True)
+class Target:
+    """A topic that messages can be appended to."""
+
+    info: TopicInfo
+    buffer: str
+    record_bytes_max: int
+    has_buffer: bool
+    fresh_until_s: float
+    turns: Iterator[int]
+    accepted: Counter
+
+    def partition_for(self, number: int | None, key: bytes | None) -> str:
+        """The partition's name: the given number, else by key, else the next in turn. Raises Refusal."""
+        partitions = self.info.partitions
+        if number is not None:
+            if number >= len(partitions):
+                detail = f"{self.info.name} has {len(partitions)} partitions, from 0"
+                raise refused(INVALID_REQUEST, "/partition", "partition-unknown", detail)
+            return partitions[number]
+        if key is not None:
+            return partitions[partition_index(key, len(partitions))]
+        return partitions[next(self.turns) % len(partitions)]
+
+    def room(self, *, delayed: bool) -> int:
+        """Bytes that a record may have. A delayed one gets headers of ours on its way."""
+        return self.record_bytes_max - HEADER_ROOM_BYTES if delayed else self.record_bytes_max
+
+
+class TopicBook:
+    """Remembers topics, and asks the queue's admin in a thread where it does not know."""
+
+    def __init__(self, services: Services, threads: Executor, metrics: Metrics) -> None:
+        self._services = services
+        self._names = Names(services.settings.namespace)
+        self._threads = threads
+        self._metrics = metrics
+        self._known: dict[str, Target] = {}  # bounded: TOPICS_KNOWN_MAX
+        self._learning: dict[tuple[str, bool], asyncio.Future[Target]] = {}  # bounded by the requests in flight
+
+    def check_writable(self, topic: str) -> None:
+        """Raises Refusal for a name that no topic can have, or that clients may not send to."""
+        if topic in self._known:
+            return
+        check_name(topic)
+        if self._names.is_own(topic):
+            raise Refusal(FORBIDDEN, f"names under {self._names.namespace!r} belong to Delayline itself")
+        if topic.startswith("__"):
+            raise Refusal(FORBIDDEN, "names that start with __ belong to the queue itself")
+
+    def check_readable(self, topic: str) -> None:
+        """Raises Refusal. Of our own topics, dead letters and audit can be read; the others are hidden."""
+        check_name(topic)
+        if self._names.is_own(topic) and topic not in (self._names.dead, self._names.audit):
+            raise Refusal(TOPIC_UNKNOWN, f"there is no topic {topic!r}")
+
+    async def target(self, topic: str, *, delayed: bool) -> Target:
+        """The topic, with its buffer where `delayed`. Raises TopicUnknown, QueueUnavailable, Refusal."""
+        known = self._known.get(topic)
+        if (
+            known is not None
+            and (known.has_buffer or not delayed)
+            and self._services.clock.monotonic_s() < known.fresh_until_s
+        ):
+            return known
+        return await self._learn(topic, delayed)
+
+    def forget(self, topic: str) -> None:
+        """The queue has contradicted what is known of the topic."""
+        self._known.pop(topic, None)
+
+    async def ask(self, question: Callable[[], T]) -> T:
+        """Run a blocking question in a thread. Raises what it raises, or QueueUnavailable when it takes too long."""
+        answer = asyncio.get_running_loop().run_in_executor(self._threads, question)
+        try:
+            async with asyncio.timeout(self._services.settings.append_timeout_s):
+                return await answer
+        except TimeoutError as error:
+            raise QueueUnavailable("the queue did not answer in time") from error
+
+    async def _learn(self, topic: str, delayed: bool) -> Target:
+        """Whoever asks the same while the answer is under way shares it."""
+        under_way = self._learning.get((topic, delayed))
+        if under_way is None:
+            under_way = asyncio.ensure_future(self.ask(lambda: self._look_up(topic, delayed)))
+            self._learning[topic, delayed] = under_way
+            under_way.add_done_callback(lambda done: self._learned(topic, delayed, done))
+        return await asyncio.shield(under_way)
+
+    def _learned(self, topic: str, delayed: bool, done: "asyncio.Future[Target]") -> None:
+        del self._learning[topic, delayed]
+        if done.cancelled() or done.exception() is not None:
+            return
+        before = self._known.pop(topic, None)
+        target = done.result()
+        if before is not None and before.info == target.info:
+            target.turns, target.has_buffer = before.turns, before.has_buffer or target.has_buffer
+        self._known[topic] = target
+        if len(self._known) > TOPICS_KNOWN_MAX:
+            del self._known[next(iter(self._known))]
+
+    def _look_up(self, topic: str, delayed: bool) -> Target:
+        settings, admin, client = self._services.settings, self._services.admin, self._services.client
+        info = admin.ensure_topic(topic) if settings.topics_on_first_use else admin.topic(topic)
+        buffer = self._names.buffer(topic)
+        if delayed:
+            check_name(buffer)
+            admin.ensure_buffer(topic, settings.rules)
+        return Target(
+            info=info,
+            buffer=buffer,
+            record_bytes_max=client.record_bytes_max(topic),
+            has_buffer=delayed,
+            fresh_until_s=self._services.clock.monotonic_s() + FRESH_S,
+            turns=itertools.count(),
+            accepted=self._metrics.accepted.labels(topic, "http"),
+        )
+
+    def list(self) -> list[TopicInfo]:
+        """Blocking: the topics of users, by name. One that vanishes meanwhile is left out."""
+        found = []
+        for name in sorted(self._services.admin.topics()):
+            try:
+                found.append(self._services.admin.topic(name))
+            except TopicUnknown:
+                continue
+        return found
+
+
+def check_name(topic: str) -> None:
+    """Kafka's rule (org.apache.kafka.common.internals.Topic), which the embedded queue shares. Raises Refusal."""
+    if not _TOPIC.fullmatch(topic) or topic in (".", "..") or len(topic) > TOPIC_CHARS_MAX:
+        detail = f"a topic's name has 1 to {TOPIC_CHARS_MAX} of a-z A-Z 0-9 . _ -, and is not . or .."
+        raise Refusal(INVALID_REQUEST, detail)

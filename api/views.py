@@ -1,0 +1,74 @@
+"""Records and messages as documents."""
+
+from collections.abc import Sequence
+
+from msgspec import UNSET, UnsetType
+
+from api.schemas import EndingOut, HeaderOut, MessageOut, RecordOut
+from api.sender import partition_label
+from delayline.inquiry import Ending, Found, State
+from delayline.message import Header
+from delayline.record import decode_body
+from delayline.times import format_moment
+from mq.contract import LogRecord
+
+_WAITING = frozenset({State.ACCEPTED, State.PENDING})
+
+
+def text_or_base64(data: bytes | None) -> tuple[str | None, bytes | UnsetType]:
+    """(text, base64): the second only for bytes that are no UTF-8, so that every byte string survives."""
+    if data is None:
+        return None, UNSET
+    try:
+        return data.decode(), UNSET
+    except UnicodeDecodeError:
+        return None, data
+
+
+def headers_out(headers: Sequence[Header]) -> list[HeaderOut]:
+    """Names are text by the protocols' own rules; bytes in them that are none are shown as replaced."""
+    return [HeaderOut(name.decode("utf-8", "replace"), *text_or_base64(value)) for name, value in headers]
+
+
+def record_out(partition: str, log_record: LogRecord) -> RecordOut:
+    """Raises MalformedRecord for a body that no adapter should have handed out."""
+    record = decode_body(log_record.body)
+    key, key_base64 = text_or_base64(record.key)
+    value, value_base64 = text_or_base64(record.value)
+    return RecordOut(
+        partition=partition_label(partition),
+        offset=log_record.offset,
+        timestamp=format_moment(log_record.appended_at_ms),
+        key=key,
+        value=value,
+        headers=headers_out(record.headers),
+        key_base64=key_base64,
+        value_base64=value_base64,
+    )
+
+
+def message_out(found: Found, *, full: bool) -> MessageOut:
+    """The message; with `full` and while it waits, what it carries, too."""
+    shard = found.id.shard
+    payload = full and found.state in _WAITING
+    key, key_base64 = text_or_base64(found.key) if payload else (UNSET, UNSET)
+    value, value_base64 = text_or_base64(found.value) if payload else (UNSET, UNSET)
+    return MessageOut(
+        message_id=str(found.id),
+        topic=shard.topic,
+        partition=partition_label(shard.name),
+        state=found.state,
+        accepted_at=format_moment(found.accepted_at_ms),
+        due_at=format_moment(found.due_ms),
+        version=found.version,
+        outcome=None if found.ending is None else _ending_out(found.ending),
+        key=key,
+        key_base64=key_base64,
+        value=value,
+        value_base64=value_base64,
+        headers=headers_out(found.headers) if payload else UNSET,
+    )
+
+
+def _ending_out(ending: Ending) -> EndingOut:
+    return EndingOut(ending.outcome, format_moment(ending.at_ms), ending.lateness_ms, ending.reason)
