@@ -72,5 +72,7 @@ class EmbeddedQueue(LocalQueue):
             return cls(ours, log, names, clock, Limits(partitions, record_bytes_max, topics_max))
 
     def close(self) -> None:
-        super().close()
-        self._folder.close()
+        try:
+            super().close()
+        finally:
+            self._folder.close()

@@ -51,7 +51,5 @@ class Reclaimer:
             self._db.compact_range(begin, behind, beside_others)
 
     def close(self) -> None:
-        """Break off what is running: it is taken up by RocksDB's own compactions when the queue is opened again."""
-        if self._running is not None and not self._running.done():
-            self._db.cancel_all_background(True)
+        """Wait for what is running. (Breaking it off would break RocksDB's own last flush as well.)"""
         self._thread.shutdown()

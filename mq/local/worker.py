@@ -10,7 +10,7 @@ from delayline.clock import Clock
 from delayline.errors import Bug
 from delayline.message import Shard
 from mq.contract import Assigned, Delivery, DispatchBatch, Event, Fetched, Lost, ShardBatch
-from mq.errors import CommitAborted, DeliveryRefused, OffsetOutOfRange, QueueUnavailable, TopicUnknown
+from mq.errors import CommitAborted, DeliveryRefused, OffsetOutOfRange, QueueUnavailable
 from mq.local.ledger import Ledger
 from mq.local.steps import CommitStep, Committer, Progress, Run
 from mq.local.storage import Storage
@@ -248,10 +248,7 @@ class LocalSink:
 
     def _deliveries(self, shard: Shard, deliveries: Sequence[Delivery]) -> Run:
         """Hot: about 0.2 us per record."""
-        try:
-            partition = self._ledger.topic(shard.topic).partition(shard.name)
-        except TopicUnknown as error:
-            raise DeliveryRefused(shard, str(error), of_record=False) from error
+        partition = self._ledger.topic(shard.topic).partition(shard.name)  # made before its buffer, never removed
         bodies = [delivery.body for delivery in deliveries]
         if (largest := max(map(len, bodies))) > self._record_bytes_max:
             reason = f"a record of {largest} bytes, the limit is {self._record_bytes_max}"

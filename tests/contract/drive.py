@@ -1,0 +1,84 @@
+"""Short words for what the suite does again and again."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from threading import Thread
+from typing import Any
+
+from delayline.cursor import Cursor
+from delayline.message import Shard
+from delayline.rules import DEFAULT_RULES
+from mq.contract import Append, Assigned, Event, Fetched, LogRecord, Position, ShardBatch, Sink, Source
+from mq.local.queue import LocalQueue
+
+JOIN_S = 10.0
+"""How long a thread may take that should be done at once."""
+
+
+def append(queue: LocalQueue, topic: str, partition: str, *bodies: bytes) -> list[Position]:
+    return queue.append([Append(topic, partition, body) for body in bodies]).result(JOIN_S)
+
+
+def bodies(queue: LocalQueue, topic: str, partition: str = "0", offset: int = 0) -> list[bytes]:
+    return [record.body for record in queue.read(topic, partition, offset, 10_000, 1 << 30)]
+
+
+def buffer(queue: LocalQueue, topic: str = "orders") -> str:
+    """The name of the topic's buffer, made where it is missing."""
+    return queue.ensure_buffer(topic, DEFAULT_RULES).name
+
+
+def in_thread(call: Any, *args: Any) -> Thread:
+    thread = Thread(target=call, args=args, daemon=True)
+    thread.start()
+    return thread
+
+
+@dataclass
+class Worker:
+    """A worker that owns every shard of `orders`."""
+
+    queue: LocalQueue
+    name: str
+    source: Source
+    sink: Sink
+    cursors: dict[Shard, Cursor]
+
+    def commit(self, shard: Shard, **parts: Any) -> None:
+        self.sink.commit([ShardBatch(shard, self.cursors[shard], **parts)])
+
+    def poll(self, records_max: int = 10_000) -> dict[Shard, list[LogRecord]]:
+        """What one poll fetches, by shard."""
+        return fetched(self.source.poll(records_max, 0))
+
+    def seek_all(self) -> None:
+        for shard in self.cursors:
+            self.source.seek(shard, 0)
+
+
+def fetched(events: Sequence[Event]) -> dict[Shard, list[LogRecord]]:
+    found: dict[Shard, list[LogRecord]] = {}
+    for event in events:
+        if isinstance(event, Fetched):
+            found.setdefault(event.shard, []).extend(event.records)
+    return found
+
+
+def assigned(events: Sequence[Event]) -> list[Shard]:
+    return [shard for event in events if isinstance(event, Assigned) for shard in event.shards]
+
+
+def start_worker(queue: LocalQueue, name: str = "first", topic: str = "orders") -> Worker:
+    """Open a worker and claim every shard of the topic."""
+    buffer(queue, topic)
+    source, sink = queue.open_worker(name)
+    shards = assigned(source.poll(1, 0))
+    cursors = {shard: next_claim(queue, shard, name) for shard in shards}
+    sink.commit([ShardBatch(shard, cursor) for shard, cursor in cursors.items()])
+    return Worker(queue, name, source, sink, cursors)
+
+
+def next_claim(queue: LocalQueue, shard: Shard, writer: str) -> Cursor:
+    handover = queue.takeover(shard)
+    last = handover.cursor or Cursor(topic_id=handover.topic_id)
+    return replace(last, owner_epoch=last.owner_epoch + 1, writer=writer)

@@ -1,0 +1,179 @@
+"""mq.contract.Admin, over every queue."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import msgspec
+import pytest
+
+from delayline.buffer_record import encode_rules
+from delayline.errors import ConfigError
+from delayline.message import Shard
+from delayline.rules import DEFAULT_RULES, Rules
+from mq.errors import OffsetOutOfRange, PartitionUnknown, TopicUnknown
+from mq.local.queue import LocalQueue
+from tests.contract.conftest import NAMESPACE, MakeQueue
+from tests.contract.drive import append, bodies, buffer, start_worker
+
+SHARD = Shard("orders", "0")
+OTHER_RULES = Rules(number=7, levels_ms=(1000, 2000))
+
+
+# --- topics
+
+
+def test_a_topic_is_made_on_first_use_with_four_partitions(queue: LocalQueue) -> None:
+    info = queue.ensure_topic("orders")
+    assert (info.name, info.partitions, len(info.topic_id)) == ("orders", ("0", "1", "2", "3"), 16)
+    assert queue.topic("orders") == info
+
+
+def test_a_topic_is_made_once(queue: LocalQueue) -> None:
+    assert queue.ensure_topic("orders") == queue.ensure_topic("orders")
+
+
+def test_every_topic_has_its_own_identity(queue: LocalQueue) -> None:
+    assert queue.ensure_topic("orders").topic_id != queue.ensure_topic("mail").topic_id
+
+
+def test_an_unknown_topic_is_said_to_be_unknown(queue: LocalQueue) -> None:
+    with pytest.raises(TopicUnknown):
+        queue.topic("orders")
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a b", "naïve", "a/b", "a\n", "%RETRY%x", "x" * 250])
+def test_a_name_that_no_topic_can_have_is_refused(queue: LocalQueue, name: str) -> None:
+    with pytest.raises(TopicUnknown):
+        queue.ensure_topic(name)
+
+
+@pytest.mark.parametrize("name", ["delayline.audit", "delayline.dead", "delayline.buffer.orders", "delayline.x"])
+def test_names_of_the_installation_are_no_topics_for_users(queue: LocalQueue, name: str) -> None:
+    with pytest.raises(TopicUnknown):
+        queue.ensure_topic(name)
+    with pytest.raises(TopicUnknown):
+        queue.ensure_buffer(name, DEFAULT_RULES)
+
+
+def test_only_topics_of_users_are_listed(queue: LocalQueue) -> None:
+    buffer(queue, "orders")
+    queue.ensure_topic("mail")
+    assert queue.topics() == ["mail", "orders"]
+
+
+def test_the_installations_own_topics_can_be_read_from_the_start(queue: LocalQueue) -> None:
+    assert queue.offsets(f"{NAMESPACE}.audit", "0") == queue.offsets(f"{NAMESPACE}.dead", "3") == (0, 0)
+
+
+def test_the_number_of_topics_is_bounded(make_queue: MakeQueue) -> None:
+    queue = make_queue(topics_max=3)
+    queue.ensure_topic("orders")
+    with pytest.raises(TopicUnknown):
+        queue.ensure_topic("mail")
+    assert queue.ensure_topic("orders").name == "orders"
+
+
+def test_a_namespace_that_no_topic_can_begin_with_is_a_configuration_error(make_queue: MakeQueue) -> None:
+    with pytest.raises(ConfigError):
+        make_queue(namespace="a b")
+
+
+# --- buffer topics
+
+
+def test_a_buffer_topic_has_as_many_partitions_as_its_target(make_queue: MakeQueue) -> None:
+    queue = make_queue(partitions=7)
+    assert queue.ensure_buffer("orders", DEFAULT_RULES).partitions == queue.topic("orders").partitions
+    assert len(queue.topic("orders").partitions) == 7
+
+
+def test_a_buffer_topic_is_made_once(queue: LocalQueue) -> None:
+    assert queue.ensure_buffer("orders", OTHER_RULES) == queue.ensure_buffer("orders", DEFAULT_RULES)
+
+
+def test_under_the_default_rules_a_buffer_topic_begins_empty(queue: LocalQueue) -> None:
+    queue.ensure_buffer("orders", msgspec.structs.replace(DEFAULT_RULES, number=3))
+    assert queue.log_range(SHARD) == (0, 0)
+
+
+def test_under_other_rules_every_partition_begins_with_them(queue: LocalQueue) -> None:
+    name = queue.ensure_buffer("orders", OTHER_RULES).name
+    assert [bodies(queue, name, partition) for partition in "0123"] == [[encode_rules(OTHER_RULES)]] * 4
+
+
+def test_threads_that_need_the_same_buffer_at_once_make_one(queue: LocalQueue) -> None:
+    with ThreadPoolExecutor(8) as threads:
+        made = list(threads.map(lambda _: queue.ensure_buffer("orders", OTHER_RULES), range(16)))
+    assert len(set(made)) == 1
+    assert len(bodies(queue, made[0].name)) == 1
+
+
+# --- takeover
+
+
+def test_nobodys_shard_is_handed_over_without_a_cursor(queue: LocalQueue) -> None:
+    topic_id = queue.ensure_buffer("orders", DEFAULT_RULES).topic_id
+    assert queue.takeover(SHARD) == (None, topic_id)
+
+
+def test_a_shard_is_handed_over_with_its_last_cursor(queue: LocalQueue) -> None:
+    worker = start_worker(queue, "first")
+    assert queue.takeover(SHARD).cursor == worker.cursors[SHARD]
+
+
+def test_takeover_of_the_unknown_is_refused(queue: LocalQueue) -> None:
+    with pytest.raises(TopicUnknown):
+        queue.takeover(SHARD)
+    buffer(queue)
+    with pytest.raises(PartitionUnknown):
+        queue.takeover(Shard("orders", "4"))
+
+
+# --- trim
+
+
+@pytest.fixture
+def ten(queue: LocalQueue) -> str:
+    """A buffer with ten records in partition 0, in three appends."""
+    name = buffer(queue)
+    for numbers in (range(4), range(4, 8), range(8, 10)):
+        append(queue, name, "0", *(b"%d" % number for number in numbers))
+    return name
+
+
+@pytest.mark.parametrize("low_offset", [1, 4, 6, 9, 10])
+def test_trimmed_records_are_gone_and_the_others_are_not(queue: LocalQueue, ten: str, low_offset: int) -> None:
+    queue.trim(SHARD, low_offset)
+    assert queue.log_range(SHARD) == queue.offsets(ten, "0") == (low_offset, 10)
+    assert bodies(queue, ten, offset=low_offset) == [b"%d" % number for number in range(low_offset, 10)]
+    with pytest.raises(OffsetOutOfRange):
+        queue.read(ten, "0", low_offset - 1, 1)
+
+
+def test_a_log_that_was_trimmed_to_its_end_goes_on_from_there(queue: LocalQueue, ten: str) -> None:
+    queue.trim(SHARD, 10)
+    assert append(queue, ten, "0", b"next")[0].offset == 10
+    assert bodies(queue, ten, offset=10) == [b"next"]
+
+
+def test_trimming_again_lower_changes_nothing(queue: LocalQueue, ten: str) -> None:
+    queue.trim(SHARD, 6)
+    queue.trim(SHARD, 2)
+    assert queue.log_range(SHARD) == (6, 10)
+
+
+def test_trimming_step_by_step_is_trimming(queue: LocalQueue, ten: str) -> None:
+    for low_offset in range(1, 10):
+        queue.trim(SHARD, low_offset)
+        assert bodies(queue, ten, offset=low_offset)[0] == b"%d" % low_offset
+
+
+def test_trimming_behind_the_end_is_refused(queue: LocalQueue, ten: str) -> None:
+    with pytest.raises(OffsetOutOfRange):
+        queue.trim(SHARD, 11)
+    assert queue.log_range(SHARD) == (0, 10)
+
+
+def test_trimming_one_shard_leaves_the_others(queue: LocalQueue, ten: str) -> None:
+    append(queue, ten, "1", b"kept")
+    queue.trim(SHARD, 10)
+    assert bodies(queue, ten, "1") == [b"kept"]

@@ -1,0 +1,107 @@
+"""Who may open the embedded queue's folder, and what is said to the others."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from rocksdict import Rdict
+
+from mq.contract import Append
+from mq.embedded.log import _KEY, options
+from mq.errors import QueueFormat, QueueLocked, QueueUnavailable
+from tests.unit.mq.conftest import OpenQueue
+
+
+def test_a_missing_folder_is_made(open_queue: OpenQueue, tmp_path: Path) -> None:
+    open_queue(tmp_path / "a" / "b")
+    assert json.loads((tmp_path / "a" / "b" / "queue.json").read_text()) == {
+        "embedded_queue": 1,
+        "namespace": "delayline",
+    }
+
+
+def test_a_folder_in_use_is_locked(open_queue: OpenQueue, folder: Path) -> None:
+    open_queue()
+    with pytest.raises(QueueLocked, match=str(folder)):
+        open_queue()
+
+
+def test_a_closed_folder_can_be_opened_again(open_queue: OpenQueue) -> None:
+    open_queue().close()
+    open_queue()
+
+
+def test_a_folder_that_cannot_be_made_is_said_to_be_unusable(open_queue: OpenQueue, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(QueueUnavailable, match=r"cannot be used: Not a directory"):
+        open_queue(tmp_path / "file" / "queue")
+
+
+def test_a_folder_with_something_else_in_it_is_left_alone(open_queue: OpenQueue, folder: Path) -> None:
+    folder.mkdir()
+    (folder / "letter.txt").write_text("dear")
+    with pytest.raises(QueueFormat, match="holds no embedded queue"):
+        open_queue()
+
+
+def test_an_opening_that_was_cut_short_is_taken_up(open_queue: OpenQueue, folder: Path) -> None:
+    folder.mkdir()
+    (folder / "queue.json.new").write_text('{"embedd')
+    open_queue()
+
+
+@pytest.mark.parametrize(
+    ("marker", "said"),
+    [
+        ('{"embedded_queue":2,"namespace":"delayline","more":1}', "has format 2, this program knows 1"),
+        ('{"embedded_queue":1,"namespace":"other"}', "belongs to the namespace 'other'"),
+        ('{"embedded_queue":', "cannot be read"),
+        ("[]", "cannot be read"),
+    ],
+)
+def test_a_folder_of_another_format_is_refused(open_queue: OpenQueue, folder: Path, marker: str, said: str) -> None:
+    open_queue().close()
+    (folder / "queue.json").write_text(marker)
+    with pytest.raises(QueueFormat, match=said):
+        open_queue()
+
+
+@pytest.mark.parametrize(("topic", "partition", "number"), [(0, 1, 1), (1, 0, 0)])
+def test_a_topic_or_entry_of_another_version_is_refused(
+    open_queue: OpenQueue, folder: Path, topic: int, partition: int, number: int
+) -> None:
+    queue = open_queue()
+    queue.append([Append("delayline.audit", "0", b"a")]).result(10)
+    queue.close()
+    log = Rdict(str(folder / "log"), options())
+    key = _KEY.pack(topic, partition, number)
+    log[key] = b"\x09" + log[key][1:]
+    log.close()
+    with pytest.raises(QueueFormat, match="version 9"):
+        open_queue()
+
+
+def test_a_log_that_rocksdb_cannot_open_is_said_to_be_unusable(open_queue: OpenQueue, folder: Path) -> None:
+    open_queue().close()
+    (folder / "log" / "CURRENT").write_text("nonsense")
+    with pytest.raises(QueueUnavailable, match="cannot be opened"):
+        open_queue()
+
+
+def test_an_opening_that_failed_leaves_nothing_locked(open_queue: OpenQueue, folder: Path) -> None:
+    open_queue().close()
+    marker = (folder / "queue.json").read_text()
+    (folder / "queue.json").write_text("{}")
+    with pytest.raises(QueueFormat):
+        open_queue()
+    (folder / "queue.json").write_text(marker)
+    open_queue()
+
+
+def test_the_folder_may_be_moved(open_queue: OpenQueue, folder: Path, tmp_path: Path) -> None:
+    queue = open_queue()
+    topic_id = queue.ensure_topic("orders").topic_id
+    queue.close()
+    shutil.move(folder, tmp_path / "elsewhere")
+    assert open_queue(tmp_path / "elsewhere").topic("orders").topic_id == topic_id
