@@ -1,0 +1,65 @@
+"""What makes one run different from the next, and what a search over many must have met."""
+
+from random import Random
+from typing import NamedTuple
+
+SITUATIONS = (
+    "client transaction opened", "client transaction aborted", "broker clock jumped back", "log ended in a hole",
+    "waited behind an open client transaction", "takeover waited behind an open client transaction", "trim",
+    "record read while a commit was in flight", "disk full while reading", "disk lost",
+    "run on the product's in-memory index",
+    "disk fell back to an earlier state", "crash", "crash with a commit in flight", "commit over two shards",
+    "commit aborted", "commit applied, answer lost", "commit lost", "commit late", "request fenced on its way",
+    "zombie fenced", "claim failed or unknown", "claim fenced", "takeover without an index",
+    "takeover with an index up to date", "takeover with an index that is behind", "takeover with an index too old",
+    "takeover with the index of another topic", "decision record written", "re-append record written",
+    "rules record written", "message delivered", "dead letter written", "delivery refused by the target",
+    "sent with a delay", "sent with a moment", "sent with a moment in the past", "sent with a level",
+    "sent without a directive", "invalid directive", "contradictory directives", "beyond the horizon",
+    "directive that is not built", "malformed record",
+)  # fmt: skip
+"""What a search must have met at least once: a situation that no longer occurs is no longer tested."""
+
+_STEPS_AND_WEIGHTS = (
+    ("produce", (16, 16, 12)),
+    ("end_transaction", (6, 8, 6)),
+    ("clock_advances", (18, 18, 16)),
+    ("clock_jumps_back", (1, 6, 1)),
+    ("fetch", (24, 22, 20)),
+    ("take", (24, 24, 24)),
+    ("finish", (24, 24, 24)),
+    ("take_over", (10, 10, 24)),
+    ("roll", (3, 3, 6)),
+    ("disk_fills", (2, 2, 2)),
+    ("flush", (3, 2, 3)),
+    ("wire_arrives", (2, 2, 4)),
+    ("rebalance", (2, 2, 5)),
+    ("notice", (2, 2, 2)),
+    ("crash", (2, 2, 5)),
+    ("trim", (2, 2, 3)),
+)
+STEPS = tuple(name for name, _ in _STEPS_AND_WEIGHTS)
+"""Methods of `world.World`."""
+
+_WEATHER = tuple(zip(*(weights for _, weights in _STEPS_AND_WEIGHTS), strict=True))
+"""Three kinds of weather, as weights of the steps: ordinary, a clock that jumps, owners that change all the time."""
+
+
+class Habits(NamedTuple):
+    """What makes one run different from the next."""
+
+    steps: int
+    records_max: tuple[int, ...]
+    near_due_ms: int
+    fault: float  # how often a commit does not simply succeed
+    weights: tuple[int, ...]
+
+
+def choose(rnd: Random) -> Habits:
+    return Habits(
+        steps=rnd.choice((30, 50, 80, 120)),
+        records_max=rnd.choice(((1,), (1, 2, 3), (2, 1000), (1000,))),
+        near_due_ms=rnd.choice((0, 40, 2000)),
+        fault=rnd.choice((0.0, 0.15, 0.4)),
+        weights=rnd.choice(_WEATHER),
+    )

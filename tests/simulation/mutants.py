@@ -1,0 +1,291 @@
+"""One-line breakages of the core, each of which the checker must notice.
+
+A mutant replaces exact source lines of one module, compiles the result, and builds a core from it; nothing on disk
+changes. A line that is no longer there (or there twice) is an error: whoever rewrites a rule also looks at what
+proves it. A rule whose mutant survives is a rule that the simulation does not test.
+"""
+
+import importlib.util
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import NamedTuple
+
+from tests.simulation.checker import Violation, check
+from tests.simulation.scene import Core
+from tests.simulation.world import World
+
+SEEDS_MAX = 3000
+"""The most elusive mutant needs a few hundred."""
+SHARD, TAKEOVER, RECORDS, RULES_LOG = (
+    "delay_service.shard",
+    "delay_service.takeover",
+    "delayline.buffer_record",
+    "delay_service.rules_log",
+)
+_IN_ORDER = (RECORDS, RULES_LOG, TAKEOVER, SHARD)
+"""Each module may import those before it; all are built anew, so that the mutated one is the one they see."""
+
+
+class LineIsGone(Exception):
+    """The source no longer has the line that a mutant replaces, or has it more than once."""
+
+
+class Mutant(NamedTuple):
+    """`broken` says what the rule is that no longer holds; `changes` are (line, replacement) pairs."""
+
+    broken: str
+    module: str
+    changes: tuple[tuple[str, str], ...]
+
+
+def _one(broken: str, module: str, line: str, replacement: str) -> Mutant:
+    return Mutant(broken, module, ((line, replacement),))
+
+
+MUTANTS = (
+    _one(
+        "dispatches before it has read to the recorded log end",
+        SHARD,
+        "return self.position >= self.read_to",
+        "return True",
+    ),
+    _one(
+        "D is one millisecond further than the last delivered key",
+        SHARD,
+        "delivered_key = max(self.cursor.delivered_key, entries[-1].key) if entries else self.cursor.delivered_key",
+        "delivered_key = max(self.cursor.delivered_key, Key(entries[-1].due_ms + 1, entries[-1].offset)) "
+        "if entries else self.cursor.delivered_key",
+    ),
+    _one(
+        "O passes a late record that is still pending",
+        SHARD,
+        "return min(remaining) if remaining else self.position",
+        "return self.position",
+    ),
+    _one(
+        "what was read while a commit was in flight is not compared with that commit's D",
+        SHARD,
+        "return (self._taken.batch.cursor if self._taken else self.cursor).delivered_key",
+        "return self.cursor.delivered_key",
+    ),
+    _one(
+        "deliveries above O are not named",
+        SHARD,
+        "if uncovered:",
+        "if False:",
+    ),
+    _one(
+        "decision records are ignored on replay",
+        SHARD,
+        "self._end_by_name(key)",
+        "pass",
+    ),
+    _one(
+        "replay takes everything below D for delivered, whatever its offset",
+        SHARD,
+        "elif offset >= covered_below or not self._inherited.covers(Key(meaning.due_ms, offset)):",
+        "elif Key(meaning.due_ms, offset) > self._inherited.delivered_key:",
+    ),
+    _one(
+        "a takeover reads on at O instead of at the index's checkpoint",
+        TAKEOVER,
+        "return Plan(cursor, True, checkpoint.offset, log_end, RulesLog.decode(checkpoint.state))",
+        "return Plan(cursor, True, cursor.next_offset, log_end, RulesLog.decode(checkpoint.state))",
+    ),
+    _one(
+        "an index from before the low offset is reused",
+        TAKEOVER,
+        "and cursor.low_offset <= checkpoint.offset <= min(cursor.next_offset, log_end)",
+        "and checkpoint.offset <= min(cursor.next_offset, log_end)",
+    ),
+    _one(
+        "the index of another topic of the same name is reused",
+        TAKEOVER,
+        "and checkpoint.topic_id == cursor.topic_id",
+        "and True",
+    ),
+    _one(
+        "a reused index keeps what the cursor has ended meanwhile",
+        TAKEOVER,
+        "index.retain(cursor.low_offset, plan.resume_offset, Covered(cursor.next_offset, cursor.delivered_key))",
+        "index.retain(cursor.low_offset, plan.resume_offset, Covered(0, cursor.delivered_key))",
+    ),
+    _one(
+        "a claim does not raise the epoch",
+        TAKEOVER,
+        "return replace(cursor, owner_epoch=cursor.owner_epoch + 1, writer=writer)",
+        "return replace(cursor, owner_epoch=max(cursor.owner_epoch, 1), writer=writer)",
+    ),
+    _one(
+        "the index loses records before the commit that ends them",
+        SHARD,
+        "self._taken = _Taken(batch, ended, rolled, draft.rows, now_ms)",
+        "self._taken = _Taken(batch, ended, rolled, draft.rows, now_ms); "
+        "self._index.remove(ended, self._checkpoint()); ended.clear()",
+    ),
+    _one(
+        "the checkpoint passes records that are only in memory",
+        SHARD,
+        "offset = self.cursor.next_offset if held is None else min(held, self.cursor.next_offset)",
+        "offset = self.cursor.next_offset",
+    ),
+    _one(
+        "L passes pending records",
+        SHARD,
+        "low_offset = next_offset if lowest is None else min(lowest, next_offset)",
+        "low_offset = next_offset",
+    ),
+    _one(
+        "the cursor's rules are the latest ones, not those at L",
+        SHARD,
+        "rules=self._rules.at(low_offset),",
+        "rules=self._rules.latest,",
+    ),
+    _one(
+        "the checkpoint forgets which rules were in force",
+        TAKEOVER,
+        "return Plan(cursor, True, checkpoint.offset, log_end, RulesLog.decode(checkpoint.state))",
+        "return Plan(cursor, True, checkpoint.offset, log_end, RulesLog(cursor.low_offset, cursor.rules))",
+    ),
+    _one(
+        "the due time depends on who reads",
+        SHARD,
+        "meaning = read(body, accepted_at_ms, rules)",
+        "meaning = read(body, accepted_at_ms, self._settings.rules)",
+    ),
+    _one(
+        "a re-append gets an id of its own",
+        SHARD,
+        'return meta.origin if meta and meta.origin else f"{self._id_prefix}{offset}.{due_ms}"',
+        'return f"{self._id_prefix}{offset}.{due_ms}"',
+    ),
+    _one(
+        "a re-append does not name the record that it replaces",
+        RECORDS,
+        '(REPLACES, b"%d.%d" % replaces),',
+        '(REPLACES, b"%d.%d" % (replaces.due_ms, replaces.offset + 1)),',
+    ),
+    _one(
+        "replay does not end what a re-append replaces",
+        SHARD,
+        "self._end_by_name(replaces)",
+        "pass",
+    ),
+    _one(
+        "a re-append moves the due time",
+        RECORDS,
+        '(DUE, b"%d" % due_ms),',
+        '(DUE, b"%d" % (due_ms + 1)),',
+    ),
+    _one(
+        "a late record that a name has ended still holds O back",
+        SHARD,
+        "self._late.discard(key.offset)",
+        "pass",
+    ),
+    _one(
+        "a late record that was delivered still holds O back",
+        SHARD,
+        "self._late.difference_update(key.offset for key in taken.ended)",
+        "pass",
+    ),
+    _one(
+        "a hole at the log's end is never read past",
+        SHARD,
+        "self.position = max(self.position, next_offset)",
+        "pass",
+    ),
+    _one(
+        "a record at or above O is rolled",
+        SHARD,
+        "value = self._index.get(key) if key > delivered_key and key.offset < next_offset else None",
+        "value = self._index.get(key)",
+    ),
+    _one(
+        "delivers one millisecond early",
+        SHARD,
+        "entries = self._index.due(now_ms, records_max, bytes_max)",
+        "entries = self._index.due(now_ms + 1, records_max, bytes_max)",
+    ),
+    _one(
+        "control records get their outcome row before O passes them, and again after it",
+        SHARD,
+        "draft.rows += [row for row in self._controls if row.offset < next_offset]",
+        "draft.rows += self._controls",
+    ),
+    _one(
+        "control records get another outcome row after a takeover",
+        SHARD,
+        "if offset >= self._inherited.next_offset:",
+        "if True:",
+    ),
+    _one(
+        "outcome rows of control records are forgotten while O is held back",
+        SHARD,
+        "self._controls = [row for row in self._controls if row.offset >= cursor.next_offset]",
+        "self._controls = []",
+    ),
+    _one(
+        "a record that the target refused is thrown away without a letter",
+        SHARD,
+        "draft.dead.append(encode_dead(self.id, entry.key, message_id, code, reason, original))",
+        "pass",
+    ),
+)
+
+
+def build(mutant: Mutant) -> Core:
+    """A core with the mutant in it. Raises LineIsGone."""
+    modules: dict[str, ModuleType] = {}
+    with _restored(_IN_ORDER):
+        for name in _IN_ORDER:
+            changes = mutant.changes if name == mutant.module else ()
+            modules[name] = sys.modules[name] = _compile(name, changes)
+    return Core(modules[TAKEOVER].claim, modules[TAKEOVER].plan, modules[SHARD].Shard)
+
+
+@contextmanager
+def _restored(names: tuple[str, ...]) -> Iterator[None]:
+    """Whatever is put in the place of these modules is gone afterwards."""
+    kept = {name: sys.modules[name] for name in names}
+    try:
+        yield
+    finally:
+        sys.modules.update(kept)
+
+
+def _compile(name: str, changes: tuple[tuple[str, str], ...]) -> ModuleType:
+    spec = importlib.util.find_spec(name)
+    if spec is None or spec.origin is None:
+        raise LineIsGone(f"{name} has no source")
+    source = Path(spec.origin).read_text()
+    for line, replacement in changes:
+        source = _replace_line(source, name, line, replacement)
+    module = ModuleType(name)
+    sys.modules[name] = module
+    exec(compile(source, f"<mutant of {name}>", "exec"), module.__dict__)
+    return module
+
+
+def _replace_line(source: str, name: str, line: str, replacement: str) -> str:
+    """Replace the one line that reads so; its indentation stays."""
+    lines = source.split("\n")
+    found = [number for number, text in enumerate(lines) if text.strip() == line]
+    if len(found) != 1:
+        raise LineIsGone(f"{name} has {len(found)} lines that read {line!r}")
+    text = lines[found[0]]
+    lines[found[0]] = text[: len(text) - len(text.lstrip())] + replacement
+    return "\n".join(lines)
+
+
+def hunt(mutant: Mutant, first: int = 0, seeds_max: int = SEEDS_MAX) -> tuple[int, Violation] | None:
+    """The first seed under which the checker catches the mutant, and what it says; None where it survives."""
+    core = build(mutant)
+    for seed in range(first, first + seeds_max):
+        violations = check(World(seed, core).run())
+        if violations:
+            return seed, violations[0]
+    return None

@@ -1,0 +1,138 @@
+"""What clients send: every directive that is built, and every way of getting one wrong.
+
+Each `Sent` knows from its own making when it is due and what must come out: never by asking the service's parser.
+"""
+
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Any, NamedTuple
+
+from delayline.message import Header
+from delayline.record import encode_body
+
+DELAYS_MS = (0, 1, 5, 20, 20, 50, 120, 300)
+REFUSED_BY_TARGET = b"refused by the target"
+
+Due = Callable[[int, Sequence[int]], int]
+"""(accepted_at_ms, levels in force) -> due_ms."""
+
+
+class Sent(NamedTuple):
+    """A record as a client sends it. `situation` is what the run counts it as."""
+
+    body: bytes
+    due_ms: Due
+    payload: tuple[Any, ...]
+    situation: str
+    undeliverable: bool = False
+
+
+def at_once(accepted_at_ms: int, _: Sequence[int]) -> int:
+    return accepted_at_ms
+
+
+def _after(delay_ms: int) -> Due:
+    return lambda accepted_at_ms, _: accepted_at_ms + delay_ms
+
+
+def _at(due_ms: int) -> Due:
+    return lambda _accepted, _levels: due_ms
+
+
+def _at_level(level: int) -> Due:
+    """RocketMQ's rule: nothing at or below zero, the last one for everything beyond the table."""
+
+    def due_ms(accepted_at_ms: int, levels: Sequence[int]) -> int:
+        return accepted_at_ms if level <= 0 else accepted_at_ms + levels[min(level, len(levels)) - 1]
+
+    return due_ms
+
+
+class Clients:
+    """Makes records, each with a value of its own."""
+
+    def __init__(self, rnd: Random) -> None:
+        self._rnd = rnd
+        self._count = 0
+
+    def send(self, now_ms: int) -> Sent:
+        """One record, sent when the broker's clock shows `now_ms`."""
+        self._count += 1
+        make = self._rnd.choices(_MAKERS, _WEIGHTS)[0]
+        sent: Sent = make(self, now_ms)
+        return sent
+
+    def _message(self, directives: Sequence[Header], due_ms: Due, situation: str) -> Sent:
+        """A good one, sometimes with a key, a header of its own, and headers of ours that a consumer forwarded."""
+        rnd = self._rnd
+        key = None if rnd.random() < 0.5 else b"k%d" % rnd.randrange(3)
+        value = b"%d" % self._count
+        kept: list[Header] = [] if rnd.random() < 0.7 else [(b"src", b"web"), (b"empty", None)]
+        echoed = [] if rnd.random() < 0.9 else _ECHOED
+        body = encode_body(key, value, [*echoed, *kept[:1], *directives, *kept[1:]])
+        return Sent(body, due_ms, (key, value, tuple(kept)), situation)
+
+    def delayed(self, _: int) -> Sent:
+        delay_ms = self._rnd.choice(DELAYS_MS)
+        text = b"%d" % delay_ms
+        directive = (b"delay-ms", text) if self._rnd.random() < 0.5 else (b"delay", text + b"ms")
+        return self._message([directive], _after(delay_ms), "sent with a delay")
+
+    def at_moment(self, now_ms: int) -> Sent:
+        due_ms = now_ms + self._rnd.choice(DELAYS_MS)
+        return self._message([(b"deliver-at", b"%d" % due_ms)], _at(due_ms), "sent with a moment")
+
+    def in_the_past(self, now_ms: int) -> Sent:
+        due_ms = now_ms - self._rnd.choice((1, 10, 100, 5000))
+        return self._message([(b"deliver-at", b"%d" % due_ms)], _at(due_ms), "sent with a moment in the past")
+
+    def at_level(self, _: int) -> Sent:
+        level = self._rnd.choice((0, 1, 1, 2, 2, 3, 9))
+        return self._message([(b"delay-level", b"%d" % level)], _at_level(level), "sent with a level")
+
+    def without(self, _: int) -> Sent:
+        return self._message([], at_once, "sent without a directive")
+
+    def refused(self, _: int) -> Sent:
+        """Fine by every rule of ours, but its target will not take it."""
+        sent = self._message([(b"delay-ms", b"20")], _after(20), "refused by the target")
+        value = REFUSED_BY_TARGET + sent.payload[1]
+        return sent._replace(
+            body=encode_body(None, value, [(b"delay-ms", b"20")]), payload=(None, value, ()), undeliverable=True
+        )
+
+    def invalid(self, now_ms: int) -> Sent:
+        situation, directives = self._rnd.choice(_WRONG)
+        sent = self._message(directives, at_once, situation)
+        value = sent.payload[1]
+        return sent._replace(
+            body=encode_body(None, value, directives), payload=(None, value, tuple(directives)), undeliverable=True
+        )
+
+    def malformed(self, _: int) -> Sent:
+        body = b"\x7f" + b"%d" % self._count
+        return Sent(body, at_once, (None, body, ()), "malformed record", undeliverable=True)
+
+
+_ECHOED: list[Header] = [(b"delayline-id", b"orders.0.9.9"), (b"delayline-due", b"1")]
+
+_WRONG: tuple[tuple[str, list[Header]], ...] = (
+    ("invalid directive", [(b"delay-ms", b"soon")]),
+    ("invalid directive", [(b"delay-ms", b"5"), (b"delay-ms", b"5")]),
+    ("contradictory directives", [(b"delay-ms", b"5"), (b"delay", b"9ms")]),
+    ("beyond the horizon", [(b"delay", b"99999d")]),
+    ("directive that is not built", [(b"delay-cron", b"0 9 * * *")]),
+    ("directive that is not built", [(b"delay-op", b"cancel"), (b"delay-ref", b"orders.0.1.1767225600000")]),
+)
+
+_MAKERS, _WEIGHTS = zip(
+    (Clients.delayed, 40),
+    (Clients.at_moment, 15),
+    (Clients.in_the_past, 6),
+    (Clients.at_level, 15),
+    (Clients.without, 5),
+    (Clients.refused, 3),
+    (Clients.invalid, 6),
+    (Clients.malformed, 2),
+    strict=True,
+)

@@ -1,0 +1,277 @@
+"""A worker process and its disk: it does what `delay_service.worker` does around the core, one step at a time.
+
+Between any two steps it may crash, lose its shard, or have its clock, its log and its commits go on without it.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from delay_service.shard import Shard as RealShard
+from delay_service.shard import ShardSettings
+from delay_service.takeover import Plan
+from delayline.cursor import Cursor
+from delayline.message import BEFORE_ALL, Shard
+from mq.contract import LogRecord, ShardBatch
+from mq.errors import DeliveryRefused, Fenced, OffsetOutOfRange
+from store.errors import StoreFull
+from tests.simulation.broker import Partition, Request
+from tests.simulation.disk import AnyDisk
+from tests.simulation.scene import ABORTED, APPLIED, LATE, LOST, UNHEARD, Scene
+
+BYTES_MAX = 4 << 20
+
+
+class Worker:
+    """`writer` names one life of it. At most one request is under way."""
+
+    def __init__(self, scene: Scene, name: str, disk: AnyDisk) -> None:
+        self.scene = scene
+        self.name = name
+        self.life = 0
+        self.disk = disk
+        self.shards: dict[Shard, RealShard] = {}
+        self.takeovers: dict[Shard, Iterator[None]] = {}
+        self.request: Request | None = None
+        self.take_one: set[Shard] = set()
+
+    @property
+    def writer(self) -> str:
+        return f"{self.name}.{self.life}"
+
+    def work(self) -> bool:
+        """One round without faults; whether anything happened."""
+        moved = self.request is not None
+        self.finish(APPLIED)
+        self.notice()
+        for shard in self.scene.shards:
+            moved |= self.advance_takeover(shard, APPLIED)
+        for shard in list(self.shards):
+            moved |= self.fetch(shard, 1000)
+        return self.take(checkpoint=True) or moved
+
+    # --- reading
+
+    def fetch(self, shard: Shard, records_max: int) -> bool:
+        """Whether anything was read."""
+        core, partition = self.shards[shard], self.scene.broker.partitions[shard]
+        position = core.position
+        try:
+            records, next_offset = partition.read(position, records_max)
+        except OffsetOutOfRange:
+            if not self._is_zombie(shard):
+                raise
+            self._let_go(shard)
+            return False
+        self._note_fetch(core, partition, records, next_offset)
+        self._ingest(core, records, next_offset)
+        if core.position != position:
+            self.scene.tell("{} reads {} #{}..#{}", self.writer, shard, position, core.position - 1)
+        return core.position != position
+
+    def _ingest(self, core: RealShard, records: list[LogRecord], next_offset: int) -> None:
+        try:
+            core.ingest(records, self.scene.broker.now_ms)
+            core.advance(next_offset)
+        except StoreFull:
+            self.scene.seen["disk full while reading"] += 1
+
+    def _note_fetch(self, core: RealShard, partition: Partition, records: list[LogRecord], next_offset: int) -> None:
+        seen = self.scene.seen
+        if not records and partition.stable_end < partition.end:
+            seen["waited behind an open client transaction"] += 1
+            seen["takeover waited behind an open client transaction"] += not core.caught_up
+        if next_offset > (records[-1].offset + 1 if records else core.position):
+            seen["log ended in a hole"] += 1
+        seen["record read while a commit was in flight"] += core.busy and bool(records)
+
+    def _is_zombie(self, shard: Shard) -> bool:
+        """Whether somebody else has claimed the shard; then its log may be cut above what this worker reads."""
+        stored = self.scene.broker.partitions[shard].committed()
+        return stored is not None and stored.owner_epoch > self.shards[shard].cursor.owner_epoch
+
+    def _let_go(self, shard: Shard) -> None:
+        if self.request is None:
+            self.scene.seen["zombie read below a trim"] += 1
+            del self.shards[shard]
+
+    # --- taking
+
+    def take(self, *, checkpoint: bool) -> bool:
+        """Collect what is due of every shard into one request; whether there was anything."""
+        if self.request is not None:
+            return False
+        scene = self.scene
+        now_ms = scene.broker.now_ms - scene.rnd.choice((0, 0, 0, 3))
+        taken = [self._take_shard(shard, now_ms, checkpoint=checkpoint) for shard in self.shards]
+        batch = [part for part in taken if part is not None]
+        if batch:
+            scene.seen["commit over two shards"] += len(batch) == 2
+            self.request = scene.broker.send(batch, now_ms)
+        return bool(batch)
+
+    def _take_shard(self, shard: Shard, now_ms: int, *, checkpoint: bool) -> ShardBatch | None:
+        rnd = self.scene.rnd
+        records_max = 1 if shard in self.take_one else rnd.choice(self.scene.habits.records_max)
+        bytes_max = rnd.choice((1, BYTES_MAX, BYTES_MAX))
+        part = self.shards[shard].take(now_ms, records_max, bytes_max, checkpoint=checkpoint)
+        if part is not None:
+            self.scene.tell("{} takes {}", self.writer, part)
+        return part
+
+    def roll(self) -> None:
+        for shard, core in self.shards.items():
+            pending = self.disk.shard(shard).scan(BEFORE_ALL, 50)
+            chosen = [entry.key for entry in pending if self.scene.rnd.random() < 0.3]
+            if chosen:
+                self.scene.tell("{} is asked to roll {}", self.writer, [key.offset for key in chosen])
+                core.roll(chosen)
+
+    # --- the fate of a commit
+
+    def finish(self, fate: str) -> None:
+        """The request under way ends like this, if there is one."""
+        request, self.request = self.request, None
+        if request is None:
+            return
+        if fate != APPLIED:
+            self.scene.seen[f"commit {fate}"] += 1
+            self.scene.tell("{}: commit {}", self.writer, fate)
+        if fate == APPLIED:
+            self._arrive(request)
+        elif fate == ABORTED:
+            self._on_each(request, "aborted")
+        else:
+            self._forget_shards(request)
+            self.scene.send_off(request, fate)
+
+    def _on_each(self, request: Request, method: str) -> None:
+        for part in request.batch:
+            getattr(self.shards[part.shard], method)()
+
+    def _forget_shards(self, request: Request) -> None:
+        """It cannot be known what is true: every shard of the request is taken over anew."""
+        for part in request.batch:
+            del self.shards[part.shard]
+
+    def _arrive(self, request: Request) -> None:
+        try:
+            self.scene.broker.arrive(request)
+        except Fenced as fenced:
+            self._fenced(request, fenced)
+        except DeliveryRefused as refused:
+            self._refused(request, refused)
+        else:
+            self.take_one.difference_update(part.shard for part in request.batch)
+            self._on_each(request, "committed")
+
+    def _fenced(self, request: Request, fenced: Fenced) -> None:
+        """Nothing was written. The shards that are lost are dropped, the others take their records again."""
+        self.scene.seen["zombie fenced"] += 1
+        self.scene.tell("{}: {}", self.writer, fenced)
+        self._on_each(request, "aborted")
+        for shard in fenced.shards:
+            del self.shards[shard]
+
+    def _refused(self, request: Request, refused: DeliveryRefused) -> None:
+        """Nothing was written; the shard at fault goes on with single records until it has found the one."""
+        self.scene.seen["delivery refused by the target"] += 1
+        self.scene.tell("{}: {} refuses a record", self.writer, refused.shard)
+        self.take_one.add(refused.shard)
+        for part in request.batch:
+            core = self.shards[part.shard]
+            if part.shard == refused.shard:
+                core.refused("refused", refused.reason)
+            else:
+                core.aborted()
+
+    # --- ownership
+
+    def notice(self) -> None:
+        """Hear which shards belong to somebody else; let go when the commit under way has ended."""
+        if self.request is not None:
+            return
+        for shard in self.scene.shards:
+            if self.scene.owner[shard] == self.name:
+                continue
+            self.takeovers.pop(shard, None)
+            if self.shards.pop(shard, None) is not None:
+                self.scene.tell("{} lets {} go", self.writer, shard)
+                self.disk.drop(shard)
+
+    def advance_takeover(self, shard: Shard, fate: str) -> bool:
+        """The next step of a takeover that is under way or needed; whether there was one."""
+        going = self.takeovers.get(shard)
+        if going is None:
+            if self.scene.owner[shard] != self.name or shard in self.shards:
+                return False
+            going = self.takeovers[shard] = self._takeover(shard, fate)
+        if next(going, "done") == "done":
+            del self.takeovers[shard]
+        return True
+
+    def _takeover(self, shard: Shard, fate: str) -> Iterator[None]:
+        """The order that `delay_service.takeover` asks for; anything may happen at each `yield`."""
+        broker = self.scene.broker
+        handover = broker.takeover(shard)
+        yield
+        cursor = self.scene.core.claim(handover, broker.log_range(shard)[0], self.writer)
+        request = broker.send([ShardBatch(shard, cursor)], broker.now_ms)
+        yield
+        if not self._claim(request, fate):
+            return
+        self.scene.tell("{} has claimed {} with epoch {}", self.writer, shard, cursor.owner_epoch)
+        yield
+        self._start_shard(shard, cursor)
+
+    def _claim(self, request: Request, fate: str) -> bool:
+        """Whether the claim is known to stand; where it is not, the takeover starts again."""
+        if fate != APPLIED:
+            self.scene.seen["claim failed or unknown"] += 1
+            self.scene.send_off(request, fate)
+            return False
+        try:
+            self.scene.broker.arrive(request)
+        except Fenced:
+            self.scene.seen["claim fenced"] += 1
+            return False
+        return True
+
+    def _start_shard(self, shard: Shard, cursor: Cursor) -> None:
+        scene, index = self.scene, self.disk.shard(shard)
+        checkpoint = index.checkpoint()
+        plan = scene.core.plan(cursor, scene.broker.log_range(shard), checkpoint)
+        self._note_plan(shard, plan, checkpoint)
+        settings = ShardSettings(scene.configured_rules(shard), scene.habits.near_due_ms)
+        self.shards[shard] = scene.core.shard(shard, plan, index, settings)
+
+    def _note_plan(self, shard: Shard, plan: Plan, checkpoint: Any) -> None:
+        if checkpoint is None:
+            kind = "without an index"
+        elif checkpoint.topic_id != plan.cursor.topic_id:
+            kind = "with the index of another topic"
+        elif not plan.reuse:
+            kind = "with an index too old"
+        elif checkpoint.offset < plan.cursor.next_offset:
+            kind = "with an index that is behind"
+        else:
+            kind = "with an index up to date"
+        self.scene.seen[f"takeover {kind}"] += 1
+        reads = (plan.resume_offset, plan.read_to)
+        self.scene.tell("{} takes {} over {}: reads from #{} to #{}", self.writer, shard, kind, *reads)
+
+    def crash(self, new_disk: AnyDisk | None) -> None:
+        """SIGKILL between two steps: memory is gone, the disk falls back to a state it once had, or is a new one."""
+        scene = self.scene
+        scene.tell("{} crashes{}", self.writer, ", its disk is lost" if new_disk else "")
+        if self.request is not None:
+            scene.seen["crash with a commit in flight"] += 1
+            scene.send_off(self.request, scene.rnd.choice((UNHEARD, LOST, LATE)))
+        self.request = None
+        self.shards.clear()
+        self.takeovers.clear()
+        self.take_one.clear()
+        self.life += 1
+        if new_disk is not None:
+            self.disk = new_disk
+        elif self.disk.crash(scene.rnd):
+            scene.seen["disk fell back to an earlier state"] += 1

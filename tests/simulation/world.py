@@ -1,0 +1,242 @@
+"""One run: clients, a broker, two workers with disks of their own, and a seeded hand that picks what happens next.
+
+The world gives everything around the core its turn: clients send, clocks jump, commits hang, workers crash between
+any two steps, and shards are given away while their owner is still at work. It knows nothing of the rules; what
+became true is written down (`history`), and the checker judges. The same seed gives the same run.
+
+A run ends with a *drain*: every fault stops, the clock runs past everything that is due, and the workers go on until
+they have nothing left to say. In some runs all of them then lose their disks and start once more.
+"""
+
+from collections.abc import Callable
+from random import Random
+from typing import NamedTuple
+
+from delayline.message import Shard
+from tests.simulation import habits
+from tests.simulation.disk import AnyDisk, Disk, TwinDisk
+from tests.simulation.history import MESSAGE, Appended, Ended, Fact, Failed, Trimmed
+from tests.simulation.scene import APPLIED, REAL, Core, Scene, name_of
+from tests.simulation.traffic import Clients, Sent
+from tests.simulation.worker import Worker
+
+ROUNDS_MAX = 400
+QUIET_ROUNDS = 3
+EVERYTHING_DUE_MS = 3 * 3_600_000
+
+
+class Transaction(NamedTuple):
+    """A client's transaction that is open: its records are durable, and nobody can read past the first one."""
+
+    shard: Shard
+    records: list[Appended]
+
+
+class World:
+    """A run under one seed."""
+
+    def __init__(
+        self,
+        seed: int,
+        core: Core = REAL,
+        show: Callable[[str], None] | None = None,
+        new_disk: Callable[[], AnyDisk] | None = None,
+    ) -> None:
+        self.rnd = rnd = Random(seed)
+        self.scene = Scene(rnd, core, show)
+        self.clients = Clients(rnd)
+        on_twin = rnd.random() < 0.2
+        self.scene.seen["run on the product's in-memory index"] += on_twin
+        self.new_disk = new_disk or (TwinDisk if on_twin else Disk)
+        self.workers = [Worker(self.scene, name, self.new_disk()) for name in "ab"]
+        self.transactions: list[Transaction] = []
+        for shard in self.scene.shards:
+            self.scene.owner[shard] = rnd.choice(self.workers).name
+        if rnd.random() < 0.15:
+            self._any_worker().disk.leave_foreign(self._any_shard(), self.scene.broker.now_ms)
+
+    def run(self) -> list[Fact]:
+        """The history of the whole run."""
+        history = self.scene.history
+        try:
+            self._begin()
+            for step in self.rnd.choices(STEPS, self.scene.habits.weights, k=self.scene.habits.steps):
+                step(self)
+            drained = self._drain()
+        except Exception as error:  # noqa: BLE001 - whatever the core throws is what the run has found
+            self.scene.tell("THROWN {!r}", error)
+            history.append(Failed(name_of(self.scene.shards[0]), f"the service threw {error!r}"))
+            drained = False
+        history.append(Ended(drained))
+        return history
+
+    def _begin(self) -> None:
+        """Most runs start with their shards owned: the rest is about who takes over, and when."""
+        if self.rnd.random() < 0.8:
+            for shard in self.scene.shards:
+                for _ in range(4):
+                    self._owner(shard).advance_takeover(shard, APPLIED)
+
+    def _drain(self) -> bool:
+        """End every fault, then let everybody finish; whether they did."""
+        self.scene.tell("--- drain")
+        while self.transactions:
+            self.end_transaction()
+        while self.scene.wire:
+            self.wire_arrives()
+        for worker in self.workers:
+            worker.disk.full = False
+        drained = self._settle()
+        if drained and self.rnd.random() < 0.3:
+            for worker in self.workers:
+                worker.crash(self.new_disk())
+            drained = self._settle()
+        if not drained:
+            self.scene.history.append(Failed(name_of(self.scene.shards[0]), "does not drain"))
+        return drained
+
+    def _settle(self) -> bool:
+        """Let everybody work until nothing moves; whether that happened in time."""
+        quiet = 0
+        self.scene.broker.now_ms += EVERYTHING_DUE_MS
+        for _ in range(ROUNDS_MAX):
+            self.scene.broker.now_ms += 100
+            moved = [worker.work() for worker in self.workers]
+            quiet = 0 if any(moved) else quiet + 1
+            if quiet == QUIET_ROUNDS:
+                return True
+        return False
+
+    # --- whom a step is about
+
+    def _any_shard(self) -> Shard:
+        return self.rnd.choice(self.scene.shards)
+
+    def _any_worker(self) -> Worker:
+        return self.rnd.choice(self.workers)
+
+    def _busy_worker(self) -> Worker:
+        """A worker that has something to do, if there is one; it may be a zombie."""
+        return self.rnd.choice([worker for worker in self.workers if worker.shards] or self.workers)
+
+    def _owner(self, shard: Shard) -> Worker:
+        return next(worker for worker in self.workers if worker.name == self.scene.owner[shard])
+
+    # --- steps: clients and clocks
+
+    def produce(self) -> None:
+        shard = self._any_shard()
+        now_ms = self.scene.broker.now_ms
+        records = [self._append(shard, self.clients.send(now_ms)) for _ in range(self.rnd.randint(1, 3))]
+        if self.rnd.random() < 0.12:
+            self.scene.seen["client transaction opened"] += 1
+            self.scene.broker.partitions[shard].open.add(records[0].offset)
+            self.transactions.append(Transaction(shard, records))
+        else:
+            self.scene.history += records
+
+    def _append(self, shard: Shard, sent: Sent) -> Appended:
+        scene, partition = self.scene, self.scene.broker.partitions[shard]
+        at_ms = scene.broker.now_ms
+        due_ms = sent.due_ms(at_ms, scene.levels_at(shard, partition.end))
+        offset = partition.append(at_ms, sent.body)
+        message_id = f"{name_of(shard)}.{offset}.{due_ms}"
+        scene.seen[sent.situation] += 1
+        scene.tell("append {} #{} due {:+} {}", shard, offset, due_ms - at_ms, sent.situation)
+        return Appended(
+            name_of(shard), offset, MESSAGE, at_ms, message_id, due_ms, at_ms, sent.payload, sent.undeliverable
+        )
+
+    def end_transaction(self) -> None:
+        """A client commits or aborts; either way a control marker takes one offset."""
+        if not self.transactions:
+            return
+        shard, records = self.transactions.pop(self.rnd.randrange(len(self.transactions)))
+        offsets = [record.offset for record in records]
+        partition = self.scene.broker.partitions[shard]
+        partition.open.remove(offsets[0])
+        partition.end += 1
+        if self.rnd.random() < 0.7:
+            self.scene.tell("client commits {}", offsets)
+            self.scene.history += records
+        else:
+            self.scene.tell("client aborts {}", offsets)
+            self.scene.seen["client transaction aborted"] += 1
+            partition.erase(offsets)
+
+    def clock_advances(self) -> None:
+        self.scene.broker.now_ms += self.rnd.choice((1, 5, 20, 50, 200))
+
+    def clock_jumps_back(self) -> None:
+        self.scene.seen["broker clock jumped back"] += 1
+        self.scene.broker.now_ms -= self.rnd.choice((1, 30, 100, 400))
+        self.scene.tell("clock jumps back")
+
+    # --- steps: workers
+
+    def fetch(self) -> None:
+        worker = self._busy_worker()
+        for shard in list(worker.shards):
+            worker.fetch(shard, self.rnd.choice((1, 2, 5, 100)))
+
+    def take(self) -> None:
+        self._busy_worker().take(checkpoint=self.rnd.random() < 0.3)
+
+    def finish(self) -> None:
+        for worker in self.workers:
+            if worker.request is not None and self.rnd.random() < 0.8:
+                worker.finish(self.scene.fate())
+
+    def wire_arrives(self) -> None:
+        """A commit that nobody waits for any more."""
+        wire = self.scene.wire
+        if wire:
+            self.scene.arrive_unheard(wire.pop(self.rnd.randrange(len(wire))))
+
+    def roll(self) -> None:
+        self._busy_worker().roll()
+
+    def rebalance(self) -> None:
+        """A shard is given to somebody, perhaps while its owner is at work and will not hear of it for a while."""
+        shard, worker = self._any_shard(), self._any_worker()
+        self.scene.owner[shard] = worker.name
+        self.scene.tell("{} is {}'s", shard, worker.name)
+
+    def notice(self) -> None:
+        self._any_worker().notice()
+
+    def take_over(self) -> None:
+        """Some steps of a takeover by the owner, or by one who was the owner when it began."""
+        shard = self._any_shard()
+        began = [worker for worker in self.workers if shard in worker.takeovers]
+        worker = self.rnd.choice([*began, self._owner(shard)])
+        for _ in range(self.rnd.randint(1, 6)):
+            worker.advance_takeover(shard, self.scene.fate())
+
+    def crash(self) -> None:
+        lose_disk = self.rnd.random() < 0.2
+        self.scene.seen["crash"] += 1
+        self.scene.seen["disk lost"] += lose_disk
+        self._busy_worker().crash(self.new_disk() if lose_disk else None)
+
+    def disk_fills(self) -> None:
+        """Or has room again."""
+        disk = self._any_worker().disk
+        disk.full = not disk.full and self.rnd.random() < 0.5
+
+    def flush(self) -> None:
+        self._any_worker().disk.flush()
+
+    def trim(self) -> None:
+        """Give back what a committed cursor says is not needed."""
+        shard = self._any_shard()
+        partition = self.scene.broker.partitions[shard]
+        cursor = partition.committed()
+        if cursor is not None and cursor.low_offset > partition.start:
+            self.scene.seen["trim"] += 1
+            self.scene.tell("trim {} to #{}", shard, cursor.low_offset)
+            self.scene.broker.trim(shard, cursor.low_offset)
+            self.scene.history.append(Trimmed(name_of(shard), cursor.low_offset))
+
+
+STEPS: tuple[Callable[[World], None], ...] = tuple(getattr(World, name) for name in habits.STEPS)
