@@ -22,7 +22,7 @@ from delayline.headers import ACCEPTED, DECISION, DUE, ECHOED, ORIGIN, REPLACES,
 from delayline.message import Header, Key
 from delayline.record import Split, decode_body, decode_packed, encode_body, pack, split_directives
 from delayline.rules import Rules
-from delayline.schedule import Immediate, Invalid, Op, Reason, Schedule, directive_names, read_directives
+from delayline.schedule import Invalid, Op, Reason, Schedule, Verdict, directive_names, read_directives
 
 DECISION_VERSION = 1
 
@@ -66,6 +66,7 @@ BufferRecord = Message | Decision | RulesChange
 
 _META = msgspec.msgpack.Decoder(Meta)
 _NO_META = b"\x00"
+_OURS = RESERVED | ECHOED
 
 
 def encode_value(meta: Meta | None, packed: bytes) -> bytes:
@@ -95,8 +96,9 @@ def _names(aliases: tuple[str, ...]) -> frozenset[bytes]:
 
 
 def read(body: bytes, accepted_at_ms: int, rules: Rules) -> BufferRecord:
-    """The meaning of a buffer record. Never raises for what a client could have written: a record that cannot be
-    read, or whose directive is invalid, is a message that is due at once and goes to the dead-letter topic.
+    """The meaning of a buffer record. Hot: once per record read. Never raises for what a client could have written:
+    a record that cannot be read, or whose directive is invalid, is a message that is due at once and goes to the
+    dead-letter topic.
 
     Raises UnknownFormat for records of ours in a version this program does not know: the shard must stop.
     """
@@ -104,18 +106,28 @@ def read(body: bytes, accepted_at_ms: int, rules: Rules) -> BufferRecord:
         split = split_directives(body, _names(rules.aliases))
     except MalformedRecord as error:
         return _dead("malformed-record", str(error), body, accepted_at_ms)
-    if any(name in RESERVED for name, _ in split.directives):
-        return _read_ours(body, accepted_at_ms)
-    directives = [header for header in split.directives if header[0] not in ECHOED]
-    match read_directives(directives, accepted_at_ms, rules):
-        case Schedule(due_ms):
-            return Message(due_ms, _NO_META + pack(split, accepted_at_ms))
-        case Immediate():
-            return Message(accepted_at_ms, _NO_META + pack(split, accepted_at_ms))
+    directives = split.directives
+    for name, _ in directives:
+        if name in _OURS:
+            if any(name in RESERVED for name, _ in directives):
+                return _read_ours(body, accepted_at_ms)
+            directives = [header for header in directives if header[0] not in ECHOED]
+            break
+    verdict = read_directives(directives, accepted_at_ms, rules)
+    if type(verdict) is Schedule:
+        return Message(verdict.due_ms, _NO_META + pack(split, accepted_at_ms))
+    return _read_unusual(verdict, split, body, accepted_at_ms)
+
+
+def _read_unusual(verdict: Verdict, split: Split, body: bytes, accepted_at_ms: int) -> Message:
+    """Buffered all the same: no delay means at once, a refused directive the dead-letter topic."""
+    match verdict:
         case Invalid(reason, directive, detail):
             return _dead(reason, f"{directive}: {detail}", body, accepted_at_ms)
         case Op(name):
             return _dead(Reason.NOT_SUPPORTED, f"operation {name}", body, accepted_at_ms)
+        case _:
+            return Message(accepted_at_ms, _NO_META + pack(split, accepted_at_ms))
 
 
 def _dead(code: str, reason: str, body: bytes, accepted_at_ms: int) -> Message:
@@ -124,7 +136,7 @@ def _dead(code: str, reason: str, body: bytes, accepted_at_ms: int) -> Message:
 
 
 def _read_ours(body: bytes, accepted_at_ms: int) -> BufferRecord:
-    split = split_directives(body, RESERVED | ECHOED)
+    split = split_directives(body, _OURS)
     ours = dict(split.directives)
     if DECISION in ours:
         return _read_decision(body, ours[DECISION])

@@ -133,14 +133,14 @@ def split_directives(body: bytes, names: Container[bytes]) -> Split:
     Hot: once per buffered record. Lengths below 64 are read in line, a longer one falls back to `read_varint`
     (see bench/floors.py for its cost).
     """
-    headers_at = _behind_key_and_value(body)
-    count, at = read_varint(body, headers_at)
-    if not 0 <= count <= len(body):
-        raise MalformedRecord("an impossible number of headers")
     directives: list[Header] = []
     kept: list[bytes] = []
-    run_at = at
     try:
+        headers_at = _behind_key_and_value(body)
+        count, at = read_varint(body, headers_at)
+        if not 0 <= count <= len(body):
+            raise MalformedRecord("an impossible number of headers")
+        run_at = at
         for _ in range(count):
             header_at = at
             length = body[at]
@@ -166,7 +166,7 @@ def split_directives(body: bytes, names: Container[bytes]) -> Split:
                 kept.append(body[run_at:header_at])
             run_at = at
     except IndexError:
-        raise MalformedRecord("the record ends inside a header") from None
+        raise MalformedRecord("the record ends too early") from None
     if at != len(body):
         raise MalformedRecord("the headers do not end where the record does")
     if not directives:
@@ -176,12 +176,19 @@ def split_directives(body: bytes, names: Container[bytes]) -> Split:
 
 
 def _behind_key_and_value(body: bytes) -> int:
+    """Where the header count stands. Hot: lengths of one and two bytes are read in line."""
     at = 0
     for _ in range(2):
-        length, at = read_varint(body, at)
-        if length < -1:
-            raise MalformedRecord("a length below -1")
-        at += max(length, 0)
+        length = body[at]
+        if length < 0x80 and not length & 1:
+            at += 1 + (length >> 1)
+        elif length >= 0x80 and not length & 1 and body[at + 1] < 0x80:
+            at += 2 + (length >> 1 & 0x3F | body[at + 1] << 6)
+        else:
+            exact, at = read_varint(body, at)
+            if exact < -1:
+                raise MalformedRecord("a length below -1")
+            at += max(exact, 0)
     return at
 
 
