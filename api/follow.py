@@ -28,17 +28,22 @@ class Closing:
     """Becomes true once, when the server stops: streams end then. For the event loop's thread only."""
 
     def __init__(self) -> None:
-        self._event = asyncio.Event()
+        self.begun = False
+        self._waiting: set[asyncio.Future[None]] = set()
 
     def begin(self) -> None:
-        self._event.set()
+        self.begun = True
+        for waiter in tuple(self._waiting):
+            waiter.cancel()
 
-    @property
-    def begun(self) -> bool:
-        return self._event.is_set()
-
-    async def wait(self) -> None:
-        await self._event.wait()
+    def future(self) -> "asyncio.Future[None]":
+        """Done when the stop begins, by being cancelled; whoever has waited long enough cancels it as well."""
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.add(waiter)
+        waiter.add_done_callback(self._waiting.discard)
+        if self.begun:
+            waiter.cancel()
+        return waiter
 
 
 class Followers:
@@ -98,7 +103,7 @@ class Followers:
     async def _ask(self, question: Callable[[], list[Seen]]) -> list[Seen] | None:
         """The answer from a thread; None when the server stops before."""
         answer = asyncio.get_running_loop().run_in_executor(self._threads, question)
-        stop = asyncio.ensure_future(self._closing.wait())
+        stop = self._closing.future()
         try:
             await asyncio.wait((answer, stop), return_when=asyncio.FIRST_COMPLETED)
         finally:

@@ -1,0 +1,144 @@
+"""An API over a queue in memory, asked without sockets."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+import httpx
+from prometheus_client import CollectorRegistry
+
+from api.app import create_app
+from api.services import ApiSettings, Services
+from delayline.clock import ManualClock
+from delayline.inquiry import Found, Gone
+from delayline.message import MessageId
+from delayline.record import Record, decode_body
+from delayline.rules import Rules
+from mq.contract import Append, Position
+from mq.memory import MemoryQueue
+
+T = TypeVar("T")
+
+NOW_MS = 1_767_225_600_000  # 2026-01-01T00:00:00Z
+MESSAGES = "/v1/topics/orders/messages"
+RECORDS = "/v1/topics/orders/records"
+
+
+class KnownOwners:
+    """Owners that know what a test tells them."""
+
+    def __init__(self) -> None:
+        self.messages: dict[str, Found | Gone] = {}
+        self.failure: Exception | None = None
+        self.silent = False
+
+    def find(self, message_id: MessageId) -> "Future[Found | Gone | None]":
+        answer: Future[Found | Gone | None] = Future()
+        if self.failure is not None:
+            answer.set_exception(self.failure)
+        elif not self.silent:
+            answer.set_result(self.messages.get(str(message_id)))
+        return answer
+
+
+class FaultyQueue(MemoryQueue):
+    """A queue in memory whose appends fail, or are never answered, when a test says so."""
+
+    failure: Exception | None = None
+    silent = False
+    unanswered: "list[tuple[list[Append], Future[list[Position]]]]"
+
+    def append(self, records: Any) -> "Future[list[Position]]":
+        answer: Future[list[Position]] = Future()
+        if self.failure is not None:
+            answer.set_exception(self.failure)
+            return answer
+        if self.silent:
+            self.unanswered = [*getattr(self, "unanswered", []), (list(records), answer)]
+            return answer
+        return super().append(records)
+
+
+class Door:
+    """The API as a client sees it; each call is a connection of its own."""
+
+    def __init__(self, *, rules: Rules | None = None, record_bytes_max: int | None = None, **settings: Any) -> None:
+        self.clock = ManualClock(NOW_MS)
+        limits = {} if record_bytes_max is None else {"record_bytes_max": record_bytes_max}
+        self.queue = FaultyQueue(namespace="delayline", clock=self.clock, **limits)
+        self.owners = KnownOwners()
+        self.registry = CollectorRegistry()
+        self.readiness = (True, "ready")
+        self.app = create_app(
+            Services(
+                settings=ApiSettings(
+                    **{
+                        "namespace": "delayline",
+                        "version": "1.2.3",
+                        "guarantee": "exactly-once",
+                        "rules": rules or Rules(),
+                        "is_delay_enabled": lambda topic: topic != "plain",
+                        "topics_on_first_use": True,
+                        **settings,
+                    }
+                ),
+                client=self.queue,
+                admin=self.queue,
+                owners=self.owners,
+                clock=self.clock,
+                registry=self.registry,
+                readiness=lambda: self.readiness,
+            )
+        )
+
+    def run(self, work: Callable[[httpx.AsyncClient], Awaitable[T]]) -> T:
+        """Several requests on one event loop."""
+
+        async def main() -> T:
+            transport = httpx.ASGITransport(self.app, raise_app_exceptions=False)
+            async with httpx.AsyncClient(transport=transport, base_url="http://door") as http:
+                return await work(http)
+
+        return asyncio.run(main())
+
+    def request(self, method: str, path: str, **options: Any) -> httpx.Response:
+        return self.run(lambda http: http.request(method, path, **options))
+
+    def get(self, path: str, **options: Any) -> httpx.Response:
+        return self.request("GET", path, **options)
+
+    def send(self, body: Any, path: str = MESSAGES, **options: Any) -> httpx.Response:
+        return self.request("POST", path, json=body, **options)
+
+    def send_text(self, body: str | bytes, path: str = MESSAGES, **headers: str) -> httpx.Response:
+        """A body as it is."""
+        return self.request("POST", path, content=body, headers={"content-type": "application/json", **headers})
+
+    def records(self, topic: str, partition: str = "0") -> list[Record]:
+        """What stands in a partition, decoded."""
+        found = self.queue.read(topic, partition, 0, 1000)
+        return [decode_body(record.body) for record in found]
+
+    def all_records(self, topic: str) -> list[Record]:
+        partitions = self.queue.topic(topic).partitions
+        return [record for partition in partitions for record in self.records(topic, partition)]
+
+    def metric(self, name: str, **labels: str) -> float:
+        return self.registry.get_sample_value(name, labels) or 0.0
+
+
+def problem(answer: httpx.Response) -> tuple[int, str]:
+    """(status, type) of a problem document, whose form is checked on the way."""
+    assert answer.headers["content-type"] == "application/problem+json"
+    document = answer.json()
+    assert document["status"] == answer.status_code
+    assert document["request_id"] == answer.headers["x-request-id"]
+    assert document["title"]
+    assert document["detail"]
+    return answer.status_code, document["type"].removeprefix("/problems/")
+
+
+def pointers(answer: httpx.Response) -> list[tuple[str, str]]:
+    """(pointer, code) of everything that a problem says is wrong."""
+    return [(fault["pointer"], fault["code"]) for fault in answer.json()["errors"]]

@@ -1,0 +1,21 @@
+"""`python -m tests.unit.api.serve_door PORT`: the real shell around an API over a queue in memory."""
+
+import sys
+
+from api.server import CannotListen, serve
+from tests.unit.api.door import Door
+
+
+def main() -> int:
+    door = Door()
+    try:
+        serve(door.app, "127.0.0.1", int(sys.argv[1]), on_started=lambda: print("started", flush=True))
+    except CannotListen as error:
+        print(error, flush=True)
+        return 1
+    print("ended", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,143 @@
+"""Batches: atomic ones, loose ones, and what each member is told."""
+
+from typing import Any
+
+import pytest
+
+from mq.errors import QueueUnavailable
+from tests.unit.api.door import NOW_MS, Door, pointers, problem
+
+GOOD = {"value": "good", "partition": 0}
+DELAYED = {"value": "delayed", "partition": 0, "schedule": {"delay": "1s"}}
+BAD = {"value": "bad", "schedule": {"delay": "soon"}}
+
+
+def _results(answer: Any) -> list[tuple[int, int]]:
+    return [(result["index"], result["status"]) for result in answer.json()["results"]]
+
+
+def test_an_atomic_batch_without_fault_is_stored_in_one_append() -> None:
+    door = Door()
+    appends: list[int] = []
+    append = door.queue.append
+
+    def counted(records: Any) -> Any:
+        appends.append(len(records))
+        return append(records)
+
+    door.queue.append = counted  # type: ignore[method-assign]
+    answer = door.send({"atomic": True, "messages": [GOOD, DELAYED, GOOD]})
+    assert answer.status_code == 201
+    assert (answer.json()["accepted"], answer.json()["rejected"]) == (3, 0)
+    assert _results(answer) == [(0, 201), (1, 201), (2, 201)]
+    assert answer.json()["results"][1]["message"]["message_id"] == f"orders.0.0.{NOW_MS + 1000}"
+    assert appends == [3]
+    assert [record.value for record in door.records("orders")] == [b"good", b"good"]
+
+
+def test_a_batch_is_atomic_unless_it_says_otherwise() -> None:
+    door = Door()
+    assert problem(door.send({"messages": [GOOD, BAD]})) == (400, "invalid-body")
+    assert door.queue.topics() == []
+
+
+def test_an_atomic_batch_with_a_fault_stores_nothing_and_names_every_member_at_fault() -> None:
+    door = Door()
+    answer = door.send({"atomic": True, "messages": [BAD, GOOD, {"foo": 1}]})
+    assert problem(answer) == (400, "invalid-body")
+    assert _results(answer) == [(0, 400), (2, 400)]
+    assert pointers(answer) == [
+        ("/messages/0/schedule/delay", "invalid-schedule"),
+        ("/messages/2/foo", "unknown-field"),
+    ]
+    assert answer.json()["results"][0]["problem"]["type"] == "/problems/invalid-schedule"
+    assert door.queue.topics() == []
+
+
+def test_an_atomic_batch_with_a_member_too_large_stores_nothing() -> None:
+    door = Door(record_bytes_max=6000)
+    answer = door.send({"messages": [GOOD, {"value": "x" * 7000}]})
+    assert problem(answer) == (400, "invalid-body")
+    assert _results(answer) == [(1, 413)]
+    assert door.all_records("orders") == []
+
+
+def test_of_a_loose_batch_the_good_members_are_stored_and_each_gets_its_result() -> None:
+    door = Door()
+    answer = door.send({"atomic": False, "messages": [GOOD, BAD, DELAYED, {"value": 1, "partition": 9}]})
+    assert answer.status_code == 200
+    assert (answer.json()["accepted"], answer.json()["rejected"]) == (2, 2)
+    assert _results(answer) == [(0, 201), (1, 400), (2, 201), (3, 400)]
+    assert answer.json()["results"][1]["problem"]["errors"][0]["pointer"] == "/messages/1/schedule/delay"
+    assert [record.value for record in door.all_records("orders")] == [b"good"]
+    assert [record.value for record in door.all_records("delayline.buffer.orders")] == [b"delayed"]
+
+
+@pytest.mark.parametrize(
+    "member", [{"foo": 1}, 5, None, "x", [], {"schedule": {"own_id": "x"}}, {"value_base64": "?"}]
+)
+def test_a_member_that_cannot_be_read_spoils_only_itself_in_a_loose_batch(member: Any) -> None:
+    door = Door()
+    answer = door.send({"messages": [member, GOOD], "atomic": False})
+    assert _results(answer) == [(0, 400), (1, 201)]
+    assert len(door.records("orders")) == 1
+
+
+def test_a_loose_batch_without_a_good_member_makes_no_topic() -> None:
+    door = Door()
+    answer = door.send({"atomic": False, "messages": [BAD, BAD]})
+    assert (answer.status_code, answer.json()["accepted"]) == (200, 0)
+    assert door.queue.topics() == []
+
+
+def test_a_loose_batch_fails_as_a_whole_when_the_queue_is_away() -> None:
+    door = Door()
+    door.queue.failure = QueueUnavailable("the disk is full")
+    assert problem(door.send({"atomic": False, "messages": [GOOD, BAD]})) == (503, "queue-unavailable")
+
+
+def test_messages_of_a_batch_keep_their_order_in_a_partition() -> None:
+    door = Door()
+    door.send({"messages": [{"value": n, "partition": 1} for n in range(50)]})
+    assert [record.value for record in door.records("orders", "1")] == [b"%d" % n for n in range(50)]
+
+
+@pytest.mark.parametrize(
+    ("body", "where"),
+    [
+        ({"messages": []}, ("/messages", "invalid-value")),
+        ({"messages": 5}, ("/messages", "invalid-value")),
+        ({"atomic": True}, ("/messages", "missing-field")),
+        ({"messages": [GOOD], "atomic": "yes"}, ("/atomic", "invalid-value")),
+        ({"messages": [GOOD], "value": 1}, ("/value", "unknown-field")),
+        ({"value": 1, "messages": [GOOD]}, ("/value", "unknown-field")),
+    ],
+)
+def test_a_batch_of_another_form_is_refused(body: Any, where: tuple[str, str]) -> None:
+    answer = Door().send(body)
+    assert problem(answer) == (400, "invalid-body")
+    assert pointers(answer) == [where]
+
+
+@pytest.mark.parametrize("members", [[GOOD] * 4, [GOOD, GOOD, BAD, {"foo": 1}]])
+@pytest.mark.parametrize("atomic", [True, False])
+def test_a_batch_with_too_many_members_is_refused_as_a_whole(members: list[Any], atomic: bool) -> None:
+    door = Door(batch_messages_max=3)
+    answer = door.send({"atomic": atomic, "messages": members})
+    assert problem(answer) == (400, "limit-exceeded")
+    assert pointers(answer) == [("/messages", "too-many")]
+    assert door.queue.topics() == []
+
+
+def test_an_async_batch_says_that_nothing_is_durable_yet() -> None:
+    answer = Door().send({"atomic": False, "messages": [GOOD, BAD]}, params={"mode": "async"})
+    assert answer.status_code == 202
+    assert _results(answer) == [(0, 202), (1, 400)]
+    assert answer.json()["results"][0]["message"] == {"message_id": None, "own_id": None, "durable": False}
+
+
+def test_a_oneway_batch_has_an_answer_without_body() -> None:
+    door = Door()
+    answer = door.send({"messages": [GOOD]}, params={"mode": "oneway"})
+    assert (answer.status_code, answer.content) == (202, b"")
+    assert len(door.records("orders")) == 1

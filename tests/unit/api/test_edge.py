@@ -1,0 +1,140 @@
+"""What holds for every request: ids, problems of the framework, headers that are not built, our own errors."""
+
+from typing import Any
+
+import pytest
+
+from tests.unit.api.door import MESSAGES, Door, pointers, problem
+
+
+def test_a_request_id_comes_back() -> None:
+    answer = Door().get("/v1/info", headers={"x-request-id": "req-42/a"})
+    assert answer.headers["x-request-id"] == "req-42/a"
+
+
+@pytest.mark.parametrize("given", ["with space", "x" * 129, "tab\there"])
+def test_a_request_id_that_could_break_a_log_line_is_replaced(given: str) -> None:
+    answer = Door().get("/v1/info", headers={"x-request-id": given})
+    assert answer.headers["x-request-id"] not in ("", given)
+
+
+def test_every_request_without_an_id_gets_one_of_its_own() -> None:
+    door = Door()
+    assert door.get("/v1/info").headers["x-request-id"] != door.get("/v1/info").headers["x-request-id"]
+
+
+@pytest.mark.parametrize("path", ["/", "/v1", "/v2/topics", "/v1/topics/", "/v1/topics/a/b/c", "/docs", "/redoc"])
+def test_an_unknown_path_is_a_problem(path: str) -> None:
+    answer = Door().get(path)
+    assert problem(answer) == (404, "not-found")
+    assert answer.json()["instance"] == path
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allow"),
+    [
+        ("GET", MESSAGES, "POST"),
+        ("DELETE", "/v1/topics", "GET, HEAD"),
+        ("PUT", "/v1/messages/x", "DELETE, GET, HEAD, PATCH"),
+        ("POST", "/openapi.json", "GET, HEAD"),
+    ],
+)
+def test_a_wrong_method_is_a_problem_that_names_the_right_ones(method: str, path: str, allow: str) -> None:
+    answer = Door().request(method, path)
+    assert problem(answer) == (405, "method-not-allowed")
+    assert answer.headers["allow"] == allow
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("DELETE", "/v1/messages/orders.0.1.2"),
+        ("PATCH", "/v1/messages/orders.0.1.2"),
+        ("GET", "/v1/messages"),
+        ("POST", "/v1/messages:cancel"),
+        ("POST", "/v1/messages/orders.0.1.2:deliver"),
+        ("GET", "/v1/topics/orders/own/7"),
+        ("PATCH", "/v1/topics/orders/own/7"),
+        ("DELETE", "/v1/topics/orders/own/7"),
+        ("POST", "/v1/topics/orders:pause"),
+        ("POST", "/v1/topics/orders:resume"),
+        ("POST", "/v1/topics/orders:purge"),
+        ("GET", "/v1/topics/orders/dead"),
+        ("POST", "/v1/topics/orders/dead:redrive"),
+        ("GET", "/v1/topics/orders/histogram"),
+    ],
+)
+def test_an_endpoint_that_is_not_built_says_so(method: str, path: str) -> None:
+    assert problem(Door().request(method, path)) == (501, "not-supported")
+
+
+@pytest.mark.parametrize("name", ["Idempotency-Key", "If-Match", "Prefer"])
+@pytest.mark.parametrize("path", [MESSAGES, "/v1/messages/orders.0.1.2"])
+def test_a_request_header_that_is_not_built_is_refused_and_not_ignored(name: str, path: str) -> None:
+    door = Door()
+    answer = door.request("POST" if path == MESSAGES else "GET", path, json={"value": 1}, headers={name: "1"})
+    assert problem(answer) == (400, "not-supported")
+    assert name in answer.json()["detail"]
+    assert door.queue.topics() == []
+
+
+@pytest.mark.parametrize(
+    "content_type",
+    ["text/plain", "application/x-www-form-urlencoded", "application/jsonp", "application/json; charset=latin-1", ""],
+)
+def test_a_body_that_does_not_say_it_is_json_is_refused(content_type: str) -> None:
+    answer = Door().request("POST", MESSAGES, content=b"{}", headers={"content-type": content_type})
+    assert problem(answer) == (415, "unsupported-media-type")
+
+
+def test_a_body_without_a_type_is_refused() -> None:
+    assert problem(Door().request("POST", MESSAGES, content=b"{}")) == (415, "unsupported-media-type")
+
+
+@pytest.mark.parametrize(
+    "content_type", ["application/json", "Application/JSON; charset=UTF-8", 'application/vnd.a+json;charset="utf-8"']
+)
+def test_json_may_be_called_by_any_of_its_names(content_type: str) -> None:
+    answer = Door().request("POST", MESSAGES, content=b"{}", headers={"content-type": content_type})
+    assert answer.status_code == 201
+
+
+def test_a_compressed_body_is_refused() -> None:
+    answer = Door().send_text("{}", **{"content-encoding": "gzip"})
+    assert problem(answer) == (415, "unsupported-media-type")
+
+
+def test_a_parameter_that_no_route_knows_is_refused_everywhere() -> None:
+    door = Door()
+    for method, path in (
+        ("POST", MESSAGES),
+        ("GET", "/v1/topics"),
+        ("GET", "/v1/info"),
+        ("GET", "/v1/messages/a.0.1.2"),
+    ):
+        answer = door.request(method, path, params={"delay": "5s"}, json={"value": 1})
+        assert problem(answer) == (400, "invalid-request")
+        assert pointers(answer) == [("?delay", "unknown-parameter")]
+
+
+def test_an_error_of_ours_is_a_500_that_tells_nothing_and_a_log_line_that_tells_all(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    door = Door()
+
+    def broken(*_: Any) -> Any:
+        raise ZeroDivisionError("a secret detail")
+
+    door.queue.append = broken  # type: ignore[method-assign]
+    answer = door.send({"value": 1})
+    assert problem(answer) == (500, "internal-error")
+    assert "secret" not in answer.text
+    logged = capsys.readouterr()
+    assert "a secret detail" in logged.out + logged.err
+    assert answer.headers["x-request-id"] in logged.out + logged.err
+
+
+def test_problems_are_counted_by_type() -> None:
+    door = Door()
+    door.get("/nowhere")
+    assert door.metric("delayline_http_problems_total", type="not-found") == 1

@@ -1,0 +1,99 @@
+"""The shell: a process of its own, asked over real sockets."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from api.server import CannotListen, serve
+from tests.unit.api.door import MESSAGES, RECORDS, Door
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def _server() -> Iterator[tuple["subprocess.Popen[str]", str]]:
+    port = _free_port()
+    command = [sys.executable, "-m", "tests.unit.api.serve_door", str(port)]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, env=os.environ.copy())
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "started\n"
+        yield process, f"http://127.0.0.1:{port}"
+    finally:
+        process.kill()
+        process.wait()
+        assert process.stdout is not None
+        process.stdout.close()
+
+
+def test_the_server_answers_as_soon_as_it_says_that_it_has_started() -> None:
+    with _server() as (_, url):
+        answer = httpx.post(url + MESSAGES, json={"value": 1, "schedule": {"delay": "1s"}})
+    assert answer.status_code == 201
+    assert "server" not in answer.headers
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_within_three_seconds_even_with_open_streams_and_the_caller_goes_on(number: int) -> None:
+    with _server() as (process, url), httpx.Client(base_url=url, timeout=5) as http:
+        http.post(MESSAGES, json={"value": 1, "partition": 0})
+        with http.stream("GET", RECORDS, params={"follow": "sse"}) as stream:
+            lines = stream.iter_lines()
+            assert next(line for line in lines if line.startswith("data:"))
+            started = time.monotonic()
+            process.send_signal(number)
+            assert [line for line in lines if line.startswith("data:")] == []
+        assert process.wait(timeout=10) == 0
+        assert time.monotonic() - started < 3
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ended\n"
+
+
+def test_a_body_too_large_is_refused_on_the_wire_and_the_connection_ends() -> None:
+    with _server() as (_, url), socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])), 5) as raw:
+        head = f"POST {MESSAGES} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
+        raw.sendall(f"{head}content-length: 999999999\r\n\r\n".encode())
+        received = b"".join(iter(lambda: raw.recv(65536), b""))
+    assert received.startswith(b"HTTP/1.1 413 ")
+    assert b"/problems/too-large" in received
+
+
+def test_head_has_no_body_on_the_wire() -> None:
+    with _server() as (_, url):
+        answer = httpx.head(url + "/v1/info")
+    assert (answer.status_code, answer.content) == (200, b"")
+    assert int(answer.headers["content-length"]) > 0
+
+
+def test_a_port_in_use_is_one_clear_sentence_and_nothing_is_announced() -> None:
+    announced: list[bool] = []
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        with pytest.raises(CannotListen, match=f"port {port} on 127.0.0.1 is in use by another program"):
+            serve(Door().app, "127.0.0.1", port, on_started=lambda: announced.append(True))
+    assert announced == []
+
+
+@pytest.mark.parametrize("host", ["192.0.2.1", "no.such.host.invalid", "not an address"])
+def test_an_address_that_is_not_of_this_machine_is_one_clear_sentence(host: str) -> None:
+    with pytest.raises(CannotListen) as refused:
+        serve(Door().app, host, _free_port(), on_started=lambda: None)
+    assert host in str(refused.value)
+    assert "\n" not in str(refused.value)
