@@ -16,7 +16,7 @@ SITUATIONS = (
     "rules record written", "message delivered", "dead letter written", "delivery refused by the target",
     "sent with a delay", "sent with a moment", "sent with a moment in the past", "sent with a level",
     "sent without a directive", "invalid directive", "contradictory directives", "beyond the horizon",
-    "directive that is not built", "malformed record",
+    "directive that is not built", "malformed record", "forged header",
 )  # fmt: skip
 """What a search must have met at least once: a situation that no longer occurs is no longer tested."""
 

@@ -17,7 +17,7 @@ from tests.simulation.checker import Violation, check
 from tests.simulation.scene import Core
 from tests.simulation.world import World
 
-SEEDS_MAX = 3000
+SEEDS_MAX = 6000
 """The most elusive mutant needs a few hundred."""
 SHARD, TAKEOVER, RECORDS, RULES_LOG = (
     "delay_service.shard",
@@ -120,6 +120,12 @@ MUTANTS = (
         "return replace(cursor, owner_epoch=max(cursor.owner_epoch, 1), writer=writer)",
     ),
     _one(
+        "a claim does not say who claims",
+        TAKEOVER,
+        "return replace(cursor, owner_epoch=cursor.owner_epoch + 1, writer=writer)",
+        "return replace(cursor, owner_epoch=cursor.owner_epoch + 1)",
+    ),
+    _one(
         "the index loses records before the commit that ends them",
         SHARD,
         "self._taken = _Taken(batch, ended, rolled, draft.rows, now_ms)",
@@ -151,6 +157,18 @@ MUTANTS = (
         "return Plan(cursor, True, checkpoint.offset, log_end, RulesLog(cursor.low_offset, cursor.rules))",
     ),
     _one(
+        "the checkpoint misses rules that begin exactly there",
+        RULES_LOG,
+        "return msgspec.json.encode([change for change in self._changes if change[0] <= until])",
+        "return msgspec.json.encode([change for change in self._changes if change[0] < until] or self._changes[:1])",
+    ),
+    _one(
+        "rules that are still in force at L are forgotten",
+        RULES_LOG,
+        "while len(self._changes) > 1 and self._changes[1][0] <= offset:",
+        "while len(self._changes) > 1:",
+    ),
+    _one(
         "the due time depends on who reads",
         SHARD,
         "meaning = read(body, accepted_at_ms, rules)",
@@ -167,6 +185,12 @@ MUTANTS = (
         RECORDS,
         '(REPLACES, b"%d.%d" % replaces),',
         '(REPLACES, b"%d.%d" % (replaces.due_ms, replaces.offset + 1)),',
+    ),
+    _one(
+        "a rolled record stays in the index beside its successor",
+        SHARD,
+        "for key in taken.rolled:",
+        "for key in ():",
     ),
     _one(
         "replay does not end what a re-append replaces",

@@ -105,8 +105,9 @@ class Clients:
         situation, directives = self._rnd.choice(_WRONG)
         sent = self._message(directives, at_once, situation)
         value = sent.payload[1]
+        kept = tuple(header for header in directives if not header[0].startswith(b"delayline-"))
         return sent._replace(
-            body=encode_body(None, value, directives), payload=(None, value, tuple(directives)), undeliverable=True
+            body=encode_body(None, value, directives), payload=(None, value, kept), undeliverable=True
         )
 
     def malformed(self, _: int) -> Sent:
@@ -121,6 +122,7 @@ _WRONG: tuple[tuple[str, list[Header]], ...] = (
     ("invalid directive", [(b"delay-ms", b"5"), (b"delay-ms", b"5")]),
     ("contradictory directives", [(b"delay-ms", b"5"), (b"delay", b"9ms")]),
     ("beyond the horizon", [(b"delay", b"99999d")]),
+    ("forged header", [(b"delayline-origin", b"orders.0.1.1767225600000"), (b"delayline-due", b"1")]),
     ("directive that is not built", [(b"delay-cron", b"0 9 * * *")]),
     ("directive that is not built", [(b"delay-op", b"cancel"), (b"delay-ref", b"orders.0.1.1767225600000")]),
 )
