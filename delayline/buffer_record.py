@@ -17,9 +17,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from delayline.errors import MalformedRecord, UnknownFormat
+from delayline.errors import MalformedMessageId, MalformedRecord, UnknownFormat
 from delayline.headers import ACCEPTED, DECISION, DUE, ECHOED, ORIGIN, REPLACES, RESERVED, RULES, VERSION
-from delayline.message import Header, Key
+from delayline.message import Header, Key, MessageId
 from delayline.record import Split, decode_body, decode_packed, encode_body, pack, split_directives
 from delayline.rules import Rules
 from delayline.schedule import Invalid, Op, Reason, Schedule, Verdict, directive_names, read_directives
@@ -144,17 +144,26 @@ def _read_ours(body: bytes, accepted_at_ms: int) -> BufferRecord:
         return RulesChange(Rules.decode(decode_body(body).value or b""))
     try:
         return _read_reappend(split, ours)
-    except (KeyError, ValueError, AttributeError, TypeError) as error:
+    except (KeyError, ValueError, MalformedMessageId) as error:
         return _dead("malformed-record", f"re-append: {error!r}", body, accepted_at_ms)
 
 
 def _read_reappend(split: Split, ours: dict[bytes, bytes | None]) -> Message:
     headers = {name: value.decode() for name, value in ours.items() if value is not None}
-    origin, due_ms = headers[ORIGIN], int(headers[DUE])
-    replaces = Key(*map(int, headers[REPLACES].split(".")))
-    meta = Meta(origin=origin, version=int(headers[VERSION]))
-    value = encode_value(meta, pack(split, int(headers[ACCEPTED])))
+    origin, due_ms = str(MessageId.parse(headers[ORIGIN])), _natural(headers[DUE])
+    replaced_due, replaced_offset = headers[REPLACES].split(".")
+    replaces = Key(_natural(replaced_due), _natural(replaced_offset))
+    meta = Meta(origin=origin, version=_natural(headers[VERSION]))
+    value = encode_value(meta, pack(split, _natural(headers[ACCEPTED])))
     return Message(due_ms, value, origin, replaces)
+
+
+def _natural(text: str) -> int:
+    """A number that the index has room for. Raises ValueError."""
+    number = int(text)
+    if not 0 <= number < 1 << 63:
+        raise ValueError(f"{number} is out of range")
+    return number
 
 
 class _DecisionValue(msgspec.Struct, frozen=True):
@@ -174,9 +183,9 @@ def _read_decision(body: bytes, version: bytes | None) -> Decision:
         raise UnknownFormat("a decision record of another version")
     try:
         value = msgspec.msgpack.decode(decode_body(body).value or b"", type=_DecisionValue)
-    except msgspec.DecodeError as error:
+        return Decision(tuple(map(Key._make, zip(value.due, value.off, strict=True))))
+    except ValueError as error:
         raise UnknownFormat(f"a decision record that cannot be read: {error}") from error
-    return Decision(tuple(Key(due_ms, offset) for due_ms, offset in zip(value.due, value.off, strict=True)))
 
 
 def encode_rules(rules: Rules) -> bytes:

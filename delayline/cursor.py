@@ -42,7 +42,9 @@ class Cursor:
         return key.offset < self.next_offset and key <= self.delivered_key
 
     def encode(self) -> bytes:
+        """Less than CURSOR_BYTES_MAX: Kafka takes 4096 bytes of commit metadata."""
         writer, rules = self.writer.encode(), self.rules.encoded
+        assert len(self.topic_id) == 16, "a shorter one would be padded, and then be another"
         fixed = _FIXED.pack(
             VERSION,
             self.next_offset,
@@ -66,12 +68,16 @@ class Cursor:
         if len(data) != _FIXED.size + writer_len + rules_len:
             raise UnknownFormat("a cursor of the wrong length")
         rules_at = _FIXED.size + writer_len
+        try:
+            writer = data[_FIXED.size : rules_at].decode()
+        except UnicodeDecodeError as error:
+            raise UnknownFormat("a cursor whose writer is not UTF-8") from error
         return cls(
             topic_id=topic_id,
             next_offset=next_offset,
             delivered_key=Key(due_ms, offset),
             low_offset=low,
             owner_epoch=epoch,
-            writer=data[_FIXED.size : rules_at].decode(),
+            writer=writer,
             rules=Rules.decode(data[rules_at:]),
         )

@@ -15,8 +15,16 @@ from delayline.errors import UnknownFormat
 PARSER_VERSION = 1
 """Raised when `delayline.schedule` starts to read a directive differently."""
 
+ALIASES = ("rocketmq", "rabbitmq", "etf1")
+"""Families of foreign header names that `delayline.schedule` understands; off unless `delay.aliases` names them."""
+
 DAY_MS = 86_400_000
+HORIZON_MAX_MS = 36_500 * DAY_MS
+"""A due time then stays far within the 63 bits that keys and formats have for it."""
+
 LEVELS_MAX = 64
+RULES_BYTES_MAX = 600
+"""Encoded: a cursor carries the rules and has less than 1 KiB (`delayline.cursor`)."""
 
 DEFAULT_LEVELS_MS = (
     *(1000 * s for s in (1, 5, 10, 30)),
@@ -54,11 +62,19 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """Raises UnknownFormat for rules that this program cannot follow."""
         try:
             rules = _DECODER.decode(data)
-        except msgspec.DecodeError as error:
+        except ValueError as error:  # msgspec.DecodeError is one, and so is its UnicodeDecodeError
             raise UnknownFormat(f"rules cannot be read: {error}") from error
         if rules.parser != PARSER_VERSION:
             raise UnknownFormat(f"rules of parser version {rules.parser}, this program has {PARSER_VERSION}")
+        if not rules._can_be_followed():
+            raise UnknownFormat("rules with a level, a horizon or an alias family that this program cannot follow")
         return rules
+
+    def _can_be_followed(self) -> bool:
+        times_ms = (*self.levels_ms, self.horizon_max_ms)
+        return bool(self.levels_ms and set(self.aliases) <= set(ALIASES)) and all(
+            0 < time_ms <= HORIZON_MAX_MS for time_ms in times_ms
+        )
 
 
 _DECODER = msgspec.json.Decoder(Rules)
