@@ -5,7 +5,8 @@ writes, so after a SIGKILL the database is in a state it once had: a prefix of i
 column family only, which is why there is one.
 
 On a full disk RocksDB refuses every write, keeps reading, and resumes by itself within 5 s of space coming back
-(it polls; nothing in memory is lost), so nothing has to be opened again.
+(it polls; nothing in memory is lost), so nothing has to be opened again. It resumes only if writers leave it alone
+now and then: a writer that tried again at once kept it from resuming for 30 s, so refusals are remembered a while.
 """
 
 import fcntl
@@ -26,13 +27,15 @@ from rocksdict import (
     WriteOptions,
 )
 
+from delayline.clock import Clock, SystemClock
 from store.errors import StoreError, StoreFormat, StoreFull, StoreLocked, StoreUnusable
 from store.keys import FORMAT, FORMAT_ROW, decode_number, encode_number
 
 MEMORY_BYTES_MIN = 8 << 20
 _LOCK, _ROCKS = "LOCK", "rocksdb"
-_RANGES_PER_MEMTABLE_MAX = 4096
+RANGES_PER_MEMTABLE_MAX = 4096
 _FREE_CHECK_BYTES = 4 << 20
+_REFUSED_S = 0.2
 
 
 def _meaning(error: Exception) -> StoreError:
@@ -80,12 +83,15 @@ class FreeSpace:
 class Database:
     """Rows of bytes in key order. Everything here may raise StoreUnusable; what may raise StoreFull says so."""
 
-    def __init__(self, rocks: Rdict, options: Options, lock: int, space: FreeSpace) -> None:
+    def __init__(self, rocks: Rdict, options: Options, lock: int, space: FreeSpace, clock: Clock) -> None:
         self._rocks = rocks
+        self._clock = clock
+        self._refused: tuple[float, StoreFull] | None = None
         self._options = options
         self._lock = lock
-        self._ranges = 0
         self.space = space
+        self.ranges = 0
+        """Range deletions since the last flush."""
         self._unlogged = WriteOptions()
         self._unlogged.disable_wal = True  # type: ignore[method-assign, assignment]  # a property, unlike its stub
 
@@ -98,6 +104,7 @@ class Database:
         free_bytes: Callable[[], int] | None = None,
         disk_free_min_bytes: int = 0,
         statistics: bool = False,
+        clock: Clock | None = None,
     ) -> "Database":
         """Raises StoreLocked, StoreFormat, StoreUnusable, StoreFull."""
         lock = _lock(folder)
@@ -107,7 +114,7 @@ class Database:
             with _with_meaning():
                 rocks = Rdict(str(folder / _ROCKS), options)
             space = FreeSpace(free_bytes or (lambda: shutil.disk_usage(folder).free), disk_free_min_bytes)
-            database = cls(rocks, options, lock, space)
+            database = cls(rocks, options, lock, space, clock or SystemClock())
             database._check_format()
         except StoreError as error:
             os.close(lock)
@@ -132,13 +139,23 @@ class Database:
 
     def write(self, batch: WriteBatch, ranges: int = 0) -> None:
         """All of the batch or nothing; `ranges` is how many range deletions it holds. Raises StoreFull."""
+        if self._refused is not None and self._clock.monotonic_s() < self._refused[0]:
+            raise StoreFull(str(self._refused[1]))
+        try:
+            self._write(batch, ranges)
+        except StoreFull as error:
+            self._refused = self._clock.monotonic_s() + _REFUSED_S, error
+            raise
+        self._refused = None
+
+    def _write(self, batch: WriteBatch, ranges: int) -> None:
         with _with_meaning():
             # After a write, the next iterator sorts the memtable's range deletions anew: some 6 ns for each.
             # The flush goes first, so that an error always means that the batch was not written.
-            self._ranges += ranges
-            if self._ranges > _RANGES_PER_MEMTABLE_MAX:
+            self.ranges += ranges
+            if self.ranges > RANGES_PER_MEMTABLE_MAX:
                 self._rocks.flush(wait=False)
-                self._ranges = ranges
+                self.ranges = ranges
             self._rocks.write(batch, self._unlogged)
 
     def write_row(self, key: bytes, value: bytes) -> None:
@@ -180,7 +197,7 @@ class Database:
         """Make every write durable. Raises StoreFull."""
         with _with_meaning():
             self._rocks.flush()
-        self._ranges = 0
+        self.ranges = 0
 
     def compact(self) -> None:
         """Give back the room of everything deleted; for measurements, RocksDB does it by itself."""
@@ -198,10 +215,14 @@ class Database:
         return {name: int(count) for name, _, count in counters if count.isdigit()}
 
     def close(self) -> None:
-        """Let go of the folder; what was not flushed may be lost."""
-        with _with_meaning():
-            self._rocks.close()
-        os.close(self._lock)
+        """Flush and let go of the folder. Raises StoreFull where the latest writes are lost; it is closed all the
+        same."""
+        try:
+            with _with_meaning():
+                self._rocks.close()
+        finally:
+            del self._rocks  # where the flush failed, only this closes it
+            os.close(self._lock)
 
 
 def bounded_by(end: bytes) -> ReadOptions:

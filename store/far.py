@@ -81,7 +81,7 @@ class FarRecords:
         self._count = 0
         self._named = 0  # names on disk; 0 spares every look for them
         self._head: list[bytes] = []
-        self._floor = keys.shard_start(self._number)
+        self._floor = keys.shard_end(self._number)
         self._seen_names: dict[bytes, list[bytes]] = {}  # of the records that the last read returned
         self._owed = _Removal()
 
@@ -130,8 +130,8 @@ class FarRecords:
     # --- reading
 
     def read(self, until_ms: int, records_max: int, bytes_max: int) -> list[Entry]:
-        """The lowest records due at or before `until_ms`; at least one where there is one, however large. Copies at
-        most `bytes_max` and two records. Hot: once per record."""
+        """The lowest records due at or before `until_ms`, up to and with the one that passes `bytes_max`: whoever
+        merges them with others needs to know where to stop. Copies one record more. Hot: once per record."""
         limit = keys.first_after_ms(self._number, until_ms)
         if not self._count or (self._head and self._head[0] >= limit):
             return []
@@ -144,10 +144,10 @@ class FarRecords:
                 names.setdefault(head[-1], []).append(keys.name_of(row))
                 continue
             head.append(row)
-            size += len(value)
-            if row >= limit or len(values) == records_max or (size > bytes_max and values):
+            if row >= limit or len(values) == records_max or size > bytes_max:
                 break
             values.append(value)
+            size += len(value)
         self._head = head
         self._seen_names = {row: names.get(row, []) for row in head[: len(values)]} if self._named else {}
         self._floor = keys.behind(head[-1]) if len(head) > len(values) else keys.shard_end(self._number)

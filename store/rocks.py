@@ -72,9 +72,12 @@ class RocksIndex:
 
     def flush(self) -> None:
         """Raises StoreFull."""
+        self._settle()
+        self._database.flush()
+
+    def _settle(self) -> None:
         for shard in self._shards.values():
             shard.settle()
-        self._database.flush()
 
     def disk_bytes(self) -> int:
         """The size of the files that hold records; what was written lately may not be in them yet."""
@@ -83,11 +86,12 @@ class RocksIndex:
     def close(self) -> None:
         """On a full disk the latest writes are lost, as after a crash."""
         try:
-            self.flush()
+            try:
+                self._settle()
+            finally:
+                self._database.close()
         except StoreFull as error:
             log.warning("index closed without its latest writes: no room on disk", detail=str(error))
-        self._shards.clear()
-        self._database.close()
 
 
 class RocksShard:

@@ -17,6 +17,10 @@ def keys_due(shard: ShardIndex, until_ms: int = T0 + 10**9) -> list[tuple[int, i
     return [(found.due_ms - T0, found.offset) for found in shard.due(until_ms, EVERYTHING, EVERYTHING)]
 
 
+def keys_due_within(shard: ShardIndex, bytes_max: int) -> list[int]:
+    return [found.offset for found in shard.due(T0 + 10**9, EVERYTHING, bytes_max)]
+
+
 def test_a_new_shard_holds_nothing(shard: ShardIndex) -> None:
     assert shard.checkpoint() is None
     assert shard.due(T0, 10, 10) == []
@@ -67,6 +71,13 @@ def test_a_record_larger_than_the_bytes_asked_for_comes_alone(shard: ShardIndex,
     shard.put([entry(T0, 0, b"x" * 1000), entry(T0 + 1, 1, b"")], near_until_ms)
 
     assert [found.offset for found in shard.due(T0 + 9, 10, 1)] == [0]
+
+
+def test_a_large_record_on_disk_is_not_overtaken_by_small_ones_in_memory(shard: ShardIndex) -> None:
+    shard.put([entry(T0, 1, b"x" * 60), entry(T0 + 1, 2, b"x" * 60)], None)
+    shard.put([entry(T0 + 2, 3, b"")], T0 + 9)
+
+    assert keys_due_within(shard, 100) == [1]
 
 
 @pytest.mark.parametrize("near_until_ms", [None, T0 + 100])

@@ -14,6 +14,9 @@ from tests.unit.store.conftest import ORDERS, T0, MemoryHouse, RocksHouse, check
 
 DUE = st.integers(0, 300).map(lambda n: T0 + n * 37)
 VALUE = st.binary(max_size=40)
+RECORDS = st.lists(st.tuples(DUE, st.sampled_from([1, 2, 3000]), VALUE, st.booleans()), min_size=5, max_size=40)
+BYTES = st.sampled_from([1, 100, 100_000])
+SELDOM = st.sampled_from([False] * 5 + [True])
 
 
 class Model(RuleBasedStateMachine):
@@ -49,11 +52,15 @@ class Model(RuleBasedStateMachine):
             self.near.pop(key, None)
         self.names = {name: key for name, key in self.names.items() if key in self.present}
 
-    @rule(
-        records=st.lists(st.tuples(DUE, st.integers(1, 3000), VALUE, st.booleans()), min_size=1, max_size=30),
-        near_until_ms=st.none() | DUE,
-    )
-    def put(self, records: list[tuple[int, int, bytes, bool]], near_until_ms: int | None) -> None:
+    @rule(records=RECORDS)
+    def put_far(self, records: list[tuple[int, int, bytes, bool]]) -> None:
+        self._put(records, None)
+
+    @rule(records=RECORDS, near_until_ms=st.sampled_from([T0 + 2000, T0 + 6000, T0 + 20_000]))
+    def put(self, records: list[tuple[int, int, bytes, bool]], near_until_ms: int) -> None:
+        self._put(records, near_until_ms)
+
+    def _put(self, records: list[tuple[int, int, bytes, bool]], near_until_ms: int | None) -> None:
         entries, names = [], []
         for due_ms, gap, value, named in records:
             self.next_offset += gap
@@ -66,7 +73,11 @@ class Model(RuleBasedStateMachine):
         self.names |= dict(names)
         self.shard.put(entries, near_until_ms, names)
 
-    @rule(until_ms=DUE, records_max=st.integers(1, 40), bytes_max=st.integers(1, 800))
+    @rule(
+        until_ms=DUE | st.just(T0 + 20_000),
+        records_max=st.integers(1, 60),
+        bytes_max=st.sampled_from([1, 100, 100_000]),
+    )
     def due(self, until_ms: int, records_max: int, bytes_max: int) -> None:
         expected: list[Entry] = []
         for key in sorted(self.present):
@@ -90,28 +101,40 @@ class Model(RuleBasedStateMachine):
     @precondition(lambda self: self.present)
     @rule(data=st.data())
     def remove_any(self, data: st.DataObject) -> None:
-        chosen = sorted(data.draw(st.sets(st.sampled_from(sorted(self.present)), max_size=8)))
+        lowest = sorted(self.present)[:12]
+        chosen = sorted(data.draw(st.sets(st.sampled_from(lowest))))
         self._forget(chosen)
         self.stored = checkpoint(self.next_offset)
         self.shard.remove(chosen, self.stored)
 
     @rule(data=st.data())
     def discard(self, data: st.DataObject) -> None:
+        known = sorted(self.present)
         absent = st.builds(Key, DUE, st.integers(0, 50))
-        key = data.draw(st.sampled_from(sorted(self.present)) | absent if self.present else absent)
+        key = data.draw(st.sampled_from(known[:5]) | st.sampled_from(known) | absent if known else absent)
         was_present = key in self.present
         self._forget([key])
         assert self.shard.discard(key) == was_present
 
-    @rule(low=st.integers(0, 100), resume=st.integers(0, 100), next_offset=st.integers(0, 100), delivered=DUE)
-    def restart(self, low: int, resume: int, next_offset: int, delivered: int) -> None:
+    @rule(
+        really=SELDOM,
+        low=st.integers(0, 40),
+        resume=st.integers(60, 101),
+        next_offset=st.integers(0, 100),
+        delivered=DUE,
+    )
+    def restart(self, really: bool, low: int, resume: int, next_offset: int, delivered: int) -> None:
+        if not really:
+            return
         low, resume, next_offset = (self.next_offset * percent // 100 for percent in (low, resume, next_offset))
         self.index.close()
         self.index = self.house.open()
         self._retain(low, resume, Covered(next_offset, Key(delivered, resume)))
 
-    @rule()
-    def drop(self) -> None:
+    @rule(really=SELDOM)
+    def drop(self, really: bool) -> None:
+        if not really:
+            return
         self.index.drop(ORDERS)
         self._retain(0, self.next_offset + 1, Covered(0, BEFORE_ALL))
 
@@ -126,8 +149,10 @@ class Model(RuleBasedStateMachine):
         self.near, self.taken = {}, []
         self._forget(gone)
 
-    @rule()
-    def reset(self) -> None:
+    @rule(really=SELDOM)
+    def reset(self, really: bool) -> None:
+        if not really:
+            return
         self.shard.reset()
         self.far, self.near, self.names, self.taken, self.stored = {}, {}, {}, [], None
 
@@ -163,7 +188,7 @@ class RocksModel(Model):
 
 
 _SETTINGS = settings(
-    max_examples=40, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=150, stateful_step_count=50, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 TestMemoryAgainstDict = Model.TestCase
 TestMemoryAgainstDict.settings = _SETTINGS
