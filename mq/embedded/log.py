@@ -218,8 +218,6 @@ class RocksLog:
         base = _seek_entry(found, *log, offset)
         while base is not None and base < end and records_max > 0 and bytes_max > 0:
             more = decode_entry(found.value(), base, offset, records_max, bytes_max, least=0 if records else 1)
-            if not more:
-                break
             records += more
             records_max -= len(more)
             bytes_max -= sum(len(record.body) for record in more)

@@ -167,6 +167,18 @@ def test_trimming_step_by_step_is_trimming(queue: LocalQueue, ten: str) -> None:
         assert bodies(queue, ten, offset=low_offset)[0] == b"%d" % low_offset
 
 
+@pytest.mark.parametrize("low_offset", [79, 80, 81, 99, 100])
+def test_trimming_megabytes_takes_nothing_that_is_not_below(queue: LocalQueue, low_offset: int) -> None:
+    name = buffer(queue)
+    sent = [b"%d" % number * 5000 for number in range(100)]
+    for first in range(0, 100, 4):
+        append(queue, name, "0", *sent[first : first + 4])
+    for low in (50, low_offset):
+        queue.trim(SHARD, low)
+    append(queue, name, "0", b"next")
+    assert bodies(queue, name, offset=low_offset) == [*sent[low_offset:], b"next"]
+
+
 def test_trimming_behind_the_end_is_refused(queue: LocalQueue, ten: str) -> None:
     with pytest.raises(OffsetOutOfRange):
         queue.trim(SHARD, 11)

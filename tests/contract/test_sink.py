@@ -103,12 +103,12 @@ def test_an_empty_commit_is_done(worker: Worker) -> None:
 # --- who may commit
 
 
-@pytest.mark.parametrize("epoch", [0, 2, 3])
-def test_the_first_claim_of_a_shard_is_epoch_one(queue: LocalQueue, epoch: int) -> None:
+@pytest.mark.parametrize(("epoch", "writer"), [(0, "first"), (0, ""), (2, "first"), (3, "first")])
+def test_the_first_claim_of_a_shard_is_epoch_one(queue: LocalQueue, epoch: int, writer: str) -> None:
     topic_id = queue.topic(buffer(queue)).topic_id
     _, sink = queue.open_worker("first")
     with pytest.raises(Fenced):
-        sink.commit([ShardBatch(SHARD, Cursor(topic_id=topic_id, owner_epoch=epoch, writer="first"))])
+        sink.commit([ShardBatch(SHARD, Cursor(topic_id=topic_id, owner_epoch=epoch, writer=writer))])
     sink.commit([ShardBatch(SHARD, Cursor(topic_id=topic_id, owner_epoch=1, writer="first"))])
     assert queue.takeover(SHARD).cursor is not None
 

@@ -5,11 +5,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rocksdict import Rdict
 
 from delayline.clock import ManualClock
 from delayline.errors import UnknownFormat
 from delayline.message import Shard
-from mq.embedded.log import _KEY, RocksLog
+from mq.embedded.log import _KEY, RocksLog, options
 from mq.errors import Fenced, QueueUnavailable
 from tests.contract.drive import append, bodies, buffer, start_worker
 from tests.unit.mq.conftest import OpenQueue
@@ -47,28 +48,44 @@ def test_new_topics_do_not_take_the_place_of_old_ones(open_queue: OpenQueue) -> 
     assert (bodies(queue, "mail"), bodies(queue, "orders")) == ([], [b"a"])
 
 
+@pytest.mark.parametrize("size", [10, 1 << 20], ids=["hidden", "deleted"])
 @pytest.mark.parametrize("low_offset", [2, 3])
-def test_a_trimmed_log_begins_and_goes_on_where_it_did(open_queue: OpenQueue, low_offset: int) -> None:
+def test_a_trimmed_log_begins_and_goes_on_where_it_did(open_queue: OpenQueue, low_offset: int, size: int) -> None:
     queue = open_queue()
     name = buffer(queue)
-    append(queue, name, "0", b"a", b"b", b"c")
+    sent = [letter * size for letter in (b"a", b"b", b"c")]
+    append(queue, name, "0", *sent)
     queue.trim(SHARD, low_offset)
     queue.close()
     queue = open_queue()
     assert queue.log_range(SHARD) == (low_offset, 3)
     assert append(queue, name, "0", b"d")[0].offset == 3
-    assert bodies(queue, name, offset=low_offset) == [b"a", b"b", b"c", b"d"][low_offset:]
+    assert bodies(queue, name, offset=low_offset) == [*sent, b"d"][low_offset:]
 
 
 @pytest.mark.parametrize("trimmed", [False, True])
 def test_append_times_do_not_go_back_over_a_restart(open_queue: OpenQueue, clock: ManualClock, trimmed: bool) -> None:
     queue = open_queue()
-    at_ms = append(queue, buffer(queue), "0", b"a")[0].appended_at_ms
-    if trimmed:
+    at_ms = append(queue, buffer(queue), "0", b"a" * (1 << 20))[0].appended_at_ms
+    if trimmed:  # the record itself is gone
         queue.trim(SHARD, 1)
     queue.close()
     clock.advance(-60_000)
     assert append(open_queue(), "delayline.buffer.orders", "0", b"b")[0].appended_at_ms == at_ms
+
+
+def test_trimming_goes_on_after_a_restart_where_it_stopped(open_queue: OpenQueue, folder: Path) -> None:
+    queue = open_queue()
+    name = buffer(queue)
+    append(queue, name, "0", *[b"x" * 30_000] * 100)
+    queue.trim(SHARD, 41)
+    queue.close()
+    queue = open_queue()
+    queue.trim(SHARD, 99)
+    queue.close()
+    log = Rdict(str(folder / "log"), options())
+    held = [key for key in log.keys() if key[:8] == bytes([0, 0, 0, 4, 0, 0, 0, 0])]  # noqa: SIM118
+    assert held == [_KEY.pack(4, 0, 98)]
 
 
 def test_epochs_outlive_the_process(open_queue: OpenQueue) -> None:
