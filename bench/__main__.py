@@ -9,13 +9,12 @@ import pkgutil
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
-from importlib import import_module
 from multiprocessing import get_context
 from pathlib import Path
 
 from rich.console import Console
 
-from bench.report import Report, machine
+from bench.report import machine, run_bench
 
 _HERE = Path(__file__).parent
 _FRAME = {"__main__", "report"}
@@ -33,11 +32,6 @@ def _chosen(arguments: Sequence[str], environment: str) -> list[str]:
         sys.stderr.write(f"no such bench: {', '.join(unknown)}; there are: {', '.join(known)}\n")
         raise SystemExit(2)
     return names or known
-
-
-def _run(name: str, scale: float) -> Report:
-    report: Report = import_module(f"bench.{name}").run(scale)
-    return report
 
 
 def _scale(text: str) -> float:
@@ -59,7 +53,7 @@ def main() -> int:
     met = True
     for name in names:
         with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
-            report = process.submit(_run, name, scale).result()
+            report = process.submit(run_bench, name, scale).result()
         report.save(_HERE / "results" / f"{name}.json", scale=scale)
         console.print(report.table())
         met = met and report.met

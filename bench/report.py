@@ -7,6 +7,7 @@ import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import Literal
 
@@ -90,6 +91,12 @@ def _verdict(figure: Figure) -> str:
         return ""
     wanted = f"{figure.target.bound} {figure.target.value:g}"
     return f"{wanted} met" if figure.met else f"[bold]{wanted} MISSED[/bold]"
+
+
+def run_bench(name: str, scale: float) -> Report:
+    """What the module `bench.<name>` measures. Stands here because a process of its own cannot import `__main__`."""
+    report: Report = import_module(f"bench.{name}").run(scale)
+    return report
 
 
 def machine() -> str:

@@ -200,7 +200,7 @@ class Database:
         self.ranges = 0
 
     def compact(self) -> None:
-        """Give back the room of everything deleted; for measurements, RocksDB does it by itself."""
+        """Rewrite every file, without what was deleted."""
         with _with_meaning():
             self._rocks.compact_range(None, None)
 

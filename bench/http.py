@@ -1,0 +1,221 @@
+"""The HTTP door: sends per CPU second of the whole process, from the request to the delivered record.
+
+`delayline serve` runs as a process of its own on the embedded queue, every message is delayed by a second and
+delivered, and all of that counts: door, queue with its fsyncs, index, dispatch. Beside it, in turns, runs a bare
+Starlette route that reads the body and answers as many bytes, so that the machine's mood hits both.
+
+The load comes from wrk (`bench/install-tools.sh`), which costs the other core.
+"""
+
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from urllib.error import URLError
+from urllib.request import urlopen
+
+from bench.report import Report, Target
+from delayline.clock import SystemClock
+
+ROOT = Path(__file__).resolve().parent.parent
+ROUNDS = 3
+ROUND_S = 6
+CONNECTIONS = 32
+SETTLE_S = 2.5
+"""Behind a round's last send: its message's second, its delivery, and the process idle again."""
+
+READY_WITHIN_S = 30.0
+BATCH = 100
+MESSAGE = (
+    '{"key":"order-%d","value":{"order":7,"note":"' + "x" * 200 + '"},'
+    '"headers":[{"name":"src","value":"web"}],"schedule":{"delay":"1s"}}'
+)
+PATH = "/v1/topics/orders/messages"
+_RATE = re.compile(r"(\d+) requests in ([\d.]+)(s|m)")
+_P99 = re.compile(r"99%\s+([\d.]+)(us|ms|s)")
+_ERRORS = re.compile(r"(Non-2xx.*|Socket errors.*)")
+_CLOCK = SystemClock()
+_TICK_S = 1 / os.sysconf("SC_CLK_TCK")
+
+
+@dataclass
+class Laps:
+    """What the rounds of one server and one kind of request have shown."""
+
+    per_cpu_s: list[float] = field(default_factory=list)
+    per_s: list[float] = field(default_factory=list)
+    p99_ms: list[float] = field(default_factory=list)
+
+
+def run(scale: float) -> Report:
+    """Figures, or a report without any that says what is missing."""
+    report = Report("HTTP sends, whole process")
+    if shutil.which("wrk") is None:
+        report.notes.append("skipped: no wrk on this machine, see bench/install-tools.sh")
+        return report
+    with tempfile.TemporaryDirectory() as folder:
+        _measure(report, Path(folder), max(1, round(ROUND_S * scale)))
+    report.notes.append(
+        f"{CONNECTIONS} connections, median of {ROUNDS} rounds in turns; messages of 256 bytes, delay 1 s"
+    )
+    report.notes.append("CPU of all threads of the server's process, until every message of the round is delivered")
+    return report
+
+
+def _measure(report: Report, folder: Path, seconds: int) -> None:
+    single, batch = _script(folder / "single.lua", MESSAGE % 7), _script(folder / "batch.lua", _batch())
+    with _delayline(folder / "data") as ours, _floor() as floor:
+        laps = {(name, kind): Laps() for name in ("ours", "floor") for kind in (single, batch)}
+        for server in (ours, floor):
+            _load(server, single, 1)
+        for _ in range(ROUNDS):
+            for kind in (single, batch):
+                for name, server in (("ours", ours), ("floor", floor)):
+                    _lap(laps[name, kind], server, kind, seconds)
+    _report(report, laps["ours", single], laps["floor", single], laps["ours", batch], laps["floor", batch])
+
+
+def _report(report: Report, single: Laps, single_floor: Laps, batch: Laps, batch_floor: Laps) -> None:
+    per_cpu_s, floor = median(single.per_cpu_s), median(single_floor.per_cpu_s)
+    report.add("single sends per CPU second", per_cpu_s, "requests", Target(">=", 3000))
+    report.add("bare Starlette route", floor, "requests")
+    report.add("ours in CPU of the bare route", floor / per_cpu_s, "times")
+    report.add("single sends per second", median(single.per_s), "requests")
+    report.add("single sends, p99", median(single.p99_ms), "ms")
+    report.add(f"messages per CPU second, {BATCH} per request", median(batch.per_cpu_s) * BATCH, "messages")
+    report.add(f"bare route, {BATCH} per request", median(batch_floor.per_cpu_s) * BATCH, "messages")
+    report.add(f"messages per second, {BATCH} per request", median(batch.per_s) * BATCH, "messages")
+    report.add("batches, p99", median(batch.p99_ms), "ms")
+
+
+def _batch() -> str:
+    return '{"messages":[' + ",".join(MESSAGE % n for n in range(BATCH)) + "]}"
+
+
+def _script(file: Path, body: str) -> Path:
+    """A wrk script that posts `body`."""
+    file.write_text(
+        f'wrk.method = "POST"\nwrk.headers["Content-Type"] = "application/json"\nwrk.body = [==[{body}]==]\n'
+    )
+    return file
+
+
+def _lap(laps: Laps, server: "Server", script: Path, seconds: int) -> None:
+    before = server.cpu_s()
+    requests, took_s, p99_ms = _load(server, script, seconds)
+    time.sleep(SETTLE_S)
+    laps.per_cpu_s.append(requests / (server.cpu_s() - before))
+    laps.per_s.append(requests / took_s)
+    laps.p99_ms.append(p99_ms)
+
+
+def _load(server: "Server", script: Path, seconds: int) -> tuple[int, float, float]:
+    """(requests answered, seconds, 99th percentile in ms). Raises RuntimeError when one was not answered well."""
+    command = [
+        "wrk",
+        "-t1",
+        f"-c{CONNECTIONS}",
+        f"-d{seconds}s",
+        "--timeout",
+        "10s",
+        "--latency",
+        "-s",
+        str(script),
+        server.url + PATH,
+    ]
+    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    rate, p99 = _RATE.search(text), _P99.search(text)
+    if _ERRORS.search(text) or rate is None or p99 is None:
+        raise RuntimeError(f"the load did not go well:\n{text}")
+    return int(rate[1]), float(rate[2]) * (60 if rate[3] == "m" else 1), float(p99[1]) * _in_ms(p99[2])
+
+
+def _in_ms(unit: str) -> float:
+    return {"us": 0.001, "ms": 1.0, "s": 1000.0}[unit]
+
+
+@dataclass(frozen=True)
+class Server:
+    """A process under test."""
+
+    url: str
+    pid: int
+
+    def cpu_s(self) -> float:
+        """User and system time of all its threads (proc(5), stat, fields 14 and 15; the name may hold spaces)."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) * _TICK_S
+
+
+@contextmanager
+def _delayline(data_dir: Path) -> Iterator[Server]:
+    port = _free_port()
+    settings = {"DELAYLINE_DATA_DIR": str(data_dir), "DELAYLINE_API__PORT": str(port)}
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("DELAYLINE_")}
+    with _process([sys.executable, "-m", "delayline", "serve"], port, "/readyz", environ | settings) as server:
+        yield server
+
+
+@contextmanager
+def _floor() -> Iterator[Server]:
+    port = _free_port()
+    with _process([sys.executable, "-m", "bench.http", str(port)], port, PATH, dict(os.environ)) as server:
+        yield server
+
+
+@contextmanager
+def _process(command: list[str], port: int, ready_path: str, environ: dict[str, str]) -> Iterator[Server]:
+    process = subprocess.Popen(command, cwd=ROOT, env=environ, stdout=subprocess.DEVNULL)
+    server = Server(f"http://127.0.0.1:{port}", process.pid)
+    try:
+        _wait_ready(process, server.url + ready_path)
+        yield server
+    finally:
+        process.terminate()
+        process.wait(timeout=20)
+
+
+def _wait_ready(process: "subprocess.Popen[bytes]", url: str) -> None:
+    until_s = _CLOCK.monotonic_s() + READY_WITHIN_S
+    while _CLOCK.monotonic_s() < until_s and process.poll() is None:
+        try:
+            with urlopen(url, timeout=1):
+                return
+        except (URLError, ConnectionError, TimeoutError):
+            time.sleep(0.05)
+    raise RuntimeError(f"{' '.join(process.args[1:] if isinstance(process.args, list) else ())} did not get ready")
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _serve_floor(port: int) -> None:
+    """The bare route: reads the body and answers as many bytes as an accepted message has."""
+    import uvicorn
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.routing import Route
+
+    async def answer(request: Request) -> Response:
+        await request.body()
+        return Response(b"x" * 230, 201, media_type="application/json")
+
+    app = Starlette(routes=[Route("/v1/topics/{topic}/messages", answer, methods=["GET", "POST"])])
+    uvicorn.run(app, port=port, loop="uvloop", http="httptools", access_log=False, log_level="warning")
+
+
+if __name__ == "__main__":
+    _serve_floor(int(sys.argv[1]))
