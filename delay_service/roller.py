@@ -2,9 +2,9 @@
 
 The buffer can be trimmed only up to the low offset, which the oldest pending record pins. A record is worth rolling
 when the log behind the low offset is mostly dead: longer than `SPAN_MIN` and than four times what is pending. Then
-those in the older half are re-appended. Like the cleaning of a log-structured file system (Rosenblum and Ousterhout, 1992),
-this bounds the log to a multiple of what is alive, and a record is rolled again only after that much traffic: rolling
-everything that is merely old would roll for ever.
+those in the older half are re-appended. Like the cleaning of a log-structured file system (Rosenblum and Ousterhout,
+1992), this bounds the log to a multiple of what is alive, and a record is rolled again only after that much traffic:
+rolling everything that is merely old would roll for ever.
 
 Records are found by walking the index in due order, a stretch at a time: there is no index by offset.
 """

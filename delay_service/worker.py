@@ -29,7 +29,7 @@ from delayline.clock import Clock
 from delayline.cursor import Cursor
 from delayline.errors import UnknownFormat
 from delayline.message import Shard as ShardId
-from mq.contract import Admin, Assigned, Event, Fetched, Lost, Revoked, ShardBatch, Sink, Source
+from mq.contract import Admin, Assigned, Event, Fetched, Lost, OutOfRange, Revoked, ShardBatch, Sink, Source
 from mq.errors import CommitAborted, CommitError, CommitUnknown, DeliveryRefused, Fenced, QueueError
 from store.errors import StoreError, StoreFull
 from store.index import TimeIndex
@@ -327,6 +327,9 @@ class Worker:
                 owned = self._owned.get(shard)
                 if owned is not None and owned.core is not None:
                     self._ingest(owned, owned.core, event)
+            case OutOfRange(shard, detail):
+                if (owned := self._owned.get(shard)) is not None:
+                    owned.lose("out_of_range", detail, self._now_s())
             case Assigned(shards):
                 for shard in shards:
                     self._owned[shard] = Owned(shard)

@@ -82,7 +82,15 @@ class Fetched(NamedTuple):
     next_offset: int = 0
 
 
-Event = Assigned | Revoked | Lost | Fetched
+class OutOfRange(NamedTuple):
+    """The offset to be read next is not in the shard's log any more, or not yet: nothing is skipped silently, and
+    nothing is fetched before another `seek`."""
+
+    shard: Shard
+    detail: str
+
+
+Event = Assigned | Revoked | Lost | Fetched | OutOfRange
 
 
 class Source(Protocol):
@@ -90,7 +98,7 @@ class Source(Protocol):
 
     def poll(self, records_max: int, timeout_s: float) -> Sequence[Event]:
         """What has happened, at most `records_max` records in all. Waits up to `timeout_s` where there is nothing;
-        returns early, perhaps empty, on `wake`. Raises QueueUnavailable, OffsetOutOfRange."""
+        returns early, perhaps empty, on `wake`. Raises QueueUnavailable."""
 
     def wake(self) -> None:
         """Let a `poll` that waits return. Any thread may call it; it is never lost."""

@@ -9,8 +9,8 @@ from zlib import crc32
 from delayline.clock import Clock
 from delayline.errors import Bug
 from delayline.message import Shard
-from mq.contract import Assigned, Delivery, DispatchBatch, Event, Fetched, Lost, ShardBatch
-from mq.errors import CommitAborted, DeliveryRefused, OffsetOutOfRange, QueueUnavailable
+from mq.contract import Assigned, Delivery, DispatchBatch, Event, Fetched, Lost, OutOfRange, ShardBatch
+from mq.errors import CommitAborted, DeliveryRefused, QueueUnavailable
 from mq.local.ledger import Ledger
 from mq.local.steps import CommitStep, Committer, Progress, Run
 from mq.local.storage import Storage
@@ -49,7 +49,6 @@ class LocalSource:
         self._readers: dict[Shard, _Reader] = {}
         self._ready: dict[Shard, None] = {}
         self._events: deque[Event] = deque()
-        self._error: OffsetOutOfRange | None = None
         self._woken = False
         self._closed = False
 
@@ -103,13 +102,10 @@ class LocalSource:
             self._events.clear()
             ready = list(self._ready)
         events += self._fetch(ready, records_max)
-        if self._error is not None and not events:
-            error, self._error = self._error, None
-            raise error
         return events
 
     def _stirred(self) -> bool:
-        found = self._woken or self._events or self._ready or self._error
+        found = self._woken or self._events or self._ready
         return bool(found or self._closed or self._ledger.failure)
 
     def _fetch(self, ready: Sequence[Shard], records_max: int) -> list[Event]:
@@ -123,16 +119,21 @@ class LocalSource:
             found = self._fetch_shard(shard, -(-records_max // shards_left), -(-bytes_max // shards_left))
             if found is not None:
                 fetched.append(found)
+            if isinstance(found, Fetched):
                 records_max -= len(found.records)
                 bytes_max -= sum(len(record.body) for record in found.records)
         return fetched
 
-    def _fetch_shard(self, shard: Shard, records_max: int, bytes_max: int) -> Fetched | None:
+    def _fetch_shard(self, shard: Shard, records_max: int, bytes_max: int) -> Fetched | OutOfRange | None:
         with self._changed:
             reader = self._readers.get(shard)
-            if reader is None or reader.offset is None or not self._within(reader, shard):
+            if reader is None or reader.offset is None:
                 return None
-            offset, end = reader.offset, reader.partition.end
+            offset, start, end = reader.offset, reader.partition.start, reader.partition.end
+            if not start <= offset <= end:
+                reader.offset = None
+                self._look(shard)
+                return OutOfRange(shard, f"{'.'.join(shard)}: {offset} is not within {start}..{end}")
         records = self._storage.read(reader.partition, offset, end, records_max, bytes_max)
         if not records:
             return None  # overtaken by a trim: the next poll sees that the offset is out of range
@@ -141,19 +142,6 @@ class LocalSource:
             self._ready.pop(shard, None)  # to the end of the row, where more is left
             self._look(shard)
         return Fetched(shard, records, reader.offset)
-
-    def _within(self, reader: _Reader, shard: Shard) -> bool:
-        """An offset out of range is raised by the poll that has nothing else to hand out; the shard waits for
-        another seek."""
-        partition, offset = reader.partition, reader.offset
-        if offset is not None and partition.start <= offset <= partition.end:
-            return True
-        self._error = OffsetOutOfRange(
-            f"{'.'.join(shard)}: {offset} is not within {partition.start}..{partition.end}"
-        )
-        reader.offset = None
-        self._look(shard)
-        return False
 
     def wake(self) -> None:
         with self._changed:

@@ -1,14 +1,14 @@
 """mq.contract.Source, over every queue."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
 from delayline.clock import ManualClock
 from delayline.message import Shard
 from delayline.rules import DEFAULT_RULES
-from mq.contract import Assigned, Event, Fetched, LogRecord, Lost
-from mq.errors import OffsetOutOfRange, QueueUnavailable
+from mq.contract import Assigned, Event, Fetched, LogRecord, Lost, OutOfRange
+from mq.errors import QueueUnavailable
 from mq.local.queue import LocalQueue
 from tests.contract.conftest import MakeQueue
 from tests.contract.drive import JOIN_S, append, buffer, fetched, in_thread, start_worker
@@ -161,20 +161,33 @@ def test_a_released_shard_is_read_no_more(queue: LocalQueue) -> None:
     assert worker.poll() == {}
 
 
-def test_reading_below_the_logs_start_is_refused_and_never_skipped(queue: LocalQueue) -> None:
+def out_of_range(events: Sequence[Event]) -> list[Shard]:
+    return [event.shard for event in events if isinstance(event, OutOfRange)]
+
+
+def test_reading_below_the_logs_start_is_told_and_never_skipped(queue: LocalQueue) -> None:
     worker = start_worker(queue)
     append(queue, buffer(queue), "0", b"a", b"b")
     queue.trim(SHARD, 1)
     worker.source.seek(SHARD, 0)
-    with pytest.raises(OffsetOutOfRange, match="orders"):
-        worker.source.poll(10, 0)
+    events = worker.source.poll(10, 0)
+    assert (out_of_range(events), len(events)) == ([SHARD], 1)
 
 
-def test_reading_behind_the_logs_end_is_refused(queue: LocalQueue) -> None:
+def test_reading_behind_the_logs_end_is_told(queue: LocalQueue) -> None:
     worker = start_worker(queue)
     worker.source.seek(SHARD, 1)
-    with pytest.raises(OffsetOutOfRange):
-        worker.source.poll(10, 0)
+    assert out_of_range(worker.source.poll(10, 0)) == [SHARD]
+
+
+def test_a_shard_out_of_range_is_told_once_and_reads_on_after_another_seek(queue: LocalQueue) -> None:
+    worker = start_worker(queue)
+    worker.source.seek(SHARD, 1)
+    worker.source.poll(10, 0)
+    again = worker.source.poll(10, 0)
+    append(queue, buffer(queue), "0", b"a")
+    worker.source.seek(SHARD, 0)
+    assert (list(again), list(worker.poll())) == ([], [SHARD])
 
 
 def test_a_shard_out_of_range_costs_the_others_nothing(queue: LocalQueue) -> None:
@@ -182,9 +195,11 @@ def test_a_shard_out_of_range_costs_the_others_nothing(queue: LocalQueue) -> Non
     append(queue, buffer(queue), "1", b"a")
     worker.source.seek(SHARD, 99)
     worker.source.seek(SHARDS[1], 0)
-    assert list(worker.poll()) == [SHARDS[1]]
-    with pytest.raises(OffsetOutOfRange):
-        worker.source.poll(10, 0)
+    events = worker.source.poll(10, 0)
+    assert ([event.shard for event in events if isinstance(event, Fetched)], out_of_range(events)) == (
+        [SHARDS[1]],
+        [SHARD],
+    )
     append(queue, buffer(queue), "1", b"b")
     assert list(worker.poll()) == [SHARDS[1]]
 

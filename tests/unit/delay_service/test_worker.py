@@ -295,3 +295,15 @@ def test_shards_whose_near_due_records_fill_their_memory_are_not_read_on() -> No
     bench.clock.advance(1500)
     bench.turn(20)
     assert (read, len(bench.delivered())) == (20, 60)
+
+
+def test_a_shard_whose_read_position_was_trimmed_away_is_taken_over_anew(bench: Bench) -> None:
+    bench.turn()
+    for _ in range(3):
+        bench.send(b"a", (b"delay-ms", b"1"))
+    bench.worker._source.seek(ORDERS, 99)
+    bench.turn(2)
+    lost = bench.worker.statuses[0].stalled
+    bench.clock.advance(2000)
+    bench.turn(8)
+    assert (lost, len(bench.delivered())) == ("out_of_range", 3)
