@@ -5,6 +5,7 @@ record again when it is ingested, so that the door cannot mean anything else by 
 """
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import msgspec
@@ -26,6 +27,7 @@ from delayline.message import Header
 from delayline.record import encode_body
 from delayline.rules import Rules
 from delayline.schedule import Immediate, Invalid, Op, Schedule, Verdict, directive_names, read_directives
+from delayline.times import TEXT_CHARS_MAX
 
 KEY_BYTES_MAX = 4096
 """Keys are names. The hash that chooses the partition runs in Python: 0.3 ms for this much."""
@@ -33,22 +35,25 @@ KEY_BYTES_MAX = 4096
 HEADERS_MAX = 256
 """Per message. Tracing and routing need a dozen; ingest walks every one of them."""
 
-_LEVEL = b"delay-level"
+DELAYS_REMEMBERED = 1024
+"""Producers use a handful of delays, and reading one anew takes twenty times as long as finding it."""
+
 _DELAY_MS = b"delay-ms"
-_FIELDS = ((b"delay", "delay"), (_DELAY_MS, "delay_ms"), (b"deliver-at", "deliver_at"), (_LEVEL, "level"))
-_FIELD_OF = {name.decode(): field for name, field in _FIELDS}
+_DELIVER_AT = b"deliver-at"
+_NAMES = (b"delay", _DELAY_MS, b"delay-level", _DELIVER_AT)
+_FIELD_OF = dict(zip((name.decode() for name in _NAMES), ("delay", "delay_ms", "level", "deliver_at"), strict=True))
 
 _STRING = msgspec.json.Decoder(str)
 _QUOTE = b'"'
 
 
 class Draft(NamedTuple):
-    """A message ready to be appended; without directives it goes straight to its topic."""
+    """A message ready to be appended; without a directive it goes straight to its topic."""
 
     key: bytes | None
     partition: int | None
     body: bytes
-    directives: Sequence[Header]
+    directive: Header | None
 
 
 class Judge:
@@ -56,54 +61,52 @@ class Judge:
 
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
+        self._remembered = lru_cache(DELAYS_REMEMBERED)(self._judged_delay)
 
-    def directives(self, schedule: ScheduleIn, now_ms: int) -> tuple[Sequence[Header], Schedule | Immediate]:
-        """The headers that enter the log, and what they would mean now. Raises Refusal.
+    def directive(self, schedule: ScheduleIn, now_ms: int) -> Header | None:
+        """The one header that enters the log; None where no delay was asked for. Raises Refusal.
 
-        A level is judged as it is written, then replaced by the delay that it stands for: the log does not depend
-        on the level table of a configuration.
+        However a delay is written, the log gets `delay-ms`: its meaning depends neither on the level table of a
+        configuration nor on the grammar of durations. A moment stays as it is written.
         """
-        written = _written(schedule)
-        if not written:
+        if schedule.deliver_at is not None:
+            written = _headers_of(schedule.delay, schedule.delay_ms, schedule.level, schedule.deliver_at)
+            _schedule_of(read_directives(written, now_ms, self._rules))
+            return _DELIVER_AT, str(schedule.deliver_at).encode()
+        verdict = _schedule_of(self._judged(schedule.delay, schedule.delay_ms, schedule.level))
+        return None if isinstance(verdict, Immediate) else (_DELAY_MS, b"%d" % verdict.due_ms)
+
+    def due_ms(self, directive: Header, accepted_at_ms: int) -> int:
+        """The due time of a message that is accepted at that moment. Raises Refusal where it is judged otherwise than
+        `directive` did, because the queue's clock is far from ours: the message then ends as a dead letter."""
+        verdict = _schedule_of(read_directives([directive], accepted_at_ms, self._rules))
+        return accepted_at_ms if isinstance(verdict, Immediate) else verdict.due_ms
+
+    def _judged(self, delay: str | None, delay_ms: int | None, level: int | None) -> Verdict:
+        if (delay, delay_ms, level) == (None, None, None):
             raise refused(INVALID_SCHEDULE, "/schedule", "missing-field", "a schedule needs a time, such as `delay`")
-        verdict = self._judged(written, now_ms)
-        return self._resolved(written, schedule), verdict
+        is_short = delay is None or len(delay) <= TEXT_CHARS_MAX  # else the memory would hold as much as clients like
+        return (self._remembered if is_short else self._judged_delay)(delay, delay_ms, level)
 
-    def due_ms(self, directives: Sequence[Header], accepted_at_ms: int) -> int:
-        """The due time of a message that was accepted at that moment. Raises Refusal where the queue's clock is so
-        far from ours that it judges otherwise: the message then ends in the dead-letter topic."""
-        match self._judged(directives, accepted_at_ms):
-            case Schedule(due_ms):
-                return due_ms
-            case Immediate():
-                return accepted_at_ms
-
-    def _judged(self, directives: Sequence[Header], accepted_at_ms: int) -> Schedule | Immediate:
-        verdict: Verdict = read_directives(directives, accepted_at_ms, self._rules)
-        match verdict:
-            case Invalid():
-                raise refusal_of_schedule(verdict, f"/schedule/{_FIELD_OF.get(verdict.directive, '')}".rstrip("/"))
-            case Op(name):
-                raise refused(NOT_SUPPORTED, "/schedule", "not-supported", f"operation {name} is not built yet")
-            case _:
-                return verdict
-
-    def _resolved(self, written: list[Header], schedule: ScheduleIn) -> Sequence[Header]:
-        if schedule.level is None:
-            return written
-        others = [header for header in written if header[0] != _LEVEL]
-        if schedule.delay_ms is not None:  # judged to mean the same moment
-            return others
-        return [*others, (_DELAY_MS, b"%d" % self._level_ms(schedule.level))]
-
-    def _level_ms(self, level: int) -> int:
-        levels_ms = self._rules.levels_ms
-        return levels_ms[min(level, len(levels_ms)) - 1] if level > 0 else 0
+    def _judged_delay(self, delay: str | None, delay_ms: int | None, level: int | None) -> Verdict:
+        """A delay means the same at any moment; judged at moment 0, its due time is the delay itself."""
+        return read_directives(_headers_of(delay, delay_ms, level), 0, self._rules)
 
 
-def _written(schedule: ScheduleIn) -> list[Header]:
-    given = ((name, getattr(schedule, field)) for name, field in _FIELDS)
-    return [(name, str(value).encode()) for name, value in given if value is not None]
+def _headers_of(*times: str | int | None) -> list[Header]:
+    """What the fields of a schedule say, as directives."""
+    return [(name, str(time).encode()) for name, time in zip(_NAMES, times, strict=False) if time is not None]
+
+
+def _schedule_of(verdict: Verdict) -> Schedule | Immediate:
+    """Raises Refusal for the other verdicts."""
+    match verdict:
+        case Invalid(_, directive):
+            raise refusal_of_schedule(verdict, f"/schedule/{_FIELD_OF[directive]}")
+        case Op(name):
+            raise refused(NOT_SUPPORTED, "/schedule", "not-supported", f"operation {name} is not built yet")
+        case _:
+            return verdict
 
 
 class Drafter:
@@ -121,21 +124,21 @@ class Drafter:
             raise refused(LIMIT_EXCEEDED, "/key", "too-long", f"a key has at most {KEY_BYTES_MAX} bytes")
         value = _bytes_of(message.value, message.value_base64, "/value")
         headers = self._headers(message.headers) if message.headers else []
-        directives = self._directives(topic, message.schedule, now_ms) if message.schedule is not None else ()
-        return Draft(key, message.partition, encode_body(key, value, [*headers, *directives]), directives)
+        directive = self._directive(topic, message.schedule, now_ms) if message.schedule is not None else None
+        if directive is not None:
+            headers.append(directive)
+        return Draft(key, message.partition, encode_body(key, value, headers), directive)
 
-    def _directives(self, topic: str, schedule: ScheduleIn, now_ms: int) -> Sequence[Header]:
-        directives, verdict = self._judge.directives(schedule, now_ms)
-        if isinstance(verdict, Immediate):
-            return ()
-        if not self._is_delay_enabled(topic):
+    def _directive(self, topic: str, schedule: ScheduleIn, now_ms: int) -> Header | None:
+        directive = self._judge.directive(schedule, now_ms)
+        if directive is not None and not self._is_delay_enabled(topic):
             raise Refusal(TOPIC_NOT_ENABLED, f"delay.topics does not name {topic!r}")
-        return directives
+        return directive
 
     def _headers(self, given: Sequence[HeaderIn]) -> list[Header]:
         if len(given) > HEADERS_MAX:
             raise refused(LIMIT_EXCEEDED, "/headers", "too-many", f"a message has at most {HEADERS_MAX} headers")
-        headers = []
+        headers: list[Header] = []
         for index, header in enumerate(given):
             name = header.name.encode()
             if name in self._refused_names:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from concurrent.futures import Future
+from functools import lru_cache
 
 import structlog
 
@@ -19,6 +20,8 @@ from mq.contract import Append, Position
 from mq.errors import PartitionUnknown, QueueUnavailable, TopicUnknown
 
 _log = structlog.get_logger("api")
+_moment = lru_cache(1024)(format_moment)
+"""Messages of a batch share their moments."""
 
 
 class Sender:
@@ -34,11 +37,11 @@ class Sender:
 
     async def target(self, topic: str, drafts: Sequence[Draft]) -> Target:
         """The topic, ready for these drafts. Raises TopicUnknown, QueueUnavailable, Refusal."""
-        return await self._topics.target(topic, delayed=any(draft.directives for draft in drafts))
+        return await self._topics.target(topic, delayed=any(draft.directive for draft in drafts))
 
     def place(self, target: Target, draft: Draft) -> Append:
         """Where the draft goes. Raises Refusal: no such partition, too large for the topic."""
-        delayed = bool(draft.directives)
+        delayed = draft.directive is not None
         room = target.room(delayed=delayed)
         if len(draft.body) > room:
             detail = f"the record has {len(draft.body)} bytes, the topic takes {room}"
@@ -82,15 +85,15 @@ class Sender:
 
     def sent(self, topic: str, draft: Draft, position: Position) -> SentMessage | Refusal:
         """What a stored message is to its sender."""
-        partition, accepted_at = partition_label(position.partition), format_moment(position.appended_at_ms)
-        if not draft.directives:
+        partition, accepted_at = partition_label(position.partition), _moment(position.appended_at_ms)
+        if draft.directive is None:
             return SentMessage(None, topic, partition, "delivered", accepted_at, None)
         try:
-            due_ms = self._judge.due_ms(draft.directives, position.appended_at_ms)
+            due_ms = self._judge.due_ms(draft.directive, position.appended_at_ms)
         except Refusal as refusal:
             return refusal
         message_id = MessageId(Shard(topic, position.partition), position.offset, due_ms)
-        return SentMessage(str(message_id), topic, partition, "accepted", accepted_at, format_moment(due_ms))
+        return SentMessage(str(message_id), topic, partition, "accepted", accepted_at, _moment(due_ms))
 
 
 def partition_label(name: str) -> int | str:

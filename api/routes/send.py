@@ -30,7 +30,6 @@ from api.schemas import (
 from api.sender import Sender
 from api.services import Services
 from api.topics import Target, TopicBook
-from delayline.schedule import Immediate
 from delayline.times import format_moment
 from mq.contract import Append
 
@@ -93,9 +92,9 @@ class SendRoutes:
         Query(request)
         schedule = decode(_PREVIEW, await self._body(request)).schedule
         now_ms = self._clock.now_ms()
-        directives, verdict = self._judge.directives(schedule, now_ms)
-        due_at = format_moment(self._judge.due_ms(directives, now_ms))
-        return json_answer(200, PreviewOut(format_moment(now_ms), isinstance(verdict, Immediate), [due_at]))
+        directive = self._judge.directive(schedule, now_ms)
+        due_ms = now_ms if directive is None else self._judge.due_ms(directive, now_ms)
+        return json_answer(200, PreviewOut(format_moment(now_ms), directive is None, [format_moment(due_ms)]))
 
     async def _body(self, request: Request) -> bytes:
         body = await read_body(request, self._settings.body_bytes_max, self._settings.body_timeout_s)

@@ -31,7 +31,7 @@ def test_a_message_with_a_delay_waits_in_the_buffer_and_its_sender_learns_id_and
     assert answer.headers["location"] == f"/v1/messages/{sent['message_id']}"
     assert answer.headers["etag"] == '"0"'
     (record,) = door.records(BUFFER, str(sent["partition"]))
-    assert record == (b"7", b'{"order":7}', [(b"delay", b"30s")])
+    assert record == (b"7", b'{"order":7}', [(b"delay-ms", b"30000")])
 
 
 def test_a_message_without_a_schedule_goes_straight_to_its_topic_and_has_no_id() -> None:
@@ -79,11 +79,21 @@ def test_a_moment_is_kept_as_it_is_also_when_it_has_passed(moment: Any, due_at: 
     assert (sent["state"], sent["due_at"]) == ("accepted", due_at)
 
 
-def test_a_level_enters_the_log_as_the_delay_that_it_stands_for() -> None:
+@pytest.mark.parametrize(
+    "schedule", [{"level": 2}, {"delay": "0.0001h6s640ms"}, {"delay": "PT7S"}, {"delay_ms": 7000}]
+)
+def test_however_a_delay_is_written_it_enters_the_log_as_milliseconds(schedule: dict[str, Any]) -> None:
     door = Door(rules=Rules(levels_ms=(1000, 7000)))
-    answer = door.send({"partition": 0, "schedule": {"level": 2}})
+    answer = door.send({"partition": 0, "schedule": schedule})
     assert answer.json()["due_at"] == "2026-01-01T00:00:07.000Z"
     assert door.records(BUFFER)[-1].headers == [(b"delay-ms", b"7000")]
+
+
+@pytest.mark.parametrize("moment", ["1970-01-02T00:00:00Z", "2026-01-01T01:00:30+01:00", NOW_MS + 30_000])
+def test_a_moment_enters_the_log_as_it_is_written(moment: Any) -> None:
+    door = Door()
+    assert door.send({"partition": 0, "schedule": {"deliver_at": moment}}).status_code == 201
+    assert door.records(BUFFER)[-1].headers == [(b"deliver-at", str(moment).encode())]
 
 
 def test_a_level_above_the_table_is_its_last_one() -> None:
