@@ -49,6 +49,9 @@ class WorkerSettings:
     batch_bytes_max: int = 4 << 20
     near_bytes_max: int = 64 << 20
     poll_wait_max_s: float = 0.2
+    commit_interval_s: float = (
+        0.005  # between the starts of two commits: small ones back to back cost more than they gain
+    )
     checkpoint_interval_s: float = 1.0
     trim_interval_s: float = 10.0
     status_interval_s: float = 0.5
@@ -88,6 +91,7 @@ class Worker:
         self._questions: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._stopping = threading.Event()
         self._turn = 0
+        self._next_commit_s = 0.0
         self._next_trim_s = 0.0
         self._next_status_s = 0.0
         self._statuses: tuple[ShardStatus, ...] = ()
@@ -220,12 +224,14 @@ class Worker:
 
     def _dispatch(self) -> None:
         """Take one batch, round robin, so that no shard waits behind a busier one; commit it in the background."""
-        if self._in_flight is not None:
+        now_s = self._now_s()
+        if self._in_flight is not None or now_s < self._next_commit_s:
             return
         batch = self._take(list(self._owned.values()))
         if batch:
             future = self._committer.submit(self._sink.commit, batch)
-            self._in_flight = future, batch, self._now_s()
+            self._in_flight = future, batch, now_s
+            self._next_commit_s = now_s + self._settings.commit_interval_s
             future.add_done_callback(lambda _: self._source.wake())
 
     def _take(self, shards: list[Owned], *, checkpoint: bool = False) -> list[ShardBatch]:
@@ -311,12 +317,14 @@ class Worker:
 
     def _wait_s(self) -> float:
         """Until something is due, a retry is, or the longest wait."""
-        wait_s = self._settings.poll_wait_max_s
+        wait_s, now_s = self._settings.poll_wait_max_s, self._now_s()
         if self._in_flight is not None:
             return wait_s
+        if now_s < self._next_commit_s:
+            return self._next_commit_s - now_s
         for owned in self._owned.values():
-            if owned.core is None or not owned.ready(self._now_s()):
-                wait_s = min(wait_s, max(0.0, owned.retry_at_s - self._now_s()))
+            if owned.core is None or not owned.ready(now_s):
+                wait_s = min(wait_s, max(0.0, owned.retry_at_s - now_s))
             elif owned.core.caught_up and (next_due_ms := self._index.shard(owned.id).next_due_ms()) is not None:
                 wait_s = min(wait_s, max(0, next_due_ms - self._source.now_ms(owned.id)) / 1000)
         return wait_s

@@ -59,6 +59,7 @@ class Bench:
             batch_records_max=batch_records_max,
             near_bytes_max=near_bytes_max,
             poll_wait_max_s=0.0,
+            commit_interval_s=0.0,
             status_interval_s=0.0,
         )
         self.start("w1")
