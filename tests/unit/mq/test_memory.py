@@ -7,7 +7,7 @@ import pytest
 
 from delayline.clock import ManualClock
 from delayline.message import Shard
-from mq.contract import Delivery
+from mq.contract import Delivery, OutOfRange
 from mq.errors import OffsetOutOfRange, QueueUnavailable
 from mq.memory import MemoryQueue
 from tests.contract.drive import append, bodies, buffer, start_worker
@@ -71,6 +71,5 @@ def test_a_worker_that_a_trim_overtakes_hears_of_it_by_the_next_poll(
     append(queue, buffer(queue), "0", b"a", b"b")
     worker.seek_all()
     trim_before_reading(queue, monkeypatch)
-    assert worker.poll() == {}
-    with pytest.raises(OffsetOutOfRange):
-        worker.poll()
+    assert worker.source.poll(10, 0) == []
+    assert [type(event) for event in worker.source.poll(10, 0)] == [OutOfRange]
