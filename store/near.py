@@ -55,9 +55,6 @@ class NearRecords:
     def __len__(self) -> int:
         return len(self._present)
 
-    def __contains__(self, key: Key) -> bool:
-        return self.get(key) is not None
-
     def put(self, entries: Iterable[Entry], names: Iterable[tuple[bytes, Key]]) -> None:
         """Hot: once per near-due record."""
         present, buckets = self._present, self._buckets
@@ -104,23 +101,33 @@ class NearRecords:
             self._order.pop()
         return None
 
-    def remove(self, keys: Iterable[Key]) -> None:
-        """Drop records that are all present."""
-        gone = [self._present.pop(key.offset) for key in keys]
-        self.bytes -= sum(len(entry.value) + RECORD_BYTES for entry in gone)
-        self.segments.subtract([entry.offset for entry in gone])
-        for number in {entry.due_ms // BUCKET_MS for entry in gone}:
+    def remove(self, keys: Iterable[Key]) -> list[Key]:
+        """Drop those that are here; the others come back. Hot: once per near-due record."""
+        present = self._present
+        gone: list[Entry] = []
+        elsewhere: list[Key] = []
+        for key in keys:
+            entry = present.get(key[1])
+            if entry is None or entry[0] != key[0]:
+                elsewhere.append(key)
+            else:
+                gone.append(entry)
+                del present[key[1]]
+        self.bytes -= sum([len(entry[2]) for entry in gone]) + RECORD_BYTES * len(gone)
+        self.segments.subtract([entry[1] for entry in gone])
+        for number in {entry[0] // BUCKET_MS for entry in gone}:
             self._give_back(number)
         if self._names:
             for entry in gone:
                 self._forget_names(entry.key)
+        return elsewhere
 
     def _give_back(self, number: int) -> None:
         """Advance the bucket behind what has left; amortised once per record."""
         bucket = self._buckets[number]
         entries, present = bucket.sort(), self._present
         start = bucket.start
-        while start < len(entries) and present.get(entries[start].offset) is not entries[start]:
+        while start < len(entries) and present.get(entries[start][1]) is not entries[start]:
             start += 1
         if start == len(entries):
             del self._buckets[number]
@@ -149,7 +156,3 @@ class NearRecords:
     def scan(self, after: Key, limit: int) -> list[Entry]:
         """Present entries above `after`, ascending; for listings: it looks at every one."""
         return sorted(entry for entry in self._present.values() if entry.key > after)[:limit]
-
-    def keys(self) -> list[Key]:
-        """Every key present, in no order."""
-        return [entry.key for entry in self._present.values()]

@@ -151,17 +151,12 @@ class RocksShard:
 
     def remove(self, keys: Sequence[Key], checkpoint: Checkpoint) -> None:
         self._require_ready()
-        near = [key for key in keys if key in self._near] if self._near else []
-        held = set(near)
-        self._far.remove([key for key in keys if key not in held] if held else keys, checkpoint)
-        self._near.remove(near)
+        self._far.remove(self._near.remove(keys) if self._near else keys, checkpoint)
         self._uncount(keys)
 
     def discard(self, key: Key) -> bool:
         self._require_ready()
-        if key in self._near:
-            self._near.remove([key])
-        elif not self._far.discard(key):
+        if self._near.remove([key]) and not self._far.discard(key):
             return False
         self._uncount([key])
         return True

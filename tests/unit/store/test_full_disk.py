@@ -27,7 +27,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     if mount.returncode:
         pytest.skip(f"no small file system here: {mount.stderr.decode().strip()}")
     yield tmp_path
-    subprocess.run(["umount", str(tmp_path)], check=True)
+    subprocess.run(["umount", "--lazy", str(tmp_path)], check=True)
 
 
 def fill(shard: ShardIndex, value_bytes: int) -> int:

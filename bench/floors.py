@@ -1,0 +1,84 @@
+"""What single steps cost a record: the floor under every pipeline built from them.
+
+The record is the one that the documents speak of: an 8-byte key, a 256-byte value and three headers, one of which is
+the directive. Each step is timed over many records, several rounds, and the fastest round counts: the others met
+somebody else's work.
+"""
+
+import random
+from collections.abc import Callable
+
+from bench.report import Report, measured
+from delayline.buffer_record import decode_value, encode_value
+from delayline.message import Key, Shard
+from delayline.outcome import AuditRow, Outcome, decode_audit, encode_audit
+from delayline.record import accepted_at_ms_of, decode_body, encode_body, pack, seal, split_directives
+from store.counts import MinuteCounts, SegmentCounts
+from store.index import Entry
+from store.near import NearRecords
+
+RECORDS = 50_000
+ROUNDS = 5
+AT_ONCE = 1000
+_T0 = 1_767_225_600_000
+_NAMES = frozenset({b"delay-ms", b"delay", b"deliver-at", b"delay-level"})
+_SHARD = Shard("orders", "0")
+
+
+def run(scale: float) -> Report:
+    """A few seconds."""
+    report = Report("Floors: CPU per record")
+    records = max(int(RECORDS * scale), AT_ONCE)
+    for name, step in _steps(records).items():
+        report.add(name, min(_cost_us(step, records) for _ in range(ROUNDS)), "us/record")
+    report.notes.append(f"{records:,} records a round, the fastest of {ROUNDS} rounds, loop included")
+    return report
+
+
+def _cost_us(step: Callable[[], object], records: int) -> float:
+    with measured() as lap:
+        step()
+    return lap.cpu_s / records * 1e6
+
+
+def _steps(records: int) -> dict[str, Callable[[], object]]:
+    dice = random.Random(1)
+    headers = [(b"src", b"web"), (b"delay-ms", b"30000"), (b"trace", b"x" * 55)]
+    bodies = [encode_body(b"%08d" % n, dice.randbytes(256), headers) for n in range(records)]
+    splits = [split_directives(body, _NAMES) for body in bodies]
+    packed = [pack(split, _T0) for split in splits]
+    values = [encode_value(None, one) for one in packed]
+    rows = [AuditRow(n, f"orders.0.{n}.{_T0}", _T0, _T0, Outcome.DELIVERED) for n in range(records)]
+    audit = [decode_body(body).value or b"" for body in encode_audit(_SHARD, 1, _T0, rows)]
+    entries = [Entry(_T0 + dice.randrange(2000), n, value) for n, value in enumerate(values)]
+    far_ms = [_T0 + dice.randrange(30 * 86_400_000) for _ in range(records)]
+    return {
+        "encode_body": lambda: [encode_body(b"12345678", b"x" * 256, headers) for _ in bodies],
+        "decode_body": lambda: [decode_body(body) for body in bodies],
+        "split_directives": lambda: [split_directives(body, _NAMES) for body in bodies],
+        "pack": lambda: [pack(split, _T0) for split in splits],
+        "encode_value, plain": lambda: [encode_value(None, one) for one in packed],
+        "decode_value, plain": lambda: [decode_value(value) for value in values],
+        "accepted_at_ms_of": lambda: [accepted_at_ms_of(one) for one in packed],
+        "seal": lambda: [seal(one, b"orders.0.1.1767225600000", _T0) for one in packed],
+        "AuditRow": lambda: [AuditRow(n, "id", _T0, _T0, Outcome.DELIVERED) for n in range(records)],
+        "encode_audit": lambda: list(encode_audit(_SHARD, 1, _T0, rows)),
+        "decode_audit": lambda: [decode_audit(value) for value in audit],
+        "near-due: put, take, remove": lambda: _near(entries),
+        "count per offset segment": lambda: _count(SegmentCounts(), list(range(records))),
+        "count per due minute, 2 s ahead": lambda: _count(MinuteCounts(), [entry.due_ms for entry in entries]),
+        "count per due minute, 30 days ahead": lambda: _count(MinuteCounts(), far_ms),
+    }
+
+
+def _near(entries: list[Entry]) -> None:
+    near = NearRecords()
+    for at in range(0, len(entries), AT_ONCE):
+        near.put(entries[at : at + AT_ONCE], [])
+    while near:
+        near.remove([Key(due_ms, offset) for due_ms, offset, _ in near.take(_T0 + 2000, AT_ONCE)])
+
+
+def _count(counts: SegmentCounts | MinuteCounts, numbers: list[int]) -> None:
+    for at in range(0, len(numbers), AT_ONCE):
+        counts.add(numbers[at : at + AT_ONCE])
