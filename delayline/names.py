@@ -1,6 +1,14 @@
 """What an installation calls its own topics. Two installations with different namespaces may share a queue."""
 
+import re
 from dataclasses import dataclass
+
+_TOPIC_NAME = re.compile(r"(?!\.{1,2}\Z)[a-zA-Z0-9._-]{1,249}")
+
+
+def is_topic_name(name: str) -> bool:
+    """Kafka's rule (org.apache.kafka.common.internals.Topic), which holds for every queue."""
+    return _TOPIC_NAME.fullmatch(name) is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,335 @@
+"""Settings: read once, checked as a whole, frozen.
+
+Command line > environment > TOML file > default, by single settings. Durations are milliseconds and sizes bytes once
+they are read. What a setting means for users stands in docs/configuration.md, which a test compares with this file.
+"""
+
+import ipaddress
+import json
+import os
+import re
+from collections.abc import Mapping
+from fnmatch import translate
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
+from pydantic_core import ErrorDetails, PydanticCustomError
+
+from delayline.errors import ConfigError
+from delayline.logs import Format, Level
+from delayline.names import Names, is_topic_name
+from delayline.rules import RULES_BYTES_MAX, Rules
+from delayline.setting_layers import (
+    Given,
+    Layer,
+    find_file,
+    nested,
+    read_environment,
+    read_file,
+    read_flags,
+    setting_paths,
+    unknown,
+)
+from delayline.setting_types import (
+    SECRET_ERROR,
+    CommaSeparated,
+    Duration,
+    JsonText,
+    Levels,
+    Secret,
+    Size,
+    durations,
+    sizes,
+)
+
+NAMESPACE_CHARS_MAX = 64
+"""Leaves 177 of a topic name's 249 characters to the topic whose buffer carries the namespace in front."""
+
+
+def _default(text: str) -> Any:
+    """A default in the form in which users write it."""
+    return Field(text, validate_default=True)
+
+
+def _check_namespace(namespace: str) -> str:
+    if not is_topic_name(namespace) or len(namespace) > NAMESPACE_CHARS_MAX or namespace.startswith("__"):
+        message = f"expected 1 to {NAMESPACE_CHARS_MAX} of a-z A-Z 0-9 . _ -, not starting with __"
+        raise PydanticCustomError("setting", "{message}", {"message": message})
+    return namespace
+
+
+def _check_pattern(pattern: str) -> str:
+    if not re.fullmatch(r"[a-zA-Z0-9._*?-]{1,249}", pattern):
+        raise PydanticCustomError("setting", "expected a topic name, in which * and ? may stand for others")
+    return pattern
+
+
+Patterns = Annotated[tuple[Annotated[str, AfterValidator(_check_pattern)], ...], CommaSeparated]
+Port = Annotated[int, Field(ge=0, le=65535)]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Mq(_Section):
+    """The message queue."""
+
+    kind: Literal["embedded", "kafka", "rocketmq"] = "embedded"
+    bootstrap_servers: str = ""
+    guarantee: Literal["exactly-once", "at-least-once"] = "exactly-once"
+    topics_create: bool = True
+    properties: Annotated[dict[str, Secret], JsonText] = Field(default_factory=dict)
+
+
+class Dispatch(_Section):
+    """How due messages leave. Up to `batch_records_max` and `batch_bytes_max` go into one commit."""
+
+    batch_records_max: int = Field(default=5000, ge=1, le=100_000)
+    batch_bytes_max: Annotated[Size, sizes("64KiB", "256MiB")] = _default("4MiB")
+    stall_max: Duration = _default("0s")
+    timestamp: Literal["delivery", "due", "accepted"] = "delivery"
+    clock_skew_max: Annotated[Duration, durations("100ms", "1h")] = _default("5s")
+
+
+class Store(_Section):
+    """The time index. `near_due` ahead of now and within `near_bytes_max`, messages wait in memory only."""
+
+    memory_bytes_max: Annotated[Size, sizes("16MiB", "1TiB")] = _default("256MiB")
+    near_due: Annotated[Duration, durations("0s", "60s")] = _default("2s")
+    near_bytes_max: Annotated[Size, sizes("0B", "64GiB")] = _default("64MiB")
+    disk_free_min: Annotated[Size, sizes("0B", "1TiB")] = _default("256MiB")
+
+
+class History(_Section):
+    """How messages ended, kept for questions about them."""
+
+    retention: Annotated[Duration, durations("0s", "365d")] = _default("24h")
+    messages_max: int = Field(default=1_000_000, ge=0, le=100_000_000)
+
+
+class Api(_Section):
+    """The HTTP door."""
+
+    host: str = "127.0.0.1"
+    port: Port = 8080
+    auth: Annotated[str, Field(min_length=1)] = "none"
+    body_bytes_max: Annotated[Size, sizes("1KiB", "1GiB")] = _default("8MiB")
+    batch_messages_max: int = Field(default=1000, ge=1, le=100_000)
+
+
+class Log(_Section):
+    """Log lines."""
+
+    format: Format = "text"
+    level: Level = "info"
+
+
+class DelayRule(_Section):
+    """What holds for the topics that match; the first rule that matches wins."""
+
+    topics: Patterns
+    default_delay: Duration | None = None
+    rate_max: int | None = Field(default=None, ge=1)
+    pending_max: int | None = Field(default=None, ge=1)
+    late_max: Duration | None = None
+
+
+class Delay(_Section):
+    """Which topics take delays, and what directives mean."""
+
+    topics: Patterns = ("*",)
+    horizon_max: Annotated[Duration, durations("1s", "36500d")] = _default("3650d")
+    aliases: Annotated[tuple[Literal["rocketmq", "rabbitmq", "etf1"], ...], CommaSeparated] = ()
+    levels: Levels = _default("1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h")
+    discovery_interval: Annotated[Duration, durations("100ms", "1h")] = _default("2s")
+    rule: Annotated[tuple[DelayRule, ...], JsonText] = ()
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """Matches the names of delay-enabled topics."""
+        return re.compile("|".join(map(translate, self.topics)) if self.topics else r"(?!)")
+
+
+class KafkaProxy(_Section):
+    """The door for Kafka clients."""
+
+    port: Port = 0
+    advertised_host: str = "127.0.0.1"
+
+
+class RocketmqProxy(_Section):
+    """The door for RocketMQ clients."""
+
+    port: Port = 0
+
+
+class Proxy(_Section):
+    """Doors for unmodified clients; port 0 is off."""
+
+    kafka: KafkaProxy = KafkaProxy()
+    rocketmq: RocketmqProxy = RocketmqProxy()
+
+
+class Settings(_Section):
+    """Everything that can be set. Made by `load_settings`; built by hand it lacks the checks of what is not built."""
+
+    namespace: Annotated[str, AfterValidator(_check_namespace)] = "delayline"
+    data_dir: Path = Path("./data")
+    mq: Mq = Mq()
+    dispatch: Dispatch = Dispatch()
+    store: Store = Store()
+    history: History = History()
+    api: Api = Api()
+    log: Log = Log()
+    delay: Delay = Delay()
+    proxy: Proxy = Proxy()
+
+    _given: Layer = PrivateAttr(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _check_rules(self) -> Self:
+        """The log remembers the rules, so they must be small enough for it, and every level must be within reach."""
+        if max(self.delay.levels) > self.delay.horizon_max:
+            raise PydanticCustomError("setting", "a delay level is longer than delay.horizon_max")
+        if len(self.rules().encoded) > RULES_BYTES_MAX:
+            message = f"delay.levels are too long: the rules have more than {RULES_BYTES_MAX} bytes"
+            raise PydanticCustomError("setting", "{message}", {"message": message})
+        return self
+
+    def rules(self) -> Rules:
+        """The part of the settings that due times depend on."""
+        delay = self.delay
+        return Rules(levels_ms=delay.levels, horizon_max_ms=delay.horizon_max, aliases=delay.aliases)
+
+    def is_delay_enabled(self, topic: str) -> bool:
+        """Whether messages to the topic may wait. Never for our own topics and for those of the queue itself, nor
+        where the name of the buffer topic would be too long. Hot: once per message, about 1 us."""
+        names = self._names
+        return (
+            not names.is_own(topic)
+            and not topic.startswith(("__", "%"))
+            and is_topic_name(names.buffer(topic))
+            and self.delay.pattern.match(topic) is not None
+        )
+
+    @cached_property
+    def _names(self) -> Names:
+        return Names(self.namespace)
+
+
+def load_settings(
+    config_path: Path | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    environ: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+) -> Settings:
+    """The settings of this process. `overrides` are flags by dotted key (None: not given), `environ` and `cwd` those
+    of the process unless others are handed in. Raises ConfigError: one sentence for the operator."""
+    environ, cwd = os.environ if environ is None else environ, cwd or Path()
+    path = find_file(config_path, environ, cwd)
+    given = {
+        **(read_file(Settings, path) if path else {}),
+        **read_environment(Settings, environ),
+        **read_flags(Settings, overrides or {}),
+    }
+    try:
+        settings = Settings.model_validate(nested(given), context=cwd)
+    except ValidationError as error:
+        raise _sentence(error.errors()[0], given) from None  # the chain would show secrets
+    settings._given = given
+    _refuse_unbuilt(settings)
+    _refuse_open_door(settings)
+    return settings
+
+
+def _sentence(error: ErrorDetails, given: Layer) -> ConfigError:
+    """The first thing that is wrong, where it was written."""
+    path = tuple(map(str, error["loc"]))
+    source = next((given[path[:n]].source for n in range(len(path), 0, -1) if path[:n] in given), None)
+    if error["type"] == "extra_forbidden":
+        return unknown(".".join(path), _rule_keys(path), source or "a rule")
+    message = error["msg"][0].lower() + error["msg"][1:]
+    if error["type"] != SECRET_ERROR and path:
+        message += f", not {_shortened(error['input'])}"
+    prefix = ".".join(path) + ": " if path else ""
+    return ConfigError(f"{prefix}{message}{f' (from {source})' if source else ''}.")
+
+
+def _rule_keys(path: tuple[str, ...]) -> list[str]:
+    return [".".join((*path[:-1], name)) for name in DelayRule.model_fields]
+
+
+def _shortened(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+_BUILT: Mapping[str, tuple[Any, str]] = {
+    "mq.kind": ("embedded", "queues other than the embedded one are not built yet"),
+    "mq.bootstrap_servers": ("", "the embedded queue has no servers"),
+    "mq.guarantee": ("exactly-once", "the embedded queue knows only exactly-once"),
+    "mq.topics_create": (True, "the embedded queue makes topics on first use"),
+    "mq.properties": ({}, "the embedded queue has no client properties"),
+    "dispatch.stall_max": (0, "dead-lettering after a long stall is not built yet"),
+    "api.auth": ("none", "authentication is not built yet"),
+    "delay.discovery_interval": (2000, "the embedded queue tells of new topics at once"),
+    "delay.rule": ((), "rules for single topics are not built yet"),
+    "proxy.kafka.port": (0, "the Kafka proxy is not built yet"),
+    "proxy.kafka.advertised_host": ("127.0.0.1", "the Kafka proxy is not built yet"),
+    "proxy.rocketmq.port": (0, "the RocketMQ proxy is not built yet"),
+}
+"""The only value that works today, and why. An accepted setting that does nothing would be a lie."""
+
+
+def _refuse_unbuilt(settings: Settings) -> None:
+    for key, (built, why) in _BUILT.items():
+        if _value(settings, tuple(key.split("."))) != built:
+            raise ConfigError(f"{key}: {why} (from {_source(settings, key)}).")
+
+
+def _refuse_open_door(settings: Settings) -> None:
+    if not _is_loopback(settings.api.host):
+        raise ConfigError(
+            f"api.host: {settings.api.host} can be reached from other machines and there is no authentication; "
+            f"bind to 127.0.0.1 (from {_source(settings, 'api.host')})."
+        )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _value(settings: Settings, path: tuple[str, ...]) -> Any:
+    value: Any = settings
+    for name in path:
+        value = getattr(value, name)
+    return value
+
+
+def _source(settings: Settings, key: str) -> str:
+    return settings._given.get(tuple(key.split(".")), Given(None, "default")).source
+
+
+def describe(settings: Settings) -> list[tuple[str, str, str]]:
+    """Every setting as (key, value as it would be written, where it comes from); secrets are hidden."""
+    dumped = settings.model_dump(mode="json")
+    rows = []
+    for path in setting_paths(Settings):
+        value: Any = dumped
+        for name in path:
+            value = value[name]
+        key = ".".join(path)
+        rows.append((key, _written(value), _source(settings, key)))
+    return rows
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return ",".join(value)
+    return value if isinstance(value, str) else json.dumps(value)

@@ -1,0 +1,136 @@
+"""What a setting's text may be: durations, sizes, lists, tables, secrets, levels. Types for pydantic models.
+
+Every type takes the text of an environment variable as well as what TOML has for it, so that where a setting comes
+from makes no difference.
+"""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator, PlainSerializer, SecretStr, ValidationInfo
+from pydantic_core import PydanticCustomError
+
+from delayline.errors import MalformedDirective
+from delayline.rules import LEVELS_MAX
+from delayline.times import format_duration, parse_duration_ms
+
+_SIZE = re.compile(r"([0-9]{1,18})(B|KiB|MiB|GiB|TiB|kB|MB|GB|TB)")
+_BINARY_UNITS = {"TiB": 1 << 40, "GiB": 1 << 30, "MiB": 1 << 20, "KiB": 1 << 10, "B": 1}
+_SIZE_UNITS = _BINARY_UNITS | {"TB": 10**12, "GB": 10**9, "MB": 10**6, "kB": 10**3}
+
+SECRET_ERROR = "secret"
+"""Type of the validation errors whose input must not be shown."""
+
+
+def _refused(message: str, kind: str = "setting") -> PydanticCustomError:
+    return PydanticCustomError(kind, "{message}", {"message": message})
+
+
+def _parse_duration(value: object) -> int:
+    if not isinstance(value, str):
+        raise _refused('expected a duration with its unit, such as "30s"')
+    try:
+        return parse_duration_ms(value)
+    except MalformedDirective as error:
+        raise _refused(str(error)) from error
+
+
+def _parse_size(value: object) -> int:
+    found = _SIZE.fullmatch(value) if isinstance(value, str) else None
+    if found is None:
+        raise _refused('expected a size with its unit, such as "64MiB"')
+    return int(found[1]) * _SIZE_UNITS[found[2]]
+
+
+def _format_size(size_bytes: int) -> str:
+    if size_bytes == 0:
+        return "0B"
+    unit = next(name for name, factor in _BINARY_UNITS.items() if size_bytes >= factor and size_bytes % factor == 0)
+    return f"{size_bytes // _BINARY_UNITS[unit]}{unit}"
+
+
+def _parse_levels(value: object) -> tuple[int, ...]:
+    """RocketMQ's `messageDelayLevel`: durations with one space between."""
+    if not isinstance(value, str):
+        raise _refused('expected delay levels with spaces between, such as "1s 5s 10s"')
+    levels_ms = tuple(map(_parse_duration, value.split(" ")))
+    if len(levels_ms) > LEVELS_MAX or min(levels_ms) == 0:
+        raise _refused(f"expected 1 to {LEVELS_MAX} delay levels above zero")
+    return levels_ms
+
+
+def _parse_list(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    return [item.strip() for item in value.split(",")] if value.strip() else []
+
+
+def _parse_json(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except ValueError as error:
+        raise _refused(f"expected JSON: {error}", SECRET_ERROR) from error
+
+
+def _read_secret(value: object, info: ValidationInfo) -> object:
+    """The secret itself, or a table that names the file it stands in, relative to the working directory."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int):
+        return str(value)
+    if not isinstance(value, dict):
+        return value
+    if set(value) != {"file"} or not isinstance(value["file"], str):
+        raise _refused('expected text, or a table with the one key "file"', SECRET_ERROR)
+    try:
+        return (Path(info.context or ".") / value["file"]).read_text().removesuffix("\n")
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise _refused(f"cannot read the file {value['file']}: {why}", SECRET_ERROR) from error
+
+
+Duration = Annotated[int, BeforeValidator(_parse_duration), PlainSerializer(format_duration, return_type=str)]
+"""Milliseconds, written as in directives."""
+
+Size = Annotated[int, BeforeValidator(_parse_size), PlainSerializer(_format_size, return_type=str)]
+"""Bytes, written with B, KiB MiB GiB TiB (1024) or kB MB GB TB (1000)."""
+
+Levels = Annotated[
+    tuple[int, ...],
+    BeforeValidator(_parse_levels),
+    PlainSerializer(lambda levels_ms: " ".join(map(format_duration, levels_ms)), return_type=str),
+]
+"""Delay levels in milliseconds; level 1 is the first."""
+
+CommaSeparated = BeforeValidator(_parse_list)
+"""Annotates a list that may be written as one text."""
+
+JsonText = BeforeValidator(_parse_json)
+"""Annotates a table or an array of tables that may be written as JSON text."""
+
+Secret = Annotated[SecretStr, BeforeValidator(_read_secret)]
+"""Text that is never shown, or `{ file = "path" }` (in TOML also `x.file = "path"`)."""
+
+
+def durations(at_least: str, at_most: str) -> AfterValidator:
+    """Both bounds belong to the range."""
+    return _between(at_least, at_most, _parse_duration)
+
+
+def sizes(at_least: str, at_most: str) -> AfterValidator:
+    """Both bounds belong to the range."""
+    return _between(at_least, at_most, _parse_size)
+
+
+def _between(at_least: str, at_most: str, parse: Callable[[object], int]) -> AfterValidator:
+    def check(value: Any) -> Any:
+        if not parse(at_least) <= value <= parse(at_most):
+            raise _refused(f"expected {at_least} to {at_most}")
+        return value
+
+    return AfterValidator(check)
