@@ -39,6 +39,7 @@ def serve(app: DelaylineApi, host: str, port: int, *, on_started: Callable[[], N
         ws="none",
         lifespan="on",
         log_config=None,
+        log_level="warning",
         access_log=False,
         server_header=False,
         proxy_headers=False,

@@ -27,13 +27,14 @@ class HttpClient:
     def post(self, path: str, body: Any) -> Any:
         return self._ask("POST", path, json=body)
 
-    def events(self, path: str, last_event_id: str | None = None, **params: Any) -> Iterator[Any]:
+    def events(self, path: str, **params: Any) -> Iterator[Any]:
         """The data of server-sent events (WHATWG HTML 9.2), until the server ends the stream."""
-        headers = {"accept": "text/event-stream"} | ({"last-event-id": last_event_id} if last_event_id else {})
+        headers = {"accept": "text/event-stream"}
         timeout = httpx.Timeout(TIMEOUT_S, read=None)
-        with self._failing(), self._http.stream(
-            "GET", path, params=_given(params), headers=headers, timeout=timeout
-        ) as answer:
+        with (
+            self._failing(),
+            self._http.stream("GET", path, params=_given(params), headers=headers, timeout=timeout) as answer,
+        ):
             if answer.is_error:
                 answer.read()
                 raise _failure(answer)
@@ -55,7 +56,9 @@ class HttpClient:
         except httpx.InvalidURL as error:
             raise Failure(f"{self._url} is not a URL: {error}") from error
         except httpx.TransportError as error:
-            raise Failure(f"no answer from {self._url} ({error or type(error).__name__}); is `delayline serve` up?") from error
+            raise Failure(
+                f"no answer from {self._url} ({error or type(error).__name__}); is `delayline serve` up?"
+            ) from error
 
 
 def _given(params: dict[str, Any]) -> dict[str, Any]:

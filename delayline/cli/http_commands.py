@@ -2,7 +2,9 @@
 
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from time import sleep
 from typing import Annotated, Any
 from urllib.parse import quote
 
@@ -10,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from delayline.cli.failure import USAGE, Failure
+from delayline.cli.failure import NOT_FOUND, USAGE, Failure
 from delayline.cli.http_client import DEFAULT_URL, HttpClient
 from delayline.clock import SystemClock
 from delayline.errors import MalformedDirective
@@ -19,6 +21,7 @@ from delayline.times import parse_moment_ms
 Url = Annotated[str, typer.Option(envvar="DELAYLINE_URL", help="Where the server listens.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the server's answer as JSON.")]
 DAY_MS = 86_400_000
+TOPIC_WAIT_S = 0.5
 
 
 def register(app: typer.Typer) -> None:
@@ -136,17 +139,30 @@ def tail(
 ) -> None:
     """Show what is delivered to a topic, as it arrives."""
     client, path = HttpClient(url), f"/v1/topics/{quote(topic, safe='')}/records"
-    where = {"partition": partition, "offset": offset, "limit": limit}
+    where: dict[str, Any] = {"partition": partition, "offset": offset, "limit": limit}
     show = _print_json if as_json else _print_record
     try:
-        if follow:
-            for record in client.events(path, follow="sse", **where):
-                show(record)
-        else:
-            for record in client.get(path, **where)["records"]:
-                show(record)
+        for record in _followed(client, path, where) if follow else client.get(path, **where)["records"]:
+            show(record)
     except KeyboardInterrupt:
         raise typer.Exit(0) from None
+
+
+def _followed(client: HttpClient, path: str, where: dict[str, Any]) -> Iterator[Any]:
+    """The stream; a topic that does not exist yet is waited for."""
+    waiting = False
+    while True:
+        try:
+            yield from client.events(path, follow="sse", **where)
+        except Failure as failure:
+            if failure.exit_code != NOT_FOUND:
+                raise
+        else:
+            return
+        if not waiting:
+            typer.echo("waiting for the topic's first message", err=True)
+        waiting = True
+        sleep(TOPIC_WAIT_S)
 
 
 def _print_record(record: dict[str, Any]) -> None:
