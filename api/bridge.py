@@ -14,7 +14,7 @@ class Bridge:
 
     Hot: once per send. A group commit completes many futures in one go; waking the loop costs a system call each
     time, so all that end before the loop gets round to it share one wake-up. `asyncio.wrap_future` wakes it for
-    every single one, and was measured at 9 us per send against 5 here (bench/http.py).
+    every single one: with a timeout 16 us per send in groups of 32, against 10 here, task and future included.
     """
 
     def __init__(self) -> None:
