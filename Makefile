@@ -7,7 +7,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 .PHONY: run test check lint types imports simulate bench lock clean
 
 run: $(VENV)/.run   ## start everything on the embedded queue, HTTP on 127.0.0.1:8080
-	@exec $(BIN)/python -m delayline serve
+	@exec $(BIN)/delayline serve
 
 test: $(VENV)/.test   ## all tests
 	$(BIN)/python -m pytest -n auto --dist loadscope $(PYTEST_ARGS)
@@ -36,6 +36,7 @@ $(VENV)/bin/python:
 
 $(VENV)/.run: requirements/run.txt | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/run.txt
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
 $(VENV)/.test: requirements/test.txt $(VENV)/.run
@@ -44,9 +45,9 @@ $(VENV)/.test: requirements/test.txt $(VENV)/.run
 
 lock:   ## renew the pinned requirements (needs uv)
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q \
-	    pyproject.toml -o requirements/run.txt
+	    --extra build pyproject.toml -o requirements/run.txt
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q \
-	    --extra test -c requirements/run.txt pyproject.toml -o requirements/test.txt
+	    --extra build --extra test -c requirements/run.txt pyproject.toml -o requirements/test.txt
 
 clean:
 	rm -rf $(VENV) build bench/results .mypy_cache .ruff_cache .pytest_cache
