@@ -7,7 +7,7 @@
     entry.py    many records in one value: the layout
     folder.py   the folder, its lock and its format
 
-Page: docs/formats/embedded-log.md. Decision: docs/adr/embedded-log.md.
+Page: docs/formats/embedded-log.md. Decision: docs/adr/0004-embedded-log.md.
 """
 
 from mq.embedded.queue import EmbeddedQueue
