@@ -1,28 +1,32 @@
 """How routes are registered: FastAPI knows their paths and documents them, and stays out of their way."""
 
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from fastapi import APIRouter
 from fastapi.routing import APIRoute
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 class PlainRoute(APIRoute):
-    """A route whose endpoint takes the request and gives the response: no dependencies to solve, no pydantic models
-    to fill. Saves 12 of FastAPI's 32 us per request. GET answers HEAD, too (RFC 9110, 9.3.2)."""
+    """A route whose endpoint takes the request and gives the response: no dependencies to solve, no files to close,
+    no exceptions to translate (`api.edge` does). Together with telemetry that is off, FastAPI takes 13 us per request
+    this way instead of 32. GET answers HEAD, too (RFC 9110, 9.3.2)."""
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
         super().__init__(path, endpoint, **options)
         methods = self.methods or set()
         self.methods = methods | {"HEAD"} if "GET" in methods else methods
 
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        handler: Callable[[Request], Coroutine[Any, Any, Response]] = self.endpoint
-        return handler
+        async def plain(scope: Scope, receive: Receive, send: Send) -> None:
+            response = await endpoint(Request(scope, receive, send))
+            await response(scope, receive, send)
+
+        self.app = plain
 
 
 def add_route(router: APIRouter, method: str, path: str, endpoint: Endpoint, document: dict[str, Any]) -> None:

@@ -30,10 +30,9 @@ ROOT = Path(__file__).resolve().parent.parent
 ROUNDS = 3
 ROUND_S = 6
 CONNECTIONS = 32
-SETTLE_S = 2.5
-"""Behind a round's last send: its message's second, its delivery, and the process idle again."""
-
 READY_WITHIN_S = 30.0
+DELIVERED_WITHIN_S = 120.0
+POLL_S = 0.5
 BATCH = 100
 MESSAGE = (
     '{"key":"order-%d","value":{"order":7,"note":"' + "x" * 200 + '"},'
@@ -41,6 +40,8 @@ MESSAGE = (
 )
 PATH = "/v1/topics/orders/messages"
 _RATE = re.compile(r"(\d+) requests in ([\d.]+)(s|m)")
+_ACCEPTED = re.compile(r"^delayline_messages_accepted_total{.*} ([\d.e+]+)$", re.MULTILINE)
+_FINISHED = re.compile(r"^delayline_messages_finished_total{.*} ([\d.e+]+)$", re.MULTILINE)
 _P99 = re.compile(r"99%\s+([\d.]+)(us|ms|s)")
 _ERRORS = re.compile(r"(Non-2xx.*|Socket errors.*)")
 _CLOCK = SystemClock()
@@ -112,7 +113,7 @@ def _script(file: Path, body: str) -> Path:
 def _lap(laps: Laps, server: "Server", script: Path, seconds: int) -> None:
     before = server.cpu_s()
     requests, took_s, p99_ms = _load(server, script, seconds)
-    time.sleep(SETTLE_S)
+    server.wait_delivered()
     laps.per_cpu_s.append(requests / (server.cpu_s() - before))
     laps.per_s.append(requests / took_s)
     laps.p99_ms.append(p99_ms)
@@ -149,11 +150,24 @@ class Server:
 
     url: str
     pid: int
+    delivers: bool
 
     def cpu_s(self) -> float:
         """User and system time of all its threads (proc(5), stat, fields 14 and 15; the name may hold spaces)."""
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) * _TICK_S
+
+    def wait_delivered(self) -> None:
+        """Until as many messages are finished as were accepted. Raises RuntimeError when that takes too long."""
+        until_s = _CLOCK.monotonic_s() + DELIVERED_WITHIN_S
+        while self.delivers and self._total(_ACCEPTED) != self._total(_FINISHED):
+            if _CLOCK.monotonic_s() > until_s:
+                raise RuntimeError("accepted messages were not delivered")
+            time.sleep(POLL_S)
+
+    def _total(self, pattern: re.Pattern[str]) -> float:
+        with urlopen(f"{self.url}/metrics", timeout=10) as answer:
+            return sum(map(float, pattern.findall(answer.read().decode())))
 
 
 @contextmanager
@@ -161,23 +175,23 @@ def _delayline(data_dir: Path) -> Iterator[Server]:
     port = _free_port()
     settings = {"DELAYLINE_DATA_DIR": str(data_dir), "DELAYLINE_API__PORT": str(port)}
     environ = {name: value for name, value in os.environ.items() if not name.startswith("DELAYLINE_")}
-    with _process([sys.executable, "-m", "delayline", "serve"], port, "/readyz", environ | settings) as server:
+    with _process([sys.executable, "-m", "delayline", "serve"], port, environ | settings, delivers=True) as server:
         yield server
 
 
 @contextmanager
 def _floor() -> Iterator[Server]:
     port = _free_port()
-    with _process([sys.executable, "-m", "bench.http", str(port)], port, PATH, dict(os.environ)) as server:
+    with _process([sys.executable, "-m", "bench.http", str(port)], port, dict(os.environ), delivers=False) as server:
         yield server
 
 
 @contextmanager
-def _process(command: list[str], port: int, ready_path: str, environ: dict[str, str]) -> Iterator[Server]:
+def _process(command: list[str], port: int, environ: dict[str, str], *, delivers: bool) -> Iterator[Server]:
     process = subprocess.Popen(command, cwd=ROOT, env=environ, stdout=subprocess.DEVNULL)
-    server = Server(f"http://127.0.0.1:{port}", process.pid)
+    server = Server(f"http://127.0.0.1:{port}", process.pid, delivers)
     try:
-        _wait_ready(process, server.url + ready_path)
+        _wait_ready(process, f"{server.url}/readyz")
         yield server
     finally:
         process.terminate()
@@ -213,7 +227,7 @@ def _serve_floor(port: int) -> None:
         await request.body()
         return Response(b"x" * 230, 201, media_type="application/json")
 
-    app = Starlette(routes=[Route("/v1/topics/{topic}/messages", answer, methods=["GET", "POST"])])
+    app = Starlette(routes=[Route("/v1/topics/{topic}/messages", answer, methods=["POST"]), Route("/readyz", answer)])
     uvicorn.run(app, port=port, loop="uvloop", http="httptools", access_log=False, log_level="warning")
 
 
