@@ -6,7 +6,6 @@ they are read. What a setting means for users stands in docs/configuration.md, w
 
 import ipaddress
 import json
-import os
 import re
 from collections.abc import Mapping
 from fnmatch import translate
@@ -221,19 +220,15 @@ class Settings(_Section):
 
 
 def load_settings(
-    config_path: Path | None = None,
-    overrides: Mapping[str, Any] | None = None,
-    environ: Mapping[str, str] | None = None,
-    cwd: Path | None = None,
+    config_path: Path | None, overrides: Mapping[str, Any], environ: Mapping[str, str], cwd: Path
 ) -> Settings:
-    """The settings of this process. `overrides` are flags by dotted key (None: not given), `environ` and `cwd` those
-    of the process unless others are handed in. Raises ConfigError: one sentence for the operator."""
-    environ, cwd = os.environ if environ is None else environ, cwd or Path()
+    """The settings of a process that was started in `cwd` with these variables; `overrides` are its flags by dotted
+    key (None: not given). Raises ConfigError: one sentence for the operator."""
     path = find_file(config_path, environ, cwd)
     given = {
         **(read_file(Settings, path) if path else {}),
         **read_environment(Settings, environ),
-        **read_flags(Settings, overrides or {}),
+        **read_flags(Settings, overrides),
     }
     try:
         settings = Settings.model_validate(nested(given), context=cwd)

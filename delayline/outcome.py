@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from delayline.errors import UnknownFormat
 from delayline.message import Shard
 from delayline.record import encode_body
 
@@ -84,8 +85,13 @@ _DECODER = msgspec.json.Decoder(AuditRecord)
 
 
 def decode_audit(value: bytes) -> tuple[AuditRecord, list[AuditRow]]:
-    """An audit record's value and its rows. Raises msgspec.DecodeError."""
-    record = _DECODER.decode(value)
-    columns = zip(record.off, record.id, record.due, record.acc, record.out, record.suc, record.rsn, strict=True)
-    rows = [AuditRow(off, id_, due, acc, Outcome(out), suc, rsn) for off, id_, due, acc, out, suc, rsn in columns]
+    """An audit record's value and its rows. Raises UnknownFormat."""
+    try:
+        record = _DECODER.decode(value)
+        if record.v != AUDIT_VERSION:
+            raise UnknownFormat(f"an audit record of version {record.v}, this program knows {AUDIT_VERSION}")
+        columns = zip(record.off, record.id, record.due, record.acc, record.out, record.suc, record.rsn, strict=True)
+        rows = [AuditRow(off, id_, due, acc, Outcome(out), suc, rsn) for off, id_, due, acc, out, suc, rsn in columns]
+    except ValueError as error:  # msgspec.DecodeError is one
+        raise UnknownFormat(f"an audit record that cannot be read: {error}") from error
     return record, rows

@@ -1,0 +1,6 @@
+"""Properties run without a deadline: how long one example takes says nothing on a machine that others use too."""
+
+from hypothesis import settings
+
+settings.register_profile("delayline", deadline=None)
+settings.load_profile("delayline")

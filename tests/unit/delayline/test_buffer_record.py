@@ -1,0 +1,221 @@
+"""What stands in a buffer topic."""
+
+from contextlib import suppress
+
+import msgspec
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from delayline.buffer_record import (
+    Decision,
+    Message,
+    Meta,
+    RulesChange,
+    decode_value,
+    encode_decision,
+    encode_reappend,
+    encode_rules,
+    encode_value,
+    read,
+)
+from delayline.errors import UnknownFormat
+from delayline.headers import ACCEPTED, DECISION, DUE, ID, ORIGIN, REPLACES, RULES, VERSION
+from delayline.message import Header, Key, MessageId
+from delayline.record import Record, decode_body, decode_packed, encode_body
+from delayline.rules import DEFAULT_RULES, Rules
+from delayline.schedule import Reason
+from tests.unit.delayline.bodies import BYTES, HEADERS, PARTS, plain
+from tests.unit.delayline.test_message import IDS, NUMBERS
+from tests.unit.delayline.test_rules import RULES as ANY_RULES
+
+NOW_MS = 1_767_225_600_000
+DAY_MS = 86_400_000
+KEYS = st.builds(Key, NUMBERS, NUMBERS)
+METAS = st.builds(
+    Meta,
+    origin=st.none() | IDS.map(str),
+    version=st.integers(0, 1 << 31),
+    dead_code=st.none() | st.sampled_from([str(reason) for reason in Reason]),
+    dead_reason=st.none() | st.text(max_size=200),
+    accepted_at_ms=NUMBERS,
+)
+
+
+def read_message(body: bytes, rules: Rules = DEFAULT_RULES) -> Message:
+    found = read(body, NOW_MS, rules)
+    assert isinstance(found, Message), found
+    return found
+
+
+def death_of(body: bytes) -> tuple[str | None, str | None]:
+    meta, kept = decode_value(read_message(body).value)
+    assert meta is not None
+    assert (kept, meta.accepted_at_ms) == (body, NOW_MS)
+    return meta.dead_code, meta.dead_reason
+
+
+# --- messages
+
+
+@given(PARTS, PARTS, HEADERS.map(plain))
+def test_a_message_is_kept_without_its_directives(
+    key: bytes | None, value: bytes | None, headers: list[Header]
+) -> None:
+    message = read_message(encode_body(key, value, [(ID, b"echo"), *headers, (b"delay", b"5s"), (DUE, b"echo")]))
+    meta, packed = decode_value(message.value)
+    assert (message.due_ms, message.origin, message.replaces, meta) == (NOW_MS + 5000, None, None, None)
+    assert decode_packed(packed) == Record(key, value, [*headers, (ACCEPTED, b"%d" % NOW_MS)])
+
+
+def test_a_message_without_a_time_is_due_when_it_was_accepted() -> None:
+    assert read_message(encode_body(b"k", b"v")).due_ms == NOW_MS
+
+
+def test_the_rules_decide_what_a_level_means_and_which_aliases_count() -> None:
+    rules = Rules(levels_ms=(7,), aliases=("rabbitmq",))
+    assert read_message(encode_body(None, b"v", [(b"delay-level", b"1")]), rules).due_ms == NOW_MS + 7
+    assert read_message(encode_body(None, b"v", [(b"x-delay", b"9")]), rules).due_ms == NOW_MS + 9
+
+
+@pytest.mark.parametrize(
+    ("header", "code"),
+    [
+        ((b"delay", b"soon"), Reason.INVALID),
+        ((b"delay", b"9999d"), Reason.BEYOND_HORIZON),
+        ((b"delay-cron", b"0 9 * * *"), Reason.NOT_SUPPORTED),
+    ],
+)
+def test_a_message_with_an_invalid_directive_is_due_at_once_and_dead(header: Header, code: Reason) -> None:
+    body = encode_body(None, b"v", [header])
+    assert read_message(body).due_ms == NOW_MS
+    assert death_of(body)[0] == code
+
+
+def test_bytes_that_are_no_record_are_dead_and_kept_as_they_came() -> None:
+    assert (
+        death_of(b"\x99nonsense") == ("malformed-record", "a length reaches behind the record's end")
+        or death_of(b"\x99nonsense")[0] == "malformed-record"
+    )
+
+
+@given(st.one_of(BYTES, st.builds(encode_body, PARTS, PARTS, HEADERS)))
+@example(encode_body(None, b"\xff", [(RULES, b"0")]))
+@example(encode_body(None, None, [(DECISION, None)]))
+def test_whatever_a_client_writes_is_a_record_or_stops_the_shard(body: bytes) -> None:
+    with suppress(UnknownFormat):
+        found = read(body, NOW_MS, DEFAULT_RULES)
+        assert not isinstance(found, Message) or 0 <= found.due_ms < 1 << 63
+
+
+# --- index values
+
+
+@given(st.none() | METAS, st.binary(max_size=40))
+def test_an_index_value_reads_back_as_its_halves(meta: Meta | None, packed: bytes) -> None:
+    assert decode_value(encode_value(meta, packed)) == (meta, packed)
+
+
+def test_a_plain_message_pays_one_byte_for_its_metadata() -> None:
+    assert encode_value(None, b"packed") == b"\x00packed"
+
+
+def test_metadata_of_255_bytes_and_more_takes_the_long_form() -> None:
+    meta = Meta(origin="o" * 400)
+    assert encode_value(meta, b"packed")[0] == 255
+    assert decode_value(encode_value(meta, b"packed")) == (meta, b"packed")
+
+
+# --- re-appends
+
+
+@given(PARTS, PARTS, HEADERS.map(plain), KEYS, IDS)
+def test_a_reappended_message_keeps_everything_but_its_offset(
+    key: bytes | None, value: bytes | None, headers: list[Header], replaces: Key, message_id: MessageId
+) -> None:
+    first = read_message(encode_body(key, value, [*headers, (b"delay", b"1h")]))
+    body = encode_reappend(first.value, replaces, str(message_id), first.due_ms)
+    again = read(body, NOW_MS + DAY_MS, Rules(levels_ms=(1,)))
+    assert isinstance(again, Message)
+    assert (again.due_ms, again.origin, again.replaces) == (first.due_ms, str(message_id), replaces)
+    meta, packed = decode_value(again.value)
+    assert meta == Meta(origin=str(message_id), version=1)
+    assert packed == decode_value(first.value)[1]
+
+
+def test_every_reappend_raises_the_version() -> None:
+    value = read_message(encode_body(None, b"v", [(b"delay", b"1h")])).value
+    for expected in (1, 2, 3):
+        found = read_message(encode_reappend(value, Key(5, 6), "orders.0.1.5", NOW_MS))
+        meta, value = decode_value(found.value)[0], found.value
+        assert meta is not None
+        assert meta.version == expected
+
+
+def test_a_header_of_a_foreign_system_survives_a_reappend_whatever_the_rules_say_by_then() -> None:
+    value = read_message(encode_body(None, b"v", [(b"x-delay", b"9"), (b"delay", b"1h")])).value
+    body = encode_reappend(value, Key(5, 6), "orders.0.1.5", NOW_MS)
+    _, packed = decode_value(read_message(body, Rules(aliases=("rabbitmq",))).value)
+    assert decode_packed(packed).headers[0] == (b"x-delay", b"9")
+
+
+REAPPEND: dict[bytes, bytes] = {
+    ORIGIN: b"orders.0.1.5",
+    REPLACES: b"5.6",
+    DUE: b"7",
+    ACCEPTED: b"8",
+    VERSION: b"1",
+}
+
+
+def forged(**_: object) -> None:
+    """Kept out of the table below, which names what is changed."""
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        (ORIGIN, b"nonsense"), (ORIGIN, b"\xff"), (ORIGIN, b"o" * 100_000), (ORIGIN, None),
+        (REPLACES, b"5"), (REPLACES, b"5.6.7"), (REPLACES, b"5.x"), (REPLACES, b"-5.6"), (REPLACES, b"5.%d" % (1 << 63)),
+        (DUE, b"-1"), (DUE, b"%d" % (1 << 64)), (DUE, b"soon"), (DUE, b"9" * 5000), (DUE, None),
+        (ACCEPTED, b"-1"), (ACCEPTED, None), (VERSION, b"first"), (VERSION, None),
+    ],
+)  # fmt: skip
+def test_a_forged_reappend_is_dead_and_ends_nothing(name: bytes, value: bytes | None) -> None:
+    headers: dict[bytes, bytes | None] = {**REAPPEND, name: value}
+    body = encode_body(None, b"v", list(headers.items()))
+    assert death_of(body)[0] == "malformed-record"
+    assert read_message(body).replaces is None
+
+
+# --- decisions and rules
+
+
+@given(st.lists(KEYS, min_size=1, max_size=20))
+def test_a_decision_reads_back_as_the_names_it_was_made_of(names: list[Key]) -> None:
+    assert read(encode_decision(names), NOW_MS, DEFAULT_RULES) == Decision(tuple(names))
+
+
+@given(ANY_RULES)
+def test_a_rules_record_reads_back_as_the_rules(rules: Rules) -> None:
+    assert read(encode_rules(rules), NOW_MS, DEFAULT_RULES) == RulesChange(rules)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        encode_body(None, b"", [(DECISION, b"2")]),
+        encode_body(None, None, [(DECISION, b"1")]),
+        encode_body(None, b"\xc1", [(DECISION, b"1")]),
+        encode_body(None, msgspec.msgpack.encode({"due": [1, 2], "off": [1]}), [(DECISION, b"1")]),
+        encode_body(None, None, [(RULES, b"1")]),
+        encode_body(None, Rules(parser=99).encoded, [(RULES, b"1")]),
+    ],
+)
+def test_a_record_of_ours_that_cannot_be_followed_stops_the_shard(body: bytes) -> None:
+    with pytest.raises(UnknownFormat):
+        read(body, NOW_MS, DEFAULT_RULES)
+
+
+def test_a_decision_is_told_apart_by_its_header() -> None:
+    assert decode_body(encode_decision([Key(1, 2)])).headers == [(DECISION, b"1")]

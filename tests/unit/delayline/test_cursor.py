@@ -1,0 +1,81 @@
+"""The cursor's meaning and its encoding."""
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from delayline.cursor import CURSOR_BYTES_MAX, Cursor
+from delayline.errors import UnknownFormat
+from delayline.message import BEFORE_ALL, Key
+from delayline.rules import ALIASES, RULES_BYTES_MAX, Rules
+from tests.unit.delayline.test_rules import RULES
+
+OFFSETS = st.integers(0, (1 << 63) - 1)
+CURSORS = st.builds(
+    Cursor,
+    topic_id=st.binary(min_size=16, max_size=16),
+    next_offset=OFFSETS,
+    delivered_key=st.just(BEFORE_ALL) | st.builds(Key, OFFSETS, OFFSETS),
+    low_offset=OFFSETS,
+    owner_epoch=st.integers(0, (1 << 32) - 1),
+    writer=st.text(st.characters(codec="ascii"), max_size=255),
+    rules=RULES,
+)
+
+
+@given(CURSORS)
+def test_a_cursor_reads_back_as_itself(cursor: Cursor) -> None:
+    assert Cursor.decode(cursor.encode()) == cursor
+
+
+@given(CURSORS, st.integers(0, 400))
+def test_a_cursor_that_is_cut_short_is_an_unknown_format(cursor: Cursor, cut: int) -> None:
+    encoded = cursor.encode()
+    with pytest.raises(UnknownFormat):
+        Cursor.decode(encoded[: min(cut, len(encoded) - 1)])
+
+
+@given(st.binary(max_size=80) | st.binary(min_size=56, max_size=90).map(lambda rest: b"\x01" + rest))
+def test_any_bytes_are_a_cursor_or_an_unknown_format(data: bytes) -> None:
+    with suppress(UnknownFormat):
+        Cursor.decode(data)
+
+
+def test_a_cursor_of_another_version_is_never_guessed() -> None:
+    with pytest.raises(UnknownFormat, match="cursor format 2"):
+        Cursor.decode(b"\x02" + Cursor(topic_id=bytes(16)).encode()[1:])
+
+
+def test_a_writer_that_is_not_text_is_an_unknown_format() -> None:
+    encoded = Cursor(topic_id=bytes(16), writer="w").encode()
+    with pytest.raises(UnknownFormat):
+        Cursor.decode(encoded[:56] + b"\xff" + encoded[57:])
+
+
+def test_the_largest_cursor_keeps_its_bound() -> None:
+    rules = Rules(levels_ms=(10**6,) * 63, aliases=ALIASES, number=1 << 30)
+    assert len(rules.encoded) <= RULES_BYTES_MAX
+    assert len(Cursor(topic_id=bytes(16), writer="w" * 255, rules=rules).encode()) + 2 < CURSOR_BYTES_MAX
+
+
+@pytest.mark.parametrize(
+    ("key", "is_covered"),
+    [
+        (Key(100, 9), True),
+        (Key(100, 5), True),
+        (Key(99, 9), True),
+        (Key(100, 10), False),  # behind D
+        (Key(101, 1), False),  # due later than D
+        (Key(50, 20), False),  # at O: a late arrival, terminal by name alone
+        (Key(50, 19), True),
+    ],
+)
+def test_a_record_is_terminal_below_o_and_up_to_d(key: Key, is_covered: bool) -> None:
+    cursor = Cursor(topic_id=bytes(16), next_offset=20, delivered_key=Key(100, 9))
+    assert cursor.covers(key) is is_covered
+
+
+def test_a_new_cursor_covers_nothing() -> None:
+    assert not Cursor(topic_id=bytes(16), next_offset=5).covers(Key(0, 0))

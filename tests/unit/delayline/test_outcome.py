@@ -1,0 +1,71 @@
+"""Outcomes and audit records."""
+
+from contextlib import suppress
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from delayline.errors import UnknownFormat
+from delayline.message import Shard
+from delayline.outcome import ROWS_PER_RECORD_MAX, AuditRow, Outcome, decode_audit, encode_audit
+from delayline.record import decode_body
+
+SHARD = Shard("orders", "3")
+ROWS = st.builds(
+    AuditRow,
+    offset=st.integers(0, 1 << 62),
+    id=st.none() | st.text(max_size=20),
+    due_ms=st.none() | st.integers(0, 1 << 62),
+    accepted_at_ms=st.integers(0, 1 << 62),
+    outcome=st.sampled_from(Outcome),
+    successor=st.none() | st.text(max_size=20),
+    reason=st.none() | st.text(max_size=20),
+)
+
+
+def values(rows: list[AuditRow]) -> list[bytes]:
+    found = [decode_body(body).value for body in encode_audit(SHARD, 7, 1_767_225_600_000, rows)]
+    return [value for value in found if value is not None]
+
+
+@given(st.lists(ROWS, max_size=5))
+def test_rows_read_back_as_themselves(rows: list[AuditRow]) -> None:
+    assert [row for value in values(rows) for row in decode_audit(value)[1]] == rows
+
+
+def test_a_commit_without_outcomes_writes_no_audit_record() -> None:
+    assert values([]) == []
+
+
+def test_many_rows_travel_in_records_of_bounded_size() -> None:
+    rows = [AuditRow(offset, None, None, 0, Outcome.APPLIED) for offset in range(2 * ROWS_PER_RECORD_MAX + 1)]
+    assert [len(decode_audit(value)[1]) for value in values(rows)] == [ROWS_PER_RECORD_MAX, ROWS_PER_RECORD_MAX, 1]
+
+
+def test_a_record_says_which_shard_and_commit_its_rows_are_of() -> None:
+    record, _ = decode_audit(values([AuditRow(1, None, None, 0, Outcome.APPLIED)])[0])
+    assert (record.topic, record.shard, record.epoch, record.at) == ("orders", "3", 7, 1_767_225_600_000)
+
+
+def test_rows_of_a_shard_share_a_key() -> None:
+    body = next(encode_audit(SHARD, 7, 0, [AuditRow(1, None, None, 0, Outcome.APPLIED)]))
+    assert decode_body(body).key == b"orders.3"
+
+
+GOOD = msgspec.json.decode(values([AuditRow(1, None, None, 0, Outcome.APPLIED)])[0])
+
+
+@pytest.mark.parametrize(
+    "change", [{"v": 2}, {"out": ["vanished"]}, {"off": [1, 2]}, {"due": ["soon"]}, {"topic": None}], ids=str
+)
+def test_a_record_that_says_something_else_is_an_unknown_format(change: dict[str, object]) -> None:
+    with pytest.raises(UnknownFormat):
+        decode_audit(msgspec.json.encode(GOOD | change))
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_are_an_audit_record_or_an_unknown_format(value: bytes) -> None:
+    with suppress(UnknownFormat):
+        decode_audit(value)

@@ -1,0 +1,301 @@
+"""Directives of our own; those of other systems stand in test_schedule_aliases.py."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from delayline.headers import ECHOED, RESERVED
+from delayline.message import Header
+from delayline.rules import DAY_MS, DEFAULT_RULES, Rules
+from delayline.schedule import (
+    Immediate,
+    Invalid,
+    Reason,
+    Schedule,
+    Verdict,
+    directive_names,
+    read_directives,
+)
+
+NOW_MS = 1_767_225_600_000
+HORIZON_MS = DEFAULT_RULES.horizon_max_ms
+
+
+def read(*headers: Header, rules: Rules = DEFAULT_RULES) -> Verdict:
+    return read_directives(headers, NOW_MS, rules)
+
+
+def reason_of(*headers: Header) -> Reason:
+    verdict = read(*headers)
+    assert isinstance(verdict, Invalid), verdict
+    return verdict.reason
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "due_ms"),
+    [
+        (b"delay-ms", b"1", NOW_MS + 1),
+        (b"delay-ms", b"030000", NOW_MS + 30_000),
+        (b"delay", b"1h30m", NOW_MS + 5_400_000),
+        (b"delay", b"PT0.0001S", NOW_MS + 1),
+        (b"deliver-at", b"1767225630000", NOW_MS + 30_000),
+        (b"deliver-at", b"2026-01-01T01:00:30+01:00", NOW_MS + 30_000),
+        (b"delay-level", b"1", NOW_MS + 1000),
+        (b"delay-level", b"18", NOW_MS + 7_200_000),
+        (b"delay-level", b"99", NOW_MS + 7_200_000),  # beyond the table: its last level
+    ],
+)
+def test_a_time_makes_a_message_due(name: bytes, value: bytes, due_ms: int) -> None:
+    assert read((name, value)) == Schedule(due_ms)
+
+
+@pytest.mark.parametrize("value", [b"1767225599999", b"2025-12-31T00:00:00Z", b"1970-01-01T00:00:00Z"])
+def test_a_moment_in_the_past_is_scheduled_all_the_same(value: bytes) -> None:
+    verdict = read((b"deliver-at", value))
+    assert isinstance(verdict, Schedule)
+    assert verdict.due_ms < NOW_MS
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [(b"delay-ms", b"0"), (b"delay", b"0s"), (b"delay", b"PT0S"), (b"delay-level", b"0"), (b"delay-level", b"-3")],
+)
+def test_no_delay_at_all_is_immediate(name: bytes, value: bytes) -> None:
+    assert read((name, value)) == Immediate()
+
+
+def test_a_record_without_directives_is_immediate() -> None:
+    assert read((b"trace", b"\xff"), (b"DELAY", b"3"), (b"null", None)) == Immediate()
+
+
+def test_headers_that_say_nothing_to_us_are_passed_over() -> None:
+    assert read((b"trace", None), (b"delay-ms", b"5"), (b"trace", b"x")) == Schedule(NOW_MS + 5)
+
+
+@pytest.mark.parametrize("name", sorted(directive_names(("rocketmq", "rabbitmq", "etf1"))))
+@pytest.mark.parametrize("value", [None, b"", b"\xff\xfe"], ids=["null", "empty", "not UTF-8"])
+def test_a_value_that_is_no_text_is_invalid_in_every_directive(name: bytes, value: bytes | None) -> None:
+    verdict = read((name, value), rules=Rules(aliases=("rocketmq", "rabbitmq", "etf1")))
+    assert isinstance(verdict, Invalid)
+    assert (verdict.reason, verdict.directive) == (Reason.INVALID, name.decode())
+
+
+@pytest.mark.parametrize("name", sorted(directive_names(())))
+def test_a_directive_given_twice_is_invalid_even_with_one_meaning(name: bytes) -> None:
+    header = (name, VALID[name])
+    assert reason_of(header, header) == Reason.INVALID
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        (b"delay-ms", b"-1"), (b"delay-ms", b"+1"), (b"delay-ms", b" 1"), (b"delay-ms", b"1 "), (b"delay-ms", b"1.0"),
+        (b"delay-ms", b"1_000"), (b"delay-ms", "١".encode()), (b"delay-ms", b"soon"), (b"delay-ms", b"1" * 65),
+        (b"delay", b"30"), (b"delay", b"-30s"), (b"delay", b"P1Y"),
+        (b"deliver-at", b"1767225630"), (b"deliver-at", b"2026-01-01T00:00:30"), (b"deliver-at", b"tomorrow"),
+        (b"deliver-at", b"1969-12-31T23:59:59Z"),
+        (b"delay-level", b"3s"), (b"delay-level", b"+3"), (b"delay-level", b"1.5"), (b"delay-level", b"--1"),
+        (b"delay-id", b"x" * 257), (b"delay-expire-at", b"soon"), (b"delay-ttl", b"0s"), (b"delay-ttl", b"x"),
+        (b"delay-cron", b"* * *"), (b"delay-every", b"0s"), (b"delay-every", b"PT"),
+        (b"delay-retry", b"a group"), (b"delay-retry", b"g" * 201),
+    ],
+)  # fmt: skip
+def test_a_value_outside_the_grammar_is_invalid(name: bytes, value: bytes) -> None:
+    verdict = read((name, value))
+    assert isinstance(verdict, Invalid)
+    assert (verdict.reason, verdict.directive) == (Reason.INVALID, name.decode())
+
+
+@pytest.mark.parametrize(
+    ("headers", "due_ms"),
+    [
+        ([(b"delay-ms", b"90000"), (b"delay", b"1m30s")], NOW_MS + 90_000),
+        ([(b"delay-ms", b"1000"), (b"delay-level", b"1"), (b"delay", b"PT1S")], NOW_MS + 1000),
+    ],
+)
+def test_delays_that_mean_the_same_are_accepted(headers: list[Header], due_ms: int) -> None:
+    assert read(*headers) == Schedule(due_ms)
+
+
+def test_two_ways_to_say_no_delay_are_immediate() -> None:
+    assert read((b"delay-ms", b"0"), (b"delay-level", b"-1")) == Immediate()
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        [(b"delay-ms", b"1000"), (b"delay", b"2s")],
+        [(b"delay-ms", b"0"), (b"delay", b"1s")],
+        [(b"delay-ms", b"1000"), (b"deliver-at", b"1767225601000")],  # meet by chance, at this append time only
+        [(b"deliver-at", b"1767225600000"), (b"delay", b"0s")],
+        [(b"delay", b"5s"), (b"delay-level", b"1")],
+    ],
+)
+def test_times_that_differ_are_contradictory(headers: list[Header]) -> None:
+    assert {reason_of(*headers), reason_of(*reversed(headers))} == {Reason.CONTRADICTORY}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        (b"delay-ms", b"%d" % HORIZON_MS),
+        (b"delay", b"3650d"),
+        (b"deliver-at", b"%d" % (NOW_MS + HORIZON_MS)),
+    ],
+)
+def test_the_horizon_itself_is_within_reach(name: bytes, value: bytes) -> None:
+    assert read((name, value)) == Schedule(NOW_MS + HORIZON_MS)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        (b"delay-ms", b"%d" % (HORIZON_MS + 1)),
+        (b"delay-ms", b"9" * 64),
+        (b"delay", b"3650d1ms"),
+        (b"delay", b"9" * 63 + b"w"),
+        (b"deliver-at", b"%d" % (NOW_MS + HORIZON_MS + 1)),
+        (b"deliver-at", b"9999-12-31T23:59:59Z"),
+    ],
+)
+def test_beyond_the_horizon_is_refused_not_clamped(name: bytes, value: bytes) -> None:
+    verdict = read((name, value))
+    assert isinstance(verdict, Invalid)
+    assert (verdict.reason, verdict.directive) == (Reason.BEYOND_HORIZON, name.decode())
+
+
+def test_the_rules_say_how_far_and_what_a_level_is() -> None:
+    rules = Rules(levels_ms=(7, 70), horizon_max_ms=DAY_MS)
+    assert read((b"delay-level", b"2"), rules=rules) == Schedule(NOW_MS + 70)
+    assert isinstance(read((b"delay", b"25h"), rules=rules), Invalid)
+
+
+@pytest.mark.parametrize("name", sorted(RESERVED))
+def test_headers_of_our_own_are_refused_from_clients(name: bytes) -> None:
+    assert reason_of((b"delay-ms", b"5"), (name, b"1")) == Reason.INVALID
+
+
+def test_headers_that_a_consumer_echoes_mean_nothing() -> None:
+    echoed: list[Header] = [(name, None) for name in sorted(ECHOED)]
+    assert read(*echoed, *echoed, (b"delay-ms", b"5")) == Schedule(NOW_MS + 5)
+
+
+VALID: dict[bytes, bytes] = {
+    b"delay-ms": b"5000",
+    b"delay": b"5s",
+    b"deliver-at": b"1767225605000",
+    b"delay-level": b"2",
+    b"delay-id": b"order-7",
+    b"delay-on-conflict": b"replace",
+    b"delay-expire-at": b"2026-02-01T00:00:00Z",
+    b"delay-ttl": b"1h",
+    b"delay-cron": b"0 9 * * 1-5",
+    b"delay-time-zone": b"Europe/Berlin",
+    b"delay-every": b"1h",
+    b"delay-times": b"3",
+    b"delay-backoff": b"1.5",
+    b"delay-op": b"cancel",
+    b"delay-ref": b"orders.0.1.1767225600000",
+    b"delay-retry": b"billing",
+}
+"""A good value of every directive."""
+
+
+def pick(*names: bytes) -> list[Header]:
+    return [(name, VALID[name]) for name in names]
+
+
+def test_the_table_of_good_values_is_whole() -> None:
+    assert VALID.keys() == directive_names(())
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        pick(b"delay", b"delay-id"),
+        pick(b"delay", b"delay-id", b"delay-on-conflict"),
+        pick(b"delay-id"),
+        pick(b"delay", b"delay-expire-at"),
+        pick(b"deliver-at", b"delay-ttl"),
+        pick(b"delay-cron"),
+        pick(b"delay-cron", b"delay-time-zone", b"delay-times"),
+        pick(b"delay-every"),
+        pick(b"delay", b"delay-every", b"delay-times", b"delay-backoff"),
+        pick(b"delay-op", b"delay-ref"),
+        [*pick(b"delay-ref", b"delay"), (b"delay-op", b"reschedule")],
+        pick(b"delay-retry"),
+    ],
+    ids=lambda headers: " ".join(name.decode() for name, _ in headers),
+)
+def test_what_is_not_built_is_refused_when_it_is_well_formed(headers: list[Header]) -> None:
+    assert reason_of(*headers) == Reason.NOT_SUPPORTED
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        pick(b"delay", b"delay-on-conflict"),
+        pick(b"delay", b"delay-time-zone"),
+        pick(b"delay", b"delay-times"),
+        pick(b"delay-cron", b"delay-backoff"),
+        pick(b"delay-op"),
+        pick(b"delay-ref"),
+        pick(b"delay-cron", b"delay"),
+        pick(b"delay-cron", b"delay-every"),
+        pick(b"delay-retry", b"delay"),
+        pick(b"delay-op", b"delay-ref", b"delay"),
+        pick(b"delay-op", b"delay-ref", b"delay-id"),
+        [*pick(b"delay-ref"), (b"delay-op", b"reschedule")],
+        [*pick(b"delay-ref", b"delay"), (b"delay-op", b"postpone")],
+        pick(b"delay", b"delay-expire-at", b"delay-ttl"),
+        [*pick(b"delay"), (b"delay-expire-at", b"1767225605000")],
+        [*pick(b"delay-id"), (b"delay-on-conflict", b"merge")],
+        [*pick(b"delay-every"), (b"delay-times", b"0")],
+        [*pick(b"delay-every"), (b"delay-backoff", b"1")],
+        [*pick(b"delay-cron"), (b"delay-time-zone", b"Berlin")],
+    ],
+    ids=lambda headers: " ".join(name.decode() for name, _ in headers),
+)
+def test_a_combination_that_makes_no_sense_is_invalid(headers: list[Header]) -> None:
+    assert reason_of(*headers) == Reason.INVALID
+
+
+DIRECTIVES = st.tuples(
+    st.sampled_from([*VALID, *sorted(RESERVED | ECHOED), b"trace"]),
+    st.one_of(st.sampled_from([*VALID.values(), b"0", b"-1", b"0s"]), st.binary(max_size=70), st.none()),
+)
+
+
+@given(st.lists(DIRECTIVES, max_size=4), st.integers(0, 1 << 53))
+def test_every_set_of_headers_has_a_verdict_that_the_index_has_room_for(headers: list[Header], now_ms: int) -> None:
+    match read_directives(headers, now_ms, DEFAULT_RULES):
+        case Schedule(due_ms):
+            assert 0 <= due_ms <= now_ms + HORIZON_MS
+        case verdict:
+            assert isinstance(verdict, Immediate | Invalid)
+
+
+@given(st.lists(DIRECTIVES, max_size=4), st.randoms(use_true_random=False))
+def test_the_order_of_headers_does_not_decide_whether_they_are_accepted(
+    headers: list[Header], random: object
+) -> None:
+    shuffled = list(headers)
+    random.shuffle(shuffled)  # type: ignore[attr-defined]
+    verdict, other = read(*headers), read(*shuffled)
+    assert verdict == other or (isinstance(verdict, Invalid) and isinstance(other, Invalid))
+
+
+@given(
+    st.sampled_from([b"delay-ms", b"deliver-at"]),
+    st.one_of(
+        st.integers(-1, 1 << 53).map(lambda number: b"%d" % number),
+        st.integers(HORIZON_MS - 1, HORIZON_MS + 1).map(lambda number: b"%d" % number),
+        st.integers(NOW_MS + HORIZON_MS - 1, NOW_MS + HORIZON_MS + 1).map(lambda number: b"%d" % number),
+        st.integers(10**11 - 1, 10**11 + 1).map(lambda number: b"%d" % number),
+        st.from_regex(rb"[0-9]{1,20}", fullmatch=True),
+        st.binary(max_size=20),
+        st.none(),
+    ),
+)
+def test_the_short_way_for_one_plain_directive_agrees_with_the_long_way(name: bytes, value: bytes | None) -> None:
+    assert read((name, value)) == read((name, value), (b"trace", b"two headers go the long way"))
