@@ -35,6 +35,7 @@ MEMORY_BYTES_MIN = 8 << 20
 _LOCK, _ROCKS = "LOCK", "rocksdb"
 RANGES_PER_MEMTABLE_MAX = 4096
 _FREE_CHECK_BYTES = 4 << 20
+_FREED_BYTES_MAX = 64 << 20
 _REFUSED_S = 0.2
 
 
@@ -91,7 +92,8 @@ class Database:
         self._lock = lock
         self.space = space
         self.ranges = 0
-        """Range deletions since the last flush."""
+        """Range deletions since the last flush that was asked for here; `_freed_bytes` likewise."""
+        self._freed_bytes = 0
         self._unlogged = WriteOptions()
         self._unlogged.disable_wal = True  # type: ignore[method-assign, assignment]  # a property, unlike its stub
 
@@ -137,26 +139,29 @@ class Database:
     def batch(self) -> WriteBatch:
         return WriteBatch(raw_mode=True)
 
-    def write(self, batch: WriteBatch, ranges: int = 0) -> None:
-        """All of the batch or nothing; `ranges` is how many range deletions it holds. Raises StoreFull."""
+    def write(self, batch: WriteBatch, ranges: int = 0, freed_bytes: int = 0) -> None:
+        """All of the batch or nothing; it holds `ranges` range deletions, of about `freed_bytes` of rows.
+        Raises StoreFull."""
         if self._refused is not None and self._clock.monotonic_s() < self._refused[0]:
             raise StoreFull(str(self._refused[1]))
         try:
-            self._write(batch, ranges)
+            self._write(batch, ranges, freed_bytes)
         except StoreFull as error:
             self._refused = self._clock.monotonic_s() + _REFUSED_S, error
             raise
         self._refused = None
 
-    def _write(self, batch: WriteBatch, ranges: int) -> None:
+    def _write(self, batch: WriteBatch, ranges: int, freed_bytes: int) -> None:
         with _with_meaning():
-            # After a write, the next iterator sorts the memtable's range deletions anew: some 6 ns for each.
+            # After a write, the next iterator sorts the memtable's range deletions anew: some 6 ns for each. And only
+            # what is flushed can be compacted: 561 MB half drained stayed 561 MB until a flush made them 325.
             # The flush goes first, so that an error always means that the batch was not written.
-            self.ranges += ranges
-            if self.ranges > RANGES_PER_MEMTABLE_MAX:
+            if self.ranges + ranges > RANGES_PER_MEMTABLE_MAX or self._freed_bytes > _FREED_BYTES_MAX:
                 self._rocks.flush(wait=False)
-                self.ranges = ranges
+                self.ranges = self._freed_bytes = 0
             self._rocks.write(batch, self._unlogged)
+            self.ranges += ranges
+            self._freed_bytes += freed_bytes
 
     def write_row(self, key: bytes, value: bytes) -> None:
         """Raises StoreFull."""
@@ -197,7 +202,7 @@ class Database:
         """Make every write durable. Raises StoreFull."""
         with _with_meaning():
             self._rocks.flush()
-        self.ranges = 0
+        self.ranges = self._freed_bytes = 0
 
     def compact(self) -> None:
         """Rewrite every file, without what was deleted."""

@@ -43,6 +43,7 @@ class _Removal:
     end: bytes = b""
     rows: set[bytes] = field(default_factory=set)
     checkpoint: Checkpoint | None = None
+    freed_bytes: int = 0
 
     def __bool__(self) -> bool:
         return bool(self.end or self.rows or self.checkpoint)
@@ -55,6 +56,7 @@ class _Removal:
         if later.end:
             self.first, self.end = self.first or later.first, later.end
         self.rows |= later.rows
+        self.freed_bytes += later.freed_bytes
         self.checkpoint = later.checkpoint or self.checkpoint
 
     def write_to(self, batch: WriteBatch, number: int) -> int:
@@ -83,6 +85,7 @@ class FarRecords:
         self._head: list[bytes] = []
         self._floor = keys.shard_end(self._number)
         self._seen_names: dict[bytes, list[bytes]] = {}  # of the records that the last read returned
+        self._row_bytes = keys.RECORD_BYTES  # the mean of the last read
         self._owed = _Removal()
 
     def __len__(self) -> int:
@@ -149,6 +152,7 @@ class FarRecords:
             values.append(value)
             size += len(value)
         self._head = head
+        self._row_bytes = keys.RECORD_BYTES + size // max(1, len(values))
         self._seen_names = {row: names.get(row, []) for row in head[: len(values)]} if self._named else {}
         self._floor = keys.behind(head[-1]) if len(head) > len(values) else keys.shard_end(self._number)
         return _entries(head, values)
@@ -194,6 +198,7 @@ class FarRecords:
         removal = _Removal(checkpoint=checkpoint)
         if rows and rows == self._head[: len(rows)]:
             removal.first, removal.end = rows[0], keys.behind(rows[-1])
+            removal.freed_bytes = len(rows) * self._row_bytes
             del self._head[: len(rows)]
         else:
             removal.rows.update(rows)
@@ -234,7 +239,7 @@ class FarRecords:
             return
         batch = self._database.batch()
         ranges = self._owed.write_to(batch, self._number)
-        self._database.write(batch, ranges)
+        self._database.write(batch, ranges, self._owed.freed_bytes)
         self._owed = _Removal()
 
     def _try_settle(self) -> None:

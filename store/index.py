@@ -43,7 +43,8 @@ class Checkpoint:
 
 
 class ShardIndex(Protocol):
-    """The index of one shard."""
+    """The index of one shard. One that finds records of an earlier time shows none of them, and takes in none
+    (Bug), before `retain` or `reset`. Times and offsets are never negative."""
 
     def checkpoint(self) -> Checkpoint | None:
         """The last one stored; None where the index holds nothing it could vouch for."""
@@ -55,7 +56,10 @@ class ShardIndex(Protocol):
         """Reuse after a takeover: drop every record below `low_offset`, every one at or above `resume_offset` (it
         will be read again), and those that the cursor covers. Recounts everything from what is left.
 
-        `covered` is (next_offset, delivered_key): drop where offset < next_offset and key <= delivered_key."""
+        `covered` is (next_offset, delivered_key): drop where offset < next_offset and key <= delivered_key.
+        Records held only in memory are dropped, too: they lie above every checkpoint. A checkpoint above
+        `resume_offset` is forgotten until the next `remove`, because the index lacks what it speaks of.
+        Raises StoreFull; then it must be asked again, or `reset`."""
 
     def put(
         self, entries: Sequence[Entry], near_until_ms: int | None, names: Iterable[tuple[bytes, Key]] = ()

@@ -169,10 +169,10 @@ class NoRoom:
         self.full = False
         write = database.write
 
-        def refuse_when_full(batch: object, ranges: int = 0) -> None:
+        def refuse_when_full(batch: object, ranges: int = 0, freed_bytes: int = 0) -> None:
             if self.full:
                 raise StoreFull("IO error: No space left on device")
-            write(batch, ranges)
+            write(batch, ranges, freed_bytes)
 
         monkeypatch.setattr(database, "write", refuse_when_full)
 
