@@ -93,10 +93,10 @@ def test_a_message_with_an_invalid_directive_is_due_at_once_and_dead(header: Hea
 
 
 def test_bytes_that_are_no_record_are_dead_and_kept_as_they_came() -> None:
-    assert (
-        death_of(b"\x99nonsense") == ("malformed-record", "a length reaches behind the record's end")
-        or death_of(b"\x99nonsense")[0] == "malformed-record"
-    )
+    code, reason = death_of(b"\x80")
+    assert code == "malformed-record"
+    assert reason is not None
+    assert reason.startswith("the record ends")
 
 
 @given(st.one_of(BYTES, st.builds(encode_body, PARTS, PARTS, HEADERS)))
@@ -168,15 +168,12 @@ REAPPEND: dict[bytes, bytes] = {
 }
 
 
-def forged(**_: object) -> None:
-    """Kept out of the table below, which names what is changed."""
-
-
 @pytest.mark.parametrize(
     ("name", "value"),
     [
         (ORIGIN, b"nonsense"), (ORIGIN, b"\xff"), (ORIGIN, b"o" * 100_000), (ORIGIN, None),
-        (REPLACES, b"5"), (REPLACES, b"5.6.7"), (REPLACES, b"5.x"), (REPLACES, b"-5.6"), (REPLACES, b"5.%d" % (1 << 63)),
+        (REPLACES, b"5"), (REPLACES, b"5.6.7"), (REPLACES, b"5.x"), (REPLACES, b"-5.6"),
+        (REPLACES, b"5.%d" % (1 << 63)),
         (DUE, b"-1"), (DUE, b"%d" % (1 << 64)), (DUE, b"soon"), (DUE, b"9" * 5000), (DUE, None),
         (ACCEPTED, b"-1"), (ACCEPTED, None), (VERSION, b"first"), (VERSION, None),
     ],
