@@ -138,7 +138,7 @@ class RocksLog:
     @staticmethod
     def _table(found: RdictIter, table: int) -> Iterator[tuple[int, bytes]]:
         found.seek(_KEY.pack(TABLES, table, 0))
-        while found.valid():
+        while _valid(found):
             topic, current, number = _KEY.unpack(found.key())
             if (topic, current) != (TABLES, table):
                 return
@@ -238,8 +238,20 @@ def _next_entry(found: RdictIter, topic: int, partition: int, offset: int) -> in
     return offset if _base(found, topic, partition) == offset else None
 
 
+def _valid(found: RdictIter) -> bool:
+    """Whether there is an entry. A damaged block makes an iterator end as if the log did: then it says so instead,
+    for a log that seems shorter would be appended to over what is there. Raises QueueUnavailable."""
+    if found.valid():
+        return True
+    try:
+        found.status()
+    except Exception as error:
+        raise QueueUnavailable(f"the log is damaged: {error}") from error
+    return False
+
+
 def _base(found: RdictIter, topic: int, partition: int) -> int | None:
-    if not found.valid():
+    if not _valid(found):
         return None
     found_topic, found_partition, base = _KEY.unpack(found.key())
     return base if (found_topic, found_partition) == (topic, partition) else None

@@ -1,5 +1,6 @@
 """What an embedded queue remembers, and what a crash leaves of it."""
 
+import random
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -151,3 +152,21 @@ def test_damage_to_what_was_acknowledged_is_never_passed_over(open_queue: OpenQu
     file.write_bytes(data)
     with pytest.raises(QueueUnavailable, match="cannot be opened"):
         open_queue(crashed)
+
+
+def test_a_damaged_file_is_an_error_and_never_a_shorter_log(open_queue: OpenQueue, tmp_path: Path) -> None:
+    queue = open_queue()
+    queue.ensure_topic("orders")
+    for _ in range(40):
+        append(queue, "orders", "0", *[random.Random(1).randbytes(10_000) for _ in range(20)])
+    queue.close()
+    files = list(tmp_path.rglob("*.sst"))
+    assert files, "nothing was flushed, nothing is tested"
+    for file in files:
+        data = bytearray(file.read_bytes())
+        for at in range(200, len(data) - 2000, 500):
+            data[at] ^= 0xFF
+        file.write_bytes(bytes(data))
+    with pytest.raises(QueueUnavailable):  # noqa: PT012 - opening may fail, or the first read of what is damaged
+        damaged = open_queue()
+        bodies(damaged, "orders")
