@@ -217,6 +217,8 @@ class Shard:
         if self._taken is not None or not self.caught_up:
             return None
         entries = self._index.due(now_ms, records_max, bytes_max)
+        if not (entries or checkpoint or self._to_roll or self._rules_to_announce()):
+            return None
         delivered_key = max(self.cursor.delivered_key, entries[-1].key) if entries else self.cursor.delivered_key
         ended = [entry.key for entry in entries]
         next_offset = self._next_offset(key.offset for key in ended)
@@ -321,13 +323,15 @@ class Shard:
         if uncovered:
             draft.appends.append(encode_decision(uncovered))
 
+    def _rules_to_announce(self) -> bool:
+        return not (self._rules_announced or self._rules.latest.same_as(self._settings.rules))
+
     def _announce_rules(self, draft: _Draft) -> None:
         """Configured rules that differ from those in force go into the log before anything relies on them."""
-        in_force = self._rules.latest
-        if self._rules_announced or in_force.same_as(self._settings.rules):
-            return
-        draft.appends.append(encode_rules(self._settings.rules.numbered(in_force.number + 1)))
-        self._rules_announced = True
+        if self._rules_to_announce():
+            number = self._rules.latest.number + 1
+            draft.appends.append(encode_rules(self._settings.rules.numbered(number)))
+            self._rules_announced = True
 
     # --- the commit's result
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from prometheus_client import CollectorRegistry, Gauge
+from prometheus_client import CollectorRegistry, Gauge, disable_created_metrics
 
 import api.server
 from api.app import create_app
@@ -84,6 +84,7 @@ def assembled(settings: Settings, clock: Clock) -> Iterator[Assembly]:
             memory_bytes_max=settings.store.memory_bytes_max,
             disk_free_min_bytes=settings.store.disk_free_min,
         )
+        disable_created_metrics()  # type: ignore[no-untyped-call]
         registry = CollectorRegistry()
         history = History(settings.history.messages_max, settings.history.retention)
         metrics = WorkerMetrics(registry, history, clock)
