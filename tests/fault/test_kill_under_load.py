@@ -92,7 +92,8 @@ def read_target(url: str) -> list[tuple[str, int, int]]:
             offset = 0
             while True:
                 where = {"partition": partition, "offset": offset, "limit": 1000}
-                records = http.get(f"{url}/v1/topics/orders/records", params=where).raise_for_status().json()["records"]
+                answer = http.get(f"{url}/v1/topics/orders/records", params=where).raise_for_status()
+                records = answer.json()["records"]
                 for record in records:
                     headers = {header["name"]: header["value"] for header in record["headers"]}
                     found.append((record["value"], int(headers["delayline-due"]), epoch_ms(record["timestamp"])))
