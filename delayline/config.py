@@ -210,6 +210,7 @@ class Settings(_Section):
         return (
             not names.is_own(topic)
             and not topic.startswith(("__", "%"))
+            and is_topic_name(topic)
             and is_topic_name(names.buffer(topic))
             and self.delay.pattern.match(topic) is not None
         )
@@ -247,7 +248,7 @@ def _sentence(error: ErrorDetails, given: Layer) -> ConfigError:
     if error["type"] == "extra_forbidden":
         return unknown(".".join(path), _rule_keys(path), source or "a rule")
     message = error["msg"][0].lower() + error["msg"][1:]
-    if error["type"] != SECRET_ERROR and path:
+    if error["type"] != SECRET_ERROR and isinstance(error["input"], str | int | float):
         message += f", not {_shortened(error['input'])}"
     prefix = ".".join(path) + ": " if path else ""
     return ConfigError(f"{prefix}{message}{f' (from {source})' if source else ''}.")

@@ -111,7 +111,7 @@ def _flat(
         elif isinstance(value, dict):
             yield from _flat(section, value, path, source)
         else:
-            raise ConfigError(f"{'.'.join(path)}: expected a table, not {value!r} (from {source}).")
+            raise ConfigError(f"{'.'.join(path)}: expected a table (from {source}).")
 
 
 def _keys_under(model: type[BaseModel], above: SettingPath) -> list[str]:

@@ -22,7 +22,8 @@ _BINARY_UNITS = {"TiB": 1 << 40, "GiB": 1 << 30, "MiB": 1 << 20, "KiB": 1 << 10,
 _SIZE_UNITS = _BINARY_UNITS | {"TB": 10**12, "GB": 10**9, "MB": 10**6, "kB": 10**3}
 
 SECRET_ERROR = "secret"
-"""Type of the validation errors whose input must not be shown."""
+"""Type of the validation errors whose input must not be shown. Whoever shows inputs also leaves out tables and lists:
+a secret may stand inside."""
 
 
 def _refused(message: str, kind: str = "setting") -> PydanticCustomError:
@@ -69,12 +70,13 @@ def _parse_list(value: object) -> object:
 
 
 def _parse_json(value: object) -> object:
-    if not isinstance(value, str):
-        return value
     try:
-        return json.loads(value)
+        found = json.loads(value) if isinstance(value, str) else value
     except ValueError as error:
         raise _refused(f"expected JSON: {error}", SECRET_ERROR) from error
+    if not isinstance(found, dict | list):
+        raise _refused("expected a table or an array of tables", SECRET_ERROR)
+    return found
 
 
 def _read_secret(value: object, info: ValidationInfo) -> object:
@@ -83,9 +85,9 @@ def _read_secret(value: object, info: ValidationInfo) -> object:
         return str(value).lower()
     if isinstance(value, int):
         return str(value)
-    if not isinstance(value, dict):
+    if isinstance(value, str):
         return value
-    if set(value) != {"file"} or not isinstance(value["file"], str):
+    if not isinstance(value, dict) or set(value) != {"file"} or not isinstance(value["file"], str):
         raise _refused('expected text, or a table with the one key "file"', SECRET_ERROR)
     try:
         return (Path(info.context or ".") / value["file"]).read_text().removesuffix("\n")

@@ -1,0 +1,113 @@
+"""Durations, sizes, lists, tables, secrets and levels as settings are written."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import TypeAdapter, ValidationError
+
+from delayline.setting_types import CommaSeparated, Duration, JsonText, Levels, Secret, Size, durations, sizes
+
+DURATION: TypeAdapter[int] = TypeAdapter(Duration)
+SIZE: TypeAdapter[int] = TypeAdapter(Size)
+LEVELS: TypeAdapter[tuple[int, ...]] = TypeAdapter(Levels)
+SECRET: TypeAdapter[Any] = TypeAdapter(Secret)
+
+
+@given(st.integers(0, 10**14))
+def test_a_duration_is_written_as_it_is_read(duration_ms: int) -> None:
+    assert DURATION.validate_python(DURATION.dump_python(duration_ms)) == duration_ms
+
+
+@given(st.one_of(st.integers(0, 1 << 50), st.integers(0, 4096).map(lambda count: count << 20)))
+def test_a_size_is_written_as_it_is_read(size_bytes: int) -> None:
+    assert SIZE.validate_python(SIZE.dump_python(size_bytes)) == size_bytes
+
+
+@pytest.mark.parametrize(
+    ("text", "size_bytes"),
+    [("0B", 0), ("7B", 7), ("1KiB", 1024), ("4MiB", 4 << 20), ("1kB", 1000), ("2GB", 2 * 10**9), ("1TiB", 1 << 40)],
+)
+def test_binary_and_decimal_units_are_told_apart(text: str, size_bytes: int) -> None:
+    assert SIZE.validate_python(text) == size_bytes
+
+
+@pytest.mark.parametrize("value", [5, 5.0, None, "", "5", "5 MiB", "5M", "5mb", "-5MiB", "1.5GiB", "5KB", True])
+def test_a_size_without_a_unit_of_ours_is_refused(value: object) -> None:
+    with pytest.raises(ValidationError):
+        SIZE.validate_python(value)
+
+
+@pytest.mark.parametrize("value", [5, 5.0, None, "", "5", "5 s", True, "soon"])
+def test_a_duration_without_a_unit_is_refused(value: object) -> None:
+    with pytest.raises(ValidationError):
+        DURATION.validate_python(value)
+
+
+@pytest.mark.parametrize("text", ["", "1s  2s", " 1s", "1s,2s", "0s 1s", "1s 2x", " ".join(["1s"] * 65)])
+def test_levels_that_rocketmq_would_not_read_are_refused(text: str) -> None:
+    with pytest.raises(ValidationError):
+        LEVELS.validate_python(text)
+
+
+def test_levels_are_written_as_they_are_read() -> None:
+    assert LEVELS.dump_python(LEVELS.validate_python("1s 90s 2h")) == "1s 1m30s 2h"
+
+
+@pytest.mark.parametrize("text", ["2s", "60s"])
+def test_both_bounds_belong_to_a_range(text: str) -> None:
+    ranged: TypeAdapter[int] = TypeAdapter(Annotated[Duration, durations("2s", "60s")])
+    assert ranged.dump_python(ranged.validate_python(text)) in ("2s", "1m")
+
+
+@pytest.mark.parametrize("text", ["1023B", "1048577B"])
+def test_outside_of_a_range_is_refused_in_its_own_units(text: str) -> None:
+    ranged: TypeAdapter[int] = TypeAdapter(Annotated[Size, sizes("1KiB", "1MiB")])
+    with pytest.raises(ValidationError, match="expected 1KiB to 1MiB"):
+        ranged.validate_python(text)
+
+
+@pytest.mark.parametrize(
+    ("value", "items"), [("a, b*,c", ("a", "b*", "c")), ("", ()), (" ", ()), (["a"], ("a",)), ([], ())]
+)
+def test_a_list_may_be_written_with_commas(value: object, items: tuple[str, ...]) -> None:
+    names: TypeAdapter[Any] = TypeAdapter(Annotated[tuple[str, ...], CommaSeparated])
+    assert names.validate_python(value) == items
+
+
+def test_a_table_may_be_written_as_json() -> None:
+    table: TypeAdapter[Any] = TypeAdapter(Annotated[dict[str, str], JsonText])
+    assert table.validate_python('{"a": "b"}') == table.validate_python({"a": "b"}) == {"a": "b"}
+
+
+@pytest.mark.parametrize("value", ["{", '["a"]', "a=b", "5", '"a"', 5])
+def test_text_that_is_no_table_is_refused(value: object) -> None:
+    with pytest.raises(ValidationError):
+        TypeAdapter(Annotated[dict[str, str], JsonText]).validate_python(value)
+
+
+@pytest.mark.parametrize(("value", "text"), [("s3cret", "s3cret"), (5, "5"), (True, "true"), (False, "false")])
+def test_a_secret_is_the_text_that_a_client_library_expects(value: object, text: str) -> None:
+    assert SECRET.validate_python(value).get_secret_value() == text
+
+
+def test_a_secret_is_read_from_the_file_that_is_named(tmp_path: Path) -> None:
+    (tmp_path / "password").write_text("s3cret \n")
+    found = SECRET.validate_python({"file": "password"}, context=tmp_path)
+    assert found.get_secret_value() == "s3cret "  # without the line's end that editors add, with all else
+
+
+@pytest.mark.parametrize(
+    "value", [{"file": "missing"}, {"file": 5}, {"fil": "password"}, {"file": "a", "b": "c"}, {}, ["a"], None]
+)
+def test_a_secret_that_cannot_be_read_is_refused(tmp_path: Path, value: object) -> None:
+    with pytest.raises(ValidationError):
+        SECRET.validate_python(value, context=tmp_path)
+
+
+def test_a_secret_file_that_is_no_text_is_refused_without_showing_it(tmp_path: Path) -> None:
+    (tmp_path / "password").write_bytes(b"\xff\xfe")
+    with pytest.raises(ValidationError, match="it is not text"):
+        SECRET.validate_python({"file": "password"}, context=tmp_path)
