@@ -270,6 +270,7 @@ _BUILT: Mapping[str, tuple[Any, str]] = {
     "mq.topics_create": (True, "the embedded queue makes topics on first use"),
     "mq.properties": ({}, "the embedded queue has no client properties"),
     "dispatch.stall_max": (0, "dead-lettering after a long stall is not built yet"),
+    "dispatch.clock_skew_max": (5000, "the embedded queue and its worker share one clock"),
     "api.auth": ("none", "authentication is not built yet"),
     "delay.discovery_interval": (2000, "the embedded queue tells of new topics at once"),
     "delay.rule": ((), "rules for single topics are not built yet"),

@@ -274,6 +274,7 @@ def test_a_topic_takes_delays_when_a_pattern_names_it_and_its_buffer_can_exist(
         ("[mq]\ntopics_create = false", "mq.topics_create"),
         ("[mq.properties]\n'linger.ms' = 5", "mq.properties"),
         ("[dispatch]\nstall_max = '1h'", "dispatch.stall_max"),
+        ("[dispatch]\nclock_skew_max = '1s'", "dispatch.clock_skew_max"),
         ("[api]\nauth = 'basic'", "api.auth"),
         ("[delay]\ndiscovery_interval = '5s'", "delay.discovery_interval"),
         ("[[delay.rule]]\ntopics = ['mail-*']\ndefault_delay = '15m'", "delay.rule"),

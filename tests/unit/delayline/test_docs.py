@@ -1,0 +1,148 @@
+"""The reference pages say what the code does."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from delayline.buffer_record import Message, encode_decision, encode_reappend, encode_rules, read
+from delayline.config import _BUILT, Settings, describe, load_settings
+from delayline.cursor import Cursor
+from delayline.message import Key, MessageId, Shard
+from delayline.outcome import AuditRow, Outcome, encode_audit
+from delayline.record import decode_body, encode_body
+from delayline.rules import ALIASES, DEFAULT_RULES, Rules
+from delayline.schedule import Invalid, Reason, Schedule, directive_names, read_directives
+from delayline.times import format_moment
+
+DOCS = Path(__file__).parents[3] / "docs"
+NOW_MS = 1_767_225_600_000
+KEY = Key(NOW_MS + 30_000, 1041)
+ORIGIN = "orders.3.1041.1767225630000"
+
+
+def rows(page: str, columns: int) -> list[list[str]]:
+    """Rows with code in their first column, of the page's tables with that many columns, without back ticks."""
+    lines = [line for line in (DOCS / page).read_text().splitlines() if line.startswith("| `")]
+    cells = [[cell.strip().strip("`") for cell in line.strip("|").split("|")] for line in lines]
+    return [row for row in cells if len(row) == columns]
+
+
+def block(page: str, language: str) -> str:
+    """The one fenced block of the page with this information string."""
+    found = re.findall(rf"```{language}\n(.*?)```", (DOCS / page).read_text(), re.DOTALL)
+    assert len(found) == 1, f"{page} has {len(found)} blocks of {language}"
+    return str(found[0])
+
+
+# --- configuration
+
+
+def defaults_on_page() -> dict[str, str]:
+    return {key: value for key, value, _ in rows("configuration.md", 3)}
+
+
+def test_the_page_names_every_setting_once() -> None:
+    keys = [key for key, _, _ in rows("configuration.md", 3)]
+    assert sorted(keys) == sorted(key for key, _, _ in describe(Settings()))
+
+
+def test_the_defaults_on_the_page_are_the_defaults(tmp_path: Path) -> None:
+    environ = {f"DELAYLINE_{key.upper().replace('.', '__')}": value for key, value in defaults_on_page().items()}
+    written = load_settings(None, {}, environ, tmp_path)
+    assert [row[:2] for row in describe(written)] == [row[:2] for row in describe(Settings())]
+
+
+def test_the_page_tells_settings_that_work_from_those_that_are_refused() -> None:
+    _, _, refused = (DOCS / "configuration.md").read_text().partition("## Recognised")
+    named = set(re.findall(r"^\| `([a-z_.]+)` \|", refused, re.MULTILINE))
+    assert named | {"mq.kind"} == set(_BUILT)
+
+
+def test_the_file_on_the_page_can_be_loaded(tmp_path: Path) -> None:
+    (tmp_path / "delayline.toml").write_text(block("configuration.md", "toml"))
+    settings = load_settings(None, {}, {}, tmp_path)
+    assert (settings.api.port, settings.delay.topics) == (9000, ("orders", "mail-*"))
+
+
+# --- directives
+
+
+TIMES = [(name, example, due) for name, _, example, due in rows("directives.md", 4) if name not in ALIASES]
+FOREIGN = [(name, example, due) for family, name, example, due in rows("directives.md", 4) if family in ALIASES]
+NOT_BUILT = [(name, example) for name, _, example in rows("directives.md", 3)]
+
+
+def test_the_page_names_every_directive() -> None:
+    assert {name.encode() for name, *_ in [*TIMES, *NOT_BUILT]} == directive_names(())
+    foreign = directive_names(ALIASES) - directive_names(())
+    assert foreign - {name.encode() for name, *_ in FOREIGN} == {b"scheduler-target-topic", b"scheduler-target-key"}
+
+
+@pytest.mark.parametrize(("name", "example", "due"), [*TIMES, *FOREIGN])
+def test_an_example_is_due_when_the_page_says(name: str, example: str, due: str) -> None:
+    verdict = read_directives([(name.encode(), example.encode())], NOW_MS, Rules(aliases=ALIASES))
+    assert isinstance(verdict, Schedule)
+    assert format_moment(verdict.due_ms) == due
+
+
+@pytest.mark.parametrize(("name", "example"), NOT_BUILT)
+def test_an_example_of_what_is_not_built_is_well_formed(name: str, example: str) -> None:
+    needed = {"delay-on-conflict": "delay-id", "delay-time-zone": "delay-cron", "delay-times": "delay-every"}
+    needed |= {"delay-backoff": "delay-every", "delay-op": "delay-ref", "delay-ref": "delay-op"}
+    names = [name, needed[name]] if name in needed else [name]
+    examples = dict(NOT_BUILT)
+    headers = [(one.encode(), examples[one].encode()) for one in names]
+    verdict = read_directives(headers, NOW_MS, DEFAULT_RULES)
+    assert isinstance(verdict, Invalid)
+    assert verdict.reason == Reason.NOT_SUPPORTED
+
+
+# --- formats
+
+
+def test_the_example_of_a_message_id_has_the_parts_that_the_page_names() -> None:
+    parsed = MessageId.parse(block("formats/message-id.md", "text").strip())
+    assert parsed == MessageId(Shard("eu.orders", "3"), 1041, 1_767_225_630_000)
+
+
+def test_the_example_of_a_cursor_is_its_encoding() -> None:
+    cursor = Cursor(
+        topic_id=bytes(range(16)), next_offset=1042, delivered_key=KEY, low_offset=1000, owner_epoch=3, writer="w1"
+    )
+    assert cursor.encode() == bytes.fromhex(block("formats/cursor.md", "hex")) + DEFAULT_RULES.encoded
+
+
+def test_the_example_of_an_audit_record_is_its_value() -> None:
+    written = [
+        AuditRow(1041, ORIGIN, KEY.due_ms, NOW_MS, Outcome.DELIVERED),
+        AuditRow(1042, None, None, NOW_MS + 100, Outcome.APPLIED),
+    ]
+    body = next(encode_audit(Shard("orders", "3"), 3, NOW_MS + 30_012, written))
+    assert json.loads(decode_body(body).value or b"") == json.loads(block("formats/audit.md", "json"))
+
+
+def message() -> Message:
+    found = read(encode_body(b"7", b"hi", [(b"delay", b"30s"), (b"src", b"web")]), NOW_MS, DEFAULT_RULES)
+    assert isinstance(found, Message)
+    return found
+
+
+def test_the_example_of_an_index_value_is_its_encoding() -> None:
+    assert message().value == bytes.fromhex(block("formats/buffer.md", "hex message"))
+
+
+def test_the_example_of_a_decision_is_its_encoding() -> None:
+    assert encode_decision([KEY]) == bytes.fromhex(block("formats/buffer.md", "hex decision"))
+
+
+def test_the_example_of_rules_is_their_value() -> None:
+    value = decode_body(encode_rules(DEFAULT_RULES.numbered(1))).value or b""
+    assert json.loads(value) == json.loads(block("formats/buffer.md", "json"))
+
+
+def test_the_example_of_a_reappend_is_its_encoding() -> None:
+    text = block("formats/buffer.md", "text").replace("\n", "")
+    expected = text.encode().decode("unicode_escape").encode("latin-1")
+    assert encode_reappend(message().value, KEY, ORIGIN, KEY.due_ms) == expected
