@@ -176,8 +176,10 @@ class Worker:
             batch = [ShardBatch(owned.id, claimed) for owned, claimed in claims]
             self._committer.submit(self._sink.commit, batch).result()
         except CommitError as error:
+            blamed = error.shards if isinstance(error, Fenced) else [owned.id for owned, _ in claims]
             for owned, _ in claims:
-                self._stall(owned, "takeover", str(error))
+                if owned.id in blamed:
+                    self._stall(owned, "takeover", str(error))
             return
         for owned, claimed in claims:
             self._start(owned, claimed)

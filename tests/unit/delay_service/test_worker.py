@@ -307,3 +307,11 @@ def test_a_shard_whose_read_position_was_trimmed_away_is_taken_over_anew(bench: 
     bench.clock.advance(2000)
     bench.turn(8)
     assert (lost, len(bench.delivered())) == ("out_of_range", 3)
+
+
+def test_a_claim_that_is_fenced_does_not_keep_other_shards_waiting(bench: Bench) -> None:
+    bench.queue.ensure_buffer("mails", Rules())
+    bench.sink.fault = lambda batch: Fenced([ORDERS]) if any(part.shard == ORDERS for part in batch) else None
+    bench.turn(4)
+    states = {status.id.topic: (status.ready, status.stalled) for status in bench.worker.statuses}
+    assert states == {"orders": (False, "takeover"), "mails": (True, None)}
