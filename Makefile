@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: run test check lint types imports simulate bench lock clean
+.PHONY: run test check lint types imports simulate bench kafka lock clean
 
 run: $(VENV)/.run   ## start everything on the embedded queue, HTTP on 127.0.0.1:8080
 	@exec $(BIN)/delayline serve
@@ -29,6 +29,9 @@ simulate: $(VENV)/.test   ## 20,000 seeded crash simulations; SEEDS, FIRST, MUTA
 
 bench: $(VENV)/.test   ## every figure the documents quote; BENCH=store,http,deliver picks some
 	$(BIN)/python -m bench
+
+kafka: $(VENV)/.test   ## a Kafka broker to try things with, on 127.0.0.1:9092 or PORT; needs Java and, once, Maven
+	@exec $(BIN)/python -m tests.brokers
 
 # One environment, filled in two steps: what running needs, then what testing needs on top.
 $(VENV)/bin/python:

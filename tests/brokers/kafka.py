@@ -1,0 +1,228 @@
+"""A Kafka of one node or three, on free ports of 127.0.0.1.
+
+Nodes can be stopped, killed, frozen and started again on the same ports and data. Every process is ended by its pid,
+and by its guard when this process ends in some other way. Output and data lie in .cache/brokers/run.
+"""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from random import SystemRandom
+from string import Template
+from typing import IO
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from tests.brokers.distribution import CACHE, NEWEST, Unavailable, fetch
+
+HERE = Path(__file__).parent
+RUNS = CACHE / "run"
+START_S = 60.0
+STOP_S = 20.0
+KEPT_S = 86_400.0
+"""How long the logs of earlier runs stay."""
+
+CLUSTER_ID = "ZGVsYXlsaW5lLXRlc3RzAA"
+SMALL_HEAP = [
+    *("-Xms192m", "-Xmx320m", "-XX:+UseSerialGC", "-XX:MaxMetaspaceSize=128m", "-Xss512k"),
+    *("-XX:ReservedCodeCacheSize=64m", "-XX:MaxDirectMemorySize=64m"),
+]
+QUICK_START = ["-XX:TieredStopAtLevel=1"]
+"""Half the start-up time and half the throughput: leave it out where speed is measured."""
+
+
+class Node:
+    """One broker and controller process."""
+
+    def __init__(self, lib: Path, folder: Path, port: int, java_options: Sequence[str]) -> None:
+        self.port = port
+        self._lib = lib
+        self._folder = folder
+        self._java_options = java_options
+        self._guard: subprocess.Popen[str] | None = None
+        self._pid = 0
+
+    @property
+    def log(self) -> Path:
+        return self._folder / "server.log"
+
+    @property
+    def running(self) -> bool:
+        return self._guard is not None and self._guard.poll() is None
+
+    def format(self) -> None:
+        """Prepare the data folder. Raises Unavailable."""
+        tool = [*self._java(), "kafka.tools.StorageTool", "format", "--ignore-formatted", "-t", CLUSTER_ID]
+        command = [*tool, "-c", str(self._folder / "server.properties")]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise Unavailable(f"the broker's data folder could not be made: {done.stderr.strip()[-300:]}")
+
+    def start(self) -> None:
+        assert not self.running
+        command = [*self._java(), "kafka.Kafka", str(self._folder / "server.properties")]
+        self._guard = subprocess.Popen(
+            [sys.executable, str(HERE / "guard.py"), str(self.log), *command],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,  # an interrupt at the keyboard is for us; we tell the broker
+        )
+        self._pid = int(_pipe(self._guard.stdout).readline())
+
+    def _java(self) -> list[str]:
+        logging = f"-Dlog4j2.configurationFile={HERE / 'log4j2.xml'}"
+        return ["java", *SMALL_HEAP, *self._java_options, logging, "-cp", f"{self._lib}/*"]
+
+    def stop(self) -> None:
+        """Orderly, as far as it takes no longer than STOP_S."""
+        self._signal(signal.SIGCONT)
+        self._signal(signal.SIGTERM)
+        try:
+            self._gone(STOP_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+
+    def kill(self) -> None:
+        self._signal(signal.SIGKILL)
+        self._gone(STOP_S)
+
+    def freeze(self) -> None:
+        self._signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self.running:
+            with suppress(ProcessLookupError):
+                os.kill(self._pid, number)
+
+    def _gone(self, timeout_s: float) -> None:
+        if self._guard is not None:
+            self._guard.wait(timeout_s)
+            _pipe(self._guard.stdin).close()
+            _pipe(self._guard.stdout).close()
+            self._guard = None
+
+
+def _pipe(pipe: IO[str] | None) -> IO[str]:
+    assert pipe is not None
+    return pipe
+
+
+class Kafka:
+    """Nodes that form one cluster. Raises Unavailable where there can be none."""
+
+    def __init__(
+        self,
+        nodes: int = 1,
+        *,
+        version: str = NEWEST,
+        ports: Sequence[int] = (),
+        folder: Path | None = None,
+        java_options: Sequence[str] = QUICK_START,
+        properties: Mapping[str, str] | None = None,
+    ) -> None:
+        """`ports` are those of the plaintext listeners, free ones where none are given; `folder` keeps the data,
+        which is else removed at the end; `properties` come behind those of the template."""
+        lib = fetch(version)
+        self._keep = folder is not None
+        self._folder = folder or _run_folder()
+        free = _free_ports(3 * nodes)
+        self._ports = list(ports) or free[:nodes]
+        self._sasl_ports = free[nodes : 2 * nodes]
+        controllers = free[2 * nodes :]
+        self.nodes = []
+        for index, port in enumerate(self._ports):
+            own = self._folder / str(index + 1)
+            own.mkdir(parents=True, exist_ok=True)
+            text = self._properties(index, controllers, own / "data")
+            lines = [f"{name}={value}" for name, value in (properties or {}).items()]
+            (own / "server.properties").write_text("\n".join([text, *lines, ""]))
+            self.nodes.append(Node(lib, own, port, java_options))
+
+    def _properties(self, index: int, controllers: Sequence[int], data: Path) -> str:
+        nodes = len(self._ports)
+        voters = ",".join(f"{number}@127.0.0.1:{port}" for number, port in enumerate(controllers, 1))
+        return Template((HERE / "server.properties").read_text()).substitute(
+            node_id=index + 1,
+            voters=voters,
+            port=self._ports[index],
+            sasl_port=self._sasl_ports[index],
+            controller_port=controllers[index],
+            data=data,
+            replicas=nodes,
+            replicas_min=max(1, nodes - 1),
+            topics_create=str(self._keep).lower(),
+        )
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return ",".join(f"127.0.0.1:{port}" for port in self._ports)
+
+    @property
+    def sasl_servers(self) -> str:
+        """Users alice (alice-secret) and bob (bob-secret), SASL/PLAIN without TLS."""
+        return ",".join(f"127.0.0.1:{port}" for port in self._sasl_ports)
+
+    def start(self) -> None:
+        """Returns when every node answers. Raises Unavailable."""
+        for node in self.nodes:
+            node.format()
+        for node in self.nodes:
+            node.start()
+        self.wait_ready()
+
+    def wait_ready(self) -> None:
+        """Until the nodes that run know each other. Raises Unavailable."""
+        deadline = time.monotonic() + START_S
+        running = [node for node in self.nodes if node.running]
+        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
+        while not _answers(admin, len(running)):
+            if not all(node.running for node in running) or time.monotonic() > deadline:
+                self.close()
+                raise Unavailable(f"the broker did not start; see {self.nodes[0].log}")
+            time.sleep(0.2)
+
+    def close(self) -> None:
+        """End every node. The logs stay for a day, the data only where a folder was given."""
+        for node in self.nodes:
+            node.stop() if self._keep else node.kill()
+            if not self._keep:
+                shutil.rmtree(node.log.with_name("data"), ignore_errors=True)
+
+
+def _answers(admin: AdminClient, nodes: int) -> bool:
+    try:
+        return len(admin.list_topics(timeout=1).brokers) == nodes
+    except KafkaException:
+        return False
+
+
+def _run_folder() -> Path:
+    RUNS.mkdir(parents=True, exist_ok=True)
+    for old in RUNS.iterdir():
+        if time.time() - old.stat().st_mtime > KEPT_S:
+            shutil.rmtree(old, ignore_errors=True)
+    return Path(tempfile.mkdtemp(dir=RUNS))
+
+
+def _free_ports(count: int) -> list[int]:
+    """Below the range from which clients' own ends are taken, so that a node that restarts finds its port free."""
+    found: list[int] = []
+    while len(found) < count:
+        port = SystemRandom().randrange(12_000, 32_000)
+        with socket.socket() as probe:
+            if port not in found and probe.connect_ex(("127.0.0.1", port)) != 0:
+                found.append(port)
+    return found
