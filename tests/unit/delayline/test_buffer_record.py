@@ -120,10 +120,19 @@ def test_a_plain_message_pays_one_byte_for_its_metadata() -> None:
     assert encode_value(None, b"packed") == b"\x00packed"
 
 
-def test_metadata_of_255_bytes_and_more_takes_the_long_form() -> None:
-    meta = Meta(origin="o" * 400)
-    assert encode_value(meta, b"packed")[0] == 255
-    assert decode_value(encode_value(meta, b"packed")) == (meta, b"packed")
+def metadata_of(size: int) -> Meta:
+    empty = len(msgspec.msgpack.encode(Meta(origin="o" * 200)))
+    meta = Meta(origin="o" * (200 + size - empty))
+    assert len(msgspec.msgpack.encode(meta)) == size
+    return meta
+
+
+@pytest.mark.parametrize(("size", "first"), [(254, 254), (255, 255), (256, 255)])
+def test_metadata_of_255_bytes_and_more_takes_the_long_form(size: int, first: int) -> None:
+    meta = metadata_of(size)
+    value = encode_value(meta, b"packed")
+    assert value[0] == first
+    assert decode_value(value) == (meta, b"packed")
 
 
 # --- re-appends

@@ -127,6 +127,7 @@ def test_two_ways_to_say_no_delay_are_immediate() -> None:
         [(b"delay-ms", b"1000"), (b"delay", b"2s")],
         [(b"delay-ms", b"0"), (b"delay", b"1s")],
         [(b"delay-ms", b"1000"), (b"deliver-at", b"1767225601000")],  # meet by chance, at this append time only
+        [(b"delay-ms", b"1767225600000"), (b"deliver-at", b"1767225600000")],  # one number, two meanings
         [(b"deliver-at", b"1767225600000"), (b"delay", b"0s")],
         [(b"delay", b"5s"), (b"delay-level", b"1")],
     ],
