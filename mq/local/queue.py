@@ -1,6 +1,5 @@
 """Client and Admin of a local queue."""
 
-import re
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from delayline.clock import Clock
 from delayline.cursor import Cursor
 from delayline.errors import ConfigError
 from delayline.message import Shard
-from delayline.names import Names
+from delayline.names import Names, is_topic_name
 from delayline.rules import DEFAULT_RULES, Rules
 from mq.contract import HEADER_ROOM_BYTES, Append, Handover, LogRecord, Position, TopicInfo
 from mq.errors import OffsetOutOfRange, QueueError, RecordTooLarge, TopicUnknown
@@ -27,8 +26,6 @@ TOPICS_MAX = 2048
 """All topics together; a buffer topic counts as one. Each partition costs about 300 bytes of memory and, when the
 queue is opened, three seeks."""
 
-_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}", re.ASCII)
-
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -39,14 +36,9 @@ class Limits:
     topics_max: int = TOPICS_MAX
 
 
-def valid_name(name: str) -> bool:
-    """Kafka's rule for topic names (`org.apache.kafka.common.internals.Topic`), so that a move there is possible."""
-    return _NAME.fullmatch(name) is not None and name not in (".", "..")
-
-
 def installation(namespace: str) -> Names:
     """The names of the installation. Raises ConfigError for a namespace that no topic name could begin with."""
-    if not valid_name(namespace):
+    if not is_topic_name(namespace):
         raise ConfigError(f"the namespace {namespace!r} is not 1 to 249 of the characters a-z A-Z 0-9 . _ -")
     return Names(namespace)
 
@@ -155,7 +147,7 @@ class LocalQueue:
     def _target(self, name: str) -> Topic:
         if self._names.is_own(name):
             raise TopicUnknown(f"{name!r} is a name of this installation's own topics")
-        if not valid_name(name):
+        if not is_topic_name(name):
             raise TopicUnknown(f"{name!r} cannot be a topic: 1 to 249 of the characters a-z A-Z 0-9 . _ -")
         return self._ensure(name, self._limits.partitions)
 
