@@ -25,11 +25,12 @@ class CannotListen(DelaylineError):
     """The address cannot be listened on; the text is one sentence for the operator."""
 
 
-def serve(app: DelaylineApi, host: str, port: int, *, on_started: Callable[[], None]) -> None:
+def serve(app: DelaylineApi, host: str, port: int, *, on_started: Callable[[int], None]) -> None:
     """Answer requests until SIGINT or SIGTERM, then end within three seconds and return normally: the caller closes
     what it has opened. For the main thread, the only one that hears signals.
 
-    `on_started` is called when requests are answered, so not before the address is bound. Raises CannotListen.
+    `on_started` is called with the port when requests are answered, so not before the address is bound.
+    Raises CannotListen.
     """
     listener = _listen(host, port)
     config = uvicorn.Config(
@@ -47,7 +48,8 @@ def serve(app: DelaylineApi, host: str, port: int, *, on_started: Callable[[], N
         timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=GRACE_S,
     )
-    server = _Server(config, app, on_started)
+    bound_port = listener.getsockname()[1]
+    server = _Server(config, app, lambda: on_started(bound_port))
     with contextlib.closing(listener):
         server.run(sockets=[listener])
 

@@ -13,7 +13,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    ValidationError,
+    model_validator,
+)
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from delayline.errors import ConfigError
@@ -57,6 +66,13 @@ def _check_namespace(namespace: str) -> str:
         message = f"expected 1 to {NAMESPACE_CHARS_MAX} of a-z A-Z 0-9 . _ -, not starting with __"
         raise PydanticCustomError("setting", "{message}", {"message": message})
     return namespace
+
+
+def _check_folder(folder: object) -> object:
+    """An empty text would be the working directory, which nobody writes so."""
+    if folder == "":
+        raise PydanticCustomError("setting", "expected a folder")
+    return folder
 
 
 def _check_pattern(pattern: str) -> str:
@@ -176,7 +192,7 @@ class Settings(_Section):
     """Everything that can be set. Made by `load_settings`; built by hand it lacks the checks of what is not built."""
 
     namespace: Annotated[str, AfterValidator(_check_namespace)] = "delayline"
-    data_dir: Path = Path("./data")
+    data_dir: Annotated[Path, BeforeValidator(_check_folder)] = Path("./data")
     mq: Mq = Mq()
     dispatch: Dispatch = Dispatch()
     store: Store = Store()

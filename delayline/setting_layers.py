@@ -26,8 +26,9 @@ SYSTEM_CONFIG = Path("/etc/delayline/delayline.toml")
 _NO_SETTINGS = frozenset({ENV_CONFIG, "DELAYLINE_URL"})
 """Variables with our prefix that say something else: where the file is, and where the command line's server is."""
 
-_KUBERNETES = re.compile(r"DELAYLINE_(SERVICE_HOST|SERVICE_PORT(_.*)?|PORT(_.*)?)")
-"""Kubernetes tells every container where its namespace's services are, and ours may well be called delayline."""
+_KUBERNETES = re.compile(r"DELAYLINE_(SERVICE_HOST=.*|SERVICE_PORT(_.*)?=.*|PORT_.*|PORT=\w+://.*)")
+"""Kubernetes tells every container where its namespace's services are, and ours may well be called delayline. Its
+DELAYLINE_PORT is a URL; a number there is somebody who means `api.port`."""
 
 SettingPath = tuple[str, ...]
 
@@ -73,9 +74,13 @@ def read_environment(model: type[BaseModel], environ: Mapping[str, str]) -> Laye
     for variable, value in environ.items():
         if variable in paths:
             layer[paths[variable]] = Given(value, variable)
-        elif variable.startswith(ENV_PREFIX) and variable not in _NO_SETTINGS and not _KUBERNETES.fullmatch(variable):
+        elif variable.startswith(ENV_PREFIX) and not _is_known(variable, value):
             raise unknown(variable, paths, "the environment")
     return layer
+
+
+def _is_known(variable: str, value: str) -> bool:
+    return variable in _NO_SETTINGS or _KUBERNETES.match(f"{variable}={value}") is not None
 
 
 def find_file(named: Path | None, environ: Mapping[str, str], cwd: Path) -> Path | None:

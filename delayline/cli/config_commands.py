@@ -4,11 +4,9 @@ import os
 from pathlib import Path
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from delayline.cli.options import ConfigPath
-from delayline.config import describe, load_settings
+from delayline.cli.tables import show_rows
 
 commands = typer.Typer(no_args_is_help=True, help="Look at the configuration.")
 
@@ -26,8 +24,7 @@ def group() -> None:
 @commands.command()
 def check(config: ConfigPath = None) -> None:
     """Read the configuration as a server would; show every setting and where it comes from."""
+    from delayline.config import describe, load_settings  # here, because the other commands need no settings
+
     settings = load_settings(config, {}, os.environ, Path.cwd())
-    table = Table("setting", "value", "from", box=None)
-    for key, value, source in describe(settings):
-        table.add_row(key, value, source)
-    Console().print(table)
+    show_rows(("setting", "value", "from"), describe(settings))

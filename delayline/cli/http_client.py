@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 
-from delayline.cli.failure import CONFLICT, FAILED, NOT_FOUND, Failure
+from delayline.cli.failure import CONFLICT, FAILED, NOT_FOUND, USAGE, Failure
 
 DEFAULT_URL = "http://127.0.0.1:8080"
 TIMEOUT_S = 15.0
@@ -53,8 +53,8 @@ class HttpClient:
     def _failing(self) -> Iterator[None]:
         try:
             yield
-        except httpx.InvalidURL as error:
-            raise Failure(f"{self._url} is not a URL: {error}") from error
+        except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
+            raise Failure(f"{self._url} is no URL of a server, such as {DEFAULT_URL}", USAGE) from error
         except httpx.TransportError as error:
             raise Failure(
                 f"no answer from {self._url} ({error or type(error).__name__}); is `delayline serve` up?"

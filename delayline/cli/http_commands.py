@@ -2,6 +2,7 @@
 
 import json
 import sys
+from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
 from time import sleep
@@ -9,11 +10,10 @@ from typing import Annotated, Any
 from urllib.parse import quote
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from delayline.cli.failure import NOT_FOUND, USAGE, Failure
 from delayline.cli.http_client import DEFAULT_URL, HttpClient
+from delayline.cli.tables import show_fields, show_rows
 from delayline.clock import SystemClock
 from delayline.errors import MalformedDirective
 from delayline.times import parse_moment_ms
@@ -34,23 +34,33 @@ def _print_json(answer: Any) -> None:
     typer.echo(json.dumps(answer, ensure_ascii=False))
 
 
-def _value(text: str) -> Any:
-    """What a person typed: JSON where it is an object, array, number, bool or null; else the text itself."""
-    if text == "-":
-        text = sys.stdin.read()
-    elif text.startswith("@"):
-        text = _read(Path(text[1:]))
+def _value(typed: str) -> dict[str, Any]:
+    """What a person typed: JSON where it is an object, array, number, bool or null; else the text itself. Bytes that
+    are no text go as they are."""
+    if typed == "-":
+        data = sys.stdin.buffer.read()
+    elif typed.startswith("@"):
+        data = _read(Path(typed[1:]))
+    else:
+        return {"value": _json_or_text(typed)}
+    try:
+        return {"value": _json_or_text(data.decode())}
+    except UnicodeDecodeError:
+        return {"value_base64": b64encode(data).decode()}
+
+
+def _json_or_text(text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError:
         return text
 
 
-def _read(path: Path) -> str:
+def _read(path: Path) -> bytes:
     try:
-        return path.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise Failure(f"cannot read {path}: {error}", USAGE) from error
+        return path.read_bytes()
+    except OSError as error:
+        raise Failure(f"cannot read {path}: {error.strerror}", USAGE) from error
 
 
 def _headers(pairs: list[str]) -> list[dict[str, str]]:
@@ -78,7 +88,7 @@ def send(
     """Send a message, now or later."""
     moment: Any = int(at) if at and at.isdecimal() else at
     schedule = {"delay": delay, "deliver_at": moment, "level": level}
-    body: dict[str, Any] = {"value": _value(value), "headers": _headers(header or [])}
+    body: dict[str, Any] = {**_value(value), "headers": _headers(header or [])}
     optional = {"key": key, "partition": partition, "schedule": {k: v for k, v in schedule.items() if v is not None}}
     body |= {name: given for name, given in optional.items() if given not in (None, {})}
     answer = HttpClient(url).post(f"/v1/topics/{quote(topic, safe='')}/messages", body)
@@ -120,12 +130,8 @@ def get(message_id: str, url: Url = DEFAULT_URL, as_json: Json = False) -> None:
     answer = HttpClient(url).get(f"/v1/messages/{quote(message_id, safe='')}", view="full")
     if as_json:
         _print_json(answer)
-        return
-    table = Table(show_header=False, box=None)
-    for name, value in answer.items():
-        if value is not None and value != []:
-            table.add_row(name, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
-    Console().print(table)
+    else:
+        show_fields(answer)
 
 
 def tail(
@@ -182,14 +188,10 @@ def topics(url: Url = DEFAULT_URL, as_json: Json = False) -> None:
     answer = HttpClient(url).get("/v1/topics")
     if as_json:
         _print_json(answer)
-        return
-    rows = answer["topics"]
-    table = Table(box=None)
-    for column in rows[0] if rows else ("name",):
-        table.add_column(column)
-    for row in rows:
-        table.add_row(*(str(value) for value in row.values()))
-    Console().print(table)
+    elif rows := answer["topics"]:
+        show_rows(list(rows[0]), [list(row.values()) for row in rows])
+    else:
+        typer.echo("no topics yet: the first message sent to one makes it")
 
 
 def status(url: Url = DEFAULT_URL, as_json: Json = False) -> None:
@@ -199,7 +201,5 @@ def status(url: Url = DEFAULT_URL, as_json: Json = False) -> None:
     client.get("/readyz")
     if as_json:
         _print_json(answer)
-        return
-    for name, value in answer.items():
-        typer.echo(f"{name}: {value}")
-    typer.echo("ready: yes")
+    else:
+        show_fields({**answer, "ready": True})

@@ -1,7 +1,4 @@
-"""`delayline`: one file per group of commands.
-
-Exit codes: 0 ok, 1 failed, 2 usage, 3 not found, 4 conflict.
-"""
+"""`delayline`: one file per group of commands."""
 
 import sys
 from typing import Annotated
@@ -10,10 +7,10 @@ import typer
 
 from delayline import __version__
 from delayline.cli import config_commands, http_commands, serve_commands
-from delayline.cli.failure import Failure
-from delayline.errors import DelaylineError
+from delayline.cli.failure import FAILED, USAGE, Failure
+from delayline.errors import ConfigError, DelaylineError
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 serve_commands.register(app)
 config_commands.register(app)
 http_commands.register(app)
@@ -31,7 +28,10 @@ def options(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Say the version.")
     ] = False,
 ) -> None:
-    """A delay proxy in front of the message queue you already run."""
+    """A delay proxy in front of the message queue you already run.
+
+    Exit codes: 0 ok, 1 failed, 2 usage or settings that cannot be, 3 not found, 4 conflict.
+    """
 
 
 def main() -> None:
@@ -40,8 +40,10 @@ def main() -> None:
         app()
     except Failure as failure:
         _fail(str(failure), failure.exit_code)
+    except ConfigError as error:
+        _fail(str(error), USAGE)
     except DelaylineError as error:
-        _fail(str(error), 1)
+        _fail(str(error), FAILED)
 
 
 def _fail(sentence: str, code: int) -> None:

@@ -148,6 +148,14 @@ def test_variables_of_the_command_line_and_of_kubernetes_are_no_settings(load: A
     assert load(env={variable: "tcp://10.0.0.1:8080"}) == load()
 
 
+def test_a_port_in_the_variable_of_kubernetes_is_somebody_who_means_the_setting(load: Any) -> None:
+    assert sentence_of(load, env={"PORT": "9090"}).endswith("did you mean DELAYLINE_API__PORT?")
+
+
+def test_an_empty_data_folder_is_not_the_working_directory(load: Any) -> None:
+    assert sentence_of(load, env={"DATA_DIR": ""}) == "data_dir: expected a folder, not '' (from DELAYLINE_DATA_DIR)."
+
+
 def test_variables_of_others_are_not_looked_at(tmp_path: Path) -> None:
     assert load_settings(None, {}, {"PATH": "/bin", "delayline_api__port": "1"}, tmp_path).api.port == 8080
 
