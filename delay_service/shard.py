@@ -38,7 +38,7 @@ from delayline.cursor import Cursor
 from delayline.errors import Bug
 from delayline.message import Key, MessageId
 from delayline.message import Shard as ShardId
-from delayline.outcome import AuditRow, Outcome, encode_audit
+from delayline.outcome import AuditRow, Outcome, encode_audit, encode_low_water
 from delayline.record import Record, accepted_at_ms_of, decode_packed, seal
 from delayline.rules import Rules
 from mq.contract import Delivery, LogRecord, ShardBatch
@@ -56,6 +56,7 @@ class ShardSettings:
     rules: Rules
     near_due_ms: int = 2000
     timestamp: str = "delivery"
+    low_water_interval_ms: int = 30_000
 
 
 @dataclass(slots=True)
@@ -67,6 +68,7 @@ class _Taken:
     rolled: list[Key]
     rows: list[AuditRow]
     at_ms: int
+    marks_low_water: bool
 
 
 class Finished(NamedTuple):
@@ -115,6 +117,7 @@ class Shard:
         self._refused: dict[Key, tuple[str, str]] = {}
         self._taken: _Taken | None = None
         self._rules_announced = False
+        self._low_water_said: tuple[int, Cursor | None] = 0, None
 
     @property
     def caught_up(self) -> bool:
@@ -228,12 +231,28 @@ class Shard:
         self._announce_rules(draft)
         draft.rows += [row for row in self._controls if row.offset < next_offset]
         cursor = self._next_cursor(next_offset, delivered_key)
-        if not (ended or draft.appends or (checkpoint and (cursor != self.cursor or draft.rows))):
+        marks = checkpoint and self._marks_low_water(cursor, now_ms)
+        if not (ended or draft.appends or marks or (checkpoint and (cursor != self.cursor or draft.rows))):
             return None
         audit = list(encode_audit(self.id, cursor.owner_epoch, now_ms, draft.rows))
+        if marks:
+            audit.append(self._low_water(cursor, entries, now_ms))
         batch = ShardBatch(self.id, cursor, draft.deliveries, draft.appends, audit, draft.dead)
-        self._taken = _Taken(batch, ended, rolled, draft.rows, now_ms)
+        self._taken = _Taken(batch, ended, rolled, draft.rows, now_ms, marks)
         return batch
+
+    def _marks_low_water(self, cursor: Cursor, now_ms: int) -> bool:
+        """Whether it is time to say how far this shard is done, and there is something new to say."""
+        said_at_ms, said = self._low_water_said
+        news = said is None or cursor != said or self._index.pending() > 0
+        return news and now_ms - said_at_ms >= self._settings.low_water_interval_ms
+
+    def _low_water(self, cursor: Cursor, entries: list[Entry], now_ms: int) -> bytes:
+        """Below O nothing is pending that is due before D, nor before the first record still indexed."""
+        first_due_ms = entries[0].due_ms if entries else self._index.next_due_ms()
+        low_ms = now_ms if first_due_ms is None else min(first_due_ms, now_ms)
+        low_ms = max(low_ms, cursor.delivered_key.due_ms)
+        return encode_low_water(self.id, cursor.owner_epoch, now_ms, cursor.next_offset, low_ms)
 
     def _next_offset(self, taken: Iterable[int]) -> int:
         """O: the read position, or the first late record that stays behind."""
@@ -340,6 +359,8 @@ class Shard:
         taken = self._in_flight()
         self._taken = None
         self.cursor = cursor = taken.batch.cursor
+        if taken.marks_low_water:
+            self._low_water_said = taken.at_ms, cursor
         self._late.difference_update(key.offset for key in taken.ended)
         self._controls = [row for row in self._controls if row.offset >= cursor.next_offset]
         for key in taken.rolled:

@@ -8,7 +8,7 @@ Page: docs/formats/audit.md.
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -45,8 +45,11 @@ class AuditRow(NamedTuple):
     reason: str | None = None
 
 
-class AuditRecord(msgspec.Struct, frozen=True):
-    """The value of an audit record: rows of one shard and one commit, by column; index i of each is one row."""
+class AuditRecord(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The value of an audit record of one shard and one commit.
+
+    kind `outcomes`: rows by column; index i of each column is one row. kind `low_water`: every record of the shard
+    with an offset below `next` and a due time before `low` (epoch ms) is terminal."""
 
     v: int
     kind: str
@@ -54,38 +57,54 @@ class AuditRecord(msgspec.Struct, frozen=True):
     shard: str
     epoch: int
     at: int
-    off: Sequence[int]
-    id: Sequence[str | None]
-    due: Sequence[int | None]
-    acc: Sequence[int]
-    out: Sequence[str]
-    suc: Sequence[str | None]
-    rsn: Sequence[str | None]
+    off: Sequence[int] = ()
+    id: Sequence[str | None] = ()
+    due: Sequence[int | None] = ()
+    acc: Sequence[int] = ()
+    out: Sequence[str] = ()
+    suc: Sequence[str | None] = ()
+    rsn: Sequence[str | None] = ()
+    next: int | None = None
+    low: int | None = None
+
+
+OUTCOMES, LOW_WATER = "outcomes", "low_water"
 
 
 def encode_audit(shard: Shard, owner_epoch: int, done_at_ms: int, rows: Iterable[AuditRow]) -> Iterator[bytes]:
     """Bodies of audit records for the rows of one commit; the key keeps a shard's rows in one partition."""
-    key = f"{shard.topic}.{shard.name}".encode()
     remaining = iter(rows)
     while chunk := list(islice(remaining, ROWS_PER_RECORD_MAX)):
-        columns = zip(*chunk, strict=True)
+        columns: tuple[Any, ...] = tuple(zip(*chunk, strict=True))
         record = AuditRecord(
             AUDIT_VERSION,
-            "outcomes",
+            OUTCOMES,
             shard.topic,
             shard.name,
             owner_epoch,
             done_at_ms,
             *columns,
         )
-        yield encode_body(key, msgspec.json.encode(record))
+        yield _body(shard, record)
+
+
+def encode_low_water(shard: Shard, owner_epoch: int, at_ms: int, next_offset: int, low_ms: int) -> bytes:
+    """The body of an audit record that says how far the shard is done, for readers who close windows of due time."""
+    version, topic, name = AUDIT_VERSION, shard.topic, shard.name
+    return _body(
+        shard, AuditRecord(version, LOW_WATER, topic, name, owner_epoch, at_ms, next=next_offset, low=low_ms)
+    )
+
+
+def _body(shard: Shard, record: AuditRecord) -> bytes:
+    return encode_body(f"{shard.topic}.{shard.name}".encode(), msgspec.json.encode(record))
 
 
 _DECODER = msgspec.json.Decoder(AuditRecord)
 
 
 def decode_audit(value: bytes) -> tuple[AuditRecord, list[AuditRow]]:
-    """An audit record's value and its rows. Raises UnknownFormat."""
+    """An audit record's value and its rows, none for a low water mark. Raises UnknownFormat."""
     try:
         record = _DECODER.decode(value)
         if record.v != AUDIT_VERSION:

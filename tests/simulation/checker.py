@@ -13,7 +13,7 @@ The promise of order, exactly: a commit delivers ascending keys, and no record i
 arrival); whether it did is what the cursor tells, and `sentence` judges it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from tests.simulation.history import (
@@ -169,6 +169,7 @@ class _Judge:
         self.file_rows(fact, ended)
         if fact.after is not None:
             self.check_cursor(fact.after, delivered + dead, ended)
+        self.check_low_water(fact.low_water)
         self.cursor = fact.after or self.cursor
 
     def deliver(self, delivered: Delivered, clock_ms: int | None) -> Key | None:
@@ -299,6 +300,13 @@ class _Judge:
         in_force = max((number for number in self.rules if number[0] < low_offset), default=(0, 0))[1]
         if cursor.rules_number not in (None, in_force):
             self.say("rules", f"{in_force} are in force at L = {low_offset}, the cursor says {cursor.rules_number}")
+
+    def check_low_water(self, marks: Sequence[tuple[int, int]]) -> None:
+        """A reader closes windows of due time on these words: nothing before them may still be pending."""
+        for next_offset, low_ms in marks:
+            early = [key for offset, key in self.pending.items() if offset < next_offset and key[0] < low_ms]
+            if early:
+                self.say("low water", f"{early} are pending before the mark ({next_offset}, {low_ms})")
 
     def trim(self, low_offset: int) -> None:
         if self.cursor is not None and low_offset > self.cursor.low_offset:

@@ -34,6 +34,7 @@ def committed(
         [own_record(shard, record) for record in written],
         [row for body in part.audit for row in rows(body)],
         clock_ms,
+        [mark for body in part.audit for mark in low_water(body)],
     )
 
 
@@ -71,9 +72,22 @@ def dead(body: bytes) -> Dead:
 
 def rows(body: bytes) -> list[dict[str, Any]]:
     """The outcome rows of an audit record: its columns, side by side."""
-    columns = msgspec.json.decode(decode_body(body).value or b"")
+    columns = _audit(body)
+    if columns["kind"] != "outcomes":
+        return []
     by_row = zip(*(columns[name] for name in _ROW_COLUMNS), strict=True)
     return [dict(zip(_ROW_COLUMNS, row, strict=True)) for row in by_row]
+
+
+def low_water(body: bytes) -> list[tuple[int, int]]:
+    """(next offset, due time) of an audit record that says how far a shard is done."""
+    mark = _audit(body)
+    return [(mark["next"], mark["low"])] if mark["kind"] == "low_water" else []
+
+
+def _audit(body: bytes) -> dict[str, Any]:
+    fields: dict[str, Any] = msgspec.json.decode(decode_body(body).value or b"")
+    return fields
 
 
 def own_record(shard: str, record: LogRecord) -> Appended:

@@ -72,8 +72,9 @@ class Dead(NamedTuple):
 
 class Committed(NamedTuple):
     """One shard's part of one commit that was applied. `rows` are outcome rows with the names of the audit format
-    (off id due acc out suc). `clock_ms` is the latest reading of the broker's clock between the taking of the batch
-    and its commit. `before` and `after` are the stored cursors around it; before the first claim there is none."""
+    (off id due acc out suc), `low_water` marks are (next offset, due time). `clock_ms` is the latest reading of the
+    broker's clock between the taking of the batch and its commit. `before` and `after` are the stored cursors around
+    it; before the first claim there is none."""
 
     shard: str
     before: Cursor | None = None
@@ -83,6 +84,7 @@ class Committed(NamedTuple):
     appended: Sequence[Appended] = ()
     rows: Sequence[dict[str, Any]] | None = None
     clock_ms: int | None = None
+    low_water: Sequence[tuple[int, int]] = ()
 
 
 class Trimmed(NamedTuple):

@@ -47,6 +47,12 @@ def _one(broken: str, module: str, line: str, replacement: str) -> Mutant:
 
 MUTANTS = (
     _one(
+        "the low water mark passes what is pending",
+        SHARD,
+        "low_ms = now_ms if first_due_ms is None else min(first_due_ms, now_ms)",
+        "low_ms = now_ms + 1",
+    ),
+    _one(
         "dispatches before it has read to the recorded log end",
         SHARD,
         "return self.position >= self.read_to",
@@ -128,8 +134,8 @@ MUTANTS = (
     _one(
         "the index loses records before the commit that ends them",
         SHARD,
-        "self._taken = _Taken(batch, ended, rolled, draft.rows, now_ms)",
-        "self._taken = _Taken(batch, ended, rolled, draft.rows, now_ms); "
+        "self._taken = _Taken(batch, ended, rolled, draft.rows, now_ms, marks)",
+        "self._taken = _Taken(batch, ended, rolled, draft.rows, now_ms, marks); "
         "self._index.remove(ended, self._checkpoint()); ended.clear()",
     ),
     _one(

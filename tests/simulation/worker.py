@@ -241,7 +241,7 @@ class Worker:
         checkpoint = index.checkpoint()
         plan = scene.core.plan(cursor, scene.broker.log_range(shard), checkpoint)
         self._note_plan(shard, plan, checkpoint)
-        settings = ShardSettings(scene.configured_rules(shard), scene.habits.near_due_ms)
+        settings = ShardSettings(scene.configured_rules(shard), scene.habits.near_due_ms, low_water_interval_ms=5)
         self.shards[shard] = scene.core.shard(shard, plan, index, settings)
 
     def _note_plan(self, shard: Shard, plan: Plan, checkpoint: Any) -> None:

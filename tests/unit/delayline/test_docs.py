@@ -10,7 +10,7 @@ from delayline.buffer_record import Message, encode_decision, encode_reappend, e
 from delayline.config import _BUILT, Settings, describe, load_settings
 from delayline.cursor import Cursor
 from delayline.message import Key, MessageId, Shard
-from delayline.outcome import AuditRow, Outcome, encode_audit
+from delayline.outcome import AuditRow, Outcome, encode_audit, encode_low_water
 from delayline.record import decode_body, encode_body
 from delayline.rules import ALIASES, DEFAULT_RULES, Rules
 from delayline.schedule import Invalid, Reason, Schedule, directive_names, read_directives
@@ -146,3 +146,8 @@ def test_the_example_of_a_reappend_is_its_encoding() -> None:
     text = block("formats/buffer.md", "text").replace("\n", "")
     expected = text.encode().decode("unicode_escape").encode("latin-1")
     assert encode_reappend(message().value, KEY, ORIGIN, KEY.due_ms) == expected
+
+
+def test_the_example_of_a_low_water_mark_is_its_value() -> None:
+    body = encode_low_water(Shard("orders", "3"), 3, NOW_MS + 60_000, 1043, NOW_MS + 59_990)
+    assert json.loads(decode_body(body).value or b"") == json.loads(block("formats/audit.md", "json low_water"))
