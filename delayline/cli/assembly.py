@@ -91,10 +91,11 @@ def _close(queue: EmbeddedQueue) -> None:
 
 
 def _assemble(settings: Settings, queue: EmbeddedQueue, clock: Clock) -> Assembly:
+    # Half of what the queue keeps free: what the queue has accepted must still find its place in the index.
     index = RocksIndex.open(
         settings.data_dir / "index",
         memory_bytes_max=settings.store.memory_bytes_max,
-        disk_free_min_bytes=settings.store.disk_free_min,
+        disk_free_min_bytes=settings.store.disk_free_min // 2,
     )
     history = History(settings.history.messages_max, settings.history.retention)
     registry = _registry()

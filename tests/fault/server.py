@@ -6,18 +6,46 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import httpx
 
 READY_WITHIN_S = 20.0
 ROOT = Path(__file__).resolve().parents[2]
+SERVE = (sys.executable, "-m", "delayline", "serve")
 
 
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def environment(**variables: str) -> dict[str, str]:
+    """This process's variables without settings of Delayline, and `variables`."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("DELAYLINE_")} | variables
+
+
+def variables(settings: Mapping[str, str]) -> dict[str, str]:
+    """`store__near_due="1s"` as the variable it is set by."""
+    return {f"DELAYLINE_{name.upper()}": value for name, value in settings.items()}
+
+
+def read_topic(url: str, topic: str, partitions: int = 4) -> Iterator[dict[str, Any]]:
+    """Every record of a topic, as `GET /v1/topics/{topic}/records` shows them."""
+    with httpx.Client(timeout=10) as http:
+        for partition in range(partitions):
+            offset = 0
+            while True:
+                where = {"partition": partition, "offset": offset, "limit": 1000}
+                answer = http.get(f"{url}/v1/topics/{topic}/records", params=where).raise_for_status()
+                records = answer.json()["records"]
+                yield from records
+                if not records:
+                    break
+                offset = records[-1]["offset"] + 1
 
 
 class Server:
@@ -32,16 +60,10 @@ class Server:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        environ = {
-            **{name: value for name, value in os.environ.items() if not name.startswith("DELAYLINE_")},
-            "DELAYLINE_DATA_DIR": str(self.data_dir),
-            "DELAYLINE_API__PORT": str(self.port),
-            **{f"DELAYLINE_{name.upper()}": value for name, value in self._settings.items()},
-        }
+        ours = {"data_dir": str(self.data_dir), "api__port": str(self.port)}
+        environ = environment(**variables({**ours, **self._settings}))
         with self.log.open("ab") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "delayline", "serve"], cwd=ROOT, env=environ, stdout=log, stderr=log
-            )
+            self._process = subprocess.Popen(SERVE, cwd=ROOT, env=environ, stdout=log, stderr=log)
 
     def wait_ready(self) -> float:
         """Seconds until `/readyz` says 200."""

@@ -17,7 +17,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.fault.server import Server
+from tests.fault.server import Server, read_topic
 
 KILLS = int(os.environ.get("KILLS", "20"))
 SEED = int(os.environ.get("SEED", "0")) or random.SystemRandom().randrange(1, 2**32)
@@ -87,19 +87,9 @@ class Sender(threading.Thread):
 def read_target(url: str) -> list[tuple[str, int, int]]:
     """(tag, due, moment of delivery) of every record in the target topic."""
     found: list[tuple[str, int, int]] = []
-    with httpx.Client(timeout=10) as http:
-        for partition in range(4):
-            offset = 0
-            while True:
-                where = {"partition": partition, "offset": offset, "limit": 1000}
-                answer = http.get(f"{url}/v1/topics/orders/records", params=where).raise_for_status()
-                records = answer.json()["records"]
-                for record in records:
-                    headers = {header["name"]: header["value"] for header in record["headers"]}
-                    found.append((record["value"], int(headers["delayline-due"]), epoch_ms(record["timestamp"])))
-                if not records:
-                    break
-                offset = records[-1]["offset"] + 1
+    for record in read_topic(url, "orders"):
+        headers = {header["name"]: header["value"] for header in record["headers"]}
+        found.append((record["value"], int(headers["delayline-due"]), epoch_ms(record["timestamp"])))
     return found
 
 

@@ -1,0 +1,78 @@
+"""What a user does with a server: sends, waits, reads, types commands."""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import httpx
+
+from tests.fault.server import ROOT, Server, environment, read_topic, variables
+
+T = TypeVar("T")
+
+DELAYLINE = Path(sys.executable).with_name("delayline")
+"""The command, as an installation has it."""
+
+
+class Ran(NamedTuple):
+    """What a command left behind."""
+
+    code: int
+    out: str
+    err: str
+
+
+def run(*arguments: str, cwd: Path = ROOT, stdin: bytes = b"", **settings: str) -> Ran:
+    """`delayline ARGUMENTS`, with settings as environment variables."""
+    ended = subprocess.run(
+        [DELAYLINE, *arguments],
+        cwd=cwd,
+        env=environment(**variables(settings)),
+        input=stdin,
+        capture_output=True,
+        timeout=20,
+    )
+    return Ran(ended.returncode, ended.stdout.decode(), ended.stderr.decode())
+
+
+def send(url: str, topic: str, values: Sequence[str], **schedule: Any) -> list[dict[str, Any]]:
+    """One batch; the messages as the server describes them, after it has acknowledged all of them."""
+    messages = [{"value": value, "schedule": schedule} for value in values]
+    answer = httpx.post(f"{url}/v1/topics/{topic}/messages", json={"messages": messages}, timeout=10)
+    assert answer.status_code == 201, answer.text
+    return [result["message"] for result in answer.json()["results"]]
+
+
+def delivered(url: str, topic: str = "orders") -> list[str]:
+    """The values in a topic, sorted: a repeated one stands there twice."""
+    return sorted(record["value"] for record in read_topic(url, topic))
+
+
+def wait_for(ask: Callable[[], T], wanted: Callable[[T], bool], within_s: float = 10.0) -> T:
+    """The first answer that is wanted, or else the last one."""
+    deadline = time.monotonic() + within_s
+    while not wanted(answer := ask()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return answer
+
+
+def wait_delivered(server: Server, values: Sequence[str], topic: str = "orders") -> list[str]:
+    """The values in the topic once there are as many as `values`, and a moment later: repeats would follow."""
+    wait_for(lambda: len(delivered(server.url, topic)), lambda count: count >= len(values))
+    time.sleep(0.3)
+    return delivered(server.url, topic)
+
+
+def numbers(count: int) -> list[str]:
+    """`count` different values, sorted as text."""
+    return [f"{number:04}" for number in range(count)]
+
+
+def answer_of(ran: Ran) -> Any:
+    """What a command with `--json` printed."""
+    assert ran.code == 0, ran.err
+    return json.loads(ran.out)

@@ -1,0 +1,118 @@
+"""The commands that talk to a server: what they print, and how they end."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.asking import answer_of, run, wait_for
+from tests.fault.server import Server, free_port
+
+
+def test_send_prints_the_id_and_how_long_it_takes(shared: Server) -> None:
+    ran = run("send", "sending", '{"n": 1}', "--delay", "5s", "--partition", "0", url=shared.url)
+    assert re.fullmatch(r"sending\.0\.0\.\d{13}  due \d\d:\d\d:\d\d \(in [45]\.\d s\)\n", ran.out), ran
+
+
+def test_send_without_a_delay_says_that_it_is_delivered(shared: Server) -> None:
+    ran = run("send", "sending-now", "hello", "--key", "7", url=shared.url)
+    assert re.fullmatch(r"sending-now partition \d  delivered\n", ran.out), ran
+
+
+def test_bytes_that_are_no_text_arrive_as_they_are(shared: Server) -> None:
+    run("send", "raw", "-", stdin=b"\xff\x00\xfe", url=shared.url)
+    ran = run("tail", "raw", "--no-follow", "--json", url=shared.url)
+    assert answer_of(ran)["value_base64"] == "/wD+"
+
+
+def test_get_tells_what_became_of_a_message(shared: Server) -> None:
+    sent = answer_of(run("send", "getting", "x", "--delay", "100ms", "--json", url=shared.url))
+
+    def get() -> dict[str, object]:
+        found = answer_of(run("get", str(sent["message_id"]), "--json", url=shared.url))
+        assert isinstance(found, dict)
+        return found
+
+    found = wait_for(get, lambda found: found["state"] == "delivered")
+    assert found["outcome"]["state"] == "delivered"  # type: ignore[index]
+
+
+def test_get_shows_brackets_and_long_values_as_they_were_sent(shared: Server) -> None:
+    value = "[/bold] " + "long " * 60 + "end"
+    sent = answer_of(run("send", "brackets", value, "--delay", "1h", "--json", url=shared.url))
+    ran = run("get", sent["message_id"], url=shared.url)
+    assert value in ran.out, ran
+
+
+def test_topics_and_status_describe_the_installation(shared: Server) -> None:
+    run("send", "listed", "x", url=shared.url)
+    topics, status = run("topics", url=shared.url), run("status", url=shared.url)
+    assert re.search(r"^ *listed +4 +yes *$", topics.out, re.MULTILINE), topics
+    assert re.search(r"^ *ready +yes *$", status.out, re.MULTILINE), status
+    assert (topics.code, status.code) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "sentence"),
+    [
+        (["send", "orders", "x", "--delay", "soon"], 1, "expected a duration such as 90s, 1h30m or PT1H"),
+        (["send", "orders", "x", "--delay", "4000d"], 1, "due later than 3650d from now"),
+        (["send", "orders", "x", "--at", "tomorrow"], 1, "expected epoch milliseconds or RFC 3339"),
+        (["send", "délai", "x"], 1, "a topic's name has 1 to 249 of a-z A-Z 0-9 . _ -"),
+        (["send", "delayline.dead", "x"], 1, "belong to Delayline itself"),
+        (["send", "orders", "@/no/such/file"], 2, "cannot read /no/such/file: No such file or directory"),
+        (["send", "orders", "x", "--header", "novalue"], 2, "a header is NAME=VALUE"),
+        (["get", "nonsense"], 3, "not a message id"),
+        (["get", "orders.0.77.1767225630000"], 3, "there is no such message, and never was"),
+        (["tail", "nowhere", "--no-follow"], 3, "there is no topic 'nowhere'"),
+        (["topics", "--url", "nowhere"], 2, "nowhere is no URL of a server"),
+    ],
+)
+def test_what_cannot_be_done_is_one_sentence_and_an_exit_code(
+    shared: Server, arguments: list[str], code: int, sentence: str
+) -> None:
+    ran = run(*arguments, url=shared.url)
+    assert sentence in ran.err, ran
+    assert (ran.code, ran.out, ran.err.count("\n")) == (code, "", 1)
+
+
+@pytest.mark.parametrize(
+    "arguments", [["sned"], ["send", "orders"], ["serve", "--port", "abc"], ["get", "a", "--no"]]
+)
+def test_a_command_that_there_is_not_ends_with_2_and_says_where_help_is(arguments: list[str]) -> None:
+    ran = run(*arguments)
+    assert (ran.code, "--help' for help" in ran.err) == (2, True)
+
+
+def test_no_server_is_one_sentence() -> None:
+    url = f"http://127.0.0.1:{free_port()}"
+    ran = run("status", url=url)
+    assert (ran.code, ran.err.count("\n")) == (1, 1)
+    assert f"no answer from {url}" in ran.err
+    assert "is `delayline serve` up?" in ran.err
+
+
+@pytest.mark.parametrize(
+    "command", [[], ["serve"], ["send"], ["get"], ["tail"], ["topics"], ["status"], ["config", "check"]]
+)
+def test_every_command_explains_itself(command: list[str]) -> None:
+    ran = run(*command, "--help")
+    assert (ran.code, ran.err) == (0, "")
+    assert f"Usage: delayline {' '.join(command)}".strip() in ran.out
+
+
+def test_config_check_shows_every_layer_and_where_it_comes_from(tmp_path: Path) -> None:
+    (tmp_path / "delayline.toml").write_text('data_dir = "[/x]"\n[api]\nport = 9000\nbody_bytes_max = "1MiB"\n')
+    ran = run("config", "check", cwd=tmp_path, api__port="9001")
+    rows = {line.split()[0]: line.split()[1:] for line in ran.out.splitlines()}
+    assert rows["api.port"] == ["9001", "DELAYLINE_API__PORT"]
+    assert rows["api.body_bytes_max"] == ["1MiB", str(tmp_path / "delayline.toml")]
+    assert rows["data_dir"] == ["[/x]", str(tmp_path / "delayline.toml")]
+    assert rows["store.near_due"] == ["2s", "default"]
+
+
+def test_json_is_one_line_for_programs(shared: Server) -> None:
+    ran = run("status", "--json", url=shared.url)
+    assert json.loads(ran.out)["namespace"] == "delayline"
+    assert ran.out.count("\n") == 1
