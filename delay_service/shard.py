@@ -320,8 +320,10 @@ class Shard:
         rolled: list[Key] = []
         room = ROLLED_BYTES_MAX
         for key in self._to_roll:
+            if room <= 0:
+                break
             value = self._index.get(key) if key > delivered_key and key.offset < next_offset else None
-            if value is None or room <= 0:
+            if value is None:
                 continue
             room -= len(value)
             meta, packed = decode_value(value)

@@ -109,6 +109,8 @@ class Worker:
         answer: Future[T] = Future()
 
         def ask() -> None:
+            if not answer.set_running_or_notify_cancel():
+                return
             try:
                 answer.set_result(question())
             except Exception as error:  # noqa: BLE001 - handed to the one who asked
@@ -169,6 +171,9 @@ class Worker:
         """Take over what was assigned, in the order of `delay_service.takeover`; the claims share one commit."""
         now_s = self._now_s()
         waiting = [owned for owned in self._owned.values() if owned.core is None and owned.ready(now_s)]
+        if not waiting:
+            return
+        self.wait_for_commit()  # a cursor that is read while a commit of ours is on its way is an old one
         claims = [(owned, claimed) for owned in waiting if (claimed := self._claim(owned)) is not None]
         if not claims:
             return
@@ -412,8 +417,9 @@ class Worker:
                 self._source.resume(owned.id)
 
     def _roll(self) -> None:
+        """Only while the log is read: what is rolled leaves the index until its re-append has been read."""
         for owned in self._owned.values():
-            if owned.core is not None:
+            if owned.core is not None and not (owned.paused or owned.reading_stalled):
                 owned.roller.step(owned.core, self._index.shard(owned.id))
 
     def _trim(self) -> None:

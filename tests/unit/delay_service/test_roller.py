@@ -1,7 +1,11 @@
 """Rolling bounds the log to a multiple of what is alive, and comes to rest."""
 
+import pytest
+
 from delay_service.roller import Roller
-from delay_service.shard import Shard
+from delay_service.shard import ROLLED_BYTES_MAX, Shard
+from delayline.message import BEFORE_ALL
+from store.memory import MemoryIndex
 from tests.unit.delay_service.harness import ORDERS, Bench
 
 
@@ -60,3 +64,40 @@ def test_rolling_comes_to_rest_when_traffic_does() -> None:
     end = core(bench).position
     roll(bench, roller)
     assert core(bench).position == end
+
+
+def test_nothing_is_rolled_while_reading_is_held_back_and_what_is_indexed_arrives_in_time() -> None:
+    free_bytes = 100
+    bench = Bench(batch_records_max=10_000)
+    bench.index = MemoryIndex(free_bytes=lambda: free_bytes, disk_free_min_bytes=50)
+    bench.start("w2")
+    bench.turn()
+    bench.worker._owned[ORDERS].roller = Roller(span_min=1000)
+    bench.send(b"long", (b"delay-ms", b"10000"))
+    bench.turn()
+    free_bytes = 0
+    for _ in range(3000):
+        bench.send(b"short", (b"delay-ms", b"1"))
+    bench.turn()
+    bench.send(b"later", (b"delay-ms", b"99999999"))
+    bench.turn()
+    bench.clock.advance(1)
+    bench.turn(8)
+    bench.clock.advance(10_000)
+    bench.turn()
+    assert bench.worker.statuses[0].stalled == "store_full"
+    assert b"long" in bench.delivered()
+
+
+def test_a_commit_looks_at_no_more_rolled_records_than_it_has_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench()
+    for _ in range(30):
+        bench.send(b"x" * (ROLLED_BYTES_MAX // 4), (b"delay-ms", b"99999999"))
+    bench.turn()
+    index, looked_at = bench.index.shard(ORDERS), []
+    get = index.get
+    monkeypatch.setattr(type(index), "get", lambda _, key: looked_at.append(key) or get(key))
+    core(bench).roll([entry.key for entry in index.scan(BEFORE_ALL, 30)])
+    batch = core(bench).take(bench.clock.now_ms(), 100, 1 << 20)
+    assert batch is not None
+    assert len(batch.appends) == len(looked_at) == 4

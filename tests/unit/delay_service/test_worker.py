@@ -1,5 +1,8 @@
 """The worker over in-memory twins."""
 
+from collections.abc import Callable
+from concurrent.futures import Future
+
 import pytest
 
 from delay_service.shard import Shard
@@ -282,6 +285,14 @@ def test_a_question_that_fails_fails_for_its_asker_alone(bench: Bench) -> None:
     assert isinstance(answer.exception(timeout=0), ZeroDivisionError)
 
 
+def test_a_question_that_nobody_waits_for_any_more_is_not_asked(bench: Bench) -> None:
+    asked: list[int] = []
+    bench.worker.call(lambda: asked.append(1)).cancel()
+    answer = bench.worker.call(lambda: 42)
+    bench.turn(1)
+    assert (asked, answer.result(timeout=0)) == ([], 42)
+
+
 def test_shards_whose_near_due_records_fill_their_memory_are_not_read_on() -> None:
     bench = Bench(near_bytes_max=1000)
     bench.turn()
@@ -349,3 +360,47 @@ def test_an_idle_shard_says_nothing_more(bench: Bench) -> None:
         bench.clock.advance(31_000)
         bench.turn(6)
     assert (said > 0, len(marks(bench))) == (True, said)
+
+
+class Reluctant:
+    """An executor that starts nothing before somebody waits for it; what was handed in earlier goes first."""
+
+    def __init__(self) -> None:
+        self._waiting: list[Callable[[], None]] = []
+
+    def submit(self, call: Callable[..., object], *args: object) -> "Future[object]":
+        future = Awaited(self)
+        self._waiting.append(lambda: future.set_result(call(*args)))
+        return future
+
+    def work(self) -> None:
+        while self._waiting:
+            self._waiting.pop(0)()
+
+
+class Awaited(Future):  # type: ignore[type-arg]
+    def __init__(self, executor: Reluctant) -> None:
+        super().__init__()
+        self._executor = executor
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        self._executor.work()
+        return super().exception(timeout)
+
+    def result(self, timeout: float | None = None) -> object:
+        self._executor.work()
+        return super().result(timeout)
+
+
+def test_a_shard_is_not_taken_over_while_a_commit_of_it_is_still_on_its_way(bench: Bench) -> None:
+    bench.turn()
+    bench.worker._committer = Reluctant()
+    bench.send(b"a", (b"delay-ms", b"0"))
+    bench.worker.turn()
+    bench.worker.turn()
+    bench.worker._source.seek(ORDERS, 99)
+    bench.worker.turn()
+    bench.clock.advance(1000)
+    bench.turn(8)
+    assert bench.delivered() == [b"a"]
+    assert core(bench).cursor.owner_epoch == 2
