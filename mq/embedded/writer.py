@@ -72,7 +72,7 @@ class GroupWriter:
         while steps := self._take():
             try:
                 placed = carry_out(steps, self._ledger, self._storage, self._clock.now_ms())
-            except Exception as error:  # noqa: BLE001 - whatever it was, the disk's state is unknown
+            except BaseException as error:  # noqa: BLE001 - a panic in RocksDB's binding is no Exception
                 self._poison(steps, error)
                 return
             for step in placed:
@@ -92,7 +92,8 @@ class GroupWriter:
                 self._bytes -= step.bytes
             return group
 
-    def _poison(self, steps: Sequence[Step[object]], error: Exception) -> None:
+    def _poison(self, steps: Sequence[Step[object]], error: BaseException) -> None:
+        """Whatever it was, the disk's state is unknown; and whoever waits must hear of it, or waits for ever."""
         reason = f"writing to the queue's log failed, and what was under way may or may not be stored: {error}"
         with self._changed:
             self._ended = reason

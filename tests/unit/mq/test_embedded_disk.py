@@ -33,6 +33,24 @@ def test_an_append_that_the_disk_fails_is_said_to_be_unknown_and_is_not_shown(fa
     assert queue.offsets("orders", "0") == (0, 0)
 
 
+class Panic(BaseException):
+    """As the one that RocksDB's binding raises for a panic."""
+
+
+def test_an_append_during_which_the_binding_panics_is_said_to_be_unknown(
+    faulty: Faulty, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue, log = faulty
+    queue.ensure_topic("orders")
+
+    def panic() -> None:
+        raise Panic("panicked")
+
+    monkeypatch.setattr(log, "sync", panic)
+    with pytest.raises(QueueUnavailable, match="may or may not be stored: panicked"):
+        append(queue, "orders", "0", b"a")
+
+
 def test_a_commit_that_the_disk_fails_is_of_unknown_fate(faulty: Faulty) -> None:
     queue, log = faulty
     worker = start_worker(queue)
