@@ -37,6 +37,7 @@ class Assembly:
     app: DelaylineApi
     worker: Worker
     failure: BaseException | None = None
+    _stopping: bool = False
     _thread: threading.Thread = field(init=False)
 
     def __post_init__(self) -> None:
@@ -47,6 +48,7 @@ class Assembly:
 
     def stop(self) -> None:
         """Ask the worker to end cleanly, and wait for it."""
+        self._stopping = True
         self.worker.stop()
         self._thread.join(STOP_WITHIN_S)
         if self._thread.is_alive():
@@ -59,7 +61,16 @@ class Assembly:
         except BaseException as error:
             self.failure = error
             log.critical("the worker ended", error=repr(error), exc_info=True)
-            os.kill(os.getpid(), signal.SIGTERM)
+            if not self._stopping:
+                _end_process()
+
+
+def _end_process() -> None:
+    """The server hears SIGTERM and ends, and `serve` raises the failure. Where it does not listen yet, SIGTERM would
+    end the process as if somebody had asked for it (143), and a supervisor would not start it again."""
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        os._exit(1)
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 @contextmanager
