@@ -31,7 +31,7 @@ from delayline.errors import UnknownFormat
 from delayline.message import Shard as ShardId
 from mq.contract import Admin, Assigned, Event, Fetched, Lost, OutOfRange, Revoked, ShardBatch, Sink, Source
 from mq.errors import CommitAborted, CommitError, CommitUnknown, DeliveryRefused, Fenced, QueueError
-from store.errors import StoreError, StoreFull
+from store.errors import StoreDamaged, StoreError, StoreFull
 from store.index import TimeIndex
 
 T = TypeVar("T")
@@ -220,6 +220,8 @@ class Worker:
             self._stall(owned, error.reason, str(error))
         except UnknownFormat as error:
             self._stall(owned, "unknown_format", str(error))
+        except StoreDamaged:
+            raise  # the process ends, and the index is rebuilt by the next one
         except (QueueError, StoreError) as error:
             self._stall(owned, "takeover", str(error))
 

@@ -28,11 +28,11 @@ from rocksdict import (
 )
 
 from delayline.clock import Clock, SystemClock
-from store.errors import StoreError, StoreFormat, StoreFull, StoreLocked, StoreUnusable
+from store.errors import StoreDamaged, StoreError, StoreFormat, StoreFull, StoreLocked, StoreUnusable
 from store.keys import FORMAT, FORMAT_ROW, decode_number, encode_number
 
 MEMORY_BYTES_MIN = 8 << 20
-_LOCK, _ROCKS = "LOCK", "rocksdb"
+_LOCK, _ROCKS, _DAMAGED = "LOCK", "rocksdb", "DAMAGED"
 RANGES_PER_MEMTABLE_MAX = 4096
 _FREE_CHECK_BYTES = 4 << 20
 _FREED_BYTES_MAX = 64 << 20
@@ -45,20 +45,25 @@ def _meaning(error: Exception) -> StoreError:
     if "No space left on device" in text:
         return StoreFull(text)
     if text.startswith("Corruption"):
-        return StoreUnusable(f"damaged: {text}. It may be deleted: it is rebuilt from the queue")
+        return StoreDamaged(f"damaged: {text}")
     if text.startswith("Invalid argument"):
         return StoreFormat(text)
     return StoreUnusable(text)
 
 
 @contextmanager
-def _with_meaning() -> Iterator[None]:
+def _with_meaning(mark: Path | None = None) -> Iterator[None]:
+    """Errors of rocksdict as ours. Damage found in use leaves `mark`, so that the next opening does not trust what
+    may still open."""
     try:
         yield
     except Exception as error:
         if type(error) is not Exception:
             raise
-        raise _meaning(error) from error
+        meaning = _meaning(error)
+        if mark is not None and isinstance(meaning, StoreDamaged):
+            mark.touch()
+        raise meaning from error
 
 
 class FreeSpace:
@@ -84,8 +89,11 @@ class FreeSpace:
 class Database:
     """Rows of bytes in key order. Everything here may raise StoreUnusable; what may raise StoreFull says so."""
 
-    def __init__(self, rocks: Rdict, options: Options, lock: int, space: FreeSpace, clock: Clock) -> None:
+    def __init__(
+        self, rocks: Rdict, options: Options, lock: int, space: FreeSpace, clock: Clock, damaged: Path
+    ) -> None:
         self._rocks = rocks
+        self._damaged = damaged
         self._clock = clock
         self._refused: tuple[float, StoreFull] | None = None
         self._options = options
@@ -112,16 +120,28 @@ class Database:
         lock = _lock(folder)
         try:
             _refuse_foreign(folder)
+            if (folder / _DAMAGED).exists():
+                raise StoreDamaged("damage was found while it was in use")
             options = _options(memory_bytes_max, statistics=statistics)
             with _with_meaning():
                 rocks = Rdict(str(folder / _ROCKS), options)
             space = FreeSpace(free_bytes or (lambda: shutil.disk_usage(folder).free), disk_free_min_bytes)
-            database = cls(rocks, options, lock, space, clock or SystemClock())
+            database = cls(rocks, options, lock, space, clock or SystemClock(), folder / _DAMAGED)
             database._check_format()
         except StoreError as error:
             os.close(lock)
             raise type(error)(f"time index {folder}: {error}") from error
         return database
+
+    @staticmethod
+    def discard(folder: Path) -> None:
+        """Throw away what a damaged folder holds. Raises StoreLocked, StoreUnusable."""
+        lock = _lock(folder)
+        try:
+            shutil.rmtree(folder / _ROCKS, ignore_errors=True)
+            (folder / _DAMAGED).unlink(missing_ok=True)
+        finally:
+            os.close(lock)
 
     def _check_format(self) -> None:
         try:
@@ -152,7 +172,7 @@ class Database:
         self._refused = None
 
     def _write(self, batch: WriteBatch, ranges: int, freed_bytes: int) -> None:
-        with _with_meaning():
+        with _with_meaning(self._damaged):
             # After a write, the next iterator sorts the memtable's range deletions anew: some 6 ns for each. And only
             # what is flushed can be compacted: 561 MB half drained stayed 561 MB until a flush made them 325.
             # The flush goes first, so that an error always means that the batch was not written.
@@ -170,7 +190,7 @@ class Database:
         self.write(batch)
 
     def get(self, key: bytes) -> bytes | None:
-        with _with_meaning():
+        with _with_meaning(self._damaged):
             value: bytes | None = self._rocks.get(key)
         return value
 
@@ -178,7 +198,7 @@ class Database:
         """Rows from `start` on, up to the bound. Hot.
 
         rocksdict's own `items` ends silently where a block is damaged, hence the status at the end."""
-        with _with_meaning():
+        with _with_meaning(self._damaged):
             rows = self._rocks.iter(bound)
             rows.seek(start)
             valid, key, value, advance = rows.valid, rows.key, rows.value, rows.next
@@ -189,7 +209,7 @@ class Database:
 
     def keys(self, start: bytes, bound: ReadOptions) -> Iterator[bytes]:
         """As `rows`, without copying values."""
-        with _with_meaning():
+        with _with_meaning(self._damaged):
             rows = self._rocks.iter(bound)
             rows.seek(start)
             valid, key, advance = rows.valid, rows.key, rows.next
@@ -200,13 +220,13 @@ class Database:
 
     def flush(self) -> None:
         """Make every write durable. Raises StoreFull."""
-        with _with_meaning():
+        with _with_meaning(self._damaged):
             self._rocks.flush()
         self.ranges = self._freed_bytes = 0
 
     def compact(self) -> None:
         """Rewrite every file, without what was deleted."""
-        with _with_meaning():
+        with _with_meaning(self._damaged):
             self._rocks.compact_range(None, None)
 
     def disk_bytes(self) -> int:
@@ -223,7 +243,7 @@ class Database:
         """Flush and let go of the folder. Raises StoreFull where the latest writes are lost; it is closed all the
         same."""
         try:
-            with _with_meaning():
+            with _with_meaning(self._damaged):
                 self._rocks.close()
         finally:
             del self._rocks  # where the flush failed, only this closes it
@@ -253,7 +273,7 @@ def _lock(folder: Path) -> int:
 
 
 def _refuse_foreign(folder: Path) -> None:
-    if foreign := sorted(path.name for path in folder.iterdir() if path.name not in {_LOCK, _ROCKS}):
+    if foreign := sorted(path.name for path in folder.iterdir() if path.name not in {_LOCK, _ROCKS, _DAMAGED}):
         raise StoreFormat(f"it holds something else: {', '.join(foreign[:3])}")
 
 

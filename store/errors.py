@@ -26,5 +26,9 @@ class StoreUnusable(StoreError):
     """The folder cannot be made, read or written."""
 
 
+class StoreDamaged(StoreUnusable):
+    """What is in the folder cannot be believed. Nothing is lost by it: the next opening starts empty."""
+
+
 class StoreFull(StoreError):
     """No room to take in more; scans and removals still work."""

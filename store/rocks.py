@@ -1,6 +1,7 @@
 """The time index on RocksDB: near-due records in memory (`store.near`), the others on disk (`store.far`)."""
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from operator import itemgetter
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from delayline.message import Key, Shard
 from store import keys
 from store.counts import Counts
 from store.database import Database, bounded_by
-from store.errors import StoreFull
+from store.errors import StoreDamaged, StoreError, StoreFull
 from store.far import FarRecords
 from store.index import Checkpoint, Covered, Entry, ShardIndex
 from store.near import NearRecords
@@ -22,7 +23,8 @@ _DUE, _OFFSET = itemgetter(0), itemgetter(1)
 
 
 class RocksIndex:
-    """A `TimeIndex` in one folder. Raises StoreUnusable from anywhere when the folder is damaged or lost."""
+    """A `TimeIndex` in one folder. Raises StoreDamaged or StoreUnusable from anywhere when the folder is damaged or
+    lost; it must then be opened anew."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -42,15 +44,30 @@ class RocksIndex:
         """The index in `folder`, made where it does not exist.
 
         RocksDB takes about `memory_bytes_max` (at least 8 MiB), records held only in memory come on top. `put` is
-        refused while less than `disk_free_min_bytes` are free; `free_bytes` says how many are.
+        refused while less than `disk_free_min_bytes` are free; `free_bytes` says how many are. A damaged index is
+        thrown away: it is a cache, and its owner reads the log again.
         Raises StoreLocked, StoreFormat, StoreUnusable, StoreFull."""
-        database = Database.open(
+        opening = partial(
+            Database.open,
             folder,
             memory_bytes_max=memory_bytes_max,
             free_bytes=free_bytes,
             disk_free_min_bytes=disk_free_min_bytes,
         )
-        return cls(database)
+        try:
+            return cls._over(opening())
+        except StoreDamaged as error:
+            log.error("the time index is damaged: thrown away, to be rebuilt from the queue", detail=str(error))
+            Database.discard(folder)
+            return cls._over(opening())
+
+    @classmethod
+    def _over(cls, database: Database) -> "RocksIndex":
+        try:
+            return cls(database)
+        except StoreError:
+            database.close()
+            raise
 
     def shard(self, shard: Shard) -> ShardIndex:
         """Raises StoreFull for a shard that was never here before."""
