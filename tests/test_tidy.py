@@ -1,0 +1,181 @@
+"""Style that the linter does not see, as checks."""
+
+import ast
+import re
+import subprocess
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+ROOMS = ("delayline", "mq", "store", "delay_service", "api", "proxy", "reconcile")
+
+pytestmark = pytest.mark.skipif(not (ROOT / ".git").exists(), reason="not a clone: what belongs to it is unknown")
+
+FILE_LINES_MAX = 500
+FUNCTION_LINES_P95_MAX = 35
+
+CLOCKS = re.compile(r"^time\.(time|monotonic|perf_counter)(_ns)?$|\b(datetime|date)\.(now|utcnow|today)$")
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+PAGE = re.compile(r"docs/[\w./-]+\.md")
+MACHINE = re.compile(
+    r"/home/\w|/Users/\w|(?<![\w.}])/(?:root|work)/"  # a folder of somebody's machine
+    r"|index-url[ =]+\S+:"  # a package index of somebody's
+    r"|\b(?:pypi|pythonhosted|npmjs|maven|debian|docker|quay)\.(?:org|com|io)\b"  # or a public one
+    r"|\brepo\d?\.[\w.]+\.\w"
+)
+
+
+@cache
+def tracked() -> tuple[str, ...]:
+    """What is under version control and on disk, so that a new file counts once it is added."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
+    return tuple(name for name in listed.stdout.split("\0") if (ROOT / name).is_file())
+
+
+def product() -> list[str]:
+    return [name for name in tracked() if name.endswith(".py") and name.split("/")[0] in ROOMS]
+
+
+def pages() -> list[str]:
+    return [name for name in tracked() if name.endswith(".md")]
+
+
+@cache
+def tree(name: str) -> ast.Module:
+    return ast.parse((ROOT / name).read_text(), name)
+
+
+def dotted(node: ast.AST) -> str:
+    """`time.time` for the expression that says so, else nothing."""
+    return ast.unparse(node) if isinstance(node, ast.Attribute | ast.Name) else ""
+
+
+def clocks_read_in(module: ast.Module) -> Iterator[int]:
+    """Lines that read a clock (`time.time`), import a function that does, or give the module another name."""
+    for node in ast.walk(module):
+        if isinstance(node, ast.Attribute):
+            if CLOCKS.search(dotted(node)):
+                yield node.lineno
+        elif isinstance(node, ast.ImportFrom):
+            if any(CLOCKS.search(f"{node.module}.{alias.name}") for alias in node.names):
+                yield node.lineno
+        elif isinstance(node, ast.Import) and any(alias.name == "time" and alias.asname for alias in node.names):
+            yield node.lineno
+
+
+def prints_in(module: ast.Module) -> Iterator[int]:
+    for node in ast.walk(module):
+        if isinstance(node, ast.Call) and dotted(node.func) == "print":
+            yield node.lineno
+
+
+def function_lines() -> list[int]:
+    """Lines of every function, without its docstring."""
+    lengths = []
+    for name in product():
+        for node in ast.walk(tree(name)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                lengths.append(_lines(node))
+    return lengths
+
+
+def _lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    lines = (function.end_lineno or function.lineno) - function.lineno + 1
+    if ast.get_docstring(function) is not None:
+        docstring = function.body[0]
+        lines -= (docstring.end_lineno or docstring.lineno) - docstring.lineno + 1
+    return lines
+
+
+def test_only_the_clock_reads_the_clock() -> None:
+    found = [
+        f"{name}:{line}" for name in product() if name != "delayline/clock.py" for line in clocks_read_in(tree(name))
+    ]
+    assert found == []
+
+
+def test_nothing_prints_but_the_command_line() -> None:
+    found = [
+        f"{name}:{line}"
+        for name in product()
+        if not name.startswith("delayline/cli/")
+        for line in prints_in(tree(name))
+    ]
+    assert found == []
+
+
+def test_every_module_says_what_it_is() -> None:
+    assert [name for name in product() if (ROOT / name).read_text() and not ast.get_docstring(tree(name))] == []
+
+
+def test_every_file_fits_a_head() -> None:
+    lines = {name: len((ROOT / name).read_text().splitlines()) for name in product()}
+    assert {name: count for name, count in lines.items() if count > FILE_LINES_MAX} == {}
+
+
+def test_nineteen_functions_in_twenty_are_short() -> None:
+    lengths = sorted(function_lines())
+    assert lengths[len(lengths) * 95 // 100] < FUNCTION_LINES_P95_MAX
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    broken = [f"{name}: {target}" for name in pages() for target in _targets(name) if not _exists(name, target)]
+    assert broken == []
+
+
+def _targets(name: str) -> list[str]:
+    links = LINK.findall((ROOT / name).read_text())
+    return [link for link in links if not re.match(r"[a-z][a-z0-9+.-]*:", link)]
+
+
+def _exists(name: str, target: str) -> bool:
+    path, _, anchor = unquote(target).partition("#")
+    file = (ROOT / name).parent / path if path else ROOT / name
+    return file.exists() and (not anchor or anchor in _anchors(file))
+
+
+def _anchors(page: Path) -> set[str]:
+    """Headings as the usual renderers name them."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_pages_that_are_named_exist() -> None:
+    named = {(name, page) for name in tracked() if _is_text(name) for page in PAGE.findall((ROOT / name).read_text())}
+    assert sorted((name, page) for name, page in named if not (ROOT / page).is_file()) == []
+
+
+def test_every_page_is_led_to_from_the_readme() -> None:
+    seen: set[Path] = set()
+    waiting = [ROOT / "README.md"]
+    while waiting:
+        if (page := waiting.pop()) not in seen:
+            seen.add(page)
+            waiting += _linked_pages(page)
+    assert [name for name in pages() if ROOT / name not in seen] == []
+
+
+def _linked_pages(page: Path) -> Iterator[Path]:
+    """Those in a folder that is linked count as linked."""
+    for target in _targets(str(page.relative_to(ROOT))):
+        place = (page.parent / target.partition("#")[0]).resolve()
+        yield from place.glob("*.md") if place.is_dir() else [place] if place.suffix == ".md" else []
+
+
+def test_no_file_knows_the_machine_it_was_written_on() -> None:
+    found = [
+        f"{name}:{number}: {line.strip()[:80]}"
+        for name in tracked()
+        if _is_text(name) and name != "tests/test_tidy.py"
+        for number, line in enumerate((ROOT / name).read_text().splitlines(), 1)
+        if MACHINE.search(line)
+    ]
+    assert found == []
+
+
+def _is_text(name: str) -> bool:
+    return (ROOT / name).suffix in {".py", ".md", ".toml", ".txt", ".sh", ".yml", ".yaml", ".xml", ""}
