@@ -50,7 +50,7 @@ DELETE_BYTES_MIN = 256 << 10
 
 _KEY = struct.Struct(">IIQ")
 _TOPIC = struct.Struct(">B16sI")
-_START = struct.Struct(">QQQ")
+_START = struct.Struct(">QQ")
 
 
 def options() -> Options:
@@ -128,11 +128,11 @@ class RocksLog:
         found = self._db.iter()
         topics = [self._topic(number, row) for number, row in self._table(found, TOPICS)]
         starts = {id_: _START.unpack(row) for id_, row in self._table(found, STARTS)}
-        self._deleted_to = {id_: deleted_to for id_, (_, deleted_to, _) in starts.items()}
+        self._deleted_to = {id_: deleted_to for id_, (_, deleted_to) in starts.items()}
         cursors = dict(self._table(found, CURSORS))
         for number, (topic_id, partitions, name) in topics:
             ids = [number << 32 | index for index in range(partitions)]
-            stored = tuple(self._partition(found, id_, starts.get(id_, (0, 0, 0)), cursors.get(id_)) for id_ in ids)
+            stored = tuple(self._partition(found, id_, starts.get(id_, (0, 0)), cursors.get(id_)) for id_ in ids)
             yield StoredTopic(number, name, topic_id, stored)
 
     @staticmethod
@@ -153,14 +153,14 @@ class RocksLog:
         return number, (topic_id, partitions, row[_TOPIC.size :].decode())
 
     @staticmethod
-    def _partition(found: RdictIter, id_: int, known: tuple[int, int, int], cursor: bytes | None) -> StoredPartition:
+    def _partition(found: RdictIter, id_: int, known: tuple[int, int], cursor: bytes | None) -> StoredPartition:
         """The log's end is that of its last entry, or where it was trimmed away altogether."""
-        start, _, last_ms = known
+        start, _ = known
         base = _seek_entry(found, id_ >> 32, id_ & 0xFFFFFFFF, LAST)
         if base is None:
-            return StoredPartition(start, start, last_ms, cursor)
+            return StoredPartition(start, start, cursor)
         head = read_head(found.value())
-        return StoredPartition(start, base + head.records, max(last_ms, head.appended_at_ms), cursor)
+        return StoredPartition(start, base + head.records, cursor)
 
     # --- write
 
@@ -198,7 +198,7 @@ class RocksLog:
                 batch.delete_range(begin_key, behind_key)
                 self._reclaimer.trimmed(_id(partition), (begin_key, behind_key), size)
                 deleted_to = self._deleted_to[_id(partition)] = behind
-        row = _START.pack(low_offset, deleted_to, partition.last_ms)
+        row = _START.pack(low_offset, deleted_to)
         batch.put(_KEY.pack(TABLES, STARTS, _id(partition)), row)
 
     def _record_bytes_at(self, key: bytes) -> int:

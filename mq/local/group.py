@@ -55,8 +55,7 @@ class Group:
         """Give `bodies` the next offsets of the partition."""
         batch = self.batches.get(partition)
         if batch is None:
-            partition.last_ms = max(self.now_ms, partition.last_ms)
-            batch = self.batches[partition] = Batch(partition.next_offset, partition.last_ms)
+            batch = self.batches[partition] = Batch(partition.next_offset, self.now_ms)
         placed = Placed(partition.next_offset, batch.appended_at_ms)
         batch.extend(bodies, times_ms)
         partition.next_offset += len(bodies)

@@ -49,7 +49,7 @@ class Ledger:
             topic = self._topic(row.number, row.name, row.topic_id, len(row.partitions))
             self.topics[row.name] = topic
             for partition, found in zip(topic.partitions, row.partitions, strict=True):
-                partition.start, partition.end, partition.last_ms = found.start, found.end, found.last_ms
+                partition.start, partition.end = found.start, found.end
                 partition.next_offset = found.end
                 if found.cursor is not None:
                     self.cursors[partition] = found.cursor

@@ -9,12 +9,11 @@ from mq.local.topic import Partition
 
 
 class StoredPartition(NamedTuple):
-    """A partition as it was found: first offset held, offset behind the last, latest append time, and the cursor of
-    the shard, if it is one."""
+    """A partition as it was found: first offset held, offset behind the last, and the cursor of the shard, if it
+    is one."""
 
     start: int
     end: int
-    last_ms: int
     cursor: bytes | None
 
 

@@ -10,8 +10,8 @@ from mq.errors import PartitionUnknown
 
 @dataclass(slots=True, eq=False)
 class Partition:
-    """One log. Readers see `[start, end)`, which change under the ledger's lock; `next_offset` and `last_ms` belong
-    to whoever places steps, and run ahead of them while a group is being written."""
+    """One log. Readers see `[start, end)`, which change under the ledger's lock; `next_offset` belongs to
+    whoever places steps, and runs ahead while a group is being written."""
 
     topic: "Topic"
     number: int
@@ -20,7 +20,6 @@ class Partition:
     start: int = 0
     end: int = 0
     next_offset: int = 0
-    last_ms: int = 0  # the latest append time: the next one is not before it, whatever the clock does
 
 
 class Topic:

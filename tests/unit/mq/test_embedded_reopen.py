@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from rocksdict import Rdict
 
-from delayline.clock import ManualClock
 from delayline.errors import UnknownFormat
 from delayline.message import Shard
 from mq.embedded.log import _KEY, RocksLog, options
@@ -62,17 +61,6 @@ def test_a_trimmed_log_begins_and_goes_on_where_it_did(open_queue: OpenQueue, lo
     assert queue.log_range(SHARD) == (low_offset, 3)
     assert append(queue, name, "0", b"d")[0].offset == 3
     assert bodies(queue, name, offset=low_offset) == [*sent, b"d"][low_offset:]
-
-
-@pytest.mark.parametrize("trimmed", [False, True])
-def test_append_times_do_not_go_back_over_a_restart(open_queue: OpenQueue, clock: ManualClock, trimmed: bool) -> None:
-    queue = open_queue()
-    at_ms = append(queue, buffer(queue), "0", b"a" * (1 << 20))[0].appended_at_ms
-    if trimmed:  # the record itself is gone
-        queue.trim(SHARD, 1)
-    queue.close()
-    clock.advance(-60_000)
-    assert append(open_queue(), "delayline.buffer.orders", "0", b"b")[0].appended_at_ms == at_ms
 
 
 def test_trimming_goes_on_after_a_restart_where_it_stopped(open_queue: OpenQueue, folder: Path) -> None:
