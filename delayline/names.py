@@ -34,6 +34,11 @@ class Names:
     def audit(self) -> str:
         return f"{self.namespace}.audit"
 
+    @property
+    def cursor(self) -> str:
+        """Where queues whose consumer groups can be forgotten keep the cursors a second time; compacted."""
+        return f"{self.namespace}.cursor"
+
     def is_own(self, topic: str) -> bool:
         """Whether the topic belongs to this installation: it never holds users' messages."""
         return topic.startswith(f"{self.namespace}.")

@@ -1,0 +1,19 @@
+"""Apache Kafka, through librdkafka.
+
+    settings.py    what can be set, and how every kind of client is configured
+    trouble.py     what librdkafka and the brokers answer, as errors of `mq.errors`
+    bodies.py      bodies <-> librdkafka's messages
+    cluster.py     what the cluster is asked and told: topics, configs, offsets, groups
+    buffers.py     buffer topics and this installation's own topics, and how they must be
+    cursors.py     where the cursors stand, and the takeover
+    membership.py  the group member: who owns which shard
+    clock.py       the brokers' clocks, never run ahead of
+    source.py      Source: the member's shards, read by a second consumer without a group
+    producers.py   a producer with one transaction at a time
+    sink.py        Sink: a dispatch batch is one transaction
+    readers.py     reading on behalf of the doors
+    client.py      Client
+    queue.py       KafkaQueue: what users open
+
+Only this package imports confluent_kafka, and nothing imports this package before somebody has chosen Kafka.
+"""

@@ -1,0 +1,165 @@
+"""Buffer topics and this installation's own topics: how they are made, and how they must be.
+
+A buffer topic is the log of everything accepted: nothing may leave it but by a trim, so its retention is unlimited
+and it is never compacted; the broker stamps its records, because accepted_at is the base of every relative delay;
+small segments let a trim free disk. What is altered by hand is repaired within `tend_interval_s`, and logged.
+"""
+
+from collections.abc import Callable, Mapping
+
+from confluent_kafka import Producer
+
+from delayline import logs
+from delayline.buffer_record import encode_rules
+from delayline.names import is_topic_name
+from delayline.rules import DEFAULT_RULES, Rules
+from mq.contract import HEADER_ROOM_BYTES, TopicInfo
+from mq.errors import QueueError, QueueUnavailable, TopicUnknown
+from mq.kafka.cluster import Cluster, Described
+from mq.kafka.producers import Outgoing, Send
+from mq.kafka.settings import KafkaSettings
+
+OWN_BYTES_MAX = 64 << 20
+"""What Delayline says about a record (dead letter, audit) may be larger than the record."""
+
+LEADERS_S = 5.0
+LEADERS_PAUSE_S = 0.02
+
+BUFFER = {
+    "cleanup.policy": "delete",
+    "retention.ms": "-1",
+    "retention.bytes": "-1",
+    "message.timestamp.type": "LogAppendTime",
+    "segment.bytes": str(128 << 20),
+    "segment.ms": "3600000",
+}
+"""max.message.bytes and min.insync.replicas follow the target topic."""
+
+CURSOR = {
+    "cleanup.policy": "compact",
+    "message.timestamp.type": "LogAppendTime",
+    "segment.bytes": str(16 << 20),
+    "segment.ms": "600000",
+    "min.cleanable.dirty.ratio": "0.1",
+}
+AUDIT = {"max.message.bytes": str(OWN_BYTES_MAX)}
+DEAD = {"retention.ms": "-1", "max.message.bytes": str(OWN_BYTES_MAX)}
+OWN_PARTITIONS = 4
+
+log = logs.get(__name__)
+
+
+class Buffers:
+    """Any thread may call it. Raises QueueError."""
+
+    def __init__(self, settings: KafkaSettings, cluster: Cluster, pause: Callable[[float], object]) -> None:
+        self._settings = settings
+        self._names = settings.names
+        self._cluster = cluster
+        self._pause = pause
+
+    def ensure_own(self) -> None:
+        """Audit, dead letters, cursors."""
+        for name, config in ((self._names.audit, AUDIT), (self._names.dead, DEAD), (self._names.cursor, CURSOR)):
+            try:
+                self._cluster.describe(name)
+            except TopicUnknown:
+                self._make(name, OWN_PARTITIONS, -1, config)
+
+    def target(self, name: str) -> Described:
+        """A topic of users. Raises TopicUnknown."""
+        if self._names.is_own(name):
+            raise TopicUnknown(f"{name!r} is a name of this installation's own topics")
+        if not is_topic_name(name):
+            raise TopicUnknown(f"{name!r} cannot be a topic: 1 to 249 of the characters a-z A-Z 0-9 . _ -")
+        return self._cluster.describe(name)
+
+    def ensure(self, target: str, rules: Rules) -> TopicInfo:
+        """The buffer topic, as it must be. An empty partition gets a rules record where the rules are not the default
+        ones, by everybody who comes along: twice the same does no harm, and none of those that follow such rules
+        appends before."""
+        name = self._names.buffer(target)
+        described = self._adjusted(self.target(target), name)
+        if not rules.same_as(DEFAULT_RULES):
+            self._begin_with(described, encode_rules(rules))
+        return described.info
+
+    def _adjusted(self, target: Described, name: str) -> Described:
+        """The buffer topic with the target's partitions and the right configuration."""
+        wanted = self._config(target)
+        partitions = len(target.info.partitions)
+        try:
+            found = self._cluster.describe(name)
+        except TopicUnknown:
+            return self._make(name, partitions, target.replicas, wanted)
+        self._repair(name, wanted)
+        if len(found.info.partitions) >= partitions:
+            return found
+        if self._cluster.grow(name, partitions):
+            log.info("partitions added to a buffer topic", topic=name, partitions=partitions)
+        return self._led(name, partitions)
+
+    def _config(self, target: Described) -> dict[str, str]:
+        own = self._cluster.config(target.info.name)
+        bytes_max = int(own["max.message.bytes"]) + HEADER_ROOM_BYTES
+        return {
+            **BUFFER,
+            "max.message.bytes": str(bytes_max),
+            "min.insync.replicas": own["min.insync.replicas"],
+        }
+
+    def _make(self, name: str, partitions: int, replicas: int, config: Mapping[str, str]) -> Described:
+        if not self._settings.topics_create:
+            raise TopicUnknown(f"topic {name!r} is missing, and mq.topics_create is off")
+        if self._cluster.create(name, partitions, replicas, config):
+            log.info("topic made", topic=name, partitions=partitions)
+        return self._led(name, partitions)
+
+    def _led(self, name: str, partitions: int) -> Described:
+        """The topic, once every partition has a leader: brokers hear of a new one a moment later."""
+        for _ in range(int(LEADERS_S / LEADERS_PAUSE_S)):
+            try:
+                found = self._cluster.describe(name)
+                if len(found.leaders) >= partitions and -1 not in found.leaders:
+                    return found
+            except TopicUnknown:
+                pass  # not every broker knows it yet
+            self._pause(LEADERS_PAUSE_S)
+        raise QueueUnavailable(f"topic {name!r} has partitions without a leader")
+
+    def _repair(self, name: str, wanted: Mapping[str, str]) -> None:
+        found = self._cluster.config(name)
+        drift = {key: value for key, value in wanted.items() if found.get(key) != value}
+        if int(found["max.message.bytes"]) > int(wanted["max.message.bytes"]):
+            drift.pop("max.message.bytes", None)  # it may hold larger records already
+        if not drift:
+            return
+        before = {key: found.get(key) for key in drift}
+        log.warning("settings of a buffer topic repaired", topic=name, before=before, now=drift)
+        self._cluster.configure(name, drift)
+
+    def _begin_with(self, buffer: Described, body: bytes) -> None:
+        name = buffer.info.name
+        empty = [
+            number for number in range(len(buffer.info.partitions)) if self._cluster.log_range(name, number)[1] == 0
+        ]
+        if not empty:
+            return
+        producer = Producer(self._settings.producer())
+        outgoing = Outgoing(producer)
+        for number in empty:
+            outgoing.send(Send(name, number, body))
+        left = producer.flush(self._settings.request_timeout_s)
+        if left or outgoing.failures:
+            raise QueueUnavailable(f"the rules could not be written to {name!r}")
+
+    def tend(self) -> None:
+        """Look after every buffer topic there is: partitions added to its target, settings altered by hand."""
+        for name in self._cluster.names():
+            target = self._names.target(name)
+            if target is None:
+                continue
+            try:
+                self._adjusted(self.target(target), name)
+            except QueueError as error:
+                log.warning("buffer topic not looked after", topic=name, detail=str(error))

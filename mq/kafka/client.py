@@ -1,0 +1,214 @@
+"""Client: what the doors append and read."""
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from queue import Empty, Full, Queue
+from threading import Thread
+from typing import NamedTuple
+from uuid import uuid4
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from delayline.clock import Clock
+from delayline.errors import DelaylineError
+from mq.contract import Append, LogRecord, Position
+from mq.errors import CommitUnknown, OffsetOutOfRange, QueueUnavailable
+from mq.kafka import trouble
+from mq.kafka.bodies import BATCH_OVERHEAD_BYTES, parts_of
+from mq.kafka.cluster import Cluster, partition_number
+from mq.kafka.producers import Aborted, Send, Transactions
+from mq.kafka.readers import Readers
+from mq.kafka.settings import KafkaSettings
+
+POLL_S = 0.1
+LEAVE_S = 10.0
+WAITING_MAX = 1000
+"""Appends of several records that wait for a transaction; more are refused."""
+GROUP_MAX = 100
+"""Appends that share a transaction."""
+
+
+class Wanted(NamedTuple):
+    """An append of several records, where each goes, and who waits for it."""
+
+    records: Sequence[Append]
+    partitions: Sequence[int]
+    future: "Future[list[Position]]"
+
+
+class KafkaClient:
+    """Any thread may call it. A record alone goes by an idempotent producer; several are one transaction, so that all
+    are stored or none. Threads: one serves the producer, one the transactions, one looks up unknown topics."""
+
+    def __init__(self, settings: KafkaSettings, cluster: Cluster, readers: Readers, clock: Clock) -> None:
+        self._cluster = cluster
+        self._readers = readers
+        self._producer = Producer(settings.producer())
+        self._transactions = Transactions(settings, f"{settings.namespace}-api-{uuid4()}", clock)
+        self._waiting: Queue[Wanted] = Queue(WAITING_MAX)
+        self._lookups = ThreadPoolExecutor(1, thread_name_prefix="kafka-lookup")
+        self._closed = False
+        self._threads = [Thread(target=run, daemon=True) for run in (self._serve, self._transact)]
+        for thread in self._threads:
+            thread.start()
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        self._lookups.shutdown(cancel_futures=True)
+        for thread in self._threads:
+            thread.join(LEAVE_S)
+        self._producer.flush(LEAVE_S)
+        while (wanted := self._next(0)) is not None:
+            wanted.future.set_exception(QueueUnavailable("the queue is closed"))
+
+    def _check(self) -> None:
+        if self._closed:
+            raise QueueUnavailable("the queue is closed")
+
+    # --- append
+
+    def append(self, records: Sequence[Append]) -> "Future[list[Position]]":
+        """Does not block: where a topic has not been seen lately, another thread asks for it."""
+        future: Future[list[Position]] = Future()
+        future.set_running_or_notify_cancel()
+        if self._closed:
+            future.set_exception(QueueUnavailable("the queue is closed"))
+        elif not records:
+            future.set_result([])
+        elif all(self._cluster.known(topic) for topic in {record.topic for record in records}):
+            self._append(records, future)
+        else:
+            self._lookups.submit(self._append, records, future)
+        return future
+
+    def _append(self, records: Sequence[Append], future: "Future[list[Position]]") -> None:
+        try:
+            numbers = [self._number(record.topic, record.partition) for record in records]
+            if len(records) == 1:
+                self._append_one(records[0], numbers[0], future)
+            else:
+                self._waiting.put_nowait(Wanted(records, numbers, future))
+        except DelaylineError as error:
+            future.set_exception(error)
+        except Full:
+            future.set_exception(QueueUnavailable(f"{WAITING_MAX} appends are waiting already"))
+
+    def _number(self, topic: str, partition: str) -> int:
+        """Raises TopicUnknown, PartitionUnknown."""
+        return partition_number(partition, len(self._cluster.recall(topic).info.partitions), topic)
+
+    def _append_one(self, record: Append, number: int, future: "Future[list[Position]]") -> None:
+        """Hot: once per message sent over HTTP. Raises QueueError, MalformedRecord."""
+        key, value, headers = parts_of(record.body)
+
+        def on_delivery(error: KafkaError | None, message: Message) -> None:
+            if error is None:
+                future.set_result([_position(record, message)])
+            else:
+                self._cluster.forget(record.topic)
+                future.set_exception(trouble.queue_error(error, f"appending to {record.topic}"))
+
+        try:
+            self._producer.produce(record.topic, value, key, number, on_delivery=on_delivery, headers=headers)
+        except KafkaException as error:
+            raise trouble.queue_error(trouble.cause(error), f"appending to {record.topic}") from error
+
+    def _serve(self) -> None:
+        while not self._closed:
+            self._producer.poll(POLL_S)
+
+    # --- several records at once
+
+    def _transact(self) -> None:
+        while not self._closed:
+            first = self._next(POLL_S)
+            if first is not None:
+                self._carry_out([first, *self._more()])
+
+    def _next(self, timeout_s: float) -> Wanted | None:
+        try:
+            return self._waiting.get(timeout=timeout_s) if timeout_s else self._waiting.get_nowait()
+        except Empty:
+            return None
+
+    def _more(self) -> list[Wanted]:
+        found: list[Wanted] = []
+        while len(found) < GROUP_MAX - 1 and (wanted := self._next(0)) is not None:
+            found.append(wanted)
+        return found
+
+    def _carry_out(self, group: Sequence[Wanted]) -> None:
+        """One transaction for all; where it is refused, one for each, so that only the guilty one fails."""
+        positions: list[list[Position | None]] = [[None] * len(wanted.records) for wanted in group]
+        try:
+            self._transactions.run(
+                [send for wanted, found in zip(group, positions, strict=True) for send in _sends(wanted, found)]
+            )
+        except (Aborted, CommitUnknown, DelaylineError) as error:
+            if len(group) > 1 and not isinstance(error, CommitUnknown):
+                for wanted in group:
+                    self._carry_out([wanted])
+                return
+            for wanted in group:
+                wanted.future.set_exception(_refusal(error))
+            return
+        for wanted, found in zip(group, positions, strict=True):
+            wanted.future.set_result([position for position in found if position is not None])
+
+    # --- read
+
+    def read(
+        self, topic: str, partition: str, offset: int, records_max: int, bytes_max: int = 4 << 20
+    ) -> list[LogRecord]:
+        self._check()
+        number = self._number(topic, partition)
+        try:
+            return self._readers.read(topic, number, offset, records_max, bytes_max)
+        except OffsetOutOfRange:
+            if self._readers.range(topic, number)[1] < offset <= self._cluster.log_range(topic, number)[1]:
+                return []  # it is there, but a transaction is open before it
+            raise
+
+    def offsets(self, topic: str, partition: str) -> tuple[int, int]:
+        """The end is that of what can be read: before the first transaction that is open."""
+        self._check()
+        return self._readers.range(topic, self._number(topic, partition))
+
+    def wait(self, topic: str, positions: Mapping[str, int], timeout_s: float) -> bool:
+        self._check()
+        numbers = {self._number(topic, name): offset for name, offset in positions.items()}
+        return self._readers.wait(topic, numbers, timeout_s)
+
+    def record_bytes_max(self, topic: str) -> int:
+        self._check()
+        return int(self._cluster.config(topic)["max.message.bytes"]) - BATCH_OVERHEAD_BYTES
+
+
+def _position(record: Append, message: Message) -> Position:
+    """A buffer's time is the broker's; another topic's may be that of this machine, as its settings say."""
+    offset = message.offset()
+    assert offset is not None, "the brokers have acknowledged it"
+    return Position(record.topic, record.partition, offset, message.timestamp()[1])
+
+
+def _sends(wanted: Wanted, found: list[Position | None]) -> list[Send]:
+    """Each send notes its position in `found`."""
+
+    def note(index: int, message: Message) -> None:
+        found[index] = _position(wanted.records[index], message)
+
+    return [
+        Send(record.topic, number, record.body, None, partial(note, index))
+        for index, (record, number) in enumerate(zip(wanted.records, wanted.partitions, strict=True))
+    ]
+
+
+def _refusal(error: Exception) -> Exception:
+    if isinstance(error, Aborted):
+        return trouble.queue_error(error.error, "appending")
+    if isinstance(error, CommitUnknown):
+        return QueueUnavailable(str(error))
+    return error

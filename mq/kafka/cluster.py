@@ -1,0 +1,204 @@
+"""What the cluster is asked and told. Every call blocks, at most `request_timeout_s`, and raises QueueError."""
+
+from base64 import urlsafe_b64decode
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any, NamedTuple, TypeVar
+
+from confluent_kafka import (
+    ConsumerGroupTopicPartitions,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+    Uuid,
+)
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+)
+
+from delayline.clock import Clock
+from delayline.message import Shard
+from mq.contract import TopicInfo
+from mq.errors import PartitionUnknown, QueueError, QueueUnavailable, TopicUnknown
+from mq.kafka import trouble
+from mq.kafka.settings import KafkaSettings
+
+T = TypeVar("T")
+FRESH_S = 5.0
+"""How long a topic is believed to exist without asking again."""
+
+
+class Described(NamedTuple):
+    """A topic; `leaders` are node ids by partition, -1 where there is none right now."""
+
+    info: TopicInfo
+    leaders: tuple[int, ...]
+    replicas: int
+
+
+class Cluster:
+    """Any thread may call it."""
+
+    def __init__(self, settings: KafkaSettings, clock: Clock) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._timeout_s = settings.request_timeout_s
+        self._admin = AdminClient(settings.admin())
+        self._seen: dict[str, tuple[float, Described]] = {}  # bounded by the cluster's topics
+
+    def _wait(self, future: "Future[T]", what: str) -> T:
+        with trouble.telling(what):
+            try:
+                return future.result(self._timeout_s + 1)
+            except TimeoutError as error:
+                raise QueueUnavailable(f"{what}: no answer") from error
+
+    # --- topics
+
+    def names(self) -> list[str]:
+        with trouble.telling("listing topics"):
+            return sorted(self._admin.list_topics(timeout=self._timeout_s).topics)
+
+    def describe(self, name: str) -> Described:
+        """Raises TopicUnknown."""
+        answers = self._admin.describe_topics(TopicCollection([name]), request_timeout=self._timeout_s)
+        try:
+            found: Any = self._wait(answers[name], f"topic {name!r}")
+        except TopicUnknown:
+            self._seen.pop(name, None)
+            raise
+        partitions = sorted(found.partitions, key=lambda partition: partition.id)
+        info = TopicInfo(name, tuple(str(partition.id) for partition in partitions), _uuid(found.topic_id))
+        leaders = tuple(-1 if partition.leader is None else partition.leader.id for partition in partitions)
+        described = Described(info, leaders, max((len(part.replicas) for part in partitions), default=1))
+        self._seen[name] = (self._clock.monotonic_s() + FRESH_S, described)
+        return described
+
+    def known(self, name: str) -> Described | None:
+        """The topic, as somebody has seen it within the last seconds. Does not block."""
+        fresh_until_s, described = self._seen.get(name, (0.0, None))
+        return described if self._clock.monotonic_s() < fresh_until_s else None
+
+    def recall(self, name: str) -> Described:
+        """The topic, not older than a few seconds. Raises TopicUnknown."""
+        return self.known(name) or self.describe(name)
+
+    def forget(self, name: str) -> None:
+        self._seen.pop(name, None)
+
+    def leader(self, topic: str, partition: int) -> int:
+        """The node that stamps the partition's records, as last seen; -1 where that is unknown. Does not block."""
+        _, described = self._seen.get(topic, (0.0, None))
+        leaders = described.leaders if described else ()
+        return leaders[partition] if partition < len(leaders) else -1
+
+    def create(self, name: str, partitions: int, replicas: int, config: Mapping[str, str]) -> bool:
+        """Whether it was made; False where it exists already. `replicas` -1 is the cluster's default."""
+        topic = NewTopic(name, partitions, replicas, config=dict(config))
+        answers = self._admin.create_topics([topic], request_timeout=self._timeout_s)
+        return self._unless(trouble.topic_exists, answers[name], f"making topic {name!r}")
+
+    def grow(self, name: str, partitions: int) -> bool:
+        """Whether partitions were added; False where there are as many already."""
+        answers = self._admin.create_partitions([NewPartitions(name, partitions)], request_timeout=self._timeout_s)
+        return self._unless(trouble.partitions_exist, answers[name], f"adding partitions to {name!r}")
+
+    def _unless(self, harmless: Callable[[KafkaError], bool], future: "Future[Any]", what: str) -> bool:
+        try:
+            self._wait(future, what)
+        except QueueError as error:
+            if isinstance(error.__cause__, KafkaException) and harmless(trouble.cause(error.__cause__)):
+                return False
+            raise
+        return True
+
+    def config(self, name: str) -> dict[str, str]:
+        """Every setting of the topic, defaults included. Raises TopicUnknown."""
+        resource = ConfigResource(ResourceType.TOPIC, name)
+        answers = self._admin.describe_configs([resource], request_timeout=self._timeout_s)
+        entries: Any = self._wait(answers[resource], f"settings of topic {name!r}")
+        return {entry.name: entry.value or "" for entry in entries.values()}
+
+    def configure(self, name: str, config: Mapping[str, str]) -> None:
+        entries = [
+            ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET) for key, value in config.items()
+        ]
+        resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=entries)
+        answers = self._admin.incremental_alter_configs([resource], request_timeout=self._timeout_s)
+        self._wait(answers[resource], f"changing settings of topic {name!r}")
+
+    # --- logs
+
+    def log_range(self, topic: str, partition: int) -> tuple[int, int]:
+        """(first offset held, offset behind the last), what no transaction has committed yet included."""
+        first, last = (
+            {TopicPartition(topic, partition): spec} for spec in (OffsetSpec.earliest(), OffsetSpec.latest())
+        )
+        level = IsolationLevel.READ_UNCOMMITTED
+        answers = [
+            *self._admin.list_offsets(first, isolation_level=level, request_timeout=self._timeout_s).values(),
+            *self._admin.list_offsets(last, isolation_level=level, request_timeout=self._timeout_s).values(),
+        ]
+        start, end = (self._wait(answer, f"offsets of {topic}, partition {partition}").offset for answer in answers)
+        return start, end
+
+    def trim(self, topic: str, partition: int, offset: int) -> None:
+        answers = self._admin.delete_records(
+            [TopicPartition(topic, partition, offset)], request_timeout=self._timeout_s
+        )
+        for answer in answers.values():
+            self._wait(answer, f"trimming {topic}, partition {partition}")
+
+    # --- the worker group
+
+    def committed(self, topic: str, partition: int, *, stable: bool) -> TopicPartition:
+        """What the worker group has committed for the partition. `stable`: only where no transaction is about to
+        change it; the answer's `error` says where one is. Raises QueueError."""
+        group = self._settings.group
+        request = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, partition)])
+        answers = self._admin.list_consumer_group_offsets(
+            [request], require_stable=stable, request_timeout=self._timeout_s
+        )
+        found: Any = self._wait(answers[group], f"offsets of group {group!r}")
+        position: TopicPartition = found.topic_partitions[0]
+        return position
+
+    def members(self) -> Mapping[str, Sequence[Shard]]:
+        """Client ids of the worker group's members, with the shards that each owns."""
+        group = self._settings.group
+        answers = self._admin.describe_consumer_groups([group], request_timeout=self._timeout_s)
+        try:
+            found: Any = self._wait(answers[group], f"members of group {group!r}")
+        except QueueError as error:
+            if isinstance(error.__cause__, KafkaException) and trouble.no_group(trouble.cause(error.__cause__)):
+                return {}
+            raise
+        return {member.client_id: _shards(self._settings, member.assignment) for member in found.members}
+
+
+def _shards(settings: KafkaSettings, assignment: Any) -> list[Shard]:
+    partitions = assignment.topic_partitions if assignment else ()
+    targets = ((settings.names.target(part.topic), part.partition) for part in partitions)
+    return [Shard(target, str(partition)) for target, partition in targets if target is not None]
+
+
+def _uuid(found: Uuid) -> bytes:
+    """The 16 bytes, which the library shows as unpadded base 64."""
+    return urlsafe_b64decode(f"{found}==")
+
+
+def partition_number(name: str, partitions: int, topic: str) -> int:
+    """The partition called `name`. Raises PartitionUnknown."""
+    number = int(name) if name.isascii() and name.isdigit() and len(name) < 10 else -1
+    if str(number) != name or number >= partitions:
+        raise PartitionUnknown(f"{topic} has no partition {name!r}")
+    return number

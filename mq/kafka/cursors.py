@@ -1,0 +1,133 @@
+"""Where the cursors stand, and the takeover of a shard.
+
+A cursor's next offset is the worker group's committed offset, and the whole cursor its commit metadata: base 85 text
+and a full stop, because the library writes a NUL behind metadata and may read on behind metadata that lacks one. In
+the same transaction the cursor goes to the compacted topic `<ns>.cursor`: a group's offsets expire when it has had
+no members for a week, and somebody may delete the group.
+
+The order of a takeover (each step was seen to fail without the others):
+
+    1. who wrote last     a claim carries nothing but the cursor, so even a read that may be outdated names its writer
+    2. fence it           unless it is a member of the group: then it has let the shard go in good order. Its open
+                          transaction is aborted, a later one refused
+    3. read, stable       while a transaction is open on the offset the answer is refused; never use an outdated one
+"""
+
+from base64 import b85decode, b85encode
+from collections.abc import Callable
+from threading import Lock
+from zlib import crc32
+
+from confluent_kafka import Producer, TopicPartition
+
+from delayline.clock import Clock
+from delayline.cursor import Cursor
+from delayline.errors import UnknownFormat
+from delayline.message import Shard
+from mq.contract import Handover
+from mq.errors import QueueUnavailable
+from mq.kafka import trouble
+from mq.kafka.cluster import Cluster, partition_number
+from mq.kafka.readers import Readers
+from mq.kafka.settings import KafkaSettings
+
+STABLE_S = 2.0
+"""How long a takeover waits for a transaction that is being finished; the caller tries again later."""
+STABLE_PAUSE_S = 0.01
+
+
+def encode_metadata(cursor: Cursor) -> str:
+    return b85encode(cursor.encode()).decode() + "."
+
+
+def decode_metadata(text: str) -> Cursor:
+    """Raises UnknownFormat."""
+    data, stop, _ = text.partition(".")
+    try:
+        return Cursor.decode(b85decode(data) if stop else b"")
+    except ValueError as error:
+        raise UnknownFormat("commit metadata that is not ours") from error
+
+
+def shard_key(shard: Shard) -> bytes:
+    return ".".join(shard).encode()
+
+
+def spread(shard: Shard, partitions: int) -> int:
+    """Always the same partition for a shard, so that its rows stay in order."""
+    return crc32(shard_key(shard)) % partitions
+
+
+def writer_of(client_id: str) -> str:
+    """The writer that a member's client id names: `<writer>` or `<writer>@<address>`."""
+    return client_id.partition("@")[0]
+
+
+class Cursors:
+    """Any thread may call it."""
+
+    def __init__(
+        self,
+        settings: KafkaSettings,
+        cluster: Cluster,
+        readers: Readers,
+        clock: Clock,
+        pause: Callable[[float], object],
+    ) -> None:
+        self._settings = settings
+        self._cluster = cluster
+        self._readers = readers
+        self._clock = clock
+        self._pause = pause
+        self._fenced: set[str] = set()  # writers are new with every process: bounded by restarts of others
+        self._fencing = Lock()
+
+    def takeover(self, shard: Shard) -> Handover:
+        """See the module docstring. Raises QueueUnavailable, UnknownFormat, TopicUnknown, PartitionUnknown."""
+        buffer = self._settings.names.buffer(shard.topic)
+        info = self._cluster.describe(buffer).info
+        number = partition_number(shard.name, len(info.partitions), buffer)
+        before = self._decode(self._cluster.committed(buffer, number, stable=False)) or self._mirrored(shard)
+        if before is not None and before.writer:
+            self._fence(before.writer)
+        return Handover(self._stable(buffer, number) or self._mirrored(shard), info.topic_id)
+
+    def epoch(self, shard: Shard) -> int:
+        """Owner epoch of the shard's cursor, 0 where there is none. Raises QueueUnavailable, UnknownFormat."""
+        cursor = self._stable(self._settings.names.buffer(shard.topic), int(shard.name)) or self._mirrored(shard)
+        return 0 if cursor is None else cursor.owner_epoch
+
+    def _stable(self, buffer: str, partition: int) -> Cursor | None:
+        give_up_s = self._clock.monotonic_s() + STABLE_S
+        while True:
+            position = self._cluster.committed(buffer, partition, stable=True)
+            error = position.error
+            if error is None:
+                return self._decode(position)
+            if not trouble.unstable(error):
+                raise trouble.queue_error(error, f"the cursor of {buffer}, partition {partition}")
+            if self._clock.monotonic_s() > give_up_s:
+                raise QueueUnavailable(f"a transaction is open on the cursor of {buffer}, partition {partition}")
+            self._pause(STABLE_PAUSE_S)
+
+    def _decode(self, position: TopicPartition) -> Cursor | None:
+        """None where the group has no offset, or one without our metadata (somebody has reset it): ask the mirror."""
+        if position.offset < 0 or not position.metadata:
+            return None
+        return decode_metadata(position.metadata)
+
+    def _mirrored(self, shard: Shard) -> Cursor | None:
+        topic = self._settings.names.cursor
+        partitions = len(self._cluster.recall(topic).info.partitions)
+        message = self._readers.last(topic, spread(shard, partitions), shard_key(shard))
+        value = None if message is None else message.value()
+        return None if value is None else Cursor.decode(value)
+
+    def _fence(self, writer: str) -> None:
+        """Make sure that a writer which is no member any more writes nothing. Raises QueueUnavailable."""
+        with self._fencing:
+            if writer in self._fenced or writer in map(writer_of, self._cluster.members()):
+                return
+            with trouble.telling(f"fencing {writer}"):
+                Producer(self._settings.transactional(writer)).init_transactions(self._settings.request_timeout_s)
+            self._fenced.add(writer)

@@ -1,0 +1,148 @@
+"""The group member: who owns which shard.
+
+The member is a consumer that never fetches: it takes part in the group, and what it is assigned is read elsewhere
+(`source.py`), so that a rebalance never disturbs reading. It lives in a thread of its own, because `on_revoke` has to
+wait: the shards must not go before the commit in flight has ended, and the worker has dropped what it took from them.
+
+What a commit must carry to be refused once the group has gone on without us (member and generation) is taken in the
+callback that brings an assignment, and never newer than that. A shard's *tenure* counts its assignments to us: a
+batch that was taken under an earlier one is void.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from threading import Condition, Thread
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from delayline import logs
+from delayline.clock import Clock
+from delayline.message import Shard
+from mq.contract import Assigned, Event, Lost, Revoked
+from mq.kafka.settings import KafkaSettings
+
+POLL_S = 0.1
+LEAVE_S = 10.0
+log = logs.get(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What we are in the group right now. `metadata` is None where we are nothing."""
+
+    metadata: bytes | None
+    tenures: dict[Shard, int]
+
+
+class Membership:
+    """`tell` hears of assignments in the member's thread; it must not block."""
+
+    def __init__(self, settings: KafkaSettings, writer: str, clock: Clock, tell: Callable[[Event], None]) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._tell = tell
+        self._changed = Condition()
+        self._metadata: bytes | None = None
+        self._tenures: dict[Shard, int] = {}
+        self._revoked: set[Shard] = set()
+        self._last_tenure = 0
+        self._closed = False
+        self._alive_s = clock.monotonic_s()
+        client_id = f"{writer}@{settings.address}" if settings.address else writer
+        self._member = Consumer(settings.member(client_id))
+        pattern = "^" + settings.names.buffer("").replace(".", "\\.") + ".+"
+        self._member.subscribe([pattern], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost)
+        self._thread = Thread(target=self._run, name="kafka-member", daemon=True)
+        self._thread.start()
+
+    # --- from the worker's threads
+
+    def alive(self) -> None:
+        """The worker is at work. Without this call for `poll_interval_max_s` the shards go to others."""
+        self._alive_s = self._clock.monotonic_s()
+
+    def standing(self) -> Standing:
+        with self._changed:
+            return Standing(self._metadata, dict(self._tenures))
+
+    def wait_newer(self, standing: Standing, timeout_s: float) -> Standing:
+        """The standing after the next rebalance, or the same where none ends in time."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed or self._metadata != standing.metadata, timeout_s)
+        return self.standing()
+
+    def release(self, shards: Sequence[Shard]) -> None:
+        """The worker has let go of revoked shards."""
+        with self._changed:
+            self._revoked.difference_update(shards)
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """Leave the group."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        self._thread.join(LEAVE_S)
+
+    # --- the member's thread
+
+    def _run(self) -> None:
+        while not self._closed:
+            if self._clock.monotonic_s() - self._alive_s > self._settings.poll_interval_max_s:
+                self._wait_closed()  # the library's own limit then takes us out of the group
+                continue
+            self._poll()
+        self._member.close()
+
+    def _wait_closed(self) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed, POLL_S)
+
+    def _poll(self) -> None:
+        try:
+            message = self._member.poll(POLL_S)
+        except KafkaException as error:
+            log.warning("group member", detail=str(error))
+            self._wait_closed()
+            return
+        if message is not None and (trouble := message.error()) is not None:
+            log.warning("group member", detail=trouble.str())
+
+    def _on_assign(self, member: Consumer, partitions: list[TopicPartition]) -> None:
+        """Called in every rebalance, often with nothing new."""
+        member.incremental_assign([])
+        shards = self._shards(partitions)
+        with self._changed:
+            self._metadata = member.consumer_group_metadata()
+            for shard in shards:
+                self._last_tenure += 1
+                self._tenures[shard] = self._last_tenure
+            self._changed.notify_all()
+        if shards:
+            self._tell(Assigned(shards))
+
+    def _on_revoke(self, member: Consumer, partitions: list[TopicPartition]) -> None:
+        shards = self._shards(partitions)
+        with self._changed:
+            self._revoked.update(shards)
+            self._tell(Revoked(shards))
+            self._changed.wait_for(lambda: self._closed or not self._revoked)
+            self._drop(shards)
+        member.incremental_unassign([])
+
+    def _on_lost(self, member: Consumer, partitions: list[TopicPartition]) -> None:
+        shards = self._shards(partitions)
+        with self._changed:
+            self._metadata = None
+            self._drop(shards)
+            self._changed.notify_all()
+        self._tell(Lost(shards))
+        member.incremental_unassign([])
+
+    def _drop(self, shards: Sequence[Shard]) -> None:
+        for shard in shards:
+            self._tenures.pop(shard, None)
+
+    def _shards(self, partitions: Sequence[TopicPartition]) -> tuple[Shard, ...]:
+        targets = ((self._settings.names.target(part.topic), part.partition) for part in partitions)
+        return tuple(sorted(Shard(target, str(number)) for target, number in targets if target is not None))

@@ -1,0 +1,163 @@
+"""A producer with one transaction at a time, and what can become of one."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
+
+from delayline.clock import Clock
+from mq.errors import CommitUnknown
+from mq.kafka.bodies import parts_of
+from mq.kafka.settings import KafkaSettings
+from mq.kafka.trouble import cause
+
+Delivered = Callable[[Message], None]
+COMMIT_ATTEMPTS_S = 3
+"""Times the transaction timeout: by then the coordinator has ended the transaction in one way or the other."""
+
+
+class Send(NamedTuple):
+    """A body for a partition; `timestamp_ms` None is now. `delivered` hears where it stands, before the commit."""
+
+    topic: str
+    partition: int
+    body: bytes
+    timestamp_ms: int | None = None
+    delivered: Delivered | None = None
+
+
+class Failure(NamedTuple):
+    """A record that was refused, by topic and partition."""
+
+    topic: str
+    partition: int
+    error: KafkaError
+
+
+class Aborted(Exception):
+    """For certain nothing was committed. `failures` are the records that were refused, if that is why."""
+
+    def __init__(self, error: KafkaError, failures: Sequence[Failure] = ()) -> None:
+        super().__init__(error.str())
+        self.error = error
+        self.failures = failures
+
+
+class Outgoing:
+    """Records on their way in one go; remembers which were refused."""
+
+    def __init__(self, producer: Producer) -> None:
+        self._producer = producer
+        self.failures: list[Failure] = []
+
+    def send(self, send: Send) -> None:
+        """Hot: once per record. Raises MalformedRecord."""
+        parts = parts_of(send.body)
+        stamp: dict[str, Any] = {} if send.timestamp_ms is None else {"timestamp": max(1, send.timestamp_ms)}
+
+        def on_delivery(error: KafkaError | None, message: Message) -> None:
+            if error is not None:
+                self.failures.append(Failure(send.topic, send.partition, error))
+            elif send.delivered is not None:
+                send.delivered(message)
+
+        try:
+            self._producer.produce(
+                send.topic,
+                parts.value,
+                parts.key,
+                send.partition,
+                on_delivery=on_delivery,
+                headers=parts.headers,
+                **stamp,
+            )
+        except KafkaException as error:
+            self.failures.append(Failure(send.topic, send.partition, cause(error)))
+
+
+class Transactions:
+    """One thread at a time. A producer that has failed is replaced with the next transaction."""
+
+    def __init__(self, settings: KafkaSettings, transactional_id: str, clock: Clock) -> None:
+        self._settings = settings
+        self._id = transactional_id
+        self._clock = clock
+        self._producer: Producer | None = None
+
+    def open(self) -> None:
+        """Be ready: aborts what an earlier producer of this id has left open. Raises Aborted."""
+        if self._producer is None:
+            producer = Producer(self._settings.transactional(self._id))
+            try:
+                producer.init_transactions(self._settings.request_timeout_s)
+            except KafkaException as error:
+                raise Aborted(cause(error)) from error
+            self._producer = producer
+
+    def close(self) -> None:
+        self._producer = None
+
+    def run(
+        self, sends: Iterable[Send], offsets: Sequence[TopicPartition] = (), metadata: bytes | None = None
+    ) -> None:
+        """Write the records and commit the group's offsets, all or nothing. Raises Aborted, CommitUnknown."""
+        self.open()
+        producer = self._producer
+        assert producer is not None
+        outgoing = Outgoing(producer)
+        try:
+            producer.begin_transaction()
+            for send in sends:
+                outgoing.send(send)
+            if offsets:
+                self._insist(lambda left_s: producer.send_offsets_to_transaction(list(offsets), metadata, left_s))
+            left = producer.flush(self._settings.transaction_timeout_s)
+        except KafkaException as error:
+            self._abort(producer)
+            raise Aborted(cause(error), outgoing.failures) from error
+        except BaseException:
+            self._abort(producer)
+            raise
+        if outgoing.failures or left:
+            failures = tuple(outgoing.failures)
+            self._abort(producer)
+            raise Aborted(failures[0].error if failures else KafkaError(KafkaError._TIMED_OUT), failures)
+        self._commit(producer)
+
+    def _commit(self, producer: Producer) -> None:
+        try:
+            self._insist(producer.commit_transaction)
+        except KafkaException as error:
+            found = cause(error)
+            if found.txn_requires_abort():
+                self._abort(producer)
+                raise Aborted(found) from error
+            self._replace()
+            raise CommitUnknown(f"the transaction's end is not known: {found.str()}") from error
+
+    def _insist(self, call: Callable[[float], object]) -> None:
+        """Repeat what may be repeated, until the coordinator has given the transaction up. Raises KafkaException."""
+        give_up_s = self._clock.monotonic_s() + COMMIT_ATTEMPTS_S * self._settings.transaction_timeout_s
+        while True:
+            try:
+                call(self._settings.request_timeout_s)
+                return
+            except KafkaException as error:
+                if not cause(error).retriable() or self._clock.monotonic_s() > give_up_s:
+                    raise
+
+    def _abort(self, producer: Producer) -> None:
+        """Whether or not the answer comes: without a commit the coordinator aborts in the end."""
+        try:
+            self._insist(producer.abort_transaction)
+        except KafkaException:
+            self._producer = None  # in a state of its own: the next one begins anew, under the same id
+
+    def _replace(self) -> None:
+        """End the transaction whose fate is unknown, if the coordinator can be reached: until then its offsets cannot
+        be read. Else it ends by its timeout."""
+        self._producer = None
+        try:
+            self.open()
+        except Aborted:
+            self._producer = None

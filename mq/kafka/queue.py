@@ -1,0 +1,138 @@
+"""KafkaQueue: what users open."""
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from threading import Event, Thread
+
+from delayline import logs
+from delayline.clock import Clock
+from delayline.message import Shard
+from delayline.rules import Rules
+from mq.contract import Append, Handover, LogRecord, Position, TopicInfo
+from mq.errors import OffsetOutOfRange, QueueError, QueueUnavailable
+from mq.kafka.buffers import Buffers
+from mq.kafka.client import KafkaClient
+from mq.kafka.clock import BrokerClock
+from mq.kafka.cluster import Cluster, partition_number
+from mq.kafka.cursors import Cursors
+from mq.kafka.readers import Readers
+from mq.kafka.settings import KafkaSettings
+from mq.kafka.sink import KafkaSink
+from mq.kafka.source import KafkaSource
+
+LEAVE_S = 15.0
+log = logs.get(__name__)
+
+
+class KafkaQueue:
+    """Client and Admin, and the maker of Sources and Sinks, on a Kafka cluster. Any thread may call it."""
+
+    def __init__(self, settings: KafkaSettings, clock: Clock) -> None:
+        """Makes this installation's own topics where they are missing. Raises QueueUnavailable, and TopicUnknown
+        where they may not be made."""
+        self._settings = settings
+        self._clock = clock
+        self._names = settings.names
+        self._closing = Event()
+        self._cluster = Cluster(settings, clock)
+        self._buffers = Buffers(settings, self._cluster, self._closing.wait)
+        self._buffers.ensure_own()
+        self._readers = Readers(settings, clock)
+        self._brokers = BrokerClock(clock)
+        self._cursors = Cursors(settings, self._cluster, self._readers, clock, self._closing.wait)
+        self._client = KafkaClient(settings, self._cluster, self._readers, clock)
+        self._tending: Thread | None = None
+
+    def open_worker(self, writer: str) -> tuple[KafkaSource, KafkaSink]:
+        """A new member of the worker group, with a share of the shards. `writer` is the name that its cursors carry
+        and its transactional id; it must be new with every start of a process. Raises QueueUnavailable."""
+        self._check()
+        source = KafkaSource(self._settings, self._cluster, writer, self._clock, self._brokers)
+        sink = KafkaSink(
+            self._settings, self._cluster, self._cursors, source.membership, writer, self._clock, self._brokers
+        )
+        if self._tending is None:
+            self._tending = Thread(target=self._tend, name="kafka-tend", daemon=True)
+            self._tending.start()
+        return source, sink
+
+    def _tend(self) -> None:
+        while not self._closing.wait(self._settings.tend_interval_s):
+            try:
+                self._buffers.tend()
+            except QueueError as error:
+                log.warning("buffer topics not looked after", detail=str(error))
+
+    def close(self) -> None:
+        """Let go. Later calls raise QueueUnavailable; workers are closed by whoever opened them."""
+        if not self._closing.is_set():
+            self._closing.set()
+            self._client.close()
+            self._readers.close()
+            if self._tending is not None:
+                self._tending.join(LEAVE_S)
+
+    def _check(self) -> None:
+        if self._closing.is_set():
+            raise QueueUnavailable("the queue is closed")
+
+    # --- Client
+
+    def append(self, records: Sequence[Append]) -> "Future[list[Position]]":
+        return self._client.append(records)
+
+    def read(
+        self, topic: str, partition: str, offset: int, records_max: int, bytes_max: int = 4 << 20
+    ) -> list[LogRecord]:
+        return self._client.read(topic, partition, offset, records_max, bytes_max)
+
+    def offsets(self, topic: str, partition: str) -> tuple[int, int]:
+        return self._client.offsets(topic, partition)
+
+    def wait(self, topic: str, positions: Mapping[str, int], timeout_s: float) -> bool:
+        return self._client.wait(topic, positions, timeout_s)
+
+    def record_bytes_max(self, topic: str) -> int:
+        return self._client.record_bytes_max(topic)
+
+    # --- Admin
+
+    def topics(self) -> Sequence[str]:
+        self._check()
+        return [name for name in self._cluster.names() if not name.startswith("__") and not self._names.is_own(name)]
+
+    def topic(self, name: str) -> TopicInfo:
+        self._check()
+        return self._cluster.describe(name).info
+
+    def ensure_topic(self, name: str) -> TopicInfo:
+        """Topics of users are never made on Kafka. Raises TopicUnknown."""
+        self._check()
+        return self._buffers.target(name).info
+
+    def ensure_buffer(self, name: str, rules: Rules) -> TopicInfo:
+        self._check()
+        return self._buffers.ensure(name, rules)
+
+    def takeover(self, shard: Shard) -> Handover:
+        self._check()
+        return self._cursors.takeover(shard)
+
+    def log_range(self, shard: Shard) -> tuple[int, int]:
+        self._check()
+        return self._cluster.log_range(*self._partition(shard))
+
+    def trim(self, shard: Shard, low_offset: int) -> None:
+        self._check()
+        topic, number = self._partition(shard)
+        start, end = self._cluster.log_range(topic, number)
+        if low_offset > end:
+            raise OffsetOutOfRange(f"{'.'.join(shard)}: trim to {low_offset}, behind the log's end")
+        if low_offset > start:
+            self._cluster.trim(topic, number, low_offset)
+
+    def _partition(self, shard: Shard) -> tuple[str, int]:
+        """Raises TopicUnknown, PartitionUnknown."""
+        buffer = self._names.buffer(shard.topic)
+        partitions = len(self._cluster.recall(buffer).info.partitions)
+        return buffer, partition_number(shard.name, partitions, buffer)

@@ -1,0 +1,136 @@
+"""What can be set, and how every kind of client is configured."""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from delayline.errors import ConfigError
+from delayline.names import Names, is_topic_name
+
+OURS = frozenset(
+    {
+        *(
+            "bootstrap.servers",
+            "metadata.broker.list",
+            "group.id",
+            "client.id",
+            "transactional.id",
+            "group.instance.id",
+        ),
+        *("group.protocol", "group.remote.assignor", "partition.assignment.strategy"),
+        *("session.timeout.ms", "heartbeat.interval.ms", "max.poll.interval.ms", "transaction.timeout.ms"),
+        *("isolation.level", "auto.offset.reset", "enable.auto.commit", "enable.auto.offset.store"),
+        *("enable.partition.eof", "enable.idempotence", "acks", "request.required.acks", "allow.auto.create.topics"),
+        *("message.timeout.ms", "delivery.timeout.ms", "topic.metadata.refresh.interval.ms"),
+    }
+)
+"""Properties that a promise hangs on; everything else goes to librdkafka as it is."""
+
+LOGGER = logging.getLogger("librdkafka")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KafkaSettings:
+    """Raises ConfigError. `atomic` false gives at least once without transactions. `address` is where the worker's
+    process answers questions about its shards; others learn it from the group."""
+
+    bootstrap_servers: str
+    namespace: str = "delayline"
+    atomic: bool = True
+    topics_create: bool = True
+    properties: Mapping[str, str] = field(default_factory=dict)
+    address: str = ""
+    discovery_interval_s: float = 2.0
+    session_timeout_s: float = 6.0
+    poll_interval_max_s: float = 300.0  # a worker that has not polled for so long gives its shards up
+    transaction_timeout_s: float = 10.0  # what an open transaction of a dead process can hold up
+    request_timeout_s: float = 10.0
+    tend_interval_s: float = 30.0  # between two looks at what buffer topics should be
+
+    def __post_init__(self) -> None:
+        if not self.bootstrap_servers:
+            raise ConfigError("mq.bootstrap_servers is empty")
+        if not is_topic_name(self.namespace):
+            raise ConfigError(f"the namespace {self.namespace!r} is not 1 to 249 of the characters a-z A-Z 0-9 . _ -")
+        if taken := sorted(OURS & self.properties.keys()):
+            raise ConfigError(f"mq.properties: {', '.join(taken)} cannot be set, Delayline's promises hang on it")
+
+    @property
+    def names(self) -> Names:
+        return Names(self.namespace)
+
+    @property
+    def group(self) -> str:
+        return f"{self.namespace}-worker"
+
+    # --- how clients are configured
+
+    def _common(self) -> dict[str, Any]:
+        return {
+            "bootstrap.servers": self.bootstrap_servers,
+            "socket.keepalive.enable": True,
+            "reconnect.backoff.max.ms": 2000,
+            **self.properties,
+            "logger": LOGGER,
+        }
+
+    def admin(self) -> dict[str, Any]:
+        return {**self._common(), "allow.auto.create.topics": False}
+
+    def member(self, client_id: str) -> dict[str, Any]:
+        """A member of the worker group that never fetches. Heartbeats are frequent, because members learn from them
+        that somebody has come or gone."""
+        return {
+            **self._common(),
+            "group.id": self.group,
+            "client.id": client_id,
+            "group.protocol": "classic",
+            "partition.assignment.strategy": "cooperative-sticky",
+            "session.timeout.ms": int(self.session_timeout_s * 1000),
+            "heartbeat.interval.ms": int(self.session_timeout_s * 1000 / 10),
+            "max.poll.interval.ms": int(max(self.poll_interval_max_s, self.session_timeout_s) * 1000),
+            "topic.metadata.refresh.interval.ms": int(self.discovery_interval_s * 1000),
+            "auto.offset.reset": "error",
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "allow.auto.create.topics": False,
+        }
+
+    def reader(self) -> dict[str, Any]:
+        """Reads where it is told to, and what is committed only. It is no member, the name is for access control."""
+        return {
+            "queued.max.messages.kbytes": 16 << 10,
+            "fetch.wait.max.ms": 100,
+            **self._common(),
+            "group.id": self.group,
+            "isolation.level": "read_committed",
+            "auto.offset.reset": "error",
+            "enable.partition.eof": True,
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "allow.auto.create.topics": False,
+        }
+
+    def producer(self) -> dict[str, Any]:
+        """Idempotent and acknowledged by all. The bounds of its queue are those of whoever fills it; brokers judge
+        sizes, not the library."""
+        return {
+            "linger.ms": 1,
+            "retry.backoff.ms": 10,
+            "queue.buffering.max.messages": 0,
+            "queue.buffering.max.kbytes": 2_000_000,
+            "message.max.bytes": 1_000_000_000,
+            "topic.metadata.propagation.max.ms": 2000,
+            **self._common(),
+            "enable.idempotence": True,
+            "message.timeout.ms": int(self.transaction_timeout_s * 1000),
+            "allow.auto.create.topics": False,
+        }
+
+    def transactional(self, transactional_id: str) -> dict[str, Any]:
+        return {
+            **self.producer(),
+            "transactional.id": transactional_id,
+            "transaction.timeout.ms": int(self.transaction_timeout_s * 1000),
+        }

@@ -1,0 +1,189 @@
+"""Sink: a dispatch batch is one transaction.
+
+Brokers check that a commit comes from a member of the group's current generation, and not that the member owns the
+partition. So we check, before each transaction: the shard is ours, under the same tenure as when its claim was
+committed, and its cursor carries our writer and the epoch of that claim. A claim is checked against the cursor that
+is committed, read stable under the tenure that it is committed in.
+
+At least once: what users and auditors see goes without a transaction and is acknowledged first; decisions and cursor
+follow in one.
+"""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+from confluent_kafka import KafkaError, Message, Producer, TopicPartition
+
+from delayline.clock import Clock
+from delayline.errors import Bug, UnknownFormat
+from delayline.message import Shard
+from delayline.record import encode_body
+from mq.contract import DispatchBatch, ShardBatch
+from mq.errors import CommitAborted, CommitError, CommitUnknown, DeliveryRefused, Fenced, QueueError
+from mq.kafka import trouble
+from mq.kafka.clock import BrokerClock
+from mq.kafka.cluster import Cluster
+from mq.kafka.cursors import Cursors, encode_metadata, shard_key, spread
+from mq.kafka.membership import Membership, Standing
+from mq.kafka.producers import Aborted, Failure, Outgoing, Send, Transactions
+from mq.kafka.settings import KafkaSettings
+
+GENERATIONS_MAX = 3
+"""Rebalances that one commit may meet and be repeated after, as long as its shards stay ours."""
+REBALANCE_S = 2.0
+
+
+class KafkaSink:
+    """Sink of one worker. One thread at a time."""
+
+    def __init__(
+        self,
+        settings: KafkaSettings,
+        cluster: Cluster,
+        cursors: Cursors,
+        membership: Membership,
+        writer: str,
+        clock: Clock,
+        brokers: BrokerClock,
+    ) -> None:
+        self.atomic = settings.atomic
+        self._settings = settings
+        self._names = settings.names
+        self._cluster = cluster
+        self._cursors = cursors
+        self._membership = membership
+        self._writer = writer
+        self._brokers = brokers
+        self._transactions = Transactions(settings, writer, clock)
+        self._plain = None if settings.atomic else Producer(settings.producer())
+        own = (self._names.audit, self._names.dead, self._names.cursor)
+        self._rows = {topic: len(cluster.recall(topic).info.partitions) for topic in own}
+        self._claims: dict[Shard, tuple[int, int]] = {}  # tenure and epoch under which we may go on
+        self._closed = False
+
+    def commit(self, batch: DispatchBatch) -> None:
+        if self._closed:
+            raise CommitAborted("this sink is closed")
+        if len({part.shard for part in batch}) != len(batch):
+            raise Bug("a shard twice in one dispatch batch")
+        if not batch:
+            return
+        try:
+            standing = self._write(batch)
+        except CommitUnknown:
+            for part in batch:
+                self._claims.pop(part.shard, None)
+            raise
+        for part in batch:
+            self._claims[part.shard] = (standing.tenures[part.shard], part.cursor.owner_epoch)
+
+    def close(self) -> None:
+        self._closed = True
+        self._transactions.close()
+
+    # --- who may commit
+
+    def _standing(self, batch: DispatchBatch) -> Standing:
+        """Our standing, under which every shard of the batch may be committed. Raises Fenced, CommitAborted."""
+        standing = self._membership.standing()
+        try:
+            fenced = [part.shard for part in batch if not self._may_commit(part, standing)]
+        except (QueueError, UnknownFormat) as error:
+            raise CommitAborted(f"the cursors cannot be read: {error}") from error
+        if fenced:
+            raise Fenced(fenced)
+        return standing
+
+    def _may_commit(self, part: ShardBatch, standing: Standing) -> bool:
+        tenure = standing.tenures.get(part.shard)
+        if tenure is None or standing.metadata is None or part.cursor.writer != self._writer:
+            return False
+        if self._claims.get(part.shard) == (tenure, part.cursor.owner_epoch):
+            return True
+        alone = not (part.deliveries or part.appends or part.audit or part.dead)
+        return alone and self._cursors.epoch(part.shard) + 1 == part.cursor.owner_epoch
+
+    # --- what is written
+
+    def _write(self, batch: DispatchBatch) -> Standing:
+        """The standing under which it was written. Raises CommitError."""
+        for _ in range(GENERATIONS_MAX):
+            standing = self._standing(batch)
+            try:
+                self._transact(batch, standing)
+                return standing
+            except Aborted as aborted:
+                if not trouble.old_generation(aborted.error):
+                    raise self._refusal(batch, aborted) from aborted
+            self._membership.wait_newer(standing, REBALANCE_S)
+        raise CommitAborted("the worker group keeps being rebalanced")
+
+    def _transact(self, batch: DispatchBatch, standing: Standing) -> None:
+        offsets = [self._offset(part) for part in batch]
+        if self._plain is not None:
+            self._send_plainly(self._plain, [send for part in batch for send in self._visible(part)])
+        sends = (send for part in batch for send in self._sends(part))
+        self._transactions.run(sends, offsets, standing.metadata)
+
+    def _send_plainly(self, producer: Producer, sends: Sequence[Send]) -> None:
+        outgoing = Outgoing(producer)
+        for send in sends:
+            outgoing.send(send)
+        left = producer.flush(2 * self._settings.transaction_timeout_s)
+        if outgoing.failures or left:
+            error = outgoing.failures[0].error if outgoing.failures else KafkaError(KafkaError._TIMED_OUT)
+            raise Aborted(error, outgoing.failures)
+
+    def _offset(self, part: ShardBatch) -> TopicPartition:
+        buffer = self._names.buffer(part.shard.topic)
+        metadata = encode_metadata(part.cursor)
+        return TopicPartition(buffer, int(part.shard.name), part.cursor.next_offset, metadata=metadata)
+
+    def _sends(self, part: ShardBatch) -> Iterator[Send]:
+        """What belongs into the transaction."""
+        if self.atomic:
+            yield from self._visible(part)
+        buffer, number = self._names.buffer(part.shard.topic), int(part.shard.name)
+        for body in part.appends:
+            yield Send(buffer, number, body)
+        yield self._mirror(part)
+
+    def _visible(self, part: ShardBatch) -> Iterator[Send]:
+        """What others than workers read."""
+        shard, number = part.shard, int(part.shard.name)
+        for body, timestamp_ms in part.deliveries:
+            yield Send(shard.topic, number, body, timestamp_ms)
+        for topic, bodies in ((self._names.audit, part.audit), (self._names.dead, part.dead)):
+            if bodies:
+                row = self._row(topic, shard)
+                yield from (Send(topic, row, body) for body in bodies)
+
+    def _mirror(self, part: ShardBatch) -> Send:
+        """The cursor in its compacted topic. The broker stamps it, which tells us the time there."""
+        topic, row = self._names.cursor, self._row(self._names.cursor, part.shard)
+        body = encode_body(shard_key(part.shard), part.cursor.encode())
+        return Send(topic, row, body, None, partial(self._stamped, topic, row))
+
+    def _stamped(self, topic: str, partition: int, message: Message) -> None:
+        self._brokers.heard(self._cluster.leader(topic, partition), message.timestamp()[1])
+
+    def _row(self, topic: str, shard: Shard) -> int:
+        return spread(shard, self._rows[topic])
+
+    # --- what became of it
+
+    def _refusal(self, batch: DispatchBatch, aborted: Aborted) -> CommitError:
+        """Nothing was written: why, and whose fault it is."""
+        if trouble.not_a_member(aborted.error) or trouble.fenced(aborted.error):
+            return Fenced([part.shard for part in batch])
+        by_target = {(part.shard.topic, int(part.shard.name)): part.shard for part in batch}
+        strangers = [failure for failure in aborted.failures if failure[:2] not in by_target]
+        if strangers or not aborted.failures:
+            return CommitAborted(_sentence(strangers[0]) if strangers else str(aborted))
+        guilty = next((fail for fail in aborted.failures if trouble.of_record(fail.error)), aborted.failures[0])
+        shard = by_target[guilty.topic, guilty.partition]
+        return DeliveryRefused(shard, _sentence(guilty), of_record=trouble.of_record(guilty.error))
+
+
+def _sentence(failure: Failure) -> str:
+    return f"{failure.topic}, partition {failure.partition}: {failure.error.str()}"

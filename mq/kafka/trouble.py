@@ -1,0 +1,123 @@
+"""What librdkafka and the brokers answer, as errors of `mq.errors`. Nowhere else does a Kafka error code appear.
+
+Classes of codes are those of `org.apache.kafka.common.protocol.Errors`; negative ones are librdkafka's own.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from confluent_kafka import KafkaError, KafkaException
+
+from mq.errors import PartitionUnknown, QueueError, QueueUnavailable, RecordTooLarge, TopicUnknown
+
+_NO_TOPIC = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError.UNKNOWN_TOPIC_ID}
+_TOO_LARGE = {KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE}
+_OF_RECORD = _TOO_LARGE | {
+    KafkaError.INVALID_RECORD,
+    KafkaError.INVALID_TIMESTAMP,
+    KafkaError.INVALID_MSG,
+    KafkaError.INVALID_MSG_SIZE,
+}
+_OF_TARGET = _NO_TOPIC | {
+    KafkaError._UNKNOWN_PARTITION,
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    KafkaError.NOT_ENOUGH_REPLICAS,
+    KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    KafkaError.TOPIC_EXCEPTION,
+    KafkaError.POLICY_VIOLATION,
+}
+_NOT_A_MEMBER = {KafkaError.UNKNOWN_MEMBER_ID, KafkaError.FENCED_INSTANCE_ID, KafkaError._ASSIGNMENT_LOST}
+_OLD_GENERATION = {
+    KafkaError.ILLEGAL_GENERATION,
+    KafkaError.STALE_MEMBER_EPOCH,
+    KafkaError.REBALANCE_IN_PROGRESS,
+}
+_FENCED = {
+    KafkaError._FENCED,
+    KafkaError.INVALID_PRODUCER_EPOCH,
+    KafkaError.PRODUCER_FENCED,
+    KafkaError.INVALID_PRODUCER_ID_MAPPING,
+}
+
+
+def cause(error: KafkaException) -> KafkaError:
+    """What the exception carries."""
+    found = error.args[0]
+    assert isinstance(found, KafkaError)
+    return found
+
+
+def queue_error(error: KafkaError, what: str) -> QueueError:
+    """The error for callers who asked for `what`."""
+    text = f"{what}: {error.str()}"
+    code = error.code()
+    if code in _NO_TOPIC:
+        return TopicUnknown(text)
+    if code == KafkaError._UNKNOWN_PARTITION:
+        return PartitionUnknown(text)
+    if code in _TOO_LARGE:
+        return RecordTooLarge(text)
+    return QueueUnavailable(text)
+
+
+@contextmanager
+def telling(what: str) -> Iterator[None]:
+    """Turn what the library raises into errors of ours. Raises QueueError."""
+    try:
+        yield
+    except KafkaException as error:
+        raise queue_error(cause(error), what) from error
+
+
+def of_record(error: KafkaError) -> bool:
+    """One record is at fault: it would be refused again and alone."""
+    return error.code() in _OF_RECORD
+
+
+def of_target(error: KafkaError) -> bool:
+    """The topic refuses every record until somebody mends it."""
+    return error.code() in _OF_TARGET
+
+
+def not_a_member(error: KafkaError) -> bool:
+    """The group has gone on without us: nothing that was ours is."""
+    return error.code() in _NOT_A_MEMBER
+
+
+def old_generation(error: KafkaError) -> bool:
+    """The group has a newer generation, of which we may be a member."""
+    return error.code() in _OLD_GENERATION
+
+
+def fenced(error: KafkaError) -> bool:
+    """Another producer has taken our transactional id: somebody holds us for dead."""
+    return error.code() in _FENCED
+
+
+def unstable(error: KafkaError) -> bool:
+    """A transaction that is not finished yet would change this offset."""
+    return error.code() == KafkaError.UNSTABLE_OFFSET_COMMIT
+
+
+def end_of_partition(error: KafkaError) -> bool:
+    """Everything that is committed so far has been read."""
+    return error.code() == KafkaError._PARTITION_EOF
+
+
+def out_of_range(error: KafkaError) -> bool:
+    """The log does not hold the offset that was asked for."""
+    return error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
+
+
+def no_group(error: KafkaError) -> bool:
+    return error.code() == KafkaError.GROUP_ID_NOT_FOUND
+
+
+def topic_exists(error: KafkaError) -> bool:
+    return error.code() == KafkaError.TOPIC_ALREADY_EXISTS
+
+
+def partitions_exist(error: KafkaError) -> bool:
+    """Somebody else has added the partitions already."""
+    return error.code() == KafkaError.INVALID_PARTITIONS
