@@ -19,6 +19,9 @@ SPAN_MIN = 1_000_000
 LIVE_SHARE = 4
 SCANNED_MAX = 2000
 """Records looked at per call: about 2 ms, twice a second, and only while there is something to gain."""
+DUE_AFTER_MS = 3_600_000
+"""What is due sooner pins the log for no longer than that. And a record that was rolled is out of the index until it
+is read back: where reading is held up, by a full disk say, that must not make it late."""
 
 
 @dataclass(slots=True)
@@ -28,13 +31,13 @@ class Roller:
     span_min: int = SPAN_MIN
     _after: Key = BEFORE_ALL
 
-    def step(self, core: Shard, index: ShardIndex) -> None:
+    def step(self, core: Shard, index: ShardIndex, now_ms: int) -> None:
         """Look at the next stretch of pending records, and ask `core` to roll those that pin too much."""
         span = core.position - core.cursor.low_offset
         allowed = max(self.span_min, LIVE_SHARE * index.pending())
         if span <= allowed or not core.caught_up:
             self._after = BEFORE_ALL
             return
-        entries = index.scan(self._after, SCANNED_MAX)
-        core.roll(entry.key for entry in entries if entry.offset < core.position - allowed // 2)
-        self._after = entries[-1].key if len(entries) == SCANNED_MAX else BEFORE_ALL
+        keys = index.keys(max(self._after, Key(now_ms + DUE_AFTER_MS, 0)), SCANNED_MAX)
+        core.roll(key for key in keys if key.offset < core.position - allowed // 2)
+        self._after = keys[-1] if len(keys) == SCANNED_MAX else BEFORE_ALL

@@ -65,7 +65,7 @@ class _Taken:
 
     batch: ShardBatch
     ended: list[Key]
-    rolled: list[Key]
+    rolled: dict[Key, str]
     rows: list[AuditRow]
     at_ms: int
     marks_low_water: bool
@@ -114,6 +114,7 @@ class Shard:
         self._late: set[int] = set()
         self._controls: list[AuditRow] = []
         self._to_roll: dict[Key, None] = {}
+        self._moving: dict[str, bytes] = {}  # rolled and not read back: id -> index value
         self._refused: dict[Key, tuple[str, str]] = {}
         self._taken: _Taken | None = None
         self._rules_announced = False
@@ -123,6 +124,11 @@ class Shard:
     def caught_up(self) -> bool:
         """Whether everything that an earlier owner can have decided has been read."""
         return self.position >= self.read_to
+
+    @property
+    def settled(self) -> bool:
+        """Whether it has caught up and the configured rules are in force: from here on, answers are true."""
+        return self.caught_up and self._rules.latest.same_as(self._settings.rules)
 
     @property
     def in_flight(self) -> int:
@@ -201,6 +207,7 @@ class Shard:
         """A re-append carries on the message of the record that it replaces."""
         if replaces is not None:
             self._end_by_name(replaces)
+        self._moving.pop(origin or "", None)
         terminal = self._inherited.covers(entry.key)
         names = [(origin.encode(), entry.key)] if origin else []
         self._put([] if terminal else [entry], near_until_ms, entry.offset + 1, names)
@@ -315,9 +322,9 @@ class Shard:
         row = AuditRow(entry.offset, message_id, entry.due_ms, accepted_at_ms, Outcome.DEAD, None, code)
         draft.rows.append(row)
 
-    def _roll(self, draft: _Draft, delivered_key: Key, next_offset: int) -> list[Key]:
+    def _roll(self, draft: _Draft, delivered_key: Key, next_offset: int) -> dict[Key, str]:
         """Re-append the records that `roll` asked for and that this commit neither delivers nor leaves unread."""
-        rolled: list[Key] = []
+        rolled: dict[Key, str] = {}
         room = ROLLED_BYTES_MAX
         for key in self._to_roll:
             if room <= 0:
@@ -335,7 +342,7 @@ class Shard:
             superseded = Outcome.SUPERSEDED
             row = AuditRow(key.offset, message_id, key.due_ms, accepted_at_ms, superseded, message_id, ROLL_REASON)
             draft.rows.append(row)
-            rolled.append(key)
+            rolled[key] = message_id
         return rolled
 
     def _name(self, draft: _Draft, ended: list[Key], next_offset: int) -> None:
@@ -365,7 +372,8 @@ class Shard:
             self._low_water_said = taken.at_ms, cursor
         self._late.difference_update(key.offset for key in taken.ended)
         self._controls = [row for row in self._controls if row.offset >= cursor.next_offset]
-        for key in taken.rolled:
+        for key, message_id in taken.rolled.items():
+            self._moving[message_id] = self._index.get(key) or b""
             self._index.discard(key)
         self._forget_requests(taken)
         self._index.remove(taken.ended, self._checkpoint())
@@ -411,9 +419,10 @@ class Shard:
 
     def find(self, message_id: MessageId) -> Pending | None:
         """A pending message of this shard by the id of its first acceptance."""
-        key = self._index.lookup(str(message_id).encode()) or Key(message_id.due_ms, message_id.offset)
-        value = self._index.get(key)
-        if value is None:
+        name = str(message_id)
+        key = self._index.lookup(name.encode()) or Key(message_id.due_ms, message_id.offset)
+        value = self._index.get(key) or self._moving.get(name)
+        if not value:
             return None
         meta, packed = decode_value(value)
         if meta is not None and meta.dead_code is not None:

@@ -281,7 +281,8 @@ class Worker:
     def _succeeded(self, owned: Owned | None) -> None:
         if owned is None or owned.core is None or not owned.core.busy:
             return
-        self._observer.finished(owned.id, owned.core.committed())
+        finished = owned.core.committed()
+        self._observer.finished(owned.id, finished._replace(at_ms=self._source.now_ms(owned.id)))
         owned.take_max = None
         owned.recover()
 
@@ -422,7 +423,7 @@ class Worker:
         """Only while the log is read: what is rolled leaves the index until its re-append has been read."""
         for owned in self._owned.values():
             if owned.core is not None and not (owned.paused or owned.reading_stalled):
-                owned.roller.step(owned.core, self._index.shard(owned.id))
+                owned.roller.step(owned.core, self._index.shard(owned.id), self._source.now_ms(owned.id))
 
     def _trim(self) -> None:
         for owned in self._owned.values():
@@ -444,7 +445,7 @@ class Worker:
         lag = self._admin.log_range(owned.id)[1] - core.position
         return ShardStatus(
             owned.id,
-            core.caught_up,
+            core.settled,
             owned.stalled or owned.reading_stalled,
             owned.detail,
             index.pending(),

@@ -102,8 +102,9 @@ class FarRecords:
 
     # --- taking in
 
-    def put(self, entries: Sequence[Entry], names: Sequence[tuple[bytes, Key]]) -> None:
-        """Hot: once per record, 2 us. Raises StoreFull; then nothing of it is present."""
+    def put(self, entries: Sequence[Entry], names: Sequence[tuple[bytes, Key]], *, reserve: bool = False) -> None:
+        """Hot: once per record, 2 us. `reserve` lets it use the room that is kept free. Raises StoreFull; then
+        nothing of it is present."""
         batch = self._database.batch()
         ranges = self._owed.write_to(batch, self._number)
         put, encode, number, size = batch.put, keys.encode_record, self._number, 0
@@ -117,7 +118,8 @@ class FarRecords:
         for name, key in names:
             put(keys.name_row(encode(number, *key), name), b"")
             put(keys.lookup_row(number, name), keys.encode_key(key))
-        self._database.space.claim(size)
+        if not reserve:
+            self._database.space.claim(size)
         self._database.write(batch, ranges)
         self._owed = _Removal()
         self._count += len(entries)
@@ -174,11 +176,24 @@ class FarRecords:
         """Records with keys above `after`."""
         if not self._count:
             return []
-        above = keys.behind(keys.encode_record(self._number, *after)) if after.due_ms >= 0 else b""
-        rows = self._database.rows(max(above, self._head[0] if self._head else self._floor), self._bound)
+        rows = self._database.rows(self._above(after), self._bound)
         records = ((row, value) for row, value in rows if len(row) == keys.RECORD_BYTES and not self._owed.hides(row))
         found = list(islice(records, limit))
         return _entries([row for row, _ in found], [value for _, value in found])
+
+    def keys(self, after: Key, limit: int) -> list[Key]:
+        if not self._count:
+            return []
+        rows = self._database.keys(self._above(after), self._bound)
+        found = list(
+            islice((row for row in rows if len(row) == keys.RECORD_BYTES and not self._owed.hides(row)), limit)
+        )
+        return [Key(due_ms, offset) for _, due_ms, offset in keys.decode_records(found)]
+
+    def _above(self, after: Key) -> bytes:
+        """The first row that a record with a greater key can have."""
+        above = keys.behind(keys.encode_record(self._number, *after)) if after.due_ms >= 0 else b""
+        return max(above, self._head[0] if self._head else self._floor)
 
     def get(self, key: Key) -> bytes | None:
         row = keys.encode_record(self._number, *key)

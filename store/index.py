@@ -65,7 +65,9 @@ class ShardIndex(Protocol):
         self, entries: Sequence[Entry], near_until_ms: int | None, names: Iterable[tuple[bytes, Key]] = ()
     ) -> None:
         """Take in records that are not present yet. Those due at or before `near_until_ms` may be held in memory only
-        (None: none may). `names` are further ways to find some of them (`lookup`), kept as long as they are.
+        (None: none may, because the owner is catching up; it may use the disk's reserve then, since it delivers
+        nothing before it has caught up). `names` are further ways to find some of them (`lookup`), kept as long as
+        they are.
         Raises StoreFull: then nothing of the call is present."""
 
     def due(self, until_ms: int, records_max: int, bytes_max: int) -> list[Entry]:
@@ -106,6 +108,9 @@ class ShardIndex(Protocol):
 
     def scan(self, after: Key, limit: int) -> list[Entry]:
         """Present records with keys above `after`, ascending, at most `limit`: for listings."""
+
+    def keys(self, after: Key, limit: int) -> list[Key]:
+        """As `scan`, without copying values: for walks over everything."""
 
 
 class Covered(NamedTuple):

@@ -159,7 +159,8 @@ class MemoryShard:
         far = {entry.key: entry.value for entry in entries if entry.due_ms > border}
         names = list(names)
         if far:
-            self._refuse_when_full()
+            if near_until_ms is not None:
+                self._refuse_when_full()
             far_names = [(name, key) for name, key in names if key in far]
             self._write(lambda durable: durable.put(far, far_names))
         for name, key in names:
@@ -229,8 +230,11 @@ class MemoryShard:
         return dict(sorted(Counter(key.due_ms // 60_000 for key in self._order).items()))
 
     def scan(self, after: Key, limit: int) -> list[Entry]:
+        return [self._entry(key) for key in self.keys(after, limit)]
+
+    def keys(self, after: Key, limit: int) -> list[Key]:
         start = 0 if after < BEFORE_ALL else bisect_right(self._order, after)
-        return [self._entry(key) for key in self._order[start : start + limit]]
+        return self._order[start : start + limit]
 
     def _require_ready(self) -> None:
         if not self._ready:

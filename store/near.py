@@ -7,6 +7,7 @@ a fraction of a heap. Removal marks (by leaving `_present`), and a bucket gives 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from heapq import nsmallest
 from itertools import islice
 
 from delayline.message import Key
@@ -156,3 +157,6 @@ class NearRecords:
     def scan(self, after: Key, limit: int) -> list[Entry]:
         """Present entries above `after`, ascending; for listings: it looks at every one."""
         return sorted(entry for entry in self._present.values() if entry.key > after)[:limit]
+
+    def keys(self, after: Key, limit: int) -> list[Key]:
+        return nsmallest(limit, (key for entry in self._present.values() if (key := entry.key) > after))

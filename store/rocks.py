@@ -151,7 +151,7 @@ class RocksShard:
         far = [entry for entry in entries if entry[0] > border] if near else entries
         far_names = [(name, key) for name, key in names if key.due_ms > border]
         if far:
-            self._far.put(far, far_names)
+            self._far.put(far, far_names, reserve=near_until_ms is None)
         for name, _ in far_names:
             self._near.forget_name(name)
         self._near.put(near, [(name, key) for name, key in names if key.due_ms <= border])
@@ -205,6 +205,9 @@ class RocksShard:
 
     def scan(self, after: Key, limit: int) -> list[Entry]:
         return sorted(self._near.scan(after, limit) + self._far.scan(after, limit))[:limit]
+
+    def keys(self, after: Key, limit: int) -> list[Key]:
+        return sorted(self._near.keys(after, limit) + self._far.keys(after, limit))[:limit]
 
     def settle(self) -> None:
         """Write removals that a full disk had refused. Raises StoreFull."""

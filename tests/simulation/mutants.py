@@ -195,8 +195,8 @@ MUTANTS = (
     _one(
         "a rolled record stays in the index beside its successor",
         SHARD,
-        "for key in taken.rolled:",
-        "for key in ():",
+        "for key, message_id in taken.rolled.items():",
+        "for key, message_id in dict[Key, str]().items():",
     ),
     _one(
         "replay does not end what a re-append replaces",

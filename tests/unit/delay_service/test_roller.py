@@ -29,7 +29,7 @@ def span(bench: Bench) -> int:
 
 def roll(bench: Bench, roller: Roller) -> None:
     for _ in range(4):
-        roller.step(core(bench), bench.index.shard(ORDERS))
+        roller.step(core(bench), bench.index.shard(ORDERS), bench.clock.now_ms())
         bench.clock.advance(1000)
         bench.turn()
 

@@ -7,7 +7,7 @@ import pytest
 
 from delay_service.shard import Shard
 from delayline.buffer_record import encode_rules
-from delayline.message import Key
+from delayline.message import Key, MessageId
 from delayline.outcome import AuditRow, Outcome, decode_audit
 from delayline.record import decode_body, encode_body
 from delayline.rules import Rules
@@ -404,3 +404,29 @@ def test_a_shard_is_not_taken_over_while_a_commit_of_it_is_still_on_its_way(benc
     bench.turn(8)
     assert bench.delivered() == [b"a"]
     assert core(bench).cursor.owner_epoch == 2
+
+
+def test_a_rolled_message_is_found_before_its_re_append_has_been_read(bench: Bench) -> None:
+    bench.send(b"long", (b"delay-ms", b"7200000"))
+    bench.turn()
+    due_ms = bench.clock.now_ms() + 7_200_000
+    core(bench).roll([Key(due_ms, 0)])
+    bench.worker._source.pause(ORDERS)
+    bench.turn()
+    found = core(bench).find(MessageId(ORDERS, 0, due_ms))
+    bench.worker._source.resume(ORDERS)
+    bench.turn()
+    again = core(bench).find(MessageId(ORDERS, 0, due_ms))
+    assert found is not None
+    assert again is not None
+    assert (found.record.value, found.version, again.record.value, again.version) == (b"long", 0, b"long", 1)
+
+
+def test_a_worker_is_not_ready_before_its_rules_are_in_force() -> None:
+    bench = Bench(rules=Rules(horizon_max_ms=1000))
+    states = []
+    for _ in range(6):
+        bench.turn(1)
+        states.append(bench.worker.statuses[0].ready)
+    assert (states[0], states[1], states[-1]) == (False, False, True)
+    assert any(b"delayline-rules" in record.body for record in bench.log(NAMES.buffer("orders")))

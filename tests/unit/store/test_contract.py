@@ -242,6 +242,14 @@ def test_named_records_are_read_like_others(shard: ShardIndex) -> None:
     assert shard.next_due_ms() == T0
 
 
+@pytest.mark.parametrize("near_until_ms", [None, T0 + 2, T0 + 100])
+def test_keys_are_those_of_a_scan(shard: ShardIndex, near_until_ms: int | None) -> None:
+    records = [entry(T0 + n, 9 - n) for n in range(6)]
+    shard.put(records, near_until_ms, [(b"name", records[4].key)])
+    assert shard.keys(BEFORE_ALL, 3) == [found.key for found in shard.scan(BEFORE_ALL, 3)]
+    assert shard.keys(records[2].key, 10) == [found.key for found in records[3:]]
+
+
 @pytest.mark.parametrize("near_until_ms", [None, T0 + 100])
 def test_low_offset_is_within_a_segment_below_the_lowest(shard: ShardIndex, near_until_ms: int | None) -> None:
     offsets = [5 * SEGMENT_OFFSETS + 7, 9 * SEGMENT_OFFSETS, 5 * SEGMENT_OFFSETS + 9]
@@ -469,16 +477,24 @@ def test_put_on_a_full_disk_is_refused_as_a_whole_and_the_rest_goes_on(house: Ho
     index.close()
 
 
+def test_catching_up_may_use_the_room_that_is_kept_free(house: House) -> None:
+    index = house.open(free_bytes=lambda: 0, disk_free_min_bytes=100)
+    shard = index.shard(ORDERS)
+    shard.put([entry(T0, 1)], None)
+    assert keys_due(shard) == [(0, 1)]
+    index.close()
+
+
 def test_put_works_again_when_space_has_come_back(house: House) -> None:
     free = 0
     index = house.open(free_bytes=lambda: free, disk_free_min_bytes=100)
     shard = index.shard(ORDERS)
     for _ in range(2):
         with pytest.raises(StoreFull):
-            shard.put([entry(T0, 1)], None)
+            shard.put([entry(T0, 1)], T0 - 1)
     free = 100
 
-    shard.put([entry(T0, 1)], None)
+    shard.put([entry(T0, 1)], T0 - 1)
 
     assert keys_due(shard) == [(0, 1)]
     index.close()
