@@ -28,7 +28,8 @@ class HttpClient:
         return self._ask("POST", path, json=body)
 
     def events(self, path: str, **params: Any) -> Iterator[Any]:
-        """The data of server-sent events (WHATWG HTML 9.2), until the server ends the stream."""
+        """The data of server-sent events (WHATWG HTML 9.2), until the server ends the stream. An event called
+        `problem` is its last one, and raised."""
         headers = {"accept": "text/event-stream"}
         timeout = httpx.Timeout(TIMEOUT_S, read=None)
         with (
@@ -38,9 +39,15 @@ class HttpClient:
             if answer.is_error:
                 answer.read()
                 raise _failure(answer)
+            event = "message"
             for line in answer.iter_lines():
-                if line.startswith("data:"):
-                    yield json.loads(line[5:])
+                name, _, value = line.partition(":")
+                if name == "event":
+                    event = value.strip()
+                elif name == "data" and event == "problem":
+                    raise Failure(_sentence(json.loads(value)))
+                elif name == "data":
+                    yield json.loads(value)
 
     def _ask(self, method: str, path: str, **options: Any) -> Any:
         with self._failing():
@@ -69,8 +76,10 @@ def _failure(answer: httpx.Response) -> Failure:
     """What a problem document says, in one sentence."""
     code = _EXIT_CODES.get(answer.status_code, FAILED)
     try:
-        problem = answer.json()
-        sentence = f"{problem['title']}: {problem['detail']}" if problem.get("detail") else problem["title"]
+        return Failure(_sentence(answer.json()), code)
     except (ValueError, KeyError, TypeError):
-        sentence = f"the server answered {answer.status_code}"
-    return Failure(sentence, code)
+        return Failure(f"the server answered {answer.status_code}", code)
+
+
+def _sentence(problem: dict[str, Any]) -> str:
+    return f"{problem['title']}: {problem['detail']}" if problem.get("detail") else str(problem["title"])

@@ -35,25 +35,17 @@ def _print_json(answer: Any) -> None:
 
 
 def _value(typed: str) -> dict[str, Any]:
-    """What a person typed: JSON where it is an object, array, number, bool or null; else the text itself. Bytes that
-    are no text go as they are."""
+    """The bytes that were typed, piped or read, as they are: JSON read and written again would not be the same."""
     if typed == "-":
         data = sys.stdin.buffer.read()
     elif typed.startswith("@"):
         data = _read(Path(typed[1:]))
     else:
-        return {"value": _json_or_text(typed)}
+        return {"value": typed}
     try:
-        return {"value": _json_or_text(data.decode())}
+        return {"value": data.decode()}
     except UnicodeDecodeError:
         return {"value_base64": b64encode(data).decode()}
-
-
-def _json_or_text(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
 
 
 def _read(path: Path) -> bytes:
@@ -75,7 +67,7 @@ def _headers(pairs: list[str]) -> list[dict[str, str]]:
 
 def send(
     topic: str,
-    value: Annotated[str, typer.Argument(help="Text or JSON; @FILE reads a file, - standard input.")],
+    value: Annotated[str, typer.Argument(help="What arrives, as it is; @FILE reads a file, - standard input.")],
     delay: Annotated[str | None, typer.Option(help="Duration such as 90s, 1h30m or PT1H.")] = None,
     at: Annotated[str | None, typer.Option(help="Moment: RFC 3339 with offset, or epoch milliseconds.")] = None,
     level: Annotated[int | None, typer.Option(help="RocketMQ delay level.")] = None,
@@ -160,6 +152,7 @@ def _followed(client: HttpClient, path: str, where: dict[str, Any]) -> Iterator[
     while True:
         try:
             yield from client.events(path, follow="sse", **where)
+            typer.echo("the server stopped", err=True)
         except Failure as failure:
             if failure.exit_code != NOT_FOUND:
                 raise

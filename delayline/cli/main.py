@@ -1,5 +1,6 @@
 """`delayline`: one file per group of commands."""
 
+import re
 import sys
 from typing import Annotated
 
@@ -37,6 +38,7 @@ def options(
 def main() -> None:
     """The console script: every failure of the outside is one sentence and an exit code."""
     try:
+        _refuse_broken_text(sys.argv)
         app()
     except Failure as failure:
         _fail(str(failure), failure.exit_code)
@@ -44,6 +46,12 @@ def main() -> None:
         _fail(str(error), USAGE)
     except DelaylineError as error:
         _fail(str(error), FAILED)
+
+
+def _refuse_broken_text(arguments: list[str]) -> None:
+    """Bytes that are no UTF-8 come as surrogates, which neither JSON nor a URL can hold. A file can hold anything."""
+    if broken := next(filter(re.compile("[\ud800-\udfff]").search, arguments), None):
+        raise Failure(f"{broken!r} is not UTF-8 text; send such bytes from a file", USAGE)
 
 
 def _fail(sentence: str, code: int) -> None:

@@ -28,13 +28,18 @@ def serve(
     data_dir: Annotated[str | None, typer.Option(help="Instead of data_dir.")] = None,
 ) -> None:
     """Run everything in one process on the embedded queue."""
-    import api.server  # here, because the other commands would wait 0.4 s for rooms that they do not enter
-    from delayline import logs
-    from delayline.cli.assembly import assembled
     from delayline.config import load_settings
 
     flags = {"api.host": host, "api.port": port, "data_dir": data_dir}
     settings = load_settings(config, flags, os.environ, Path.cwd())
+    _run(settings)
+
+
+def _run(settings: "Settings") -> None:
+    import api.server  # here, because every other command would wait 0.4 s for rooms that it does not enter
+    from delayline import logs
+    from delayline.cli.assembly import assembled
+
     logs.configure(settings.log.format, settings.log.level)
     with assembled(settings, SystemClock()) as assembly:
         api.server.serve(

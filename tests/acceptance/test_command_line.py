@@ -1,13 +1,17 @@
 """The commands that talk to a server: what they print, and how they end."""
 
 import json
+import os
 import re
+import subprocess
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
 
-from tests.acceptance.asking import answer_of, run, wait_for
-from tests.fault.server import Server, free_port
+from tests.acceptance.asking import DELAYLINE, answer_of, run, wait_for
+from tests.fault.server import Server, free_port, read_topic
 
 
 def test_send_prints_the_id_and_how_long_it_takes(shared: Server) -> None:
@@ -24,6 +28,46 @@ def test_bytes_that_are_no_text_arrive_as_they_are(shared: Server) -> None:
     run("send", "raw", "-", stdin=b"\xff\x00\xfe", url=shared.url)
     ran = run("tail", "raw", "--no-follow", "--json", url=shared.url)
     assert answer_of(ran)["value_base64"] == "/wD+"
+
+
+@pytest.mark.parametrize("value", ["1.10", "NaN", '{"b": 1, "a": 1e400}', '"quoted"', "null", "", "naïve 🕰", "[/x]"])
+def test_what_is_typed_is_what_arrives(shared: Server, value: str) -> None:
+    topic = f"typed-{value.encode().hex()}"
+    run("send", topic, value, "--delay", "1ms", url=shared.url)
+    found = wait_for(lambda: list(read_topic(shared.url, topic)), bool)
+    assert [record["value"] for record in found] == [value]
+
+
+def test_tail_says_that_the_server_stopped(server: Server) -> None:
+    run("send", "orders", "x", url=server.url)
+    command = [DELAYLINE, "tail", "orders", "--url", server.url]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as tailing:
+        assert tailing.stdout is not None
+        line = tailing.stdout.readline()
+        server.stop()
+        _, errors = tailing.communicate(timeout=10)
+    assert line.endswith("  x\n")
+    assert (tailing.returncode, errors) == (0, "the server stopped\n")
+
+
+class _Problem(BaseHTTPRequestHandler):
+    """A stream that ends in a problem."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        problem = {"title": "Nobody answers", "detail": "the queue is closed", "status": 503}
+        self.wfile.write(f"event: problem\ndata: {json.dumps(problem)}\n\n".encode())
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+def test_a_stream_that_ends_in_a_problem_is_one_sentence() -> None:
+    with HTTPServer(("127.0.0.1", 0), _Problem) as http:
+        threading.Thread(target=http.handle_request).start()
+        ran = run("tail", "orders", url=f"http://127.0.0.1:{http.server_port}")
+    assert ran == (1, "", "delayline: Nobody answers: the queue is closed\n")
 
 
 def test_get_tells_what_became_of_a_message(shared: Server) -> None:
@@ -63,6 +107,7 @@ def test_topics_and_status_describe_the_installation(shared: Server) -> None:
         (["send", "delayline.dead", "x"], 1, "belong to Delayline itself"),
         (["send", "orders", "@/no/such/file"], 2, "cannot read /no/such/file: No such file or directory"),
         (["send", "orders", "x", "--header", "novalue"], 2, "a header is NAME=VALUE"),
+        (["send", "orders", os.fsdecode(b"\xff")], 2, "is not UTF-8 text; send such bytes from a file"),
         (["get", "nonsense"], 3, "not a message id"),
         (["get", "orders.0.77.1767225630000"], 3, "there is no such message, and never was"),
         (["tail", "nowhere", "--no-follow"], 3, "there is no topic 'nowhere'"),

@@ -12,17 +12,27 @@ from tests.acceptance.conftest import MakeServer
 from tests.fault.server import Server
 
 
-def _stopped_with_messages(make_server: MakeServer) -> Server:
-    """Some delivered, some waiting; of those, some near and some far."""
-    server = make_server("data", store__near_due="400ms")
+@pytest.fixture(scope="module")
+def stopped_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a server that was stopped with one message delivered and others waiting, some near, some far."""
+    server = Server(tmp_path_factory.mktemp("stopped") / "data", store__near_due="1s")
     server.start()
     server.wait_ready()
     send(server.url, "orders", ["done"], delay="1ms")
     wait_delivered(server, ["done"])
-    send(server.url, "orders", numbers(50), delay="900ms")
-    send(server.url, "orders", ["later"], delay="2500ms")
+    send(server.url, "orders", numbers(50)[:25], delay="900ms")
+    send(server.url, "orders", numbers(50)[25:], delay="3s")
+    send(server.url, "orders", ["later"], delay="4s")
     code, _ = server.stop()
     assert code == 0
+    return server.data_dir
+
+
+@pytest.fixture
+def stopped(stopped_data: Path, make_server: MakeServer) -> Server:
+    """A server that is to start on a copy of it."""
+    server = make_server("data", store__near_due="1s")
+    shutil.copytree(stopped_data, server.data_dir)
     return server
 
 
@@ -33,10 +43,9 @@ def _delivered_after_a_start(server: Server) -> list[str]:
 
 
 @pytest.mark.parametrize("lost", ["index", "index/rocksdb"])
-def test_without_its_index_a_server_delivers_everything_once(make_server: MakeServer, lost: str) -> None:
-    server = _stopped_with_messages(make_server)
-    shutil.rmtree(server.data_dir / lost)
-    assert _delivered_after_a_start(server) == [*numbers(50), "done", "later"]
+def test_without_its_index_a_server_delivers_everything_once(stopped: Server, lost: str) -> None:
+    shutil.rmtree(stopped.data_dir / lost)
+    assert _delivered_after_a_start(stopped) == [*numbers(50), "done", "later"]
 
 
 def _overwrite(name: str) -> Callable[[Path], None]:
@@ -60,10 +69,9 @@ def _truncate(rocksdb: Path) -> None:
     ids=["all of it", "its rows", "its manifest", "all cut to nothing"],
 )
 def test_a_damaged_index_is_thrown_away_and_everything_is_delivered_once(
-    make_server: MakeServer, damage: Callable[[Path], None]
+    stopped: Server, damage: Callable[[Path], None]
 ) -> None:
-    server = _stopped_with_messages(make_server)
-    damage(server.data_dir / "index" / "rocksdb")
-    found = _delivered_after_a_start(server)
+    damage(stopped.data_dir / "index" / "rocksdb")
+    found = _delivered_after_a_start(stopped)
     assert found == [*numbers(50), "done", "later"]
-    assert "damaged" in server.tail_of_log()
+    assert "damaged" in stopped.tail_of_log()
