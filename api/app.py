@@ -68,7 +68,7 @@ def create_app(services: Services) -> DelaylineApi:
     app.add_middleware(Edge, problems=problems, in_flight=in_flight)
 
     topics = TopicBook(services, threads, metrics)
-    judge = Judge(settings.rules)
+    judge = Judge(settings.rules, settings.horizon_max_ms)
     drafter = Drafter(judge, settings.rules, settings.is_delay_enabled)
     sender = Sender(services, topics, bridge, judge, metrics)
     reader = Reader(services.client, services.admin)

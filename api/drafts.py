@@ -59,8 +59,9 @@ class Draft(NamedTuple):
 class Judge:
     """What a schedule object means under the rules of this installation."""
 
-    def __init__(self, rules: Rules) -> None:
+    def __init__(self, rules: Rules, horizon_max_ms: int) -> None:
         self._rules = rules
+        self._horizon_max_ms = horizon_max_ms
         self._remembered = lru_cache(DELAYS_REMEMBERED)(self._judged_delay)
 
     def directive(self, schedule: ScheduleIn, now_ms: int) -> Header | None:
@@ -71,14 +72,13 @@ class Judge:
         """
         if schedule.deliver_at is not None:
             written = _headers_of(schedule.delay, schedule.delay_ms, schedule.level, schedule.deliver_at)
-            _schedule_of(read_directives(written, now_ms, self._rules))
+            _schedule_of(read_directives(written, now_ms, self._rules, self._horizon_max_ms))
             return _DELIVER_AT, str(schedule.deliver_at).encode()
         verdict = _schedule_of(self._judged(schedule.delay, schedule.delay_ms, schedule.level))
         return None if isinstance(verdict, Immediate) else (_DELAY_MS, b"%d" % verdict.due_ms)
 
     def due_ms(self, directive: Header, accepted_at_ms: int) -> int:
-        """The due time of a message that is accepted at that moment. Raises Refusal where it is judged otherwise than
-        `directive` did, because the queue's clock is far from ours: the message then ends as a dead letter."""
+        """The due time of a message that is accepted at that moment, as ingest will find it."""
         verdict = _schedule_of(read_directives([directive], accepted_at_ms, self._rules))
         return accepted_at_ms if isinstance(verdict, Immediate) else verdict.due_ms
 
@@ -90,7 +90,7 @@ class Judge:
 
     def _judged_delay(self, delay: str | None, delay_ms: int | None, level: int | None) -> Verdict:
         """A delay means the same at any moment; judged at moment 0, its due time is the delay itself."""
-        return read_directives(_headers_of(delay, delay_ms, level), 0, self._rules)
+        return read_directives(_headers_of(delay, delay_ms, level), 0, self._rules, self._horizon_max_ms)
 
 
 def _headers_of(*times: str | int | None) -> list[Header]:

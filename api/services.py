@@ -19,6 +19,7 @@ class ApiSettings:
     version: str
     guarantee: str  # what /v1/info says about delivery, for people
     rules: Rules
+    horizon_max_ms: int  # how far ahead a message may be due
     is_delay_enabled: Callable[[str], bool]  # asked per request: must be quick
     topics_on_first_use: bool
     body_bytes_max: int = 8 << 20

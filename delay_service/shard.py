@@ -167,11 +167,8 @@ class Shard:
         self.position = max(self.position, next_offset)
 
     def _near_until_ms(self, now_ms: int) -> int | None:
-        """Up to which due time records may wait in memory only. While catching up, none: a backlog can be large.
-        Never below D: a late record must not be put where a removal has passed."""
-        if not self.caught_up:
-            return None
-        return max(now_ms, self._highest_delivered().due_ms) + self._settings.near_due_ms
+        """Up to which due time records may wait in memory only. While catching up, none: a backlog can be large."""
+        return now_ms + self._settings.near_due_ms if self.caught_up else None
 
     def _highest_delivered(self) -> Key:
         """D, as if the commit in flight had succeeded."""

@@ -35,6 +35,7 @@ from store.errors import StoreDamaged, StoreError, StoreFull
 from store.index import TimeIndex
 
 T = TypeVar("T")
+NEAR_FULL = "near_full"
 log = logs.get(__name__)
 
 
@@ -413,10 +414,11 @@ class Worker:
                 continue
             full = self._index.shard(owned.id).memory_bytes() > self._settings.near_bytes_max
             if full and not owned.paused:
-                owned.paused = True
+                owned.paused, owned.reading_stalled = True, NEAR_FULL
                 self._source.pause(owned.id)
             elif owned.paused and not full:
                 owned.paused = False
+                owned.reading_stalled = None if owned.reading_stalled == NEAR_FULL else owned.reading_stalled
                 self._source.resume(owned.id)
 
     def _roll(self) -> None:

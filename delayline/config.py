@@ -217,7 +217,7 @@ class Settings(_Section):
     def rules(self) -> Rules:
         """The part of the settings that due times depend on."""
         delay = self.delay
-        return Rules(levels_ms=delay.levels, horizon_max_ms=delay.horizon_max, aliases=delay.aliases)
+        return Rules(levels_ms=delay.levels, aliases=delay.aliases)
 
     def is_delay_enabled(self, topic: str) -> bool:
         """Whether messages to the topic may wait. Never for our own topics and for those of the queue itself, nor

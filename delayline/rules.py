@@ -41,7 +41,6 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     number: int = 0
     parser: int = PARSER_VERSION
     levels_ms: tuple[int, ...] = DEFAULT_LEVELS_MS
-    horizon_max_ms: int = 3650 * DAY_MS
     aliases: tuple[str, ...] = ()
 
     def same_as(self, other: "Rules") -> bool:
@@ -67,14 +66,12 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         if rules.parser != PARSER_VERSION:
             raise UnknownFormat(f"rules of parser version {rules.parser}, this program has {PARSER_VERSION}")
         if not rules._can_be_followed():
-            raise UnknownFormat("rules with a level, a horizon or an alias family that this program cannot follow")
+            raise UnknownFormat("rules with a level or an alias family that this program cannot follow")
         return rules
 
     def _can_be_followed(self) -> bool:
-        times_ms = (*self.levels_ms, self.horizon_max_ms)
-        return bool(self.levels_ms and set(self.aliases) <= set(ALIASES)) and all(
-            0 < time_ms <= HORIZON_MAX_MS for time_ms in times_ms
-        )
+        known = bool(self.levels_ms) and set(self.aliases) <= set(ALIASES)
+        return known and all(0 < level_ms <= HORIZON_MAX_MS for level_ms in self.levels_ms)
 
 
 _DECODER = msgspec.json.Decoder(Rules)

@@ -25,7 +25,7 @@ from delayline.errors import MalformedDirective
 from delayline.headers import ECHOED, RESERVED
 from delayline.message import MESSAGE_ID_BYTES_MAX, Header
 from delayline.recurrence import check_cron, check_time_zone
-from delayline.rules import Rules
+from delayline.rules import HORIZON_MAX_MS, Rules
 from delayline.times import SECONDS_BELOW_MS, TEXT_CHARS_MAX, format_duration, parse_duration_ms, parse_moment_ms
 
 OWN_ID_BYTES_MAX = 256
@@ -203,8 +203,13 @@ def directive_names(aliases: tuple[str, ...]) -> frozenset[bytes]:
     return frozenset(_checks(aliases))
 
 
-def read_directives(headers: Sequence[Header], accepted_at_ms: int, rules: Rules) -> Verdict:
+def read_directives(
+    headers: Sequence[Header], accepted_at_ms: int, rules: Rules, horizon_max_ms: int = HORIZON_MAX_MS
+) -> Verdict:
     """The one pure function behind Kafka headers, RocketMQ user properties and the HTTP schedule object.
+
+    `horizon_max_ms` is how far ahead a door lets a message be due: its policy at that moment, and no part of the
+    rules, so that a message that one door has accepted is never judged again by another's.
 
     Headers that are no directives are passed over, so all of a record's may be given. Never raises for what a
     client could have written.
@@ -217,22 +222,22 @@ def read_directives(headers: Sequence[Header], accepted_at_ms: int, rules: Rules
         if value is not None and value.isdigit() and len(value) < 16:
             ms = int(value)
             if name == b"delay-ms":
-                if 0 < ms <= rules.horizon_max_ms:
+                if 0 < ms <= horizon_max_ms:
                     return Schedule(accepted_at_ms + ms)
-            elif name == b"deliver-at" and SECONDS_BELOW_MS <= ms <= accepted_at_ms + rules.horizon_max_ms:
+            elif name == b"deliver-at" and SECONDS_BELOW_MS <= ms <= accepted_at_ms + horizon_max_ms:
                 return Schedule(ms)
     try:
-        return _read(headers, accepted_at_ms, rules)
+        return _read(headers, accepted_at_ms, rules, horizon_max_ms)
     except _Refused as refused:
         return refused.verdict
 
 
-def _read(headers: Sequence[Header], accepted_at_ms: int, rules: Rules) -> Verdict:
+def _read(headers: Sequence[Header], accepted_at_ms: int, rules: Rules, horizon_max_ms: int) -> Verdict:
     values = _values(headers, rules)
     time = _agreed_time(values, rules)
     _check_companions(values, time, accepted_at_ms)
     if time is not None:
-        _check_horizon(values, time, accepted_at_ms, rules)
+        _check_horizon(values, time, accepted_at_ms, horizon_max_ms)
     for name, detail in _NOT_BUILT.items():
         if name in values:
             raise _Refused(name, detail, Reason.NOT_SUPPORTED)
@@ -347,10 +352,10 @@ def _due_ms(time: _Time, accepted_at_ms: int) -> int:
     return accepted_at_ms + time.ms if time.is_delay else time.ms
 
 
-def _check_horizon(values: Values, time: _Time, accepted_at_ms: int, rules: Rules) -> None:
-    if _due_ms(time, accepted_at_ms) - accepted_at_ms > rules.horizon_max_ms:
+def _check_horizon(values: Values, time: _Time, accepted_at_ms: int, horizon_max_ms: int) -> None:
+    if _due_ms(time, accepted_at_ms) - accepted_at_ms > horizon_max_ms:
         name = next(name for name in _TIME_NAMES if name in values)
-        detail = f"due later than {format_duration(rules.horizon_max_ms)} from now"
+        detail = f"due later than {format_duration(horizon_max_ms)} from now"
         raise _Refused(name, detail, Reason.BEYOND_HORIZON)
 
 

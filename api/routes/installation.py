@@ -49,7 +49,7 @@ class InstallationRoutes:
             version=settings.version,
             namespace=settings.namespace,
             guarantee=settings.guarantee,
-            horizon_max=format_duration(settings.rules.horizon_max_ms),
+            horizon_max=format_duration(settings.horizon_max_ms),
             levels=[format_duration(level_ms) for level_ms in settings.rules.levels_ms],
             topics_on_first_use=settings.topics_on_first_use,
             limits=Limits(

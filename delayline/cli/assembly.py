@@ -165,4 +165,5 @@ def _api_settings(settings: Settings) -> ApiSettings:
         batch_messages_max=settings.api.batch_messages_max,
         is_delay_enabled=settings.is_delay_enabled,
         rules=settings.rules(),
+        horizon_max_ms=settings.delay.horizon_max,
     )

@@ -14,7 +14,7 @@ from delayline.clock import ManualClock
 from delayline.inquiry import Found, Gone
 from delayline.message import MessageId
 from delayline.record import Record, decode_body
-from delayline.rules import Rules
+from delayline.rules import DAY_MS, Rules
 from mq.contract import Append, Position
 from mq.memory import MemoryQueue
 
@@ -78,6 +78,7 @@ class Door:
                         "version": "1.2.3",
                         "guarantee": "exactly-once",
                         "rules": rules or Rules(),
+                        "horizon_max_ms": 3650 * DAY_MS,
                         "is_delay_enabled": lambda topic: topic != "plain",
                         "topics_on_first_use": True,
                         **settings,

@@ -423,7 +423,7 @@ def test_a_rolled_message_is_found_before_its_re_append_has_been_read(bench: Ben
 
 
 def test_a_worker_is_not_ready_before_its_rules_are_in_force() -> None:
-    bench = Bench(rules=Rules(horizon_max_ms=1000))
+    bench = Bench(rules=Rules(levels_ms=(1000,)))
     states = []
     for _ in range(6):
         bench.turn(1)

@@ -82,7 +82,7 @@ def test_the_rules_decide_what_a_level_means_and_which_aliases_count() -> None:
     ("header", "code"),
     [
         ((b"delay", b"soon"), Reason.INVALID),
-        ((b"delay", b"9999d"), Reason.BEYOND_HORIZON),
+        ((b"delay", b"99999d"), Reason.BEYOND_HORIZON),
         ((b"delay-cron", b"0 9 * * *"), Reason.NOT_SUPPORTED),
     ],
 )

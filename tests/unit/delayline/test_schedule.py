@@ -18,11 +18,11 @@ from delayline.schedule import (
 )
 
 NOW_MS = 1_767_225_600_000
-HORIZON_MS = DEFAULT_RULES.horizon_max_ms
+HORIZON_MS = 3650 * DAY_MS
 
 
 def read(*headers: Header, rules: Rules = DEFAULT_RULES) -> Verdict:
-    return read_directives(headers, NOW_MS, rules)
+    return read_directives(headers, NOW_MS, rules, HORIZON_MS)
 
 
 def reason_of(*headers: Header) -> Reason:
@@ -165,10 +165,13 @@ def test_beyond_the_horizon_is_refused_not_clamped(name: bytes, value: bytes) ->
     assert (verdict.reason, verdict.directive) == (Reason.BEYOND_HORIZON, name.decode())
 
 
-def test_the_rules_say_how_far_and_what_a_level_is() -> None:
-    rules = Rules(levels_ms=(7, 70), horizon_max_ms=DAY_MS)
-    assert read((b"delay-level", b"2"), rules=rules) == Schedule(NOW_MS + 70)
-    assert isinstance(read((b"delay", b"25h"), rules=rules), Invalid)
+def test_the_rules_say_what_a_level_is() -> None:
+    assert read((b"delay-level", b"2"), rules=Rules(levels_ms=(7, 70))) == Schedule(NOW_MS + 70)
+
+
+def test_what_a_door_has_let_in_is_not_judged_again_by_how_far_ahead_it_is() -> None:
+    headers = [(b"delay-ms", b"%d" % (HORIZON_MS + 1))]
+    assert read_directives(headers, NOW_MS, DEFAULT_RULES) == Schedule(NOW_MS + HORIZON_MS + 1)
 
 
 @pytest.mark.parametrize("name", sorted(RESERVED))
