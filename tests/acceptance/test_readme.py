@@ -24,7 +24,7 @@ def typed_at(command: str, server: Server) -> str:
 
 def test_tail_shows_the_message_of_the_readme_when_it_is_due(server: Server) -> None:
     (tail,) = re.findall(r"^ +(\.venv/bin/delayline tail .*)$", README, re.MULTILINE)
-    command = [*typed_at(tail, server).split(), "--url", server.url]
+    command = [*(typed_at(word, server) for word in tail.split()), "--url", server.url]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as tailing:
         try:
             answer = subprocess.run(
