@@ -370,8 +370,10 @@ class Shard:
         self._late.difference_update(key.offset for key in taken.ended)
         self._controls = [row for row in self._controls if row.offset >= cursor.next_offset]
         for key, message_id in taken.rolled.items():
-            self._moving[message_id] = self._index.get(key) or b""
+            value = self._index.get(key)
             self._index.discard(key)
+            if value is not None and self._index.lookup(message_id.encode()) is None:
+                self._moving[message_id] = value
         self._forget_requests(taken)
         self._index.remove(taken.ended, self._checkpoint())
         self._rules.forget_below(cursor.low_offset)

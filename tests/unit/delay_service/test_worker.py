@@ -430,3 +430,20 @@ def test_a_worker_is_not_ready_before_its_rules_are_in_force() -> None:
         states.append(bench.worker.statuses[0].ready)
     assert (states[0], states[1], states[-1]) == (False, False, True)
     assert any(b"delayline-rules" in record.body for record in bench.log(NAMES.buffer("orders")))
+
+
+def test_a_rolled_message_whose_re_append_is_read_before_its_commit_is_heard_of_is_not_remembered_for_ever(
+    bench: Bench,
+) -> None:
+    bench.send(b"long", (b"delay-ms", b"7200000"))
+    bench.turn()
+    due_ms = bench.clock.now_ms() + 7_200_000
+    core(bench).roll([Key(due_ms, 0)])
+    bench.worker._dispatch()
+    assert bench.worker._in_flight is not None
+    bench.worker._in_flight[0].result()
+    bench.worker._read()
+    bench.clock.advance(7_200_000)
+    bench.turn(8)
+    assert bench.delivered() == [b"long"]
+    assert core(bench).find(MessageId(ORDERS, 0, due_ms)) is None
