@@ -189,6 +189,7 @@ class Worker:
             return
         for owned, claimed in claims:
             self._start(owned, claimed)
+        log.info("shards taken over", shards=sum(owned.core is not None for owned, _ in claims))
 
     def _claim(self, owned: Owned) -> Cursor | None:
         with self._stalling(owned):
@@ -203,7 +204,7 @@ class Worker:
             owned.core = core = Shard(owned.id, chosen, index, self._settings.shard)
             owned.recover()
             self._source.seek(owned.id, core.position)
-            log.info(
+            log.debug(
                 "shard taken over",
                 **_name(owned.id),
                 epoch=claimed.owner_epoch,
