@@ -6,6 +6,7 @@ small segments let a trim free disk. What is altered by hand is repaired within 
 """
 
 from collections.abc import Callable, Mapping
+from threading import Lock
 
 from confluent_kafka import Producer
 
@@ -57,6 +58,8 @@ class Buffers:
         self._names = settings.names
         self._cluster = cluster
         self._pause = pause
+        self._one_at_a_time = Lock()
+        self._begun: dict[str, TopicInfo] = {}  # whose partitions all hold something; bounded by the topics
 
     def ensure_own(self) -> None:
         """Audit, dead letters, cursors."""
@@ -79,9 +82,11 @@ class Buffers:
         ones, by everybody who comes along: twice the same does no harm, and none of those that follow such rules
         appends before."""
         name = self._names.buffer(target)
-        described = self._adjusted(self.target(target), name)
-        if not rules.same_as(DEFAULT_RULES):
-            self._begin_with(described, encode_rules(rules))
+        with self._one_at_a_time:
+            described = self._adjusted(self.target(target), name)
+            if not rules.same_as(DEFAULT_RULES) and self._begun.get(name) != described.info:
+                self._begin_with(described, encode_rules(rules))
+                self._begun[name] = described.info
         return described.info
 
     def _adjusted(self, target: Described, name: str) -> Described:

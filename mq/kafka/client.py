@@ -168,14 +168,18 @@ class KafkaClient:
         try:
             return self._readers.read(topic, number, offset, records_max, bytes_max)
         except OffsetOutOfRange:
-            if self._readers.range(topic, number)[1] < offset <= self._cluster.log_range(topic, number)[1]:
+            if (
+                self._cluster.log_range(topic, number, readable=True)[1]
+                < offset
+                <= self._cluster.log_range(topic, number)[1]
+            ):
                 return []  # it is there, but a transaction is open before it
             raise
 
     def offsets(self, topic: str, partition: str) -> tuple[int, int]:
         """The end is that of what can be read: before the first transaction that is open."""
         self._check()
-        return self._readers.range(topic, self._number(topic, partition))
+        return self._cluster.log_range(topic, self._number(topic, partition), readable=True)
 
     def wait(self, topic: str, positions: Mapping[str, int], timeout_s: float) -> bool:
         self._check()

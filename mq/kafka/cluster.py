@@ -33,6 +33,9 @@ from mq.kafka import trouble
 from mq.kafka.settings import KafkaSettings
 
 T = TypeVar("T")
+PASSING_S = 0.02
+"""Between two tries where a partition changes its leader, or has just been made."""
+
 FRESH_S = 5.0
 """How long a topic is believed to exist without asking again."""
 
@@ -48,9 +51,10 @@ class Described(NamedTuple):
 class Cluster:
     """Any thread may call it."""
 
-    def __init__(self, settings: KafkaSettings, clock: Clock) -> None:
+    def __init__(self, settings: KafkaSettings, clock: Clock, pause: Callable[[float], object]) -> None:
         self._settings = settings
         self._clock = clock
+        self._pause = pause
         self._timeout_s = settings.request_timeout_s
         self._admin = AdminClient(settings.admin())
         self._seen: dict[str, tuple[float, Described]] = {}  # bounded by the cluster's topics
@@ -138,18 +142,25 @@ class Cluster:
 
     # --- logs
 
-    def log_range(self, topic: str, partition: int) -> tuple[int, int]:
-        """(first offset held, offset behind the last), what no transaction has committed yet included."""
-        first, last = (
-            {TopicPartition(topic, partition): spec} for spec in (OffsetSpec.earliest(), OffsetSpec.latest())
-        )
-        level = IsolationLevel.READ_UNCOMMITTED
-        answers = [
-            *self._admin.list_offsets(first, isolation_level=level, request_timeout=self._timeout_s).values(),
-            *self._admin.list_offsets(last, isolation_level=level, request_timeout=self._timeout_s).values(),
-        ]
-        start, end = (self._wait(answer, f"offsets of {topic}, partition {partition}").offset for answer in answers)
-        return start, end
+    def log_range(self, topic: str, partition: int, *, readable: bool = False) -> tuple[int, int]:
+        """(first offset held, offset behind the last). `readable`: behind the last that a reader of what is committed
+        gets to see; it stands before the first transaction that is open."""
+        level = IsolationLevel.READ_COMMITTED if readable else IsolationLevel.READ_UNCOMMITTED
+        at = TopicPartition(topic, partition)
+        give_up_s = self._clock.monotonic_s() + self._timeout_s
+        while True:
+            asked = [{at: OffsetSpec.earliest()}, {at: OffsetSpec.latest()}]
+            answers = [
+                self._admin.list_offsets(question, isolation_level=level, request_timeout=self._timeout_s)[at]
+                for question in asked
+            ]
+            try:
+                start, end = (self._wait(answer, f"offsets of {topic}, partition {partition}") for answer in answers)
+                return start.offset, end.offset
+            except QueueError as error:
+                if not _passes(error) or self._clock.monotonic_s() > give_up_s:
+                    raise
+            self._pause(PASSING_S)
 
     def trim(self, topic: str, partition: int, offset: int) -> None:
         answers = self._admin.delete_records(
@@ -191,6 +202,10 @@ def _shards(settings: KafkaSettings, assignment: Any) -> list[Shard]:
     return [Shard(target, str(partition)) for target, partition in targets if target is not None]
 
 
+def _passes(error: QueueError) -> bool:
+    return isinstance(error.__cause__, KafkaException) and trouble.moving(trouble.cause(error.__cause__))
+
+
 def _uuid(found: Uuid) -> bytes:
     """The 16 bytes, which the library shows as unpadded base 64."""
     return urlsafe_b64decode(f"{found}==")
@@ -198,7 +213,6 @@ def _uuid(found: Uuid) -> bytes:
 
 def partition_number(name: str, partitions: int, topic: str) -> int:
     """The partition called `name`. Raises PartitionUnknown."""
-    number = int(name) if name.isascii() and name.isdigit() and len(name) < 10 else -1
-    if str(number) != name or number >= partitions:
+    if not name.isascii() or not name.isdigit() or str(int(name)) != name or int(name) >= partitions:
         raise PartitionUnknown(f"{topic} has no partition {name!r}")
-    return number
+    return int(name)

@@ -34,10 +34,10 @@ class KafkaQueue:
         self._clock = clock
         self._names = settings.names
         self._closing = Event()
-        self._cluster = Cluster(settings, clock)
+        self._cluster = Cluster(settings, clock, self._closing.wait)
         self._buffers = Buffers(settings, self._cluster, self._closing.wait)
         self._buffers.ensure_own()
-        self._readers = Readers(settings, clock)
+        self._readers = Readers(settings, self._cluster, clock)
         self._brokers = BrokerClock(clock)
         self._cursors = Cursors(settings, self._cluster, self._readers, clock, self._closing.wait)
         self._client = KafkaClient(settings, self._cluster, self._readers, clock)

@@ -12,6 +12,7 @@ from mq.contract import LogRecord
 from mq.errors import OffsetOutOfRange, QueueUnavailable
 from mq.kafka import trouble
 from mq.kafka.bodies import record_of
+from mq.kafka.cluster import Cluster
 from mq.kafka.settings import KafkaSettings
 
 IDLE_MAX = 8
@@ -24,8 +25,9 @@ SLICE_S = 0.1
 class Readers:
     """Any thread may call it; each call has a consumer of its own."""
 
-    def __init__(self, settings: KafkaSettings, clock: Clock) -> None:
+    def __init__(self, settings: KafkaSettings, cluster: Cluster, clock: Clock) -> None:
         self._settings = settings
+        self._cluster = cluster
         self._clock = clock
         self._lock = Lock()
         self._idle: deque[Consumer] = deque()
@@ -74,27 +76,15 @@ class Readers:
 
     # --- questions
 
-    def range(self, topic: str, partition: int) -> tuple[int, int]:
-        """(first offset held, offset behind the last that can be read)."""
-        with self._lent() as consumer:
-            return self._range(consumer, topic, partition)
-
-    def _range(self, consumer: Consumer, topic: str, partition: int) -> tuple[int, int]:
-        at = TopicPartition(topic, partition)
-        found = consumer.get_watermark_offsets(at, timeout=self._settings.request_timeout_s)
-        if found is None:
-            raise QueueUnavailable(f"offsets of {topic}, partition {partition}: no answer")
-        return found
-
     def read(self, topic: str, partition: int, offset: int, records_max: int, bytes_max: int) -> list[LogRecord]:
         """Committed records from `offset` on, at least one where there is one. Raises OffsetOutOfRange (also for an
         offset that cannot be read yet), QueueUnavailable."""
+        start, end = self._cluster.log_range(topic, partition, readable=True)
+        if not start <= offset <= end:
+            raise OffsetOutOfRange(f"{topic}, partition {partition}: {offset} is not within {start}..{end}")
+        if offset == end or records_max <= 0:
+            return []
         with self._lent() as consumer:
-            start, end = self._range(consumer, topic, partition)
-            if not start <= offset <= end:
-                raise OffsetOutOfRange(f"{topic}, partition {partition}: {offset} is not within {start}..{end}")
-            if offset == end or records_max <= 0:
-                return []
             consumer.assign([TopicPartition(topic, partition, offset)])
             return self._take(consumer, records_max, bytes_max)
 
@@ -123,10 +113,10 @@ class Readers:
     def last(self, topic: str, partition: int, key: bytes) -> Message | None:
         """The last committed record with this key, found by reading the whole partition."""
         found: Message | None = None
+        start, end = self._cluster.log_range(topic, partition, readable=True)
+        if start == end:
+            return None
         with self._lent() as consumer:
-            start, end = self._range(consumer, topic, partition)
-            if start == end:
-                return None
             consumer.assign([TopicPartition(topic, partition, start)])
             while True:
                 message = self._message(consumer, self._clock.monotonic_s() + self._settings.request_timeout_s)

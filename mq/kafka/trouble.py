@@ -110,6 +110,11 @@ def out_of_range(error: KafkaError) -> bool:
     return error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
 
 
+def moving(error: KafkaError) -> bool:
+    """The partition's leader is changing: ask again."""
+    return error.code() in (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
+
+
 def no_group(error: KafkaError) -> bool:
     return error.code() == KafkaError.GROUP_ID_NOT_FOUND
 

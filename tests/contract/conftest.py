@@ -1,4 +1,7 @@
-"""Every queue that the contract suite runs over. Kafka and RocketMQ join here when they exist."""
+"""Every queue that the contract suite runs over. RocketMQ joins here when it exists.
+
+A test that is about what only a queue in this process can promise says so: `@local_only("why")`.
+"""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
@@ -13,6 +16,7 @@ from mq.local.queue import LocalQueue
 from mq.memory import MemoryQueue
 
 NAMESPACE = "delayline"
+local_only = pytest.mark.local_only
 MakeQueue = Callable[..., LocalQueue]
 
 
@@ -21,12 +25,20 @@ def clock() -> ManualClock:
     return ManualClock()
 
 
-@pytest.fixture(params=["memory", "embedded"])
+@pytest.fixture(params=["memory", "embedded", "kafka"])
 def make_queue(request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock) -> Iterator[MakeQueue]:
     """Makes a queue with the limits given; it is closed at the end."""
+    local = request.node.get_closest_marker("local_only")
+    if request.param == "kafka" and local is not None:
+        pytest.skip(local.args[0])
     with ExitStack() as queues:
 
         def make(namespace: str = NAMESPACE, **limits: Any) -> LocalQueue:
+            if request.param == "kafka":
+                servers = request.getfixturevalue("kafka").bootstrap_servers
+                from tests.contract.on_kafka import SuiteQueue
+
+                return queues.enter_context(closing(SuiteQueue(servers, namespace=namespace, **limits)))
             if request.param == "memory":
                 return queues.enter_context(closing(MemoryQueue(namespace=namespace, clock=clock, **limits)))
             folder = tmp_path / "queue"

@@ -16,7 +16,11 @@ JOIN_S = 10.0
 
 
 def append(queue: LocalQueue, topic: str, partition: str, *bodies: bytes) -> list[Position]:
-    return queue.append([Append(topic, partition, body) for body in bodies]).result(JOIN_S)
+    """Where transactions leave holes in a log, one after the other: offsets then follow without a gap."""
+    records = [Append(topic, partition, body) for body in bodies]
+    groups = [[record] for record in records] if getattr(queue, "holes", False) else [records]
+    futures = [queue.append(group) for group in groups]
+    return [position for future in futures for position in future.result(JOIN_S)]
 
 
 def bodies(queue: LocalQueue, topic: str, partition: str = "0", offset: int = 0) -> list[bytes]:
@@ -51,6 +55,10 @@ class Worker:
         """What one poll fetches, by shard."""
         return fetched(self.source.poll(records_max, 0))
 
+    def quiet(self) -> bool:
+        """Whether nothing can be fetched."""
+        return not fetched(nothing(self.source))
+
     def seek_all(self) -> None:
         for shard in self.cursors:
             self.source.seek(shard, 0)
@@ -62,6 +70,12 @@ def fetched(events: Sequence[Event]) -> dict[Shard, list[LogRecord]]:
         if isinstance(event, Fetched):
             found.setdefault(event.shard, []).extend(event.records)
     return found
+
+
+def nothing(source: Source) -> Sequence[Event]:
+    """What happens where nothing is expected to."""
+    look = getattr(source, "quiet", None)
+    return look(10) if look else source.poll(10, 0)
 
 
 def assigned(events: Sequence[Event]) -> list[Shard]:

@@ -11,7 +11,7 @@ from delayline.message import Shard
 from delayline.rules import DEFAULT_RULES, Rules
 from mq.errors import OffsetOutOfRange, PartitionUnknown, TopicUnknown
 from mq.local.queue import LocalQueue
-from tests.contract.conftest import NAMESPACE, MakeQueue
+from tests.contract.conftest import NAMESPACE, MakeQueue, local_only
 from tests.contract.drive import append, bodies, buffer, start_worker
 
 SHARD = Shard("orders", "0")
@@ -21,6 +21,7 @@ OTHER_RULES = Rules(number=7, levels_ms=(1000, 2000))
 # --- topics
 
 
+@local_only("brokers' topics are never made on first use")
 def test_a_topic_is_made_on_first_use_with_four_partitions(queue: LocalQueue) -> None:
     info = queue.ensure_topic("orders")
     assert (info.name, info.partitions, len(info.topic_id)) == ("orders", ("0", "1", "2", "3"), 16)
@@ -64,6 +65,7 @@ def test_the_installations_own_topics_can_be_read_from_the_start(queue: LocalQue
     assert queue.offsets(f"{NAMESPACE}.audit", "0") == queue.offsets(f"{NAMESPACE}.dead", "3") == (0, 0)
 
 
+@local_only("a cluster bounds its own topics")
 def test_the_number_of_topics_is_bounded(make_queue: MakeQueue) -> None:
     queue = make_queue(topics_max=3)
     queue.ensure_topic("orders")

@@ -10,7 +10,7 @@ from delayline.record import encode_body
 from mq.contract import HEADER_ROOM_BYTES, Append
 from mq.errors import OffsetOutOfRange, PartitionUnknown, QueueUnavailable, RecordTooLarge, TopicUnknown
 from mq.local.queue import LocalQueue
-from tests.contract.conftest import MakeQueue
+from tests.contract.conftest import MakeQueue, local_only
 from tests.contract.drive import JOIN_S, append, bodies, in_thread
 
 UNKNOWN_PARTITIONS = ["4", "-1", "00", "", "x"]
@@ -41,6 +41,7 @@ def test_any_bytes_come_back_as_they_were_appended(orders: LocalQueue, body: byt
     assert bodies(orders, "orders") == [b"before", body, b"after"]
 
 
+@local_only("brokers have clocks of their own")
 def test_records_get_consecutive_offsets_and_the_clocks_time(orders: LocalQueue, clock: ManualClock) -> None:
     first = append(orders, "orders", "1", b"a", b"b")
     clock.advance(5)
@@ -62,6 +63,7 @@ def test_appending_nothing_gives_no_positions(orders: LocalQueue) -> None:
     assert orders.append([]).result(JOIN_S) == []
 
 
+@local_only("brokers have clocks of their own")
 def test_a_clock_that_was_ahead_and_is_set_right_stamps_rightly_from_then_on(
     orders: LocalQueue, clock: ManualClock
 ) -> None:
@@ -98,6 +100,7 @@ def test_a_record_above_the_limit_is_refused_with_everything_beside_it(make_queu
     assert bodies(queue, "orders") == []
 
 
+@local_only("the limit is a setting of the topic")
 def test_the_default_limit_leaves_a_client_one_mebibyte(orders: LocalQueue) -> None:
     limit = orders.record_bytes_max("orders")
     append(orders, "orders", "0", b"x" * limit)

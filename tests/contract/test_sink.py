@@ -12,7 +12,7 @@ from delayline.message import Key, Shard
 from mq.contract import Delivery, LogRecord, ShardBatch
 from mq.errors import CommitAborted, DeliveryRefused, Fenced
 from mq.local.queue import LocalQueue
-from tests.contract.conftest import NAMESPACE, MakeQueue
+from tests.contract.conftest import NAMESPACE, MakeQueue, local_only
 from tests.contract.drive import Worker, append, bodies, buffer, next_claim, start_worker
 
 SHARD = Shard("orders", "0")
@@ -52,6 +52,7 @@ def test_deliveries_go_into_the_partition_of_the_shards_name(queue: LocalQueue, 
     assert bodies(queue, "orders", "1") == [b"a", b"b"]
 
 
+@local_only("brokers have clocks of their own")
 def test_deliveries_carry_their_time_or_that_of_the_commit(
     queue: LocalQueue, worker: Worker, clock: ManualClock
 ) -> None:
@@ -61,6 +62,7 @@ def test_deliveries_carry_their_time_or_that_of_the_commit(
     assert queue.read("orders", "0", 0, 10) == expected
 
 
+@local_only("brokers have clocks of their own")
 def test_a_records_own_time_does_not_move_the_append_time(
     queue: LocalQueue, worker: Worker, clock: ManualClock
 ) -> None:
@@ -106,7 +108,8 @@ def test_an_empty_commit_is_done(worker: Worker) -> None:
 @pytest.mark.parametrize(("epoch", "writer"), [(0, "first"), (0, ""), (2, "first"), (3, "first")])
 def test_the_first_claim_of_a_shard_is_epoch_one(queue: LocalQueue, epoch: int, writer: str) -> None:
     topic_id = queue.topic(buffer(queue)).topic_id
-    _, sink = queue.open_worker("first")
+    source, sink = queue.open_worker("first")
+    source.poll(1, 0)
     with pytest.raises(Fenced):
         sink.commit([ShardBatch(SHARD, Cursor(topic_id=topic_id, owner_epoch=epoch, writer=writer))])
     sink.commit([ShardBatch(SHARD, Cursor(topic_id=topic_id, owner_epoch=1, writer="first"))])
@@ -115,7 +118,8 @@ def test_the_first_claim_of_a_shard_is_epoch_one(queue: LocalQueue, epoch: int, 
 
 def test_an_unclaimed_shard_cannot_be_written(queue: LocalQueue) -> None:
     topic_id = queue.topic(buffer(queue)).topic_id
-    _, sink = queue.open_worker("first")
+    source, sink = queue.open_worker("first")
+    source.poll(1, 0)
     cursor = Cursor(topic_id=topic_id, owner_epoch=1, writer="first")
     with pytest.raises(Fenced):
         sink.commit([ShardBatch(SHARD, cursor, [Delivery(b"d")])])
@@ -152,6 +156,7 @@ def test_where_one_shard_is_fenced_nothing_of_the_batch_is_written(queue: LocalQ
     assert queue.takeover(OTHER).cursor == worker.cursors[OTHER]
 
 
+@local_only("an aborted transaction leaves a hole")
 def test_after_a_refused_commit_offsets_go_on_without_a_gap(queue: LocalQueue, worker: Worker) -> None:
     with pytest.raises(Fenced):
         worker.sink.commit([ShardBatch(SHARD, replace(worker.cursors[SHARD], owner_epoch=9), [Delivery(b"d")])])
@@ -159,6 +164,7 @@ def test_after_a_refused_commit_offsets_go_on_without_a_gap(queue: LocalQueue, w
     assert queue.read("orders", "0", 0, 10)[0].offset == 0
 
 
+@local_only("the workers of a group share its shards")
 def test_an_earlier_worker_is_fenced_before_the_next_one_has_claimed(queue: LocalQueue, worker: Worker) -> None:
     queue.open_worker("second")
     with pytest.raises(Fenced):
@@ -166,6 +172,7 @@ def test_an_earlier_worker_is_fenced_before_the_next_one_has_claimed(queue: Loca
     assert written(queue) == []
 
 
+@local_only("the workers of a group share its shards")
 def test_after_a_takeover_the_next_owner_commits_under_its_own_epoch(queue: LocalQueue, worker: Worker) -> None:
     second = start_worker(queue, "second")
     second.commit(SHARD, deliveries=[Delivery(b"d")])
@@ -177,6 +184,7 @@ def test_after_a_takeover_the_next_owner_commits_under_its_own_epoch(queue: Loca
     assert bodies(queue, "orders") == [b"d"]
 
 
+@local_only("the workers of a group share its shards")
 @pytest.mark.parametrize("attempt", range(3))
 def test_commits_under_way_at_a_takeover_are_in_the_cursor_or_refused(queue: LocalQueue, attempt: int) -> None:
     worker = start_worker(queue, "first")
