@@ -47,7 +47,8 @@ class Owned:
 
     def recover(self) -> None:
         """What it stalled on went well this time."""
-        self.stalled, self.detail, self.backoff_s, self.retry_at_s = None, "", BACKOFF_FIRST_S, 0.0
+        self.stalled, self.backoff_s, self.retry_at_s = None, BACKOFF_FIRST_S, 0.0
+        self.detail = self.detail if self.reading_stalled else ""
 
     def ready(self, now_s: float) -> bool:
         return self.retry_at_s <= now_s

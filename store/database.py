@@ -29,6 +29,7 @@ from rocksdict import (
 
 from delayline.clock import Clock, SystemClock
 from store.errors import StoreDamaged, StoreError, StoreFormat, StoreFull, StoreLocked, StoreUnusable
+from store.index import RESERVE_SHARE
 from store.keys import FORMAT, FORMAT_ROW, decode_number, encode_number
 
 MEMORY_BYTES_MIN = 8 << 20
@@ -76,13 +77,14 @@ class FreeSpace:
         self._min_bytes = min_bytes
         self._unchecked = _FREE_CHECK_BYTES
 
-    def claim(self, size: int) -> None:
-        """Raises StoreFull."""
+    def claim(self, size: int, *, reserve: bool) -> None:
+        """`reserve`: down to a quarter of what is to stay free. Raises StoreFull."""
         self._unchecked += size
         if self._min_bytes <= 0 or self._unchecked < _FREE_CHECK_BYTES:
             return
-        if (free := self._free_bytes()) < self._min_bytes:
-            raise StoreFull(f"{free} bytes are free on the disk, {self._min_bytes} are to stay free")
+        kept = self._min_bytes // RESERVE_SHARE if reserve else self._min_bytes
+        if (free := self._free_bytes()) < kept:
+            raise StoreFull(f"{free} bytes are free on the disk, {kept} are to stay free")
         self._unchecked = size
 
 

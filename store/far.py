@@ -118,8 +118,7 @@ class FarRecords:
         for name, key in names:
             put(keys.name_row(encode(number, *key), name), b"")
             put(keys.lookup_row(number, name), keys.encode_key(key))
-        if not reserve:
-            self._database.space.claim(size)
+        self._database.space.claim(size, reserve=reserve)
         self._database.write(batch, ranges)
         self._owed = _Removal()
         self._count += len(entries)

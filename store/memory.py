@@ -15,7 +15,7 @@ from delayline.errors import Bug
 from delayline.message import BEFORE_ALL, Key, Shard
 from store.counts import SEGMENT_OFFSETS
 from store.errors import StoreFull
-from store.index import Checkpoint, Covered, Entry, ShardIndex
+from store.index import RESERVE_SHARE, Checkpoint, Covered, Entry, ShardIndex
 
 UNFLUSHED_WRITES_MAX = 10_000
 """Beyond it the older half counts as flushed, as a disk would have done by then."""
@@ -100,9 +100,10 @@ class MemoryIndex:
         del self._log[:writes]
         self.flushed += writes
 
-    def _refuse_when_full(self) -> None:
-        if (free := self._free_bytes()) < self._free_min_bytes:
-            raise StoreFull(f"{free} bytes are free, {self._free_min_bytes} are to stay free")
+    def _refuse_when_full(self, reserve: bool) -> None:
+        kept = self._free_min_bytes // RESERVE_SHARE if reserve else self._free_min_bytes
+        if (free := self._free_bytes()) < kept:
+            raise StoreFull(f"{free} bytes are free, {kept} are to stay free")
 
 
 def _after(state: dict[Shard, _Durable], writes: Iterable[tuple[Shard, _Write]]) -> dict[Shard, _Durable]:
@@ -115,7 +116,7 @@ class MemoryShard:
     """A `ShardIndex`: what is durable, what is held only in memory, and one sorted list of both."""
 
     def __init__(
-        self, durable: _Durable, write: Callable[[_Write], None], refuse_when_full: Callable[[], None]
+        self, durable: _Durable, write: Callable[[_Write], None], refuse_when_full: Callable[[bool], None]
     ) -> None:
         self._durable = durable
         self._write = write
@@ -159,8 +160,7 @@ class MemoryShard:
         far = {entry.key: entry.value for entry in entries if entry.due_ms > border}
         names = list(names)
         if far:
-            if near_until_ms is not None:
-                self._refuse_when_full()
+            self._refuse_when_full(near_until_ms is None)
             far_names = [(name, key) for name, key in names if key in far]
             self._write(lambda durable: durable.put(far, far_names))
         for name, key in names:

@@ -43,6 +43,6 @@ class MessageRoutes:
             case Found():
                 return answer
             case Gone():
-                raise Refusal(ALREADY_TERMINAL, "it was accepted, and it has ended")
+                raise Refusal(ALREADY_TERMINAL, "it has ended, or never was: what came of it is not kept any more")
             case None:
                 raise Refusal(NOT_FOUND, "there is no such message, and never was")

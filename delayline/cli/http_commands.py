@@ -173,7 +173,8 @@ def _print_record(record: dict[str, Any]) -> None:
 
 def _shown(record: dict[str, Any]) -> str:
     value = record["value"] if record.get("value_base64") is None else f"(base64) {record['value_base64']}"
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)  # a terminal obeys the others
 
 
 def topics(url: Url = DEFAULT_URL, as_json: Json = False) -> None:

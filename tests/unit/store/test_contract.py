@@ -478,9 +478,13 @@ def test_put_on_a_full_disk_is_refused_as_a_whole_and_the_rest_goes_on(house: Ho
 
 
 def test_catching_up_may_use_the_room_that_is_kept_free(house: House) -> None:
-    index = house.open(free_bytes=lambda: 0, disk_free_min_bytes=100)
+    free = 25
+    index = house.open(free_bytes=lambda: free, disk_free_min_bytes=100)
     shard = index.shard(ORDERS)
     shard.put([entry(T0, 1)], None)
+    free = 24
+    with pytest.raises(StoreFull):
+        shard.put([entry(T0, 2, b"x" * (5 << 20))], None)
     assert keys_due(shard) == [(0, 1)]
     index.close()
 
