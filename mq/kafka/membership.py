@@ -88,11 +88,14 @@ class Membership:
 
     def _run(self) -> None:
         while not self._closed:
-            if self._clock.monotonic_s() - self._alive_s > self._settings.poll_interval_max_s:
+            if self._worker_hangs():
                 self._wait_closed()  # the library's own limit then takes us out of the group
                 continue
             self._poll()
         self._member.close()
+
+    def _worker_hangs(self) -> bool:
+        return self._clock.monotonic_s() - self._alive_s > self._settings.poll_interval_max_s
 
     def _wait_closed(self) -> None:
         with self._changed:
@@ -122,12 +125,21 @@ class Membership:
             self._tell(Assigned(shards))
 
     def _on_revoke(self, member: Consumer, partitions: list[TopicPartition]) -> None:
+        """The generation is a new one already; until the shards are released they stay ours in it. A worker that
+        hangs loses them: what it has under way was begun in a generation that ends when we join again."""
         shards = self._shards(partitions)
         with self._changed:
+            self._metadata = member.consumer_group_metadata()
             self._revoked.update(shards)
             self._tell(Revoked(shards))
-            self._changed.wait_for(lambda: self._closed or not self._revoked)
+            self._changed.notify_all()
+            while self._revoked and not self._closed and not self._worker_hangs():
+                self._changed.wait(POLL_S)
+            held = tuple(sorted(self._revoked))
+            self._revoked.clear()
             self._drop(shards)
+        if held:
+            self._tell(Lost(held))
         member.incremental_unassign([])
 
     def _on_lost(self, member: Consumer, partitions: list[TopicPartition]) -> None:

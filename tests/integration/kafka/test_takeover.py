@@ -1,0 +1,256 @@
+"""Who may write: takeovers, rebalances, frozen and dead workers."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from threading import Thread
+
+import pytest
+
+from delayline.cursor import Cursor
+from delayline.message import Key
+from delayline.rules import DEFAULT_RULES
+from mq.contract import Append, Delivery, Lost, Revoked, ShardBatch
+from mq.errors import CommitError, Fenced, QueueUnavailable
+from tests.integration.kafka.conftest import CLOCK, PATIENCE_S, Place, body, soon
+
+
+@pytest.fixture
+def ready(place: Place) -> Place:
+    """The topic and its buffer, with two partitions."""
+    place.make_topic()
+    return place
+
+
+def test_the_next_owner_finds_the_last_cursor(ready: Place) -> None:
+    queue = ready.queue()
+    queue.ensure_buffer(ready.topic, DEFAULT_RULES)
+    first = ready.worker(queue)
+    first.assigned(2)
+    claimed = first.claim(ready.shard)
+    last = replace(claimed, next_offset=0, delivered_key=Key(7, 4))
+    first.sink.commit([ShardBatch(ready.shard, last, [Delivery(body(b"d"))])])
+    first.close()
+    second = ready.worker(queue)
+    second.assigned(2)
+    assert queue.takeover(ready.shard).cursor == last
+
+
+def test_a_deleted_group_is_made_up_for_by_the_mirror(ready: Place) -> None:
+    queue = ready.queue()
+    queue.ensure_buffer(ready.topic, DEFAULT_RULES)
+    worker = ready.worker(queue)
+    worker.assigned(2)
+    claimed = worker.claim(ready.shard)
+    worker.close()
+    group = f"{ready.namespace}-worker"
+    soon(lambda: ready.admin.delete_consumer_groups([group])[group].exception() is None)
+    assert queue.takeover(ready.shard).cursor == claimed
+
+
+def test_offsets_reset_by_hand_are_made_up_for_by_the_mirror(ready: Place) -> None:
+    from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+
+    queue = ready.queue()
+    queue.ensure_buffer(ready.topic, DEFAULT_RULES)
+    worker = ready.worker(queue)
+    worker.assigned(2)
+    claimed = worker.claim(ready.shard)
+    worker.close()
+    group = f"{ready.namespace}-worker"
+    reset = ConsumerGroupTopicPartitions(group, [TopicPartition(ready.buffer, 0, 0)])
+    soon(lambda: ready.admin.alter_consumer_group_offsets([reset])[group].exception() is None)
+    assert queue.takeover(ready.shard).cursor == claimed
+
+
+def test_a_new_worker_gets_a_share_once_the_old_one_has_let_go(ready: Place) -> None:
+    queue = ready.queue()
+    queue.ensure_buffer(ready.topic, DEFAULT_RULES)
+    first = ready.worker(queue)
+    for shard in first.assigned(2):
+        first.claim(shard)
+    second = ready.worker(queue)
+    revoked = soon(lambda: [e for e in first.poll() if isinstance(e, Revoked)])[0].shards
+    before = list(second.poll(1.0))
+    first.commit(revoked[0], deliveries=[Delivery(body(b"last words"))])
+    first.source.release(revoked)
+    gained = second.assigned(1)
+    assert (before, tuple(gained)) == ([], revoked)
+    assert second.claim(revoked[0]).owner_epoch == 2
+
+
+def test_after_letting_go_of_a_shard_its_commits_are_refused_and_the_others_go_on(ready: Place) -> None:
+    queue = ready.queue()
+    queue.ensure_buffer(ready.topic, DEFAULT_RULES)
+    first = ready.worker(queue)
+    for shard in first.assigned(2):
+        first.claim(shard)
+    ready.worker(queue)
+    (gone,) = soon(lambda: [e for e in first.poll() if isinstance(e, Revoked)])[0].shards
+    first.source.release([gone])
+    (kept,) = first.cursors.keys() - {gone}
+    soon(lambda: gone not in first.source.membership.standing().tenures)
+    with pytest.raises(Fenced):
+        first.commit(gone, deliveries=[Delivery(body(b"too late"))])
+    first.commit(kept, deliveries=[Delivery(body(b"mine"))])
+    assert queue.offsets(ready.topic, gone.name)[1] == 0
+
+
+def test_an_open_transaction_of_a_dead_worker_is_ended_by_the_takeover(ready: Place) -> None:
+    """Its cursor is not in the log yet: an outdated one must not be read, and it must not be committed later."""
+    from confluent_kafka import KafkaException, Producer, TopicPartition
+
+    queue = ready.queue(transaction_timeout_s=60.0)
+    queue.ensure_buffer(ready.topic, DEFAULT_RULES)
+    dead = ready.worker(queue)
+    dead.assigned(2)
+    claimed = dead.claim(ready.shard)
+    producer = Producer(queue._settings.transactional(dead.writer))
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.produce(ready.topic, b"never", partition=0)
+    offset = TopicPartition(ready.buffer, 0, 5, metadata="junk.")
+    producer.send_offsets_to_transaction([offset], dead.source.membership.standing().metadata)
+    dead.source.close()
+    heir = ready.worker(queue)
+    heir.assigned(2)
+    assert queue.takeover(ready.shard).cursor == claimed
+    with pytest.raises(KafkaException):
+        producer.commit_transaction()
+
+
+def test_while_a_member_has_a_transaction_open_the_takeover_waits(ready: Place) -> None:
+    from confluent_kafka import Producer, TopicPartition
+
+    queue = ready.queue()
+    queue.ensure_buffer(ready.topic, DEFAULT_RULES)
+    worker = ready.worker(queue)
+    worker.assigned(2)
+    worker.claim(ready.shard)
+    producer = Producer(queue._settings.transactional(f"{ready.namespace}-other"))
+    producer.init_transactions()
+    producer.begin_transaction()
+    offset = TopicPartition(ready.buffer, 0, 5, metadata="junk.")
+    producer.send_offsets_to_transaction([offset], worker.source.membership.standing().metadata)
+    with pytest.raises(QueueUnavailable):
+        queue.takeover(ready.shard)
+    producer.abort_transaction()
+
+
+def test_two_that_claim_after_the_same_handover_are_not_both_believed(ready: Place) -> None:
+    queue = ready.queue()
+    queue.ensure_buffer(ready.topic, DEFAULT_RULES)
+    worker = ready.worker(queue)
+    worker.assigned(2)
+    claimed = worker.claim(ready.shard)
+    with pytest.raises(Fenced):
+        worker.sink.commit([ShardBatch(ready.shard, replace(claimed, writer="somebody else"))])
+
+
+@contextmanager
+def child(place: Place) -> Iterator[subprocess.Popen[str]]:
+    """A worker in a process of its own that owns both shards and delivers numbers into the first, for ever."""
+    command = [sys.executable, "-m", "tests.integration.kafka.child"]
+    arguments = [place.kafka.bootstrap_servers, place.namespace, place.topic]
+    with subprocess.Popen([*command, *arguments], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout
+            assert process.stdout.readline() == "delivering\n"
+            yield process
+        finally:
+            process.kill()
+
+
+def delivered(place: Place, queue: object) -> list[int]:
+    from tests.integration.kafka.child import numbers
+
+    return numbers(queue, place.topic)
+
+
+def test_a_killed_worker_has_its_heir_within_seconds_and_nothing_twice(ready: Place) -> None:
+    queue = ready.queue()
+    queue.ensure_buffer(ready.topic, DEFAULT_RULES)
+    with child(ready) as process:
+        process.kill()
+        killed_s = CLOCK.monotonic_s()
+        heir = ready.worker(queue)
+        heir.assigned(2)
+        cursor = heir.claim(ready.shard)
+        heir.commit(ready.shard, deliveries=[Delivery(body(b"%d" % cursor.next_offset))])
+        assert CLOCK.monotonic_s() - killed_s < 6
+    found = soon(lambda: seen if (seen := delivered(ready, queue))[-1:] == [cursor.next_offset] else None)
+    assert found == list(range(len(found)))
+
+
+def test_a_frozen_worker_that_wakes_up_writes_nothing_any_more(ready: Place) -> None:
+    queue = ready.queue()
+    queue.ensure_buffer(ready.topic, DEFAULT_RULES)
+    with child(ready) as process:
+        os.kill(process.pid, signal.SIGSTOP)
+        heir = ready.worker(queue)
+        heir.assigned(2)
+        cursor = heir.claim(ready.shard)
+        os.kill(process.pid, signal.SIGCONT)
+        assert process.stdout
+        assert process.stdout.readline().startswith("refused")
+        heir.commit(ready.shard, deliveries=[Delivery(body(b"%d" % cursor.next_offset))])
+    found = soon(lambda: seen if (seen := delivered(ready, queue))[-1:] == [cursor.next_offset] else None)
+    assert found == list(range(len(found)))
+
+
+def test_a_worker_whose_broker_comes_back_goes_on(ready: Place) -> None:
+    queue = ready.queue(session_timeout_s=6.0)
+    queue.ensure_buffer(ready.topic, DEFAULT_RULES)
+    worker = ready.worker(queue)
+    worker.assigned(2)
+    worker.claim(ready.shard)
+    node = ready.kafka.nodes[0]
+    node.freeze()
+    outcome: list[object] = []
+
+    def commit() -> None:
+        try:
+            worker.commit(ready.shard, deliveries=[Delivery(body(b"d"))])
+            outcome.append("written")
+        except CommitError as error:
+            outcome.append(error)
+
+    committing = Thread(target=commit)
+    committing.start()
+    committing.join(1.0)
+    node.thaw()
+    committing.join(PATIENCE_S)
+    assert outcome == ["written"]
+
+
+def test_an_unpolled_worker_gives_its_shards_up(ready: Place) -> None:
+    queue = ready.queue(poll_interval_max_s=2.0)
+    queue.ensure_buffer(ready.topic, DEFAULT_RULES)
+    stuck = ready.worker(queue)
+    stuck.assigned(2)
+    heir = ready.worker(queue)
+    assert len(heir.assigned(2)) == 2
+    assert soon(lambda: [event for event in stuck.poll() if isinstance(event, (Lost, Revoked))])
+
+
+def test_a_cursor_of_unknown_format_is_never_guessed(ready: Place) -> None:
+    from mq.kafka.cursors import decode_metadata, encode_metadata
+
+    cursor = Cursor(topic_id=b"t" * 16, writer="w" * 110, next_offset=9)
+    assert decode_metadata(encode_metadata(cursor) + "\0junk") == cursor
+    assert len(encode_metadata(cursor)) < 1024
+
+
+def test_appends_after_a_takeover_are_read(ready: Place) -> None:
+    queue = ready.queue()
+    name = queue.ensure_buffer(ready.topic, DEFAULT_RULES).name
+    worker = ready.worker(queue)
+    worker.assigned(2)
+    worker.claim(ready.shard)
+    worker.source.seek(ready.shard, 0)
+    queue.append([Append(name, "0", body(b"a"))]).result(PATIENCE_S)
+    assert [record.body for record in worker.read(ready.shard, 1)] == [body(b"a")]
