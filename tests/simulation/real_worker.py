@@ -1,0 +1,310 @@
+"""The real worker over the queue and the index in memory, with faults drawn from a seed, and a judge of what is left.
+
+The simulation proper has a loop of its own around the core, so it says nothing about `delay_service.worker`: what a
+failed commit does to the shards beside it, when a seek is repeated, what a pause forgets. Here that loop runs.
+Nothing runs beside it: a commit is carried out when the seed says so, and a seed gives the same run every time.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from functools import partial
+from random import Random
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+
+from delay_service.history import History
+from delay_service.metrics import WorkerMetrics
+from delay_service.shard import Shard as Core
+from delay_service.shard import ShardSettings
+from delay_service.worker import Worker, WorkerSettings
+from delayline.buffer_record import Message, RulesChange, read
+from delayline.clock import ManualClock
+from delayline.message import BEFORE_ALL, Header, Shard
+from delayline.outcome import decode_audit
+from delayline.record import decode_body, encode_body
+from delayline.rules import DEFAULT_RULES, Rules
+from mq.contract import Append, DispatchBatch, LogRecord
+from mq.errors import CommitAborted, CommitUnknown, DeliveryRefused, Fenced
+from mq.memory import MemoryQueue
+from store.memory import MemoryIndex
+from tests.unit.delay_service.harness import NAMES, FaultySink
+
+FAULTS = (
+    "commit aborted", "commit unknown, not written", "commit unknown, written", "record refused", "target refused",
+    "fenced", "store full", "record rolled", "rules changed", "clock jumped back", "clock jumped ahead",
+    "crash with a commit in flight", "index fell back", "index lost", "clean stop", "seek out of range",
+)  # fmt: skip
+STEPS = {
+    "send": 45, "turn": 30, "clock_advances": 10, "clock_jumps": 2, "roll": 3, "disk_fills": 2, "seek_astray": 2,
+    "rules_change": 2, "crash": 3, "stop": 1,
+}  # fmt: skip
+"""Methods of `RealWorker`, and how often each is drawn."""
+REFUSED = b"refused"
+DELAYS_MS = (0, 1, 50, 1000, 3000, 30_000, 3_600_000)
+DISK_FREE_MIN_BYTES = 50
+ROUNDS_MAX, ROUND_MS, QUIET_ROUNDS = 500, 70_000, 3
+"""A round is longer than any backoff; there are enough for batches of one; what comes twice comes in the quiet."""
+
+
+class JumpingClock(ManualClock):
+    """Wall time may jump, monotonic time does not."""
+
+    jumped_ms = 0
+
+    def now_ms(self) -> int:
+        return super().now_ms() + self.jumped_ms
+
+
+class Postponed(Future[Any]):
+    """Work that is done when somebody waits for it, or, if the seed says so, when somebody asks whether it is."""
+
+    def __init__(self, work: Callable[[], Any], rnd: Random) -> None:
+        super().__init__()
+        self._work, self._rnd = work, rnd
+
+    def carry_out(self) -> None:
+        if super().done():
+            return
+        try:
+            self.set_result(self._work())
+        except Exception as error:  # noqa: BLE001 - handed to the one who asked
+            self.set_exception(error)
+
+    def done(self) -> bool:
+        if self._rnd.random() < 0.5:
+            self.carry_out()
+        return super().done()
+
+    def result(self, timeout: float | None = None) -> Any:
+        self.carry_out()
+        return super().result(timeout)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        self.carry_out()
+        return super().exception(timeout)
+
+
+class Committer:
+    """The worker's committing thread without the thread: one thing after the other, but not at once."""
+
+    def __init__(self, rnd: Random) -> None:
+        self._rnd = rnd
+        self._last = Postponed(lambda: None, rnd)
+
+    def submit(self, work: Callable[..., Any], *args: Any) -> Postponed:
+        self._last.carry_out()
+        self._last = Postponed(partial(work, *args), self._rnd)
+        return self._last
+
+    def shutdown(self) -> None:
+        self._last.carry_out()
+
+
+class RealWorker:
+    """One run. `seen` counts the faults that really happened."""
+
+    def __init__(self, seed: int) -> None:
+        self.seen: Counter[str] = Counter()
+        self._rnd = Random(seed)
+        self._clock = JumpingClock()
+        self._partitions = [str(number) for number in range(self._rnd.choice((1, 2, 3)))]
+        self._queue = MemoryQueue(namespace="delayline", clock=self._clock, partitions=len(self._partitions))
+        self._queue.ensure_buffer("orders", DEFAULT_RULES)
+        self._rules = DEFAULT_RULES
+        self._free_bytes = DISK_FREE_MIN_BYTES
+        self._index = self._new_index()
+        self._faults = True
+        self._sent: dict[bytes, bool] = {}  # value -> whether it is to end among the dead
+        self._start()
+
+    def run(self) -> list[str]:
+        """What went wrong; nothing if every promise was kept."""
+        for step in self._rnd.choices(list(STEPS), list(STEPS.values()), k=self._rnd.choice((40, 80))):
+            getattr(self, f"_{step}")()
+        self._settle()
+        return [*self._arrivals(), *self._outcomes(), *self._remains()]
+
+    # --- a process
+
+    def _new_index(self) -> MemoryIndex:
+        return MemoryIndex(self._free, DISK_FREE_MIN_BYTES)
+
+    def _free(self) -> int:
+        self.seen["store full"] += self._free_bytes < DISK_FREE_MIN_BYTES
+        return self._free_bytes
+
+    def _start(self) -> None:
+        settings = self._settings()
+        self._source, sink = self._queue.open_worker(settings.writer)
+        faulty = FaultySink(sink)
+        faulty.fault, faulty.after = self._before, self._after
+        metrics = WorkerMetrics(CollectorRegistry(), History(1000, 86_400_000), self._clock)
+        self._worker = Worker(self._source, faulty, self._queue, self._index, self._clock, settings, metrics)
+        self._worker._committer.shutdown()
+        self._committer = self._worker._committer = Committer(self._rnd)  # type: ignore[assignment]
+
+    def _settings(self) -> WorkerSettings:
+        choice = self._rnd.choice
+        return WorkerSettings(
+            ShardSettings(self._rules, near_due_ms=choice((0, 100, 2000))),
+            f"w{self._rnd.randrange(10**9)}",
+            poll_records_max=choice((3, 50)),
+            batch_records_max=choice((1, 4, 100)),
+            near_bytes_max=choice((500, 1 << 20)),
+            poll_wait_max_s=0.0,
+            commit_interval_s=0.0,
+            checkpoint_interval_s=choice((0.0, 1.0)),
+            trim_interval_s=choice((0.0, 5.0)),
+            status_interval_s=0.0,
+        )
+
+    def _cores(self) -> list[Core]:
+        cores = (self._worker.core(Shard("orders", name)) for name in self._partitions)
+        return [core for core in cores if core is not None]
+
+    # --- what a commit meets
+
+    def _before(self, batch: DispatchBatch) -> Exception | None:
+        for part in batch:
+            if any(REFUSED in delivery.body for delivery in part.deliveries):
+                return self._met("record refused", DeliveryRefused(part.shard, "bad", of_record=True))
+        shard, draw = self._rnd.choice(batch).shard, self._rnd.random() if self._faults else 1.0
+        if draw < 0.10:
+            return self._met("commit aborted", CommitAborted("no"))
+        if draw < 0.15:
+            return self._met("commit unknown, not written", CommitUnknown("silence"))
+        if draw < 0.18:
+            return self._met("target refused", DeliveryRefused(shard, "full", of_record=False))
+        return self._met("fenced", Fenced([shard])) if draw < 0.20 else None
+
+    def _after(self, batch: DispatchBatch) -> Exception | None:
+        for body in (body for part in batch for body in part.appends):
+            meaning = read(body, 0, DEFAULT_RULES)
+            self.seen["record rolled"] += isinstance(meaning, Message)
+            self.seen["rules changed"] += isinstance(meaning, RulesChange)
+        if self._faults and self._rnd.random() < 0.05:
+            return self._met("commit unknown, written", CommitUnknown("silence"))
+        return None
+
+    def _met(self, fault: str, error: Exception) -> Exception:
+        self.seen[fault] += 1
+        return error
+
+    # --- steps
+
+    def _send(self) -> None:
+        for _ in range(self._rnd.choice((1, 3, 20))):
+            refused, malformed = self._rnd.random() < 0.03, self._rnd.random() < 0.05
+            value = b"%s%d" % (REFUSED if refused else b"message", len(self._sent))
+            header = (b"delay-ms", b"never") if malformed else self._directive()
+            append = Append(
+                NAMES.buffer("orders"), self._rnd.choice(self._partitions), encode_body(None, value, [header])
+            )
+            self._queue.append([append]).result()
+            self._sent[value] = refused or malformed
+
+    def _directive(self) -> Header:
+        moment_ms = self._clock.now_ms() + self._rnd.randrange(-100_000, 100_000)
+        delay_ms, level = self._rnd.choice(DELAYS_MS), self._rnd.randrange(1, 4)
+        directives = (
+            (b"delay-ms", b"%d" % delay_ms),
+            (b"deliver-at", b"%d" % moment_ms),
+            (b"delay-level", b"%d" % level),
+        )
+        return self._rnd.choices(directives, (70, 15, 15))[0]
+
+    def _turn(self) -> None:
+        self._worker.turn()
+        self.seen["seek out of range"] += any(o.stalled == "out_of_range" for o in self._worker._owned.values())
+
+    def _clock_advances(self) -> None:
+        self._clock.advance(self._rnd.choice((1, 20, 500, 2000, 20_000)))
+
+    def _clock_jumps(self) -> None:
+        jump_ms = self._rnd.choice((-5000, -50, 50, 5000))
+        self._clock.jumped_ms += jump_ms
+        self.seen["clock jumped back" if jump_ms < 0 else "clock jumped ahead"] += 1
+
+    def _roll(self) -> None:
+        for core in self._cores()[:1]:
+            core.roll(key for key in self._index.shard(core.id).keys(BEFORE_ALL, 20) if self._rnd.random() < 0.4)
+
+    def _disk_fills(self) -> None:
+        self._free_bytes = self._rnd.choice((0, DISK_FREE_MIN_BYTES))
+
+    def _seek_astray(self) -> None:
+        for core in self._cores()[:1]:
+            self._source.seek(core.id, 10**6)
+
+    def _rules_change(self) -> None:
+        """For the next process: rules come from its configuration."""
+        self._rules = Rules(levels_ms=(self._rnd.randrange(1, 5000),) * 3)
+
+    def _crash(self) -> None:
+        """Nobody hears how the commit in flight ends, and the disk has got what it has got."""
+        self.seen["crash with a commit in flight"] += any(core.busy for core in self._cores())
+        if self._rnd.random() < 0.5:
+            self._committer.shutdown()
+        keep = self._rnd.randint(self._index.flushed, self._index.written)
+        lost = self._rnd.random() < 0.2
+        self.seen["index lost" if lost else "index fell back"] += keep < self._index.written
+        self._index = self._new_index() if lost else self._index.crash(keep)
+        self._start()
+
+    def _stop(self) -> None:
+        self._worker.stop()
+        self._worker.run()
+        self.seen["clean stop"] += 1
+        self._start()
+
+    def _settle(self) -> None:
+        """No more faults; on until nothing is left to do, or far longer than it can take."""
+        self._faults, self._free_bytes, quiet = False, DISK_FREE_MIN_BYTES, 0
+        for _ in range(ROUNDS_MAX):
+            for _ in range(4):
+                self._worker.turn()
+                self._worker.wait_for_commit()
+            quiet = 0 if any(self._remains()) else quiet + 1
+            if quiet == QUIET_ROUNDS:
+                return
+            self._clock.advance(ROUND_MS)
+
+    # --- the judge
+
+    def _log(self, topic: str) -> list[LogRecord]:
+        return [record for name in self._partitions for record in self._queue.read(topic, name, 0, 10**6)]
+
+    def _values(self, topic: str) -> Counter[bytes | None]:
+        return Counter(decode_body(record.body).value for record in self._log(topic))
+
+    def _arrivals(self) -> Iterator[str]:
+        dead = self._values(NAMES.dead)
+        arrived = self._values("orders") + dead
+        yield from (f"{value!r} was lost" for value in self._sent if value not in arrived)
+        yield from (f"{value!r} arrived {times} times" for value, times in arrived.items() if times > 1)
+        yield from (f"{value!r}: it is dead and should not be" for value in dead if not self._sent.get(value))
+        yield from (f"{value!r} is not dead" for value, dies in self._sent.items() if dies and value not in dead)
+
+    def _outcomes(self) -> Iterator[str]:
+        values = (decode_body(record.body).value for record in self._log(NAMES.audit))
+        audits = [decode_audit(value) for value in values if value is not None]
+        rows = Counter((audit.shard, row.offset) for audit, outcomes in audits for row in outcomes)
+        records = {(name, offset) for name in self._partitions for offset in range(self._end(name))}
+        yield from (
+            f"record {record} has {rows[record]} outcomes" for record in records | set(rows) if rows[record] != 1
+        )
+
+    def _end(self, name: str) -> int:
+        return self._queue.offsets(NAMES.buffer("orders"), name)[1]
+
+    def _remains(self) -> Iterator[str]:
+        cores = self._cores()
+        if len(cores) < len(self._partitions):
+            yield "a shard is not taken over"
+        for core in cores:
+            if pending := self._index.shard(core.id).pending() + len(core._moving):
+                yield f"{core.id}: {pending} pending"
+            if core.cursor.next_offset != self._end(core.id.name):
+                yield f"{core.id}: the cursor stands at {core.cursor.next_offset}, the log ends behind it"
