@@ -9,7 +9,7 @@ from delayline.clock import Clock
 from mq.errors import CommitUnknown
 from mq.kafka.bodies import parts_of
 from mq.kafka.settings import KafkaSettings
-from mq.kafka.trouble import cause
+from mq.kafka.trouble import cause, purged
 
 Delivered = Callable[[Message], None]
 COMMIT_ATTEMPTS_S = 3
@@ -74,6 +74,11 @@ class Outgoing:
         except KafkaException as error:
             self.failures.append(Failure(send.topic, send.partition, cause(error)))
 
+    @property
+    def culprits(self) -> tuple[Failure, ...]:
+        """The records that were refused, without those that were dropped because of them."""
+        return tuple(fail for fail in self.failures if not purged(fail.error)) or tuple(self.failures)
+
 
 class Transactions:
     """One thread at a time. A producer that has failed is replaced with the next transaction."""
@@ -114,12 +119,12 @@ class Transactions:
             left = producer.flush(self._settings.transaction_timeout_s)
         except KafkaException as error:
             self._abort(producer)
-            raise Aborted(cause(error), outgoing.failures) from error
+            raise Aborted(cause(error), outgoing.culprits) from error
         except BaseException:
             self._abort(producer)
             raise
         if outgoing.failures or left:
-            failures = tuple(outgoing.failures)
+            failures = outgoing.culprits
             self._abort(producer)
             raise Aborted(failures[0].error if failures else KafkaError(KafkaError._TIMED_OUT), failures)
         self._commit(producer)

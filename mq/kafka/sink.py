@@ -132,7 +132,7 @@ class KafkaSink:
         left = producer.flush(2 * self._settings.transaction_timeout_s)
         if outgoing.failures or left:
             error = outgoing.failures[0].error if outgoing.failures else KafkaError(KafkaError._TIMED_OUT)
-            raise Aborted(error, outgoing.failures)
+            raise Aborted(error, outgoing.culprits)
 
     def _offset(self, part: ShardBatch) -> TopicPartition:
         buffer = self._names.buffer(part.shard.topic)

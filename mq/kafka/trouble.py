@@ -115,6 +115,11 @@ def moving(error: KafkaError) -> bool:
     return error.code() in (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
 
 
+def purged(error: KafkaError) -> bool:
+    """Dropped because another record of the transaction was refused."""
+    return error.code() in (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT)
+
+
 def no_group(error: KafkaError) -> bool:
     return error.code() == KafkaError.GROUP_ID_NOT_FOUND
 
