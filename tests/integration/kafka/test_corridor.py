@@ -1,0 +1,117 @@
+"""The delay service as it is, on a Kafka queue: from the buffer to the target, not early, not twice."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Event, Thread
+from uuid import uuid4
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from delay_service.history import History
+from delay_service.metrics import WorkerMetrics
+from delay_service.shard import ShardSettings
+from delay_service.worker import Worker, WorkerSettings
+from delayline.headers import DUE
+from delayline.record import decode_body, encode_body
+from delayline.rules import DEFAULT_RULES
+from mq.contract import Append
+from store.memory import MemoryIndex
+from tests.integration.kafka.conftest import CLOCK, PATIENCE_S, Place, soon
+
+
+@contextmanager
+def working(place: Place, queue: object) -> Iterator[Worker]:
+    """A whole worker in a thread; stopped cleanly at the end."""
+    writer = f"{place.namespace}-worker-{uuid4()}"
+    source, sink = queue.open_worker(writer)  # type: ignore[attr-defined]
+    metrics = WorkerMetrics(CollectorRegistry(), History(1000, 86_400_000), CLOCK)
+    settings = WorkerSettings(ShardSettings(DEFAULT_RULES), writer)
+    worker = Worker(source, sink, queue, MemoryIndex(), CLOCK, settings, metrics)  # type: ignore[arg-type]
+    thread = Thread(target=worker.run, daemon=True)
+    thread.start()
+    try:
+        yield worker
+    finally:
+        worker.stop()
+        thread.join(PATIENCE_S)
+        assert not thread.is_alive()
+
+
+def send(place: Place, queue: object, numbers: range, delay_ms: int) -> None:
+    futures = []
+    for number in numbers:
+        body = encode_body(None, b"%d" % number, [(b"delay-ms", b"%d" % delay_ms)])
+        futures.append(queue.append([Append(place.buffer, str(number % 2), body)]))  # type: ignore[attr-defined]
+    for future in futures:
+        future.result(PATIENCE_S)
+
+
+def arrived(place: Place, queue: object, count: int) -> list[int]:
+    """The numbers that a reader of both partitions finds, once there are so many. None of them is early."""
+
+    def look() -> list[int] | None:
+        records = [r for part in "01" for r in queue.read(place.topic, part, 0, 10_000)]  # type: ignore[attr-defined]
+        for record in records:
+            due = dict(decode_body(record.body).headers)[DUE]
+            assert due is not None
+            assert record.appended_at_ms >= int(due), "early"
+        numbers = [int(decode_body(record.body).value or b"") for record in records]
+        return numbers if len(numbers) >= count else None
+
+    found = soon(look)
+    assert isinstance(found, list)
+    return found
+
+
+@pytest.fixture
+def logged(place: Place) -> Place:
+    """Both topics are stamped by the broker, so that early and late are judged by its clock."""
+    place.make_topic(message_timestamp_type="LogAppendTime")
+    return place
+
+
+def test_what_is_delayed_arrives_when_it_is_due_and_once(logged: Place) -> None:
+    queue = logged.queue()
+    queue.ensure_buffer(logged.topic, DEFAULT_RULES)
+    with working(logged, queue):
+        send(logged, queue, range(200), 700)
+        assert sorted(arrived(logged, queue, 200)) == list(range(200))
+
+
+def test_a_worker_that_stops_and_another_that_starts_deliver_everything_once(logged: Place) -> None:
+    queue = logged.queue()
+    queue.ensure_buffer(logged.topic, DEFAULT_RULES)
+    with working(logged, queue):
+        send(logged, queue, range(100), 300)
+        arrived(logged, queue, 1)
+    send(logged, queue, range(100, 200), 0)
+    with working(logged, queue):
+        assert sorted(arrived(logged, queue, 200)) == list(range(200))
+
+
+def test_two_workers_share_the_shards_and_deliver_everything_once(logged: Place) -> None:
+    queue = logged.queue()
+    queue.ensure_buffer(logged.topic, DEFAULT_RULES)
+    with working(logged, queue) as first:
+        send(logged, queue, range(300), 400)
+        with working(logged, queue) as second:
+            soon(lambda: first.ready and second.ready and len(first.statuses) == len(second.statuses) == 1)
+            send(logged, queue, range(300, 400), 200)
+            assert sorted(arrived(logged, queue, 400)) == list(range(400))
+        send(logged, queue, range(400, 420), 200)
+        assert sorted(arrived(logged, queue, 420)) == list(range(420))
+
+
+def test_a_broker_that_does_not_answer_for_a_while_delays_and_loses_nothing(logged: Place) -> None:
+    queue = logged.queue(session_timeout_s=6.0)
+    queue.ensure_buffer(logged.topic, DEFAULT_RULES)
+    node = logged.kafka.nodes[0]
+    with working(logged, queue):
+        send(logged, queue, range(100), 600)
+        node.freeze()
+        try:
+            Event().wait(2.0)
+        finally:
+            node.thaw()
+        assert sorted(arrived(logged, queue, 100)) == list(range(100))
