@@ -115,6 +115,10 @@ class Source(Protocol):
     def release(self, shards: Sequence[Shard]) -> None:
         """Everything of revoked shards has been finished or dropped; let them go."""
 
+    def log_end(self, shard: Shard) -> int:
+        """The offset behind the last record of the shard's log, as reading it has shown; 0 where that is unknown.
+        For figures like the lag: it neither blocks nor raises, and may be a moment old."""
+
     def now_ms(self, shard: Shard) -> int:
         """Epoch ms, never ahead of the clock that stamps the shard's records: 'early' is defined against it."""
 

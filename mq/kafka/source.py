@@ -190,6 +190,14 @@ class KafkaSource:
         self._drop(shards)
         self.membership.release(shards)
 
+    def log_end(self, shard: Shard) -> int:
+        """The high watermark that the last fetch brought."""
+        reader = self._readers.get(shard)
+        if reader is None or not reader.fetching:
+            return 0
+        _, end = self._consumer.get_watermark_offsets(reader.at, cached=True) or (0, 0)
+        return max(end, 0)
+
     def now_ms(self, shard: Shard) -> int:
         buffer = self._settings.names.buffer(shard.topic)
         return self._brokers.now_ms(self._cluster.leader(buffer, int(shard.name)))

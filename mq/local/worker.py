@@ -175,6 +175,11 @@ class LocalSource:
                 self._readers.pop(shard, None)
                 self._ready.pop(shard, None)
 
+    def log_end(self, shard: Shard) -> int:
+        with self._changed:
+            reader = self._readers.get(shard)
+            return 0 if reader is None else reader.partition.end
+
     def now_ms(self, shard: Shard) -> int:
         """The clock that stamps is this one; a stamp is never before it (`Group.append`)."""
         return self._clock.now_ms()

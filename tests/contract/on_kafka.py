@@ -155,6 +155,9 @@ class SuiteSource:
     def release(self, shards: Sequence[Shard]) -> None:
         self._source.release([self._names.shard_out(shard) for shard in shards])
 
+    def log_end(self, shard: Shard) -> int:
+        return int(self._source.log_end(self._names.shard_out(shard)))
+
     def now_ms(self, shard: Shard) -> int:
         return int(self._source.now_ms(self._names.shard_out(shard)))
 

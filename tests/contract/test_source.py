@@ -212,6 +212,19 @@ def test_a_shard_out_of_range_costs_the_others_nothing(queue: LocalQueue) -> Non
     assert list(worker.poll()) == [SHARDS[1]]
 
 
+def test_reading_shows_where_the_log_ends(queue: LocalQueue) -> None:
+    worker = start_worker(queue)
+    append(queue, buffer(queue), "0", b"a", b"b")
+    worker.seek_all()
+    worker.poll()
+    assert worker.source.log_end(SHARD) == queue.log_range(SHARD)[1] == 2
+
+
+def test_the_log_of_a_shard_that_is_not_ours_has_no_end_we_know_of(queue: LocalQueue) -> None:
+    source, _ = queue.open_worker("first")
+    assert source.log_end(SHARD) == 0
+
+
 # --- waiting
 
 
