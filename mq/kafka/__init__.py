@@ -5,6 +5,7 @@
     bodies.py      bodies <-> librdkafka's messages
     cluster.py     what the cluster is asked and told: topics, configs, offsets, groups
     buffers.py     buffer topics and this installation's own topics, and how they must be
+    offsets.py     what the worker group has committed
     cursors.py     where the cursors stand, and the takeover
     membership.py  the group member: who owns which shard
     clock.py       the brokers' clocks, never run ahead of

@@ -6,7 +6,6 @@ from concurrent.futures import Future
 from typing import Any, NamedTuple, TypeVar
 
 from confluent_kafka import (
-    ConsumerGroupTopicPartitions,
     IsolationLevel,
     KafkaError,
     KafkaException,
@@ -170,18 +169,6 @@ class Cluster:
             self._wait(answer, f"trimming {topic}, partition {partition}")
 
     # --- the worker group
-
-    def committed(self, topic: str, partition: int, *, stable: bool) -> TopicPartition:
-        """What the worker group has committed for the partition. `stable`: only where no transaction is about to
-        change it; the answer's `error` says where one is. Raises QueueError."""
-        group = self._settings.group
-        request = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, partition)])
-        answers = self._admin.list_consumer_group_offsets(
-            [request], require_stable=stable, request_timeout=self._timeout_s
-        )
-        found: Any = self._wait(answers[group], f"offsets of group {group!r}")
-        position: TopicPartition = found.topic_partitions[0]
-        return position
 
     def members(self) -> Mapping[str, Sequence[Shard]]:
         """Client ids of the worker group's members, with the shards that each owns."""

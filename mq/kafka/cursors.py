@@ -14,26 +14,23 @@ The order of a takeover (each step was seen to fail without the others):
 """
 
 from base64 import b85decode, b85encode
-from collections.abc import Callable
 from threading import Lock
 from zlib import crc32
 
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import Producer
 
-from delayline.clock import Clock
 from delayline.cursor import Cursor
 from delayline.errors import UnknownFormat
 from delayline.message import Shard
 from mq.contract import Handover
-from mq.errors import QueueUnavailable
 from mq.kafka import trouble
 from mq.kafka.cluster import Cluster, partition_number
+from mq.kafka.offsets import GroupOffsets
 from mq.kafka.readers import Readers
 from mq.kafka.settings import KafkaSettings
 
 STABLE_S = 2.0
 """How long a takeover waits for a transaction that is being finished; the caller tries again later."""
-STABLE_PAUSE_S = 0.01
 
 
 def encode_metadata(cursor: Cursor) -> str:
@@ -66,52 +63,38 @@ def writer_of(client_id: str) -> str:
 class Cursors:
     """Any thread may call it."""
 
-    def __init__(
-        self,
-        settings: KafkaSettings,
-        cluster: Cluster,
-        readers: Readers,
-        clock: Clock,
-        pause: Callable[[float], object],
-    ) -> None:
+    def __init__(self, settings: KafkaSettings, cluster: Cluster, readers: Readers) -> None:
         self._settings = settings
         self._cluster = cluster
         self._readers = readers
-        self._clock = clock
-        self._pause = pause
+        self._latest = GroupOffsets(settings, stable=False, timeout_s=settings.request_timeout_s)
+        self._stable = GroupOffsets(settings, stable=True, timeout_s=STABLE_S)
         self._fenced: set[str] = set()  # writers are new with every process: bounded by restarts of others
         self._fencing = Lock()
+
+    def close(self) -> None:
+        self._latest.close()
+        self._stable.close()
 
     def takeover(self, shard: Shard) -> Handover:
         """See the module docstring. Raises QueueUnavailable, UnknownFormat, TopicUnknown, PartitionUnknown."""
         buffer = self._settings.names.buffer(shard.topic)
         info = self._cluster.describe(buffer).info
         number = partition_number(shard.name, len(info.partitions), buffer)
-        before = self._decode(self._cluster.committed(buffer, number, stable=False)) or self._mirrored(shard)
+        before = self._committed(self._latest, buffer, number) or self._mirrored(shard)
         if before is not None and before.writer:
             self._fence(before.writer)
-        return Handover(self._stable(buffer, number) or self._mirrored(shard), info.topic_id)
+        return Handover(self._committed(self._stable, buffer, number) or self._mirrored(shard), info.topic_id)
 
     def epoch(self, shard: Shard) -> int:
         """Owner epoch of the shard's cursor, 0 where there is none. Raises QueueUnavailable, UnknownFormat."""
-        cursor = self._stable(self._settings.names.buffer(shard.topic), int(shard.name)) or self._mirrored(shard)
+        buffer = self._settings.names.buffer(shard.topic)
+        cursor = self._committed(self._stable, buffer, int(shard.name)) or self._mirrored(shard)
         return 0 if cursor is None else cursor.owner_epoch
 
-    def _stable(self, buffer: str, partition: int) -> Cursor | None:
-        give_up_s = self._clock.monotonic_s() + STABLE_S
-        while True:
-            position = self._cluster.committed(buffer, partition, stable=True)
-            error = position.error
-            if error is None:
-                return self._decode(position)
-            if not trouble.unstable(error):
-                raise trouble.queue_error(error, f"the cursor of {buffer}, partition {partition}")
-            if self._clock.monotonic_s() > give_up_s:
-                raise QueueUnavailable(f"a transaction is open on the cursor of {buffer}, partition {partition}")
-            self._pause(STABLE_PAUSE_S)
-
-    def _decode(self, position: TopicPartition) -> Cursor | None:
+    def _committed(self, offsets: GroupOffsets, buffer: str, partition: int) -> Cursor | None:
         """None where the group has no offset, or one without our metadata (somebody has reset it): ask the mirror."""
+        position = offsets.committed(buffer, partition)
         if position.offset < 0 or not position.metadata:
             return None
         return decode_metadata(position.metadata)

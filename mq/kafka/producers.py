@@ -9,11 +9,12 @@ from delayline.clock import Clock
 from mq.errors import CommitUnknown
 from mq.kafka.bodies import parts_of
 from mq.kafka.settings import KafkaSettings
-from mq.kafka.trouble import cause, purged
+from mq.kafka.trouble import cause, local, purged
 
 Delivered = Callable[[Message], None]
-COMMIT_ATTEMPTS_S = 3
-"""Times the transaction timeout: by then the coordinator has ended the transaction in one way or the other."""
+COMMIT_TIMEOUTS = 3
+"""How many transaction timeouts a commit is insisted on: by then the coordinator has ended the transaction in one way
+or the other. Whatever comes before may be given up sooner, because nothing is committed then."""
 
 
 class Send(NamedTuple):
@@ -115,48 +116,54 @@ class Transactions:
             for send in sends:
                 outgoing.send(send)
             if offsets:
-                self._insist(lambda left_s: producer.send_offsets_to_transaction(list(offsets), metadata, left_s))
+                self._insist(lambda left_s: producer.send_offsets_to_transaction(list(offsets), metadata, left_s), 1)
             left = producer.flush(self._settings.transaction_timeout_s)
         except KafkaException as error:
-            self._abort(producer)
+            self._abort(producer, cause(error))
             raise Aborted(cause(error), outgoing.culprits) from error
         except BaseException:
             self._abort(producer)
             raise
         if outgoing.failures or left:
             failures = outgoing.culprits
-            self._abort(producer)
-            raise Aborted(failures[0].error if failures else KafkaError(KafkaError._TIMED_OUT), failures)
+            why = failures[0].error if failures else KafkaError(KafkaError._TIMED_OUT)
+            self._abort(producer, why)
+            raise Aborted(why, failures)
         self._commit(producer)
 
     def _commit(self, producer: Producer) -> None:
         try:
-            self._insist(producer.commit_transaction)
+            self._insist(producer.commit_transaction, COMMIT_TIMEOUTS)
         except KafkaException as error:
             found = cause(error)
             if found.txn_requires_abort():
-                self._abort(producer)
+                self._abort(producer, found)
                 raise Aborted(found) from error
             self._replace()
             raise CommitUnknown(f"the transaction's end is not known: {found.str()}") from error
 
-    def _insist(self, call: Callable[[float], object]) -> None:
-        """Repeat what may be repeated, until the coordinator has given the transaction up. Raises KafkaException."""
-        give_up_s = self._clock.monotonic_s() + COMMIT_ATTEMPTS_S * self._settings.transaction_timeout_s
+    def _insist(self, call: Callable[[float], object], timeouts: int) -> None:
+        """Repeat what may be repeated, for so many transaction timeouts. Raises KafkaException."""
+        give_up_s = self._clock.monotonic_s() + timeouts * self._settings.transaction_timeout_s
         while True:
             try:
-                call(self._settings.request_timeout_s)
+                call(self._settings.request_timeout_s / 2)
                 return
             except KafkaException as error:
                 if not cause(error).retriable() or self._clock.monotonic_s() > give_up_s:
                     raise
 
-    def _abort(self, producer: Producer) -> None:
-        """Whether or not the answer comes: without a commit the coordinator aborts in the end."""
+    def _abort(self, producer: Producer, why: KafkaError | None = None) -> None:
+        """Whether or not the answer comes: without a commit the coordinator aborts in the end.
+
+        A producer whose brokers did not answer is not used again: after a `send_offsets_to_transaction` that ran out
+        of time, the next one was seen never to return (librdkafka 2.16)."""
         try:
-            self._insist(producer.abort_transaction)
+            self._insist(producer.abort_transaction, 0)
         except KafkaException:
-            self._producer = None  # in a state of its own: the next one begins anew, under the same id
+            self._producer = None
+        if why is not None and local(why):
+            self._producer = None  # the next one begins anew under the same id, which ends what this one left
 
     def _replace(self) -> None:
         """End the transaction whose fate is unknown, if the coordinator can be reached: until then its offsets cannot

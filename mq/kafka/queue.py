@@ -39,7 +39,7 @@ class KafkaQueue:
         self._buffers.ensure_own()
         self._readers = Readers(settings, self._cluster, clock)
         self._brokers = BrokerClock(clock)
-        self._cursors = Cursors(settings, self._cluster, self._readers, clock, self._closing.wait)
+        self._cursors = Cursors(settings, self._cluster, self._readers)
         self._client = KafkaClient(settings, self._cluster, self._readers, clock)
         self._tending: Thread | None = None
 
@@ -68,6 +68,7 @@ class KafkaQueue:
         if not self._closing.is_set():
             self._closing.set()
             self._client.close()
+            self._cursors.close()
             self._readers.close()
             if self._tending is not None:
                 self._tending.join(LEAVE_S)

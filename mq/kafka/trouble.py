@@ -95,11 +95,6 @@ def fenced(error: KafkaError) -> bool:
     return error.code() in _FENCED
 
 
-def unstable(error: KafkaError) -> bool:
-    """A transaction that is not finished yet would change this offset."""
-    return error.code() == KafkaError.UNSTABLE_OFFSET_COMMIT
-
-
 def end_of_partition(error: KafkaError) -> bool:
     """Everything that is committed so far has been read."""
     return error.code() == KafkaError._PARTITION_EOF
@@ -113,6 +108,11 @@ def out_of_range(error: KafkaError) -> bool:
 def moving(error: KafkaError) -> bool:
     """The partition's leader is changing: ask again."""
     return error.code() in (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
+
+
+def local(error: KafkaError) -> bool:
+    """The library's own word, not a broker's: mostly that no answer came."""
+    return error.code() < 0
 
 
 def purged(error: KafkaError) -> bool:

@@ -1,0 +1,50 @@
+"""A broker that is gone for longer than anybody waits for it."""
+
+from contextlib import ExitStack
+
+import pytest
+
+from delayline.cursor import Cursor
+from delayline.message import Shard
+from delayline.rules import DEFAULT_RULES
+from mq.contract import Append, Assigned, Delivery
+from mq.errors import CommitAborted, QueueUnavailable
+from tests.brokers.kafka import Kafka
+from tests.conftest import started
+from tests.integration.kafka.conftest import PATIENCE_S, Place, Worker, body, soon
+
+
+def claimed(worker: Worker, shard: Shard) -> Cursor | None:
+    """None while what was cut off is still open at the coordinator: it ends by its timeout."""
+    try:
+        return worker.claim(shard)
+    except QueueUnavailable:
+        return None
+
+
+@pytest.mark.slow
+def test_a_worker_whose_commit_was_cut_off_claims_again_and_goes_on() -> None:
+    """After a send that ran out of time the library's producer would hang for ever: it must have been replaced."""
+    with started(Kafka) as kafka, ExitStack() as stack:
+        place = Place(kafka, stack)
+        place.make_topic()
+        queue = place.queue(transaction_timeout_s=3.0, request_timeout_s=3.0)
+        queue.ensure_buffer(place.topic, DEFAULT_RULES)
+        worker = place.worker(queue)
+        worker.assigned(2)
+        worker.claim(place.shard)
+        worker.commit(place.shard, deliveries=[Delivery(body(b"before"))])
+        kafka.nodes[0].kill()
+        with pytest.raises(CommitAborted):
+            worker.commit(place.shard, deliveries=[Delivery(body(b"cut off"))])
+        with pytest.raises(QueueUnavailable):
+            queue.takeover(place.shard)
+        with pytest.raises(QueueUnavailable):
+            queue.append([Append(place.topic, "1", body(b"x"))]).result(PATIENCE_S)
+        kafka.nodes[0].start()
+        kafka.wait_ready()
+        soon(lambda: sum(isinstance(event, Assigned) for event in (worker.poll(), worker.events)[1]) > 1)
+        assert soon(lambda: claimed(worker, place.shard)).owner_epoch == 2
+        worker.commit(place.shard, deliveries=[Delivery(body(b"after"))])
+        found = soon(lambda: seen if len(seen := queue.read(place.topic, "0", 0, 9)) > 1 else None)
+        assert [record.body for record in found] == [body(b"before"), body(b"after")]
