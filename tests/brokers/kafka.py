@@ -4,25 +4,22 @@ Nodes can be stopped, killed, frozen and started again on the same ports and dat
 and by its guard when this process ends in some other way. Output and data lie in .cache/brokers/run.
 """
 
-import os
 import shutil
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from random import SystemRandom
 from string import Template
-from typing import IO
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from tests.brokers.distribution import CACHE, NEWEST, Unavailable, fetch
+from tests.brokers.guarded import Guarded
 
 HERE = Path(__file__).parent
 RUNS = CACHE / "run"
@@ -48,16 +45,15 @@ class Node:
         self._lib = lib
         self._folder = folder
         self._java_options = java_options
-        self._guard: subprocess.Popen[str] | None = None
-        self._pid = 0
+        self._process = Guarded(folder / "server.log")
 
     @property
     def log(self) -> Path:
-        return self._folder / "server.log"
+        return self._process.log
 
     @property
     def running(self) -> bool:
-        return self._guard is not None and self._guard.poll() is None
+        return self._process.running
 
     def format(self) -> None:
         """Prepare the data folder. Raises Unavailable."""
@@ -68,16 +64,7 @@ class Node:
             raise Unavailable(f"the broker's data folder could not be made: {done.stderr.strip()[-300:]}")
 
     def start(self) -> None:
-        assert not self.running
-        command = [*self._java(), "kafka.Kafka", str(self._folder / "server.properties")]
-        self._guard = subprocess.Popen(
-            [sys.executable, str(HERE / "guard.py"), str(self.log), *command],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            start_new_session=True,  # an interrupt at the keyboard is for us; we tell the broker
-        )
-        self._pid = int(_pipe(self._guard.stdout).readline())
+        self._process.start([*self._java(), "kafka.Kafka", str(self._folder / "server.properties")])
 
     def _java(self) -> list[str]:
         logging = f"-Dlog4j2.configurationFile={HERE / 'log4j2.xml'}"
@@ -85,39 +72,22 @@ class Node:
 
     def stop(self) -> None:
         """Orderly, as far as it takes no longer than STOP_S."""
-        self._signal(signal.SIGCONT)
-        self._signal(signal.SIGTERM)
+        self._process.signal(signal.SIGCONT)
+        self._process.signal(signal.SIGTERM)
         try:
-            self._gone(STOP_S)
+            self._process.wait(STOP_S)
         except subprocess.TimeoutExpired:
             self.kill()
 
     def kill(self) -> None:
-        self._signal(signal.SIGKILL)
-        self._gone(STOP_S)
+        self._process.signal(signal.SIGKILL)
+        self._process.wait(STOP_S)
 
     def freeze(self) -> None:
-        self._signal(signal.SIGSTOP)
+        self._process.signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        self._signal(signal.SIGCONT)
-
-    def _signal(self, number: signal.Signals) -> None:
-        if self.running:
-            with suppress(ProcessLookupError):
-                os.kill(self._pid, number)
-
-    def _gone(self, timeout_s: float) -> None:
-        if self._guard is not None:
-            self._guard.wait(timeout_s)
-            _pipe(self._guard.stdin).close()
-            _pipe(self._guard.stdout).close()
-            self._guard = None
-
-
-def _pipe(pipe: IO[str] | None) -> IO[str]:
-    assert pipe is not None
-    return pipe
+        self._process.signal(signal.SIGCONT)
 
 
 class Kafka:
