@@ -87,6 +87,14 @@ class Committed(NamedTuple):
     low_water: Sequence[tuple[int, int]] = ()
 
 
+class Moved(NamedTuple):
+    """The stored cursor, as somebody saw it change who cannot tell with which deliveries."""
+
+    shard: str
+    before: Cursor | None
+    after: Cursor
+
+
 class Trimmed(NamedTuple):
     """The buffer was given back below `low_offset`."""
 
@@ -107,4 +115,4 @@ class Ended(NamedTuple):
     drained: bool
 
 
-Fact = Appended | Committed | Trimmed | Failed | Ended
+Fact = Appended | Committed | Moved | Trimmed | Failed | Ended

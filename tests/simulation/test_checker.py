@@ -19,6 +19,7 @@ from tests.simulation.history import (
     Fact,
     Failed,
     Key,
+    Moved,
     Trimmed,
 )
 
@@ -257,3 +258,21 @@ def test_shards_are_judged_apart() -> None:
     facts = [*SENT, other, Committed(S, deliveries=[delivered(1, 150), delivered(0, 200)]), Ended(True)]
 
     assert {violation.shard for violation in check(facts)} == {"orders.1"}
+
+
+DELIVERED = Committed(S, deliveries=[delivered(1, 150), delivered(0, 200)])
+CLAIMED = Moved(S, None, cursor(0))
+
+
+def test_cursors_that_were_seen_without_their_deliveries_are_judged_by_themselves() -> None:
+    moved = Moved(S, cursor(0), cursor(2, (200, 0)))
+
+    assert check([*SENT, DELIVERED, CLAIMED, moved, Ended(True)]) == []
+    assert rules_broken(*SENT, DELIVERED, CLAIMED, moved, Moved(S, moved.after, cursor(1, (200, 0)))) == {"cursor"}
+    assert rules_broken(*SENT, DELIVERED, CLAIMED, moved, Moved(S, moved.after, cursor(2, epoch=2))) == {"claim"}
+
+
+def test_a_last_cursor_that_leaves_out_what_was_delivered_is_noticed() -> None:
+    moved = Moved(S, cursor(0), cursor(2, (150, 1)))
+
+    assert rules_broken(*SENT, DELIVERED, CLAIMED, moved, Ended(True)) == {"sentence"}
