@@ -189,7 +189,8 @@ class Worker:
             return
         for owned, claimed in claims:
             self._start(owned, claimed)
-        log.info("shards taken over", shards=sum(owned.core is not None for owned, _ in claims))
+        started = sum(owned.core is not None for owned, _ in claims)
+        log.info("shards taken over", shards=started, writer=self._settings.writer)
 
     def _claim(self, owned: Owned) -> Cursor | None:
         with self._stalling(owned):
