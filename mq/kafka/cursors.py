@@ -9,12 +9,14 @@ The order of a takeover (each step was seen to fail without the others):
 
     1. who wrote last     a claim carries nothing but the cursor, so even a read that may be outdated names its writer
     2. fence it           unless it is a member of the group: then it has let the shard go in good order. Its open
-                          transaction is aborted, a later one refused
+                          transaction is aborted, a later one refused. A worker of this process is no stranger: what
+                          an outage has left open of its own commit it ends itself
     3. read, stable       while a transaction is open on the offset the answer is refused; never use an outdated one
 """
 
 from base64 import b85decode, b85encode
 from threading import Lock
+from typing import Protocol
 from zlib import crc32
 
 from confluent_kafka import Producer
@@ -23,6 +25,7 @@ from delayline.cursor import Cursor
 from delayline.errors import UnknownFormat
 from delayline.message import Shard
 from mq.contract import Handover
+from mq.errors import QueueUnavailable
 from mq.kafka import trouble
 from mq.kafka.cluster import Cluster, partition_number
 from mq.kafka.offsets import GroupOffsets
@@ -60,6 +63,16 @@ def writer_of(client_id: str) -> str:
     return client_id.partition("@")[0]
 
 
+class OwnWriter(Protocol):
+    """A worker of this process, as far as it can have left something open. Both raise QueueUnavailable."""
+
+    def settle(self) -> None:
+        """End what a producer that was given up has left open."""
+
+    def mark_again(self) -> None:
+        """Have the last commit's markers written once more: brokers that were killed may have forgotten them."""
+
+
 class Cursors:
     """Any thread may call it."""
 
@@ -71,6 +84,16 @@ class Cursors:
         self._stable = GroupOffsets(settings, stable=True, timeout_s=STABLE_S)
         self._fenced: set[str] = set()  # writers are new with every process: bounded by restarts of others
         self._fencing = Lock()
+        self._own: list[OwnWriter] = []  # the open workers of this process
+
+    def add(self, writer: "OwnWriter") -> None:
+        """A worker of this process: what it has left open at the coordinator is ended before a cursor is read, which
+        would else be waited for until its timeout, and some more."""
+        self._own.append(writer)
+
+    def remove(self, writer: "OwnWriter") -> None:
+        """That worker is gone: whoever takes over fences it like any other."""
+        self._own.remove(writer)
 
     def close(self) -> None:
         self._latest.close()
@@ -84,7 +107,19 @@ class Cursors:
         before = self._committed(self._latest, buffer, number) or self._mirrored(shard)
         if before is not None and before.writer:
             self._fence(before.writer)
-        return Handover(self._committed(self._stable, buffer, number) or self._mirrored(shard), info.topic_id)
+        return Handover(self._settled(buffer, number) or self._mirrored(shard), info.topic_id)
+
+    def _settled(self, buffer: str, partition: int) -> Cursor | None:
+        """Read stable, once nothing is open that is ours to end. Raises QueueUnavailable, UnknownFormat."""
+        own = tuple(self._own)
+        for writer in own:
+            writer.settle()
+        try:
+            return self._committed(self._stable, buffer, partition)
+        except QueueUnavailable:
+            for writer in own:
+                writer.mark_again()
+            return self._committed(self._stable, buffer, partition)
 
     def epoch(self, shard: Shard) -> int:
         """Owner epoch of the shard's cursor, 0 where there is none. Raises QueueUnavailable, UnknownFormat."""

@@ -10,7 +10,9 @@ follow in one.
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
+from threading import Lock
 
 from confluent_kafka import KafkaError, Message, Producer, TopicPartition
 
@@ -19,7 +21,7 @@ from delayline.errors import Bug, UnknownFormat
 from delayline.message import Shard
 from delayline.record import encode_body
 from mq.contract import DispatchBatch, ShardBatch
-from mq.errors import CommitAborted, CommitError, CommitUnknown, DeliveryRefused, Fenced, QueueError
+from mq.errors import CommitAborted, CommitError, CommitUnknown, DeliveryRefused, Fenced, QueueError, QueueUnavailable
 from mq.kafka import trouble
 from mq.kafka.clock import BrokerClock
 from mq.kafka.cluster import Cluster
@@ -31,6 +33,8 @@ from mq.kafka.settings import KafkaSettings
 GENERATIONS_MAX = 3
 """Rebalances that one commit may meet and be repeated after, as long as its shards stay ours."""
 REBALANCE_S = 2.0
+MARK_KEY = b""
+"""Of records in the cursor topic that are no cursor: no shard is called so."""
 
 
 class KafkaSink:
@@ -60,6 +64,9 @@ class KafkaSink:
         self._rows = {topic: len(cluster.recall(topic).info.partitions) for topic in own}
         self._claims: dict[Shard, tuple[int, int]] = {}  # tenure and epoch under which we may go on
         self._closed = False
+        self._busy = Lock()
+        self._committed_last = False
+        cursors.add(self)
 
     def commit(self, batch: DispatchBatch) -> None:
         if self._closed:
@@ -69,8 +76,10 @@ class KafkaSink:
         if not batch:
             return
         try:
-            standing = self._write(batch)
+            with self._busy:
+                standing = self._write(batch)
         except CommitUnknown:
+            self._committed_last = False
             for part in batch:
                 self._claims.pop(part.shard, None)
             raise
@@ -78,8 +87,53 @@ class KafkaSink:
             self._claims[part.shard] = (standing.tenures[part.shard], part.cursor.owner_epoch)
 
     def close(self) -> None:
-        self._closed = True
-        self._transactions.close()
+        if not self._closed:
+            self._closed = True
+            self._cursors.remove(self)
+            self._transactions.close()
+
+    # --- what an outage has left (mq.kafka.cursors.OwnWriter)
+
+    def settle(self) -> None:
+        """A producer that was given up is replaced by one of the same id, which ends its transaction. While a commit
+        is under way there is nothing to end: the cursors become stable when it ends. Raises QueueUnavailable."""
+        with self._unless_busy() as free, self._telling():
+            if free:
+                self._transactions.open()
+
+    def mark_again(self) -> None:
+        """A broker that is alone, killed between a commit and its markers, was seen to come back, to find no leader
+        for any partition, to take them for deleted and the transaction for complete (Kafka 4.3): its offsets then
+        stay pending for good, and its records invisible. The next marker of the same producer id ends them, so we
+        have one written: behind the offset of a partition that nobody reads, and a tombstone in every cursor row.
+        In the target topic the next delivery does the same.
+
+        Only where the last transaction that we ended was a commit: any other must not become one.
+        Raises QueueUnavailable."""
+        metadata = self._membership.standing().metadata
+        with self._unless_busy() as free, self._telling():
+            if free and self._committed_last and metadata is not None:
+                topic = self._names.cursor
+                sends = [Send(topic, row, encode_body(MARK_KEY, None)) for row in range(self._rows[topic])]
+                self._transactions.run(sends, [TopicPartition(topic, 0, 0)], metadata)
+
+    @contextmanager
+    def _unless_busy(self) -> Iterator[bool]:
+        free = not self._closed and self._busy.acquire(blocking=False)
+        try:
+            yield free
+        finally:
+            if free:
+                self._busy.release()
+
+    @contextmanager
+    def _telling(self) -> Iterator[None]:
+        try:
+            yield
+        except Aborted as aborted:
+            raise trouble.queue_error(aborted.error, "ending what was cut off") from aborted
+        except CommitUnknown as unknown:
+            raise QueueUnavailable(str(unknown)) from unknown
 
     # --- who may commit
 
@@ -111,8 +165,11 @@ class KafkaSink:
             standing = self._standing(batch)
             try:
                 self._transact(batch, standing)
+                self._committed_last = True
                 return standing
             except Aborted as aborted:
+                # Where no broker spoke, none has logged an end either.
+                self._committed_last = self._committed_last and trouble.local(aborted.error)
                 if not trouble.old_generation(aborted.error):
                     raise self._refusal(batch, aborted) from aborted
             self._membership.wait_newer(standing, REBALANCE_S)

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
+from delayline import logs
 from delayline.clock import SystemClock
 from delayline.message import Shard
 from delayline.record import decode_body
@@ -28,6 +29,7 @@ def numbers(queue: Any, topic: str) -> list[int]:
 
 def main() -> None:
     servers, namespace, topic = sys.argv[1:]
+    logs.configure("text", "warning")  # standard output is for what the tests wait for
     settings = KafkaSettings(
         bootstrap_servers=servers, namespace=namespace, discovery_interval_s=0.2, session_timeout_s=2.0
     )

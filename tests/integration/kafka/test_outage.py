@@ -13,18 +13,22 @@ from tests.brokers.kafka import Kafka
 from tests.conftest import started
 from tests.integration.kafka.conftest import PATIENCE_S, Place, Worker, body, soon
 
+LONG_S = 60.0
+"""More than a broker on a busy machine takes to come back to itself."""
+
 
 def claimed(worker: Worker, shard: Shard) -> Cursor | None:
-    """None while what was cut off is still open at the coordinator: it ends by its timeout."""
+    """None while the coordinators are still loading what they knew."""
     try:
         return worker.claim(shard)
-    except QueueUnavailable:
+    except (QueueUnavailable, CommitAborted):
         return None
 
 
 @pytest.mark.slow
 def test_a_worker_whose_commit_was_cut_off_claims_again_and_goes_on() -> None:
-    """After a send that ran out of time the library's producer would hang for ever: it must have been replaced."""
+    """After a send that ran out of time the library's producer would hang for ever: it must have been replaced. And
+    the commit before was just answered when the broker was killed: it may come back without that commit's markers."""
     with started(Kafka) as kafka, ExitStack() as stack:
         place = Place(kafka, stack)
         place.make_topic()
@@ -43,8 +47,8 @@ def test_a_worker_whose_commit_was_cut_off_claims_again_and_goes_on() -> None:
             queue.append([Append(place.topic, "1", body(b"x"))]).result(PATIENCE_S)
         kafka.nodes[0].start()
         kafka.wait_ready()
-        soon(lambda: sum(isinstance(event, Assigned) for event in (worker.poll(), worker.events)[1]) > 1)
-        assert soon(lambda: claimed(worker, place.shard)).owner_epoch == 2
+        soon(lambda: sum(isinstance(event, Assigned) for event in (worker.poll(), worker.events)[1]) > 1, LONG_S)
+        assert soon(lambda: claimed(worker, place.shard), LONG_S).owner_epoch == 2
         worker.commit(place.shard, deliveries=[Delivery(body(b"after"))])
-        found = soon(lambda: seen if len(seen := queue.read(place.topic, "0", 0, 9)) > 1 else None)
+        found = soon(lambda: seen if len(seen := queue.read(place.topic, "0", 0, 9)) > 1 else None, LONG_S)
         assert [record.body for record in found] == [body(b"before"), body(b"after")]

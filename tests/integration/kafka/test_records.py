@@ -81,11 +81,12 @@ def test_the_readers_position_passes_what_is_behind_the_last_record(place: Place
         producer.produce(place.buffer, b"x", partition=0)
         producer.flush()
         end()
+    # The coordinator answers before its markers stand in the log, and a reader may pass the last two offsets at once.
+    log_end = soon(lambda: end if (end := worker.queue.log_range(place.shard)[1]) == 4 else None)
     worker.source.seek(place.shard, 0)
-    log_end = worker.queue.log_range(place.shard)[1]
     soon(lambda: [e for e in worker.poll() if isinstance(e, Fetched) and e.next_offset == log_end])
     records = [record for event in worker.events if isinstance(event, Fetched) for record in event.records]
-    assert (len(records), log_end) == (1, 4)
+    assert len(records) == 1
 
 
 def test_an_open_transaction_of_a_client_hides_what_is_behind_it_until_it_ends(place: Place, worker: Worker) -> None:
