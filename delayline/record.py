@@ -18,6 +18,7 @@ the general varint form; the bytes differ, the layout does not.
 """
 
 from collections.abc import Container, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from delayline.errors import MalformedRecord
@@ -137,31 +138,30 @@ def split_directives(body: bytes, names: Container[bytes]) -> Split:
     kept: list[bytes] = []
     try:
         headers_at = _behind_key_and_value(body)
-        count, at = read_varint(body, headers_at)
-        if not 0 <= count <= len(body):
-            raise MalformedRecord("an impossible number of headers")
+        count, at = body[headers_at], headers_at + 1
+        if count & _NOT_SHORT:
+            count, at = read_varint(body, headers_at)
+            if not 0 <= count <= len(body):
+                raise MalformedRecord("an impossible number of headers")
+        else:
+            count >>= 1
         run_at = at
         for _ in range(count):
             header_at = at
-            length = body[at]
-            if length < 0x80 and not length & 1:
-                name_at = at + 1
-                at = name_at + (length >> 1)
-                name = body[name_at:at]
-                length = body[at]
-            else:
-                length = 0x80
-            if length < 0x80 and not length & 1:
-                value_at = at + 1
-                at = value_at + (length >> 1)
-                if name not in names:
-                    continue
-                directives.append((name, body[value_at:at]))
-            else:
+            name_size = body[at]
+            name_end = at + 1 + (name_size >> 1)
+            value_size = body[name_end] if not name_size & _NOT_SHORT else name_size
+            if value_size & _NOT_SHORT:
                 header, at = _read_header(body, header_at)
                 if header[0] not in names:
                     continue
                 directives.append(header)
+            else:
+                at = name_end + 1 + (value_size >> 1)
+                name = body[header_at + 1 : name_end]
+                if name not in names:
+                    continue
+                directives.append((name, body[name_end + 1 : at]))
             if header_at > run_at:
                 kept.append(body[run_at:header_at])
             run_at = at
@@ -175,12 +175,16 @@ def split_directives(body: bytes, names: Container[bytes]) -> Split:
     return Split(body[:headers_at], count - len(directives), b"".join(kept), directives)
 
 
+_NOT_SHORT = 0x81
+"""Set in the first byte of a length that is negative (zigzag: odd) or takes more bytes than this one."""
+
+
 def _behind_key_and_value(body: bytes) -> int:
     """Where the header count stands. Hot: lengths of one and two bytes are read in line."""
     at = 0
     for _ in range(2):
         length = body[at]
-        if length < 0x80 and not length & 1:
+        if not length & _NOT_SHORT:
             at += 1 + (length >> 1)
         elif length >= 0x80 and not length & 1 and body[at + 1] < 0x80:
             at += 2 + (length >> 1 & 0x3F | body[at + 1] << 6)
@@ -193,6 +197,7 @@ def _behind_key_and_value(body: bytes) -> int:
 
 
 _ACCEPTED_13 = encode_varint(len(ACCEPTED)) + ACCEPTED + encode_varint(13)
+_ACCEPTED_AT = -13 - len(_ACCEPTED_13)
 _DUE_13 = encode_varint(len(DUE)) + DUE + encode_varint(13)
 _ID_NAME = encode_varint(len(ID)) + ID
 _THIRTEEN_DIGITS = range(10**12, 10**13)
@@ -209,7 +214,13 @@ def pack(split: Split, accepted_at_ms: int) -> bytes:
     """What the index keeps of a message: without its directives, lacking only id and due time."""
     count = split.kept_count + SEALING_HEADERS
     count_bytes = _COUNTS[count] if count < 64 else encode_varint(count)
-    return split.key_and_value + count_bytes + split.kept + _moment_header(ACCEPTED, _ACCEPTED_13, accepted_at_ms)
+    return split.key_and_value + count_bytes + split.kept + _accepted_header(accepted_at_ms)
+
+
+@lru_cache(1024)
+def _accepted_header(accepted_at_ms: int) -> bytes:
+    """Remembered: records that were appended together share their time."""
+    return _moment_header(ACCEPTED, _ACCEPTED_13, accepted_at_ms)
 
 
 def seal(packed: bytes, message_id: bytes, due_ms: int) -> bytes:
@@ -226,7 +237,9 @@ def decode_packed(packed: bytes) -> Record:
 
 
 def accepted_at_ms_of(packed: bytes) -> int:
-    """The moment that `pack` was given, read back from the record's end."""
+    """The moment that `pack` was given, read back from the record's end. Hot: once per delivered message."""
+    if packed[_ACCEPTED_AT:-13] == _ACCEPTED_13:
+        return int(packed[-13:])
     at = packed.rfind(ACCEPTED)
     if at < 0:
         raise MalformedRecord("not a packed record")

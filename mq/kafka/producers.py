@@ -1,11 +1,13 @@
 """A producer with one transaction at a time, and what can become of one."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from functools import partial
+from typing import NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from delayline.clock import Clock
+from mq.contract import Delivery
 from mq.errors import CommitUnknown
 from mq.kafka.bodies import parts_of
 from mq.kafka.settings import KafkaSettings
@@ -25,6 +27,14 @@ class Send(NamedTuple):
     body: bytes
     timestamp_ms: int | None = None
     delivered: Delivered | None = None
+
+
+class Bulk(NamedTuple):
+    """Many records for one partition."""
+
+    topic: str
+    partition: int
+    deliveries: Sequence[Delivery]
 
 
 class Failure(NamedTuple):
@@ -51,29 +61,33 @@ class Outgoing:
         self._producer = producer
         self.failures: list[Failure] = []
 
-    def send(self, send: Send) -> None:
-        """Hot: once per record. Raises MalformedRecord."""
-        parts = parts_of(send.body)
-        stamp: dict[str, Any] = {} if send.timestamp_ms is None else {"timestamp": max(1, send.timestamp_ms)}
+    def send(self, send: Send | Bulk) -> None:
+        """Raises MalformedRecord."""
+        if isinstance(send, Bulk):
+            self._produce(send.topic, send.partition, send.deliveries, self._heard)
+        else:
+            heard = self._heard if send.delivered is None else partial(self._heard, delivered=send.delivered)
+            self._produce(send.topic, send.partition, [Delivery(send.body, send.timestamp_ms)], heard)
 
-        def on_delivery(error: KafkaError | None, message: Message) -> None:
-            if error is not None:
-                self.failures.append(Failure(send.topic, send.partition, error))
-            elif send.delivered is not None:
-                send.delivered(message)
+    def _produce(
+        self, topic: str, partition: int, deliveries: Iterable[Delivery], heard: Callable[..., None]
+    ) -> None:
+        """Hot: once per record, which is why its arguments have no names."""
+        produce = self._producer.produce
+        for body, timestamp_ms in deliveries:
+            key, value, headers = parts_of(body)
+            stamp = 0 if timestamp_ms is None else max(1, timestamp_ms)  # 0 is now
+            try:
+                produce(topic, value, key, partition, heard, None, stamp, headers)
+            except KafkaException as error:
+                self.failures.append(Failure(topic, partition, cause(error)))
 
-        try:
-            self._producer.produce(
-                send.topic,
-                parts.value,
-                parts.key,
-                send.partition,
-                on_delivery=on_delivery,
-                headers=parts.headers,
-                **stamp,
-            )
-        except KafkaException as error:
-            self.failures.append(Failure(send.topic, send.partition, cause(error)))
+    def _heard(self, error: KafkaError | None, message: Message, delivered: Delivered | None = None) -> None:
+        """What became of a record. Hot."""
+        if error is not None:
+            self.failures.append(Failure(str(message.topic()), message.partition() or 0, error))
+        elif delivered is not None:
+            delivered(message)
 
     @property
     def culprits(self) -> tuple[Failure, ...]:
@@ -104,7 +118,7 @@ class Transactions:
         self._producer = None
 
     def run(
-        self, sends: Iterable[Send], offsets: Sequence[TopicPartition] = (), metadata: bytes | None = None
+        self, sends: Iterable[Send | Bulk], offsets: Sequence[TopicPartition] = (), metadata: bytes | None = None
     ) -> None:
         """Write the records and commit the group's offsets, all or nothing. Raises Aborted, CommitUnknown."""
         self.open()

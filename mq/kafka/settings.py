@@ -27,6 +27,9 @@ OURS = frozenset(
 )
 """Properties that a promise hangs on; everything else goes to librdkafka as it is."""
 
+BULK_LINGER_MS = 10
+"""Ten times that of records which somebody waits for one by one."""
+
 LOGGER = logging.getLogger("librdkafka")
 
 
@@ -128,9 +131,14 @@ class KafkaSettings:
             "allow.auto.create.topics": False,
         }
 
+    def in_bulk(self) -> dict[str, Any]:
+        """For whoever fills the queue and flushes it: a flush waits for nobody to linger, and until then a longer
+        wait makes larger batches, which cost the brokers less."""
+        return {**self.producer(), "linger.ms": BULK_LINGER_MS, **self.properties}
+
     def transactional(self, transactional_id: str) -> dict[str, Any]:
         return {
-            **self.producer(),
+            **self.in_bulk(),
             "transactional.id": transactional_id,
             "transaction.timeout.ms": int(self.transaction_timeout_s * 1000),
         }

@@ -27,7 +27,7 @@ from mq.kafka.clock import BrokerClock
 from mq.kafka.cluster import Cluster
 from mq.kafka.cursors import Cursors, encode_metadata, shard_key, spread
 from mq.kafka.membership import Membership, Standing
-from mq.kafka.producers import Aborted, Failure, Outgoing, Send, Transactions
+from mq.kafka.producers import Aborted, Bulk, Failure, Outgoing, Send, Transactions
 from mq.kafka.settings import KafkaSettings
 
 GENERATIONS_MAX = 3
@@ -59,7 +59,7 @@ class KafkaSink:
         self._writer = writer
         self._brokers = brokers
         self._transactions = Transactions(settings, writer, clock)
-        self._plain = None if settings.atomic else Producer(settings.producer())
+        self._plain = None if settings.atomic else Producer(settings.in_bulk())
         own = (self._names.audit, self._names.dead, self._names.cursor)
         self._rows = {topic: len(cluster.recall(topic).info.partitions) for topic in own}
         self._claims: dict[Shard, tuple[int, int]] = {}  # tenure and epoch under which we may go on
@@ -182,7 +182,7 @@ class KafkaSink:
         sends = (send for part in batch for send in self._sends(part))
         self._transactions.run(sends, offsets, standing.metadata)
 
-    def _send_plainly(self, producer: Producer, sends: Sequence[Send]) -> None:
+    def _send_plainly(self, producer: Producer, sends: Sequence[Send | Bulk]) -> None:
         outgoing = Outgoing(producer)
         for send in sends:
             outgoing.send(send)
@@ -196,7 +196,7 @@ class KafkaSink:
         metadata = encode_metadata(part.cursor)
         return TopicPartition(buffer, int(part.shard.name), part.cursor.next_offset, metadata=metadata)
 
-    def _sends(self, part: ShardBatch) -> Iterator[Send]:
+    def _sends(self, part: ShardBatch) -> Iterator[Send | Bulk]:
         """What belongs into the transaction."""
         if self.atomic:
             yield from self._visible(part)
@@ -205,11 +205,10 @@ class KafkaSink:
             yield Send(buffer, number, body)
         yield self._mirror(part)
 
-    def _visible(self, part: ShardBatch) -> Iterator[Send]:
+    def _visible(self, part: ShardBatch) -> Iterator[Send | Bulk]:
         """What others than workers read."""
         shard, number = part.shard, int(part.shard.name)
-        for body, timestamp_ms in part.deliveries:
-            yield Send(shard.topic, number, body, timestamp_ms)
+        yield Bulk(shard.topic, number, part.deliveries)
         for topic, bodies in ((self._names.audit, part.audit), (self._names.dead, part.dead)):
             if bodies:
                 row = self._row(topic, shard)

@@ -27,6 +27,9 @@ from mq.kafka.settings import KafkaSettings
 SLICE_S = 0.005
 """The library's wait cannot be interrupted, so it is cut into slices: `wake` takes effect within one."""
 
+RECORDS_AT_ONCE = 2000
+"""What one poll brings at most: the next commit waits until the worker, busy with these, sees that one has ended."""
+
 log = logs.get(__name__)
 
 
@@ -108,7 +111,8 @@ class KafkaSource:
             first = self._consumer.poll(wait_s)
             if first is None:
                 return []
-            return [first, *(self._consumer.consume(records_max - 1, 0) if records_max > 1 else ())]
+            more = min(records_max, RECORDS_AT_ONCE) - 1
+            return [first, *self._consumer.consume(more, 0)] if more > 0 else [first]
 
     def _fetched(self, messages: Sequence[Message]) -> list[Event]:
         """Sorted by shard. Hot: once per record."""
