@@ -1,4 +1,4 @@
-"""`python -m bench [names]`: run the named benches (all where none is named; BENCH=store,http picks too).
+"""`python -m bench [names]`: run the named benches (all where none is named; BENCH=store,kafka-deliver picks too).
 
 SCALE multiplies their sizes. Each report is printed as a table and written to bench/results/<name>.json.
 Exit 1 when a figure missed its target.
@@ -21,7 +21,9 @@ _FRAME = {"__main__", "report"}
 
 
 def _benches() -> list[str]:
-    return sorted(module.name for module in pkgutil.iter_modules([str(_HERE)]) if module.name not in _FRAME)
+    """Modules only: a package is what several benches share. People write `kafka-deliver` for kafka_deliver.py."""
+    found = (module.name for module in pkgutil.iter_modules([str(_HERE)]) if not module.ispkg)
+    return sorted(name.replace("_", "-") for name in found if name not in _FRAME)
 
 
 def _chosen(arguments: Sequence[str], environment: str) -> list[str]:
@@ -53,7 +55,7 @@ def main() -> int:
     met = True
     for name in names:
         with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
-            report = process.submit(run_bench, name, scale).result()
+            report = process.submit(run_bench, name.replace("-", "_"), scale).result()
         report.save(_HERE / "results" / f"{name}.json", scale=scale)
         console.print(report.table())
         met = met and report.met

@@ -1,0 +1,33 @@
+"""A broker for a bench, and the real worker on it."""
+
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+
+from bench.on_kafka.broker import Place, quiet_broker
+from bench.on_kafka.child import Child, child
+from bench.report import Report
+from tests.brokers.distribution import Unavailable
+
+
+def on_broker(report: Report, measure: Callable[[str], None]) -> Report:
+    """The report with what `measure` adds, given the broker's address; or without it, and with the reason why."""
+    try:
+        with quiet_broker() as servers:
+            measure(servers)
+    except Unavailable as reason:
+        report.notes.append(f"skipped: {reason}")
+    return report
+
+
+@contextmanager
+def working(place: Place, *, atomic: bool = True, caught_up: bool = True) -> Iterator[Child]:
+    """The worker in a process of its own, with an empty index: at work, and `caught_up` or not yet."""
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="delayline-bench-"))
+        given = {"servers": place.servers, "namespace": place.namespace, "topic": place.topic, "folder": folder}
+        worker = stack.enter_context(child("worker", **given, atomic=atomic))
+        worker.wait_ready()
+        if caught_up:
+            worker.wait_ready()
+        yield worker

@@ -1,0 +1,64 @@
+"""The real worker over the real adapter, as `delayline` runs it, in a process of its own.
+
+Ready the first time when it starts to work, the second time when it has every shard and has caught up.
+"""
+
+import time
+from pathlib import Path
+from threading import Thread
+from uuid import uuid4
+
+from prometheus_client import CollectorRegistry
+
+from bench.on_kafka.broker import PARTITIONS
+from bench.on_kafka.child import answer_questions, arguments, say_ready
+from delay_service import collector
+from delay_service.history import History
+from delay_service.metrics import WorkerMetrics
+from delay_service.shard import ShardSettings
+from delay_service.worker import Worker, WorkerSettings
+from delayline import logs
+from delayline.clock import SystemClock
+from delayline.message import Shard
+from delayline.rules import DEFAULT_RULES
+from mq.kafka.queue import KafkaQueue
+from mq.kafka.settings import KafkaSettings
+from store.rocks import RocksIndex
+
+READY_POLL_S = 0.02
+HISTORY_MESSAGES = 1_000_000
+HISTORY_MS = 86_400_000
+
+
+def main(servers: str, namespace: str, topic: str, folder: str, *, atomic: bool = True) -> None:
+    """Work on `topic` until nobody asks any more. `folder` holds the index."""
+    logs.configure("text", "warning")
+    clock = SystemClock()
+    queue = KafkaQueue(KafkaSettings(bootstrap_servers=servers, namespace=namespace, atomic=atomic), clock)
+    queue.ensure_buffer(topic, DEFAULT_RULES)
+    writer = f"{namespace}-worker-{uuid4()}"
+    index = RocksIndex.open(Path(folder), memory_bytes_max=256 << 20)
+    source, sink = queue.open_worker(writer)
+    metrics = WorkerMetrics(CollectorRegistry(), History(HISTORY_MESSAGES, HISTORY_MS), clock)
+    worker = Worker(source, sink, queue, index, clock, WorkerSettings(ShardSettings(DEFAULT_RULES), writer), metrics)
+    thread = Thread(target=worker.run, name="worker")
+    thread.start()
+    collector.calm()
+    say_ready()
+    shards = [Shard(topic, str(number)) for number in range(PARTITIONS)]
+    while not worker.call(lambda: all(_caught_up(worker, shard) for shard in shards)).result():
+        time.sleep(READY_POLL_S)
+    say_ready()
+    answer_questions()
+    worker.stop()
+    thread.join()
+    queue.close()
+
+
+def _caught_up(worker: Worker, shard: Shard) -> bool:
+    core = worker.core(shard)
+    return core is not None and core.settled
+
+
+if __name__ == "__main__":
+    main(**arguments())
