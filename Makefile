@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: run test check lint types imports simulate bench kafka lock clean
+.PHONY: run test check lint types imports simulate prove bench kafka kafka-client lock clean
 
 run: $(VENV)/.run   ## start everything on the embedded queue, HTTP on 127.0.0.1:8080
 	@exec $(BIN)/delayline serve
@@ -27,6 +27,9 @@ imports: $(VENV)/.test
 simulate: $(VENV)/.test   ## 20,000 seeded crash simulations; SEEDS, FIRST, MUTANTS=1
 	$(BIN)/python -m tests.simulation.run
 
+prove: $(VENV)/.test   ## kill -9 on Kafka, again and again, and nothing lost, twice or early; SEED, PARTS; see docs/proof.md
+	$(BIN)/python -m tests.fault.kafka.run
+
 bench: $(VENV)/.test   ## every figure the documents quote; BENCH=store,http,deliver picks some
 	$(BIN)/python -m bench
 
@@ -46,9 +49,17 @@ $(VENV)/.test: requirements/test.txt $(VENV)/.run
 	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/test.txt
 	@touch $@
 
+kafka-client: $(VENV)/.kafka   ## what mq.kind = "kafka" needs on top of `make run`
+
+$(VENV)/.kafka: requirements/kafka.txt $(VENV)/.run
+	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/kafka.txt
+	@touch $@
+
 lock:   ## renew the pinned requirements (needs uv)
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q \
 	    --extra build pyproject.toml -o requirements/run.txt
+	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q \
+	    --extra build --extra kafka -c requirements/run.txt pyproject.toml -o requirements/kafka.txt
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q \
 	    --extra build --extra test -c requirements/run.txt pyproject.toml -o requirements/test.txt
 

@@ -1,12 +1,13 @@
 """The application: every part of the door, handed what it needs."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import Any
 
 from fastapi import FastAPI
 from fastapi.telemetry import TelemetryConfig
+from prometheus_client import CollectorRegistry
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -22,6 +23,7 @@ from api.metrics import Metrics
 from api.problems import Problems
 from api.reader import Reader
 from api.routes import not_built
+from api.routes.health import HealthRoutes
 from api.routes.installation import InstallationRoutes
 from api.routes.messages import MessageRoutes
 from api.routes.records import RecordRoutes
@@ -34,7 +36,13 @@ from api.topics import TopicBook
 _NO_TELEMETRY = TelemetryConfig(tracing=False, metrics=False, logs=False, operation_spans=False, auto_configure=False)
 
 THREADS_MAX = 8
-"""For questions to the queue that block: topics, pages, metrics. They wait for disks and sockets, not for cores."""
+"""For questions to the queue that block: topics, pages. They wait for disks and sockets, not for cores."""
+
+WORKER_REQUESTS_MAX = 64
+WORKER_BYTES_MAX = 1 << 20
+
+WORKER_REQUESTS_MAX = 64
+WORKER_BYTES_MAX = 1 << 20
 
 
 class DelaylineApi(FastAPI):
@@ -55,15 +63,8 @@ def create_app(services: Services) -> DelaylineApi:
     problems, closing, bridge = Problems(metrics), Closing(), Bridge()
     threads = ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="api")
     follower_threads = ThreadPoolExecutor(settings.followers_max, thread_name_prefix="api-follow")
-
-    @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        yield
-        closing.begin()
-        for pool in (threads, follower_threads):
-            pool.shutdown(wait=False, cancel_futures=True)
-
-    app = _framework(settings.version, closing, lifespan)
+    scrapes = ThreadPoolExecutor(1, thread_name_prefix="api-metrics")
+    app = _framework(settings.version, closing, (threads, follower_threads, scrapes))
     in_flight = InFlight(settings.requests_max, settings.in_flight_bytes_max)
     app.add_middleware(Edge, problems=problems, in_flight=in_flight)
 
@@ -79,15 +80,37 @@ def create_app(services: Services) -> DelaylineApi:
     MessageRoutes(services, bridge).register(app.router)
     RecordRoutes(reader, topics, followers, problems).register(app.router)
     InstallationRoutes(services, topics).register(app.router)
+    HealthRoutes(services.readiness, services.registry, scrapes).register(app.router)
     not_built.register(app.router)
     _answer_framework_errors(app, problems)
     return app
 
 
-def _framework(version: str, closing: Closing, lifespan: Any) -> DelaylineApi:
+def create_worker_app(
+    version: str, registry: CollectorRegistry, readiness: Callable[[], tuple[bool, str]]
+) -> DelaylineApi:
+    """The door of a process that is only a worker: health, readiness, metrics."""
+    problems, closing = Problems(Metrics(registry)), Closing()
+    scrapes = ThreadPoolExecutor(1, thread_name_prefix="metrics")
+    app = _framework(version, closing, (scrapes,))
+    app.add_middleware(Edge, problems=problems, in_flight=InFlight(WORKER_REQUESTS_MAX, WORKER_BYTES_MAX))
+    HealthRoutes(readiness, registry, scrapes).register(app.router)
+    _answer_framework_errors(app, problems)
+    return app
+
+
+def _framework(version: str, closing: Closing, pools: Sequence[ThreadPoolExecutor]) -> DelaylineApi:
     """Without FastAPI's pages: they load their scripts from elsewhere, which many networks do not allow. Without its
     redirects: a path with a slash too many is unknown, and a POST is never asked to go elsewhere. Without its
     telemetry: it costs 4 us per request, and what is measured stands in `api.metrics`."""
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        closing.begin()
+        for pool in pools:
+            pool.shutdown(wait=False, cancel_futures=True)
+
     app = DelaylineApi(
         title="Delayline",
         version=version,

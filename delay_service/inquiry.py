@@ -1,6 +1,13 @@
-"""Answers about single messages from the worker that owns their shard (`delayline.inquiry.Owners`)."""
+"""Answers about single messages from the worker that owns their shard (`delayline.inquiry.Owners`).
 
-from concurrent.futures import Future
+What the worker knows is asked in its own thread and never waits for the queue; what only the log can tell is read in
+a thread of the inquiry, so that a question never holds up a delivery.
+"""
+
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from types import TracebackType
+from typing import Protocol, TypeVar
 
 from delay_service.history import History
 from delay_service.shard import Shard
@@ -8,32 +15,110 @@ from delay_service.worker import Worker
 from delayline.inquiry import Found, Gone, OwnerUnavailable, State
 from delayline.message import MessageId
 from delayline.names import Names
-from mq.contract import Client
-from mq.errors import OffsetOutOfRange
+from mq.contract import Client, LogRecord
+from mq.errors import OffsetOutOfRange, PartitionUnknown, TopicUnknown
+
+T = TypeVar("T")
+THREADS_MAX = 4
+ANSWER_WITHIN_S = 4.0
+"""What the worker's thread gets for a question: it is at work, and a takeover may take a while."""
 
 
-class WorkerInquiry:
-    """Asks one worker in its own thread; with a queue of one process, that worker owns everything."""
+class HasWorker(Protocol):
+    """Where the worker will be, once the queue has let it in."""
 
-    def __init__(self, worker: Worker, client: Client, names: Names, history: History) -> None:
-        self._worker = worker
-        self._client = client
-        self._names = names
-        self._history = history
+    worker: Worker | None
+
+
+class NobodyHere:
+    """Owners, in a process without a worker."""
 
     def find(self, message_id: MessageId) -> "Future[Found | Gone | None]":
         """See `delayline.inquiry.Owners`."""
-        return self._worker.call(lambda: self._find(message_id))
+        future: Future[Found | Gone | None] = Future()
+        future.set_exception(OwnerUnavailable(f"shard {'.'.join(message_id.shard)} belongs to another process"))
+        return future
+
+
+class WorkerInquiry:
+    """Asks one worker. To be used as a context manager."""
+
+    def __init__(self, host: HasWorker, client: Client, names: Names, history: History) -> None:
+        self._host = host
+        self._client = client
+        self._names = names
+        self._history = history
+        self._threads = ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="inquiry")
+
+    def __enter__(self) -> "WorkerInquiry":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def find(self, message_id: MessageId) -> "Future[Found | Gone | None]":
+        """See `delayline.inquiry.Owners`."""
+        return self._threads.submit(self._find, message_id)
 
     def _find(self, message_id: MessageId) -> Found | Gone | None:
-        core = self._worker.core(message_id.shard)
-        if core is None:
-            if self._worker.owns(message_id.shard):
-                raise OwnerUnavailable(f"shard {'.'.join(message_id.shard)} is being taken over")
-            return None
         if message_id.occurrence is not None:
             return None
-        return self._pending(core, message_id) or self._ended(message_id) or self._elsewhere(core, message_id)
+        try:
+            known = self._ask(lambda worker: self._known(self._core(worker, message_id), message_id))
+            if known is not None:
+                return known
+            evidence = self._read(message_id)
+            return self._ask(lambda worker: self._judge(self._core(worker, message_id), message_id, evidence))
+        except OwnerUnavailable:
+            if self._exists(message_id):
+                raise
+            return None
+
+    def _ask(self, question: Callable[[Worker], T]) -> T:
+        """Raises OwnerUnavailable."""
+        worker = self._host.worker
+        if worker is None:
+            raise OwnerUnavailable("the worker is waiting for the queue")
+        try:
+            return worker.call(lambda: question(worker)).result(ANSWER_WITHIN_S)
+        except TimeoutError as error:
+            raise OwnerUnavailable("the worker did not answer in time") from error
+
+    # --- from the log
+
+    def _exists(self, message_id: MessageId) -> bool:
+        """Whether there is such a shard at all."""
+        shard = message_id.shard
+        try:
+            self._client.offsets(self._names.buffer(shard.topic), shard.name)
+        except (TopicUnknown, PartitionUnknown):
+            return False
+        return True
+
+    def _read(self, message_id: MessageId) -> LogRecord | None:
+        """The record that the message was accepted with; None where it is not in the log, or not any more."""
+        buffer = self._names.buffer(message_id.shard.topic)
+        try:
+            records = self._client.read(buffer, message_id.shard.name, message_id.offset, 1)
+        except OffsetOutOfRange:
+            return None
+        return records[0] if records and records[0].offset == message_id.offset else None
+
+    # --- in the worker's thread
+
+    @staticmethod
+    def _core(worker: Worker, message_id: MessageId) -> Shard:
+        """Raises OwnerUnavailable."""
+        core = worker.core(message_id.shard)
+        if core is None:
+            why = "is being taken over" if worker.owns(message_id.shard) else "belongs to another worker"
+            raise OwnerUnavailable(f"shard {'.'.join(message_id.shard)} {why}")
+        return core
+
+    def _known(self, core: Shard, message_id: MessageId) -> Found | None:
+        return self._pending(core, message_id) or self._ended(message_id)
 
     @staticmethod
     def _pending(core: Shard, message_id: MessageId) -> Found | None:
@@ -59,17 +144,17 @@ class WorkerInquiry:
         ending, accepted_at_ms = known
         return Found(message_id, State(ending.outcome.value), accepted_at_ms, message_id.due_ms, ending=ending)
 
-    def _elsewhere(self, core: Shard, message_id: MessageId) -> Found | Gone | None:
-        """Not indexed and not remembered: still on its way from the log, gone, or never accepted."""
-        buffer = self._names.buffer(message_id.shard.topic)
-        try:
-            records = self._client.read(buffer, message_id.shard.name, message_id.offset, 1)
-        except OffsetOutOfRange:
-            return Gone() if message_id.offset < core.position else None
-        if not records or records[0].offset != message_id.offset:
+    def _judge(self, core: Shard, message_id: MessageId, evidence: LogRecord | None) -> Found | Gone | None:
+        """Not indexed and not remembered: still on its way from the log, gone, or never accepted. Meanwhile it may
+        have been indexed."""
+        if (known := self._known(core, message_id)) is not None:
+            return known
+        if evidence is None:
+            return Gone() if message_id.offset < core.cursor.low_offset else None
+        if core.due_ms(evidence) != message_id.due_ms:
             return None
-        if core.due_ms(records[0]) != message_id.due_ms:
-            return None
-        if message_id.offset < core.position:
-            return Gone()
-        return Found(message_id, State.ACCEPTED, records[0].appended_at_ms, message_id.due_ms)
+        return Gone() if message_id.offset < core.position else _accepted(message_id, evidence)
+
+
+def _accepted(message_id: MessageId, record: LogRecord) -> Found:
+    return Found(message_id, State.ACCEPTED, record.appended_at_ms, message_id.due_ms)

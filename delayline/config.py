@@ -90,7 +90,7 @@ class _Section(BaseModel):
 
 
 class Mq(_Section):
-    """The message queue."""
+    """The message queue. Everything but `kind` is for Kafka."""
 
     kind: Literal["embedded", "kafka", "rocketmq"] = "embedded"
     bootstrap_servers: str = ""
@@ -133,6 +133,13 @@ class Api(_Section):
     auth: Annotated[str, Field(min_length=1)] = "none"
     body_bytes_max: Annotated[Size, sizes("1KiB", "1GiB")] = _default("8MiB")
     batch_messages_max: int = Field(default=1000, ge=1, le=100_000)
+
+
+class WorkerDoor(_Section):
+    """Where a process that is only a worker answers metrics and health checks."""
+
+    host: str = "127.0.0.1"
+    port: Port = 8081
 
 
 class Log(_Section):
@@ -198,11 +205,21 @@ class Settings(_Section):
     store: Store = Store()
     history: History = History()
     api: Api = Api()
+    worker: WorkerDoor = WorkerDoor()
     log: Log = Log()
     delay: Delay = Delay()
     proxy: Proxy = Proxy()
 
     _given: Layer = PrivateAttr(default_factory=dict)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _default_topics(cls, given: Any) -> Any:
+        """Where others own the topics, none takes delays before somebody says so."""
+        kind, delay = given.get("mq", {}).get("kind", "embedded"), given.get("delay", {})
+        if kind == "embedded" or "topics" in delay:
+            return given
+        return {**given, "delay": {**delay, "topics": ()}}
 
     @model_validator(mode="after")
     def _check_rules(self) -> Self:
@@ -279,36 +296,48 @@ def _shortened(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-_BUILT: Mapping[str, tuple[Any, str]] = {
-    "mq.kind": ("embedded", "queues other than the embedded one are not built yet"),
-    "mq.bootstrap_servers": ("", "the embedded queue has no servers"),
-    "mq.guarantee": ("exactly-once", "the embedded queue knows only exactly-once"),
-    "mq.topics_create": (True, "the embedded queue makes topics on first use"),
-    "mq.properties": ({}, "the embedded queue has no client properties"),
+Only = Mapping[str, tuple[Any, str]]
+"""By setting: the only value that works, and why. An accepted setting that does nothing would be a lie."""
+
+UNBUILT: Only = {
     "dispatch.stall_max": (0, "dead-lettering after a long stall is not built yet"),
-    "dispatch.clock_skew_max": (5000, "the embedded queue and its worker share one clock"),
     "api.auth": ("none", "authentication is not built yet"),
-    "delay.discovery_interval": (2000, "the embedded queue tells of new topics at once"),
     "delay.rule": ((), "rules for single topics are not built yet"),
     "proxy.kafka.port": (0, "the Kafka proxy is not built yet"),
     "proxy.kafka.advertised_host": ("127.0.0.1", "the Kafka proxy is not built yet"),
     "proxy.rocketmq.port": (0, "the RocketMQ proxy is not built yet"),
 }
-"""The only value that works today, and why. An accepted setting that does nothing would be a lie."""
+
+EMBEDDED: Only = {
+    "mq.bootstrap_servers": ("", "the embedded queue has no servers"),
+    "mq.guarantee": ("exactly-once", "the embedded queue knows only exactly-once"),
+    "mq.topics_create": (True, "the embedded queue makes topics on first use"),
+    "mq.properties": ({}, "the embedded queue has no client properties"),
+    "dispatch.clock_skew_max": (5000, "the embedded queue and its worker share one clock"),
+    "worker.host": ("127.0.0.1", "the embedded queue has its worker in the process that answers HTTP"),
+    "worker.port": (8081, "the embedded queue has its worker in the process that answers HTTP"),
+    "delay.discovery_interval": (2000, "the embedded queue tells of new topics at once"),
+}
 
 
 def _refuse_unbuilt(settings: Settings) -> None:
-    for key, (built, why) in _BUILT.items():
+    if settings.mq.kind == "rocketmq":
+        raise ConfigError(f"mq.kind: RocketMQ is not built yet (from {_source(settings, 'mq.kind')}).")
+    only = {**UNBUILT, **(EMBEDDED if settings.mq.kind == "embedded" else {})}
+    for key, (built, why) in only.items():
         if _value(settings, tuple(key.split("."))) != built:
             raise ConfigError(f"{key}: {why} (from {_source(settings, key)}).")
+    if settings.mq.kind == "kafka" and not settings.mq.bootstrap_servers:
+        raise ConfigError("mq.bootstrap_servers: Kafka needs at least one server, as host:port.")
 
 
 def _refuse_open_door(settings: Settings) -> None:
-    if not _is_loopback(settings.api.host):
-        raise ConfigError(
-            f"api.host: {settings.api.host} can be reached from other machines and there is no authentication; "
-            f"bind to 127.0.0.1 (from {_source(settings, 'api.host')})."
-        )
+    for key, host in (("api.host", settings.api.host), ("worker.host", settings.worker.host)):
+        if not _is_loopback(host):
+            raise ConfigError(
+                f"{key}: {host} can be reached from other machines and there is no authentication; "
+                f"bind to 127.0.0.1 (from {_source(settings, key)})."
+            )
 
 
 def _is_loopback(host: str) -> bool:

@@ -236,3 +236,14 @@ class Admin(Protocol):
 
     def trim(self, shard: Shard, low_offset: int) -> None:
         """Give back the buffer's room below `low_offset`, which must come from a committed cursor."""
+
+
+class Queue(Client, Admin, Protocol):
+    """A message queue as a process holds it: made once, closed at the end."""
+
+    def open_worker(self, writer: str) -> tuple[Source, Sink]:
+        """The two ends of a new worker. `writer` is the name that its cursors carry; it must be new with every start
+        of a process. Raises QueueError; it may be tried again."""
+
+    def close(self) -> None:
+        """Let go. Later calls raise QueueUnavailable; workers are closed by whoever opened them."""

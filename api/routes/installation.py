@@ -1,19 +1,16 @@
-"""Topics, info, health, readiness, metrics: what there is and how it is."""
+"""Topics and info: what there is."""
 
 from fastapi import APIRouter
-from prometheus_client import generate_latest
-from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from starlette.requests import Request
 from starlette.responses import Response
 
 from api import openapi
-from api.answers import Answer, json_answer
+from api.answers import json_answer
 from api.drafts import HEADERS_MAX, KEY_BYTES_MAX
-from api.problems import NOT_READY, Refusal
 from api.reader import PAGE_RECORDS_MAX
 from api.requests import Query
 from api.routing import add_route
-from api.schemas import HealthOut, InfoOut, Limits, TopicOut, TopicsOut
+from api.schemas import InfoOut, Limits, TopicOut, TopicsOut
 from api.services import Services
 from api.topics import TopicBook
 from delayline.times import format_duration, format_moment
@@ -30,9 +27,6 @@ class InstallationRoutes:
     def register(self, router: APIRouter) -> None:
         add_route(router, "GET", "/v1/topics", self.topics, openapi.LIST_TOPICS)
         add_route(router, "GET", "/v1/info", self.info, openapi.INFO)
-        add_route(router, "GET", "/healthz", self.health, openapi.HEALTH)
-        add_route(router, "GET", "/readyz", self.ready, openapi.READY)
-        add_route(router, "GET", "/metrics", self.metrics, openapi.METRICS)
 
     async def topics(self, request: Request) -> Response:
         Query(request)
@@ -62,18 +56,3 @@ class InstallationRoutes:
             now=format_moment(self._services.clock.now_ms()),
         )
         return json_answer(200, answer)
-
-    async def health(self, request: Request) -> Response:
-        """The event loop turns: that is all that liveness should depend on."""
-        return json_answer(200, HealthOut("ok"))
-
-    async def ready(self, request: Request) -> Response:
-        is_ready, reason = self._services.readiness()
-        if not is_ready:
-            raise Refusal(NOT_READY, reason)
-        return json_answer(200, HealthOut("ready"))
-
-    async def metrics(self, request: Request) -> Response:
-        """In a thread: collectors of other rooms may take locks."""
-        text = await self._topics.ask(lambda: generate_latest(self._services.registry))
-        return Answer(200, text, CONTENT_TYPE_LATEST.encode())

@@ -1,130 +1,134 @@
-"""Every room in one process, wired here and nowhere else: queue, index, worker, HTTP door."""
+"""The rooms of a process, wired here and nowhere else: queue, index, worker, HTTP door."""
 
-import os
-import signal
-import threading
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Gauge, disable_created_metrics
 
-from api.app import DelaylineApi, create_app
+from api.app import DelaylineApi, create_app, create_worker_app
 from api.services import ApiSettings, Services
 from delay_service.history import History
-from delay_service.inquiry import WorkerInquiry
+from delay_service.inquiry import NobodyHere, WorkerInquiry
 from delay_service.metrics import WorkerMetrics
 from delay_service.shard import ShardSettings
 from delay_service.worker import Worker, WorkerSettings
 from delayline import __version__, logs
+from delayline.cli.queues import Watch, open_queue
+from delayline.cli.worker_thread import WorkerThread
 from delayline.clock import Clock
 from delayline.config import Settings
 from delayline.names import Names
-from mq.embedded.queue import EmbeddedQueue
+from mq.contract import Queue
 from store.rocks import RocksIndex
-
-STOP_WITHIN_S = 4.0
-"""What the worker gets for its last commit. A longer one is cut off, as by a crash, and nothing is lost by that."""
 
 log = logs.get(__name__)
 
 
-@dataclass
-class Assembly:
-    """A running process: its door, its worker, and what ended the worker if that was not us."""
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A running process: its door, and its worker where it has one."""
 
     app: DelaylineApi
-    worker: Worker
-    failure: BaseException | None = None
-    _stopping: bool = False
-    _thread: threading.Thread = field(init=False)
+    worker: WorkerThread | None = None
 
-    def __post_init__(self) -> None:
-        self._thread = threading.Thread(target=self._work, name="worker", daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Ask the worker to end cleanly, and wait for it."""
-        self._stopping = True
-        self.worker.stop()
-        self._thread.join(STOP_WITHIN_S)
-        if self._thread.is_alive():
-            log.warning("the worker did not end in time, the next start will catch up", seconds=STOP_WITHIN_S)
-
-    def _work(self) -> None:
-        """A worker that ends by itself takes the process with it: better dead than deaf."""
-        try:
-            self.worker.run()
-        except BaseException as error:
-            self.failure = error
-            log.critical("the worker ended", error=repr(error), exc_info=True)
-            if not self._stopping:
-                _end_process()
-
-
-def _end_process() -> None:
-    """The server hears SIGTERM and ends, and `serve` raises the failure. Where it does not listen yet, SIGTERM would
-    end the process as if somebody had asked for it (143), and a supervisor would not start it again."""
-    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
-        os._exit(1)
-    os.kill(os.getpid(), signal.SIGTERM)
+    def raise_failure(self) -> None:
+        """Raise what ended the worker, if that was not us."""
+        if self.worker is not None and self.worker.failure is not None:
+            raise self.worker.failure
 
 
 @contextmanager
-def assembled(settings: Settings, clock: Clock) -> Iterator[Assembly]:
-    """Open the queue and the index, start the worker; on the way out, stop it cleanly and close both.
-    Raises QueueError, StoreError."""
-    queue = EmbeddedQueue.open(
-        settings.data_dir / "queue",
-        namespace=settings.namespace,
-        clock=clock,
-        disk_free_min_bytes=settings.store.disk_free_min,
-    )
+def everything(settings: Settings, clock: Clock) -> Iterator[Process]:
+    """The HTTP door and a worker in one process. Raises QueueError, StoreError."""
+    with _held(open_queue(settings, clock)) as queue:
+        registry = _registry()
+        history = _history(settings)
+        thread = _worker_thread(settings, queue, registry, history, clock)
+        owners = WorkerInquiry(thread, queue, Names(settings.namespace), history)
+        services = Services(
+            settings=_api_settings(settings),
+            client=queue,
+            admin=queue,
+            owners=owners,
+            clock=clock,
+            registry=registry,
+            readiness=thread.readiness,
+        )
+        with _working(thread), owners:
+            yield Process(create_app(services), thread)
+
+
+@contextmanager
+def api_alone(settings: Settings, clock: Clock) -> Iterator[Process]:
+    """The HTTP door for messages that workers in other processes deliver. Raises QueueError."""
+    with _held(open_queue(settings, clock)) as queue, Watch(queue) as watch:
+        services = Services(
+            settings=_api_settings(settings),
+            client=queue,
+            admin=queue,
+            owners=NobodyHere(),
+            clock=clock,
+            registry=_registry(),
+            readiness=watch.readiness,
+        )
+        yield Process(create_app(services))
+
+
+@contextmanager
+def worker_alone(settings: Settings, clock: Clock) -> Iterator[Process]:
+    """A worker, and a door for health and metrics. Raises QueueError, StoreError."""
+    with _held(open_queue(settings, clock)) as queue:
+        registry = _registry()
+        thread = _worker_thread(settings, queue, registry, _history(settings), clock)
+        with _working(thread):
+            yield Process(create_worker_app(__version__, registry, thread.readiness), thread)
+
+
+@contextmanager
+def _held(queue: Queue) -> Iterator[Queue]:
     try:
-        assembly = _assemble(settings, queue, clock)
-        assembly.start()
-        try:
-            yield assembly
-        finally:
-            assembly.stop()
+        yield queue
     finally:
-        _close(queue)
+        try:
+            queue.close()
+        except Exception as error:  # noqa: BLE001 - whatever the queue says now, what was acknowledged is safe there
+            log.warning("the queue was not closed cleanly", error=str(error))
 
 
-def _close(queue: EmbeddedQueue) -> None:
+@contextmanager
+def _working(thread: WorkerThread) -> Iterator[None]:
+    thread.start()
     try:
-        queue.close()
-    except Exception as error:  # noqa: BLE001 - whatever RocksDB says now, what was acknowledged is on disk
-        log.warning("the queue was not closed cleanly", error=str(error))
+        yield
+    finally:
+        thread.stop()
 
 
-def _assemble(settings: Settings, queue: EmbeddedQueue, clock: Clock) -> Assembly:
+def _worker_thread(
+    settings: Settings, queue: Queue, registry: CollectorRegistry, history: History, clock: Clock
+) -> WorkerThread:
     # Half of what the queue keeps free: what the queue has accepted must still find its place in the index.
     index = RocksIndex.open(
         settings.data_dir / "index",
         memory_bytes_max=settings.store.memory_bytes_max,
         disk_free_min_bytes=settings.store.disk_free_min // 2,
     )
-    history = History(settings.history.messages_max, settings.history.retention)
-    registry = _registry()
     metrics = WorkerMetrics(registry, history, clock)
-    writer = f"{settings.namespace}-worker-{uuid.uuid4()}"
-    source, sink = queue.open_worker(writer)
-    worker = Worker(source, sink, queue, index, clock, _worker_settings(settings, writer), metrics)
-    metrics.watch(lambda: worker.statuses)
-    services = Services(
-        settings=_api_settings(settings),
-        client=queue,
-        admin=queue,
-        owners=WorkerInquiry(worker, queue, Names(settings.namespace), history),
-        clock=clock,
-        registry=registry,
-        readiness=lambda: _readiness(worker),
-    )
-    return Assembly(create_app(services), worker)
+
+    def open_worker() -> Worker:
+        writer = f"{settings.namespace}-worker-{uuid.uuid4()}"
+        source, sink = queue.open_worker(writer)
+        return Worker(source, sink, queue, index, clock, _worker_settings(settings, writer), metrics)
+
+    thread = WorkerThread(open_worker)
+    metrics.watch(lambda: thread.statuses)
+    return thread
+
+
+def _history(settings: Settings) -> History:
+    return History(settings.history.messages_max, settings.history.retention)
 
 
 def _registry() -> CollectorRegistry:
@@ -132,16 +136,6 @@ def _registry() -> CollectorRegistry:
     registry = CollectorRegistry()
     Gauge("delayline_build_info", "Always 1", ["version"], registry=registry).labels(__version__).set(1)
     return registry
-
-
-def _readiness(worker: Worker) -> tuple[bool, str]:
-    if worker.ready:
-        return True, "ready"
-    behind = [status for status in worker.statuses if not status.ready]
-    if not behind:
-        return False, "starting"
-    first = behind[0]
-    return False, f"{len(behind)} shards are catching up, {'.'.join(first.id)}: {first.detail or 'reading'}"
 
 
 def _worker_settings(settings: Settings, writer: str) -> WorkerSettings:
@@ -159,8 +153,8 @@ def _api_settings(settings: Settings) -> ApiSettings:
     return ApiSettings(
         namespace=settings.namespace,
         version=__version__,
-        guarantee="exactly once",
-        topics_on_first_use=True,
+        guarantee=settings.mq.guarantee.replace("-", " "),
+        topics_on_first_use=settings.mq.kind == "embedded",
         body_bytes_max=settings.api.body_bytes_max,
         batch_messages_max=settings.api.batch_messages_max,
         is_delay_enabled=settings.is_delay_enabled,

@@ -1,7 +1,9 @@
-"""`delayline serve`."""
+"""`delayline serve | api | worker`: the processes of an installation."""
 
 import os
 import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,62 +12,123 @@ import typer
 from delayline import __version__
 from delayline.cli.http_client import DEFAULT_URL
 from delayline.cli.options import ConfigPath
-from delayline.clock import SystemClock
+from delayline.clock import Clock, SystemClock
 
 if TYPE_CHECKING:
+    from delayline.cli.assembly import Process
     from delayline.config import Settings
+
+    Rooms = Callable[[Settings, Clock], AbstractContextManager[Process]]
+
+Host = Annotated[str | None, typer.Option(help="Instead of api.host.")]
+Port = Annotated[int | None, typer.Option(help="Instead of api.port.")]
+WorkerHost = Annotated[str | None, typer.Option(help="Instead of worker.host.")]
+WorkerPort = Annotated[int | None, typer.Option(help="Instead of worker.port.")]
+DataDir = Annotated[str | None, typer.Option(help="Instead of data_dir.")]
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this file."""
-    app.command()(serve)
+    for command in (serve, api, worker):
+        app.command()(command)
 
 
-def serve(
-    config: ConfigPath = None,
-    host: Annotated[str | None, typer.Option(help="Instead of api.host.")] = None,
-    port: Annotated[int | None, typer.Option(help="Instead of api.port.")] = None,
-    data_dir: Annotated[str | None, typer.Option(help="Instead of data_dir.")] = None,
+def serve(config: ConfigPath = None, host: Host = None, port: Port = None, data_dir: DataDir = None) -> None:
+    """Run everything in one process: HTTP and a worker; on the embedded queue, that too."""
+    settings = _settings(config, {"api.host": host, "api.port": port, "data_dir": data_dir})
+    from delayline.cli.assembly import everything  # here: other commands would wait 0.4 s for rooms they do not enter
+
+    _run(settings, everything, settings.api.host, settings.api.port, _welcome)
+
+
+def api(config: ConfigPath = None, host: Host = None, port: Port = None) -> None:
+    """Run the HTTP door alone, for workers in other processes; as many as you like."""
+    settings = _settings(config, {"api.host": host, "api.port": port})
+    _refuse_embedded(settings, "api")
+    from delayline.cli.assembly import api_alone
+
+    _run(settings, api_alone, settings.api.host, settings.api.port, _welcome)
+
+
+def worker(
+    config: ConfigPath = None, host: WorkerHost = None, port: WorkerPort = None, data_dir: DataDir = None
 ) -> None:
-    """Run everything in one process on the embedded queue."""
+    """Run a worker alone, with a port for health and metrics; as many as there are shards, each with a data_dir of
+    its own."""
+    settings = _settings(config, {"worker.host": host, "worker.port": port, "data_dir": data_dir})
+    _refuse_embedded(settings, "worker")
+    from delayline.cli.assembly import worker_alone
+
+    _run(settings, worker_alone, settings.worker.host, settings.worker.port, _worker_welcome)
+
+
+def _settings(config: Path | None, flags: dict[str, str | int | None]) -> "Settings":
     from delayline.config import load_settings
 
-    flags = {"api.host": host, "api.port": port, "data_dir": data_dir}
-    settings = load_settings(config, flags, os.environ, Path.cwd())
-    _run(settings)
+    return load_settings(config, flags, os.environ, Path.cwd())
 
 
-def _run(settings: "Settings") -> None:
-    import api.server  # here, because every other command would wait 0.4 s for rooms that it does not enter
+def _refuse_embedded(settings: "Settings", command: str) -> None:
+    if settings.mq.kind == "embedded":
+        from delayline.errors import ConfigError
+
+        raise ConfigError(
+            f"mq.kind: the embedded queue lives in one process, so there is no {command} of its own: use `serve`."
+        )
+
+
+def _run(
+    settings: "Settings", rooms: "Rooms", host: str, port: int, welcome: "Callable[[Settings, str, str], str]"
+) -> None:
+    import api.server
     from delayline import logs
-    from delayline.cli.assembly import assembled
 
     logs.configure(settings.log.format, settings.log.level)
-    with assembled(settings, SystemClock()) as assembly:
+    with rooms(settings, SystemClock()) as process:
         api.server.serve(
-            assembly.app,
-            settings.api.host,
-            settings.api.port,
-            on_started=lambda bound_port: typer.echo(_welcome(settings, bound_port)),
+            process.app,
+            host,
+            port,
+            on_started=lambda bound_port: typer.echo(welcome(settings, _url(host, bound_port), _queue(settings))),
         )
-    if assembly.failure is not None:
-        raise assembly.failure
+    process.raise_failure()
     logs.get(__name__).info("stopped")
 
 
-def _welcome(settings: "Settings", port: int) -> str:
-    host = settings.api.host
-    url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+def _url(host: str, port: int) -> str:
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def _queue(settings: "Settings") -> str:
+    """Where the messages are, for people."""
+    if settings.mq.kind == "embedded":
+        return f"embedded queue, data in {settings.data_dir.resolve()}"
+    return f"Kafka at {settings.mq.bootstrap_servers}"
+
+
+def _welcome(settings: "Settings", url: str, queue: str) -> str:
     where = "" if url == DEFAULT_URL else f" --url {url}"
     return f"""
-Delayline {__version__} listens on {url} (embedded queue, data in {settings.data_dir.resolve()})
-
+Delayline {__version__} listens on {url} ({queue})
+{_hint(settings)}
 Watch a topic, in another terminal:
   {_program()} tail orders{where}
 Send a message that arrives in five seconds:
   curl -s {url}/v1/topics/orders/messages -H 'content-type: application/json' \\
     -d '{{"value": {{"order": 7}}, "schedule": {{"delay": "5s"}}}}'
 """
+
+
+def _hint(settings: "Settings") -> str:
+    if settings.delay.topics:
+        return ""
+    return "No topic takes delays yet: name some in delay.topics (DELAYLINE_DELAY__TOPICS='orders,mail-*').\n"
+
+
+def _worker_welcome(settings: "Settings", url: str, queue: str) -> str:
+    return (
+        f"Delayline {__version__} worker ({queue}, index in {settings.data_dir.resolve()}); metrics on {url}/metrics"
+    )
 
 
 def _program() -> str:

@@ -25,6 +25,7 @@ from confluent_kafka.admin import (
 )
 
 from delayline.clock import Clock
+from delayline.errors import ConfigError
 from delayline.message import Shard
 from mq.contract import TopicInfo
 from mq.errors import PartitionUnknown, QueueError, QueueUnavailable, TopicUnknown
@@ -55,7 +56,7 @@ class Cluster:
         self._clock = clock
         self._pause = pause
         self._timeout_s = settings.request_timeout_s
-        self._admin = AdminClient(settings.admin())
+        self._admin = _admin(settings)
         self._seen: dict[str, tuple[float, Described]] = {}  # bounded by the cluster's topics
 
     def _wait(self, future: "Future[T]", what: str) -> T:
@@ -181,6 +182,14 @@ class Cluster:
                 return {}
             raise
         return {member.client_id: _shards(self._settings, member.assignment) for member in found.members}
+
+
+def _admin(settings: KafkaSettings) -> AdminClient:
+    """Asks nobody yet. Raises ConfigError for properties that the library does not take."""
+    try:
+        return AdminClient(settings.admin())
+    except KafkaException as error:
+        raise ConfigError(f"mq.properties: {trouble.cause(error).str()}") from None  # the chain would show secrets
 
 
 def _shards(settings: KafkaSettings, assignment: Any) -> list[Shard]:

@@ -28,15 +28,13 @@ class KafkaQueue:
     """Client and Admin, and the maker of Sources and Sinks, on a Kafka cluster. Any thread may call it."""
 
     def __init__(self, settings: KafkaSettings, clock: Clock) -> None:
-        """Makes this installation's own topics where they are missing. Raises QueueUnavailable, and TopicUnknown
-        where they may not be made."""
+        """Asks nobody anything yet. Raises ConfigError for properties that the library does not take."""
         self._settings = settings
         self._clock = clock
         self._names = settings.names
         self._closing = Event()
         self._cluster = Cluster(settings, clock, self._closing.wait)
         self._buffers = Buffers(settings, self._cluster, self._closing.wait)
-        self._buffers.ensure_own()
         self._readers = Readers(settings, self._cluster, clock)
         self._brokers = BrokerClock(clock)
         self._cursors = Cursors(settings, self._cluster, self._readers)
@@ -44,9 +42,11 @@ class KafkaQueue:
         self._tending: Thread | None = None
 
     def open_worker(self, writer: str) -> tuple[KafkaSource, KafkaSink]:
-        """A new member of the worker group, with a share of the shards. `writer` is the name that its cursors carry
-        and its transactional id; it must be new with every start of a process. Raises QueueUnavailable."""
+        """A new member of the worker group, with a share of the shards. Makes this installation's own topics where
+        they are missing. `writer` is the name that its cursors carry and its transactional id; it must be new with
+        every start of a process. Raises QueueUnavailable, and TopicUnknown where topics may not be made."""
         self._check()
+        self._buffers.ensure_own()
         source = KafkaSource(self._settings, self._cluster, writer, self._clock, self._brokers)
         sink = KafkaSink(
             self._settings, self._cluster, self._cursors, source.membership, writer, self._clock, self._brokers

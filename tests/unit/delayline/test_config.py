@@ -275,7 +275,6 @@ def test_a_topic_takes_delays_when_a_pattern_names_it_and_its_buffer_can_exist(
 @pytest.mark.parametrize(
     ("toml", "key"),
     [
-        ("[mq]\nkind = 'kafka'\nbootstrap_servers = 'k1:9092'", "mq.kind"),
         ("[mq]\nkind = 'rocketmq'", "mq.kind"),
         ("[mq]\nbootstrap_servers = 'k1:9092'", "mq.bootstrap_servers"),
         ("[mq]\nguarantee = 'at-least-once'", "mq.guarantee"),
@@ -283,6 +282,7 @@ def test_a_topic_takes_delays_when_a_pattern_names_it_and_its_buffer_can_exist(
         ("[mq.properties]\n'linger.ms' = 5", "mq.properties"),
         ("[dispatch]\nstall_max = '1h'", "dispatch.stall_max"),
         ("[dispatch]\nclock_skew_max = '1s'", "dispatch.clock_skew_max"),
+        ("[worker]\nport = 9000", "worker.port"),
         ("[api]\nauth = 'basic'", "api.auth"),
         ("[delay]\ndiscovery_interval = '5s'", "delay.discovery_interval"),
         ("[[delay.rule]]\ntopics = ['mail-*']\ndefault_delay = '15m'", "delay.rule"),
@@ -304,6 +304,25 @@ def test_a_setting_whose_feature_does_not_exist_may_be_written_with_its_default(
     assert {key: value for key, (value, _) in rows(load(toml)).items()} == {
         key: value for key, (value, _) in rows(Settings()).items()
     }
+
+
+KAFKA = "[mq]\nkind = 'kafka'\nbootstrap_servers = 'k1:9092'\n"
+
+
+def test_what_is_for_kafka_is_taken_where_the_queue_is_kafka(load: Any) -> None:
+    more = "guarantee = 'at-least-once'\ntopics_create = false\nproperties = {'linger.ms' = '5'}\n"
+    settings = load(KAFKA + more + "[worker]\nport = 9000\n[delay]\ntopics = ['orders']\ndiscovery_interval = '5s'")
+    assert (settings.mq.guarantee, settings.worker.port, settings.delay.topics) == ("at-least-once", 9000, ("orders",))
+
+
+def test_no_topic_takes_delays_on_a_queue_of_others_before_one_is_named(load: Any) -> None:
+    assert load(KAFKA).delay.topics == ()
+    assert not load(KAFKA).is_delay_enabled("orders")
+    assert load("").delay.topics == ("*",)
+
+
+def test_kafka_without_servers_is_refused(load: Any) -> None:
+    assert sentence_of(load, "[mq]\nkind = 'kafka'").startswith("mq.bootstrap_servers: ")
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.1", "example.org", ""])

@@ -1,0 +1,48 @@
+"""Health, readiness, metrics: how the process is. Every process has them."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Executor
+
+from fastapi import APIRouter
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from starlette.requests import Request
+from starlette.responses import Response
+
+from api import openapi
+from api.answers import Answer, json_answer
+from api.problems import NOT_READY, Refusal
+from api.routing import add_route
+from api.schemas import HealthOut
+
+
+class HealthRoutes:
+    """`readiness` says (ready, why not) without blocking; `scrapes` runs the collectors of `registry`, which may take
+    locks. Nothing here waits for the queue, so that they answer while it does not."""
+
+    def __init__(
+        self, readiness: Callable[[], tuple[bool, str]], registry: CollectorRegistry, scrapes: Executor
+    ) -> None:
+        self._readiness = readiness
+        self._registry = registry
+        self._scrapes = scrapes
+
+    def register(self, router: APIRouter) -> None:
+        add_route(router, "GET", "/healthz", self.health, openapi.HEALTH)
+        add_route(router, "GET", "/readyz", self.ready, openapi.READY)
+        add_route(router, "GET", "/metrics", self.metrics, openapi.METRICS)
+
+    async def health(self, request: Request) -> Response:
+        """The event loop turns: that is all that liveness should depend on."""
+        return json_answer(200, HealthOut("ok"))
+
+    async def ready(self, request: Request) -> Response:
+        is_ready, reason = self._readiness()
+        if not is_ready:
+            raise Refusal(NOT_READY, reason)
+        return json_answer(200, HealthOut("ready"))
+
+    async def metrics(self, request: Request) -> Response:
+        text = await asyncio.get_running_loop().run_in_executor(self._scrapes, generate_latest, self._registry)
+        return Answer(200, text, CONTENT_TYPE_LATEST.encode())

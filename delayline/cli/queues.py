@@ -1,0 +1,82 @@
+"""The message queue that the settings name, and a watch over whether it answers."""
+
+from threading import Event, Thread
+from types import TracebackType
+
+from delayline.clock import Clock
+from delayline.config import Settings
+from delayline.errors import ConfigError
+from mq.contract import Admin, Queue
+from mq.errors import QueueError
+
+WATCH_S = 2.0
+
+
+def open_queue(settings: Settings, clock: Clock) -> Queue:
+    """Raises QueueError, ConfigError."""
+    return _kafka(settings, clock) if settings.mq.kind == "kafka" else _embedded(settings, clock)
+
+
+def _embedded(settings: Settings, clock: Clock) -> Queue:
+    from mq.embedded.queue import EmbeddedQueue
+
+    return EmbeddedQueue.open(
+        settings.data_dir / "queue",
+        namespace=settings.namespace,
+        clock=clock,
+        disk_free_min_bytes=settings.store.disk_free_min,
+    )
+
+
+def _kafka(settings: Settings, clock: Clock) -> Queue:
+    try:
+        from mq.kafka.queue import KafkaQueue
+        from mq.kafka.settings import KafkaSettings
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"mq.kind: Kafka needs the package {error.name}; `make kafka-client` installs it."
+        ) from error
+    mq = settings.mq
+    return KafkaQueue(
+        KafkaSettings(
+            bootstrap_servers=mq.bootstrap_servers,
+            namespace=settings.namespace,
+            atomic=mq.guarantee == "exactly-once",
+            topics_create=mq.topics_create,
+            properties={name: secret.get_secret_value() for name, secret in mq.properties.items()},
+            discovery_interval_s=settings.delay.discovery_interval / 1000,
+        ),
+        clock,
+    )
+
+
+class Watch:
+    """Asks the queue every two seconds whether it is there, so that a health check need not wait for an answer."""
+
+    def __init__(self, admin: Admin) -> None:
+        self._admin = admin
+        self._trouble: str | None = "the queue has not answered yet"
+        self._closing = Event()
+        self._thread = Thread(target=self._run, name="watch", daemon=True)
+
+    def readiness(self) -> tuple[bool, str]:
+        trouble = self._trouble
+        return trouble is None, trouble or "ready"
+
+    def __enter__(self) -> "Watch":
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._closing.set()
+
+    def _run(self) -> None:
+        while not self._closing.is_set():
+            try:
+                self._admin.topics()
+                self._trouble = None
+            except QueueError as error:
+                self._trouble = str(error)
+            self._closing.wait(WATCH_S)

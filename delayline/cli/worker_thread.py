@@ -1,0 +1,100 @@
+"""A worker in a thread of its own: opened as soon as the queue lets it, then run until it is stopped."""
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Sequence
+
+from delay_service.owned import ShardStatus
+from delay_service.worker import Worker
+from delayline import logs
+from mq.errors import QueueError
+
+RETRY_S = 1.0
+"""Between two tries to open the worker where the queue does not answer."""
+
+STOP_WITHIN_S = 4.0
+"""What the worker gets for its last commit. A longer one is cut off, as by a crash, and nothing is lost by that."""
+
+log = logs.get(__name__)
+
+
+class WorkerThread:
+    """`worker` is None before the queue could be reached; `failure` is what ended the worker if that was not us."""
+
+    def __init__(self, open_worker: Callable[[], Worker]) -> None:
+        self._open_worker = open_worker
+        self._stopping = threading.Event()
+        self._waiting_for = "the queue"
+        self._thread = threading.Thread(target=self._work, name="worker", daemon=True)
+        self.worker: Worker | None = None
+        self.failure: BaseException | None = None
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ask the worker to end cleanly, and wait for it."""
+        self._stopping.set()
+        if self.worker is not None:
+            self.worker.stop()
+        self._thread.join(STOP_WITHIN_S)
+        if self._thread.is_alive():
+            log.warning("the worker did not end in time, the next start will catch up", seconds=STOP_WITHIN_S)
+
+    @property
+    def statuses(self) -> Sequence[ShardStatus]:
+        """The shards as the worker sees them; none before there is a worker."""
+        return self.worker.statuses if self.worker is not None else ()
+
+    def readiness(self) -> tuple[bool, str]:
+        """Whether every shard is caught up, and if not, why not."""
+        worker = self.worker
+        if worker is None:
+            return False, f"waiting for {self._waiting_for}"
+        if worker.ready:
+            return True, "ready"
+        behind = [status for status in worker.statuses if not status.ready]
+        if not behind:
+            return False, "starting"
+        first = behind[0]
+        return False, f"{len(behind)} shards are catching up, {'.'.join(first.id)}: {first.detail or 'reading'}"
+
+    def _work(self) -> None:
+        """A worker that ends by itself takes the process with it: better dead than deaf."""
+        try:
+            worker = self._open()
+            if worker is not None:
+                worker.run()
+        except BaseException as error:
+            self.failure = error
+            log.critical("the worker ended", error=repr(error), exc_info=True)
+            if not self._stopping.is_set():
+                _end_process()
+
+    def _open(self) -> Worker | None:
+        """The worker, once the queue has let it in; None where somebody stops us before."""
+        while not self._stopping.is_set():
+            try:
+                self.worker = self._open_worker()
+            except QueueError as error:
+                self._wait(str(error))
+                continue
+            if self._stopping.is_set():
+                self.worker.stop()  # whoever asked could not see it yet
+            return self.worker
+        return None
+
+    def _wait(self, detail: str) -> None:
+        if detail != self._waiting_for:
+            log.warning("the worker waits for the queue", detail=detail)
+        self._waiting_for = detail
+        self._stopping.wait(RETRY_S)
+
+
+def _end_process() -> None:
+    """The server hears SIGTERM and ends, and the command raises the failure. Where it does not listen yet, SIGTERM
+    would end the process as if somebody had asked for it (143), and a supervisor would not start it again."""
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        os._exit(1)
+    os.kill(os.getpid(), signal.SIGTERM)
