@@ -65,13 +65,8 @@ class Found(NamedTuple):
     size: int
 
 
-class Span(NamedTuple):
-    """Where the parts of a record stand: attributes, offset delta, body, and its end."""
-
-    attributes_at: int
-    delta_at: int
-    body_at: int
-    end: int
+Span = tuple[int, int, int, int]
+"""Where the parts of a record stand: attributes, offset delta, body, and its end. (Plain, because there are many.)"""
 
 
 class Parts(NamedTuple):
@@ -113,7 +108,7 @@ class Scan:
     def _part(self, places: list[int]) -> Batch:
         spans = [self.spans[place] for place in places]
         head = self.batch.head
-        newest = head.base_timestamp + max(_timestamp_delta(self.plain, span) for span in spans)
+        newest = head.base_timestamp + max(_timestamp_delta(self.plain, attributes_at) for attributes_at, *_ in spans)
         payload = compress(head.codec, _renumbered(self.plain, spans), self.batch.payload)
         return rebuilt(head, len(spans), newest, payload)
 
@@ -163,7 +158,7 @@ def walk(plain: bytes, count: int) -> list[Span]:
             body_at = delta_at + 1 if plain[delta_at] < 0x80 else read_varint(plain, delta_at)[1]
             if length & 1 or length < 0 or not body_at <= end <= size:
                 raise MalformedBatch("a record that does not fit")
-            spans.append(Span(at, delta_at, body_at, end))
+            spans.append((at, delta_at, body_at, end))
             at = end
     except (IndexError, MalformedRecord):
         raise MalformedBatch("the records end too early") from None
@@ -177,27 +172,24 @@ def _found(plain: bytes, spans: list[Span], directives: Directives) -> Iterator[
     place = 0
     at = directives.occur_in(plain)
     while at is not None:
-        while spans[place].end <= at:
+        while spans[place][3] <= at:
             place += 1
-        span = spans[place]
-        if found := _directives_of(plain, span, directives.names):
-            has_key = plain[span.body_at] != _NULL_LENGTH
-            yield Found(place, found, has_key, span.end - span.body_at)
-        at = directives.occur_in(plain, span.end)
+        _, _, body_at, end = spans[place]
+        if found := _directives_of(plain[body_at:end], directives.names):
+            yield Found(place, found, plain[body_at] != _NULL_LENGTH, end - body_at)
+        at = directives.occur_in(plain, end)
 
 
-def _directives_of(plain: bytes, span: Span, names: frozenset[bytes]) -> list[Header]:
+def _directives_of(body: bytes, names: frozenset[bytes]) -> list[Header]:
     try:
-        return split_directives(plain[span.body_at : span.end], names).directives
+        return split_directives(body, names).directives
     except MalformedRecord as error:
         raise MalformedBatch(str(error)) from error
 
 
-def _timestamp_delta(plain: bytes, span: Span) -> int:
-    byte = plain[span.attributes_at + 1]
-    if byte < 0x80:
-        return (byte >> 1) ^ -(byte & 1)
-    return read_varint(plain, span.attributes_at + 1)[0]
+def _timestamp_delta(plain: bytes, attributes_at: int) -> int:
+    byte = plain[attributes_at + 1]
+    return (byte >> 1) ^ -(byte & 1) if byte < 0x80 else read_varint(plain, attributes_at + 1)[0]
 
 
 def _renumbered(plain: bytes, spans: list[Span]) -> bytes:

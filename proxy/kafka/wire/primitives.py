@@ -61,7 +61,14 @@ class Reader:
             raise Malformed("a string is not UTF-8") from None
 
     def uvarint(self) -> int:
-        """An unsigned varint of at most 31 bits (lengths, counts, tags)."""
+        """An unsigned varint of at most 31 bits (lengths, counts, tags). Hot where a long answer is walked."""
+        at = self.at
+        if at < self.end and self.data[at] < 0x80:
+            self.at = at + 1
+            return self.data[at]
+        return self._long_uvarint()
+
+    def _long_uvarint(self) -> int:
         rest = shift = 0
         while True:
             if self.at >= self.end:
