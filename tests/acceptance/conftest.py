@@ -12,7 +12,8 @@ MakeServer = Callable[..., Server]
 
 @pytest.fixture
 def make_server(tmp_path: Path) -> Iterator[MakeServer]:
-    """`make_server("data", store__near_due="1s")`: a server on that folder, not started."""
+    """`make_server("data", store__near_due="1s")`: a server on that folder, not started; another command of
+    `delayline` by `command`."""
     made: list[Server] = []
 
     def make(folder: str = "data", **settings: str) -> Server:

@@ -14,7 +14,7 @@ import httpx
 
 READY_WITHIN_S = 20.0
 ROOT = Path(__file__).resolve().parents[2]
-SERVE = (sys.executable, "-m", "delayline", "serve")
+COMMAND = (sys.executable, "-m", "delayline")
 
 
 def free_port() -> int:
@@ -49,35 +49,43 @@ def read_topic(url: str, topic: str, partitions: int = 4) -> Iterator[dict[str, 
 
 
 class Server:
-    """`delayline serve` on a data folder that outlives it."""
+    """`delayline serve`, or another command that answers HTTP, on a data folder that outlives it."""
 
-    def __init__(self, data_dir: Path, **settings: str) -> None:
+    def __init__(self, data_dir: Path, command: str = "serve", **settings: str) -> None:
         self.data_dir = data_dir
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.log = data_dir.parent / f"{data_dir.name}.log"
-        self._settings = settings
+        port_setting = "worker__port" if command == "worker" else "api__port"
+        self._command = [*COMMAND, command]
+        self._settings = {"data_dir": str(data_dir), port_setting: str(self.port), **settings}
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        ours = {"data_dir": str(self.data_dir), "api__port": str(self.port)}
-        environ = environment(**variables({**ours, **self._settings}))
+        environ = environment(**variables(self._settings))
         with self.log.open("ab") as log:
-            self._process = subprocess.Popen(SERVE, cwd=ROOT, env=environ, stdout=log, stderr=log)
+            self._process = subprocess.Popen(self._command, cwd=ROOT, env=environ, stdout=log, stderr=log)
 
     def wait_ready(self) -> float:
         """Seconds until `/readyz` says 200."""
+        return self._wait("readyz")
+
+    def wait_alive(self) -> float:
+        """Seconds until `/healthz` says 200: it listens, whatever the queue does."""
+        return self._wait("healthz")
+
+    def _wait(self, path: str) -> float:
         started = time.monotonic()
         while time.monotonic() - started < READY_WITHIN_S:
             if self._process is not None and self._process.poll() is not None:
                 break
             try:
-                if httpx.get(f"{self.url}/readyz", timeout=1).status_code == 200:
+                if httpx.get(f"{self.url}/{path}", timeout=1).status_code == 200:
                     return time.monotonic() - started
             except httpx.TransportError:
                 pass
             time.sleep(0.02)
-        raise AssertionError(f"not ready; its log ends:\n{self.tail_of_log()}")
+        raise AssertionError(f"no {path}; its log ends:\n{self.tail_of_log()}")
 
     def tail_of_log(self) -> str:
         return self.log.read_text(errors="replace")[-3000:] if self.log.exists() else "(no log)"

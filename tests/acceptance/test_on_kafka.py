@@ -1,0 +1,156 @@
+"""The commands on a Kafka, as a user starts them: a door, workers, and a broker that is not always there."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import httpx
+import pytest
+
+from tests.acceptance.asking import HTTP, run, send, wait_for
+from tests.acceptance.conftest import MakeServer
+from tests.conftest import started
+from tests.fault.server import Server, read_topic
+
+if TYPE_CHECKING:
+    from tests.brokers.kafka import Kafka
+
+PARTITIONS = 2
+
+
+def make_topic(kafka: "Kafka", topic: str) -> None:
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    config = {"message.timestamp.type": "LogAppendTime"}
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+    admin.create_topics([NewTopic(topic, PARTITIONS, 1, config=config)])[topic].result()
+
+
+@pytest.fixture
+def topic(kafka: "Kafka") -> str:
+    name = f"orders-{uuid4().hex[:8]}"
+    make_topic(kafka, name)
+    return name
+
+
+def settings_of(kafka: "Kafka") -> dict[str, str]:
+    return {
+        "mq__kind": "kafka",
+        "mq__bootstrap_servers": kafka.bootstrap_servers,
+        "namespace": f"ns{uuid4().hex[:8]}",
+        "delay__topics": "orders-*",
+        "delay__discovery_interval": "200ms",
+    }
+
+
+@pytest.fixture
+def running(kafka: "Kafka", make_server: MakeServer) -> Callable[..., list[Server]]:
+    """Servers of one installation on the session's broker, by their commands, ready."""
+
+    def run_all(*commands: str) -> list[Server]:
+        settings = settings_of(kafka)
+        servers = [make_server(f"{n}-{command}", command=command, **settings) for n, command in enumerate(commands)]
+        for server in servers:
+            server.start()
+        for server in servers:
+            server.wait_ready()
+        return servers
+
+    return run_all
+
+
+def arrived(url: str, topic: str, count: int) -> list[str]:
+    """The values in the topic, once there are so many."""
+
+    def values() -> list[str]:
+        return sorted(record["value"] for record in read_topic(url, topic, PARTITIONS))
+
+    return wait_for(values, lambda found: len(found) >= count, within_s=30)
+
+
+def sent_one(url: str, topic: str, **schedule: Any) -> httpx.Response:
+    return HTTP.post(f"{url}/v1/topics/{topic}/messages", json={"value": "x", "schedule": schedule}, timeout=20)
+
+
+def asked(url: str, message_id: str) -> httpx.Response:
+    return HTTP.get(f"{url}/v1/messages/{message_id}", timeout=20)
+
+
+def test_what_one_process_accepts_another_delivers(running: Callable[..., list[Server]], topic: str) -> None:
+    api, worker = running("api", "worker")
+    send(api.url, topic, ["a", "b", "c"], delay="1s")
+    assert arrived(api.url, topic, 3) == ["a", "b", "c"]
+    finished = f'delayline_messages_finished_total{{outcome="delivered",topic="{topic}"}} 3.0'
+    assert finished in wait_for(lambda: HTTP.get(f"{worker.url}/metrics").text, lambda text: finished in text)
+    assert (api.stop()[0], worker.stop()[0]) == (0, 0)
+
+
+def test_a_door_without_a_worker_says_that_it_cannot_tell_about_a_message(
+    running: Callable[..., list[Server]], topic: str
+) -> None:
+    (api,) = running("api")
+    (message,) = send(api.url, topic, ["a"], delay="1h")
+    answer = asked(api.url, message["message_id"])
+    assert (answer.status_code, answer.json()["type"]) == (503, "/problems/owner-unavailable")
+
+
+def test_a_server_with_a_worker_knows_its_messages(running: Callable[..., list[Server]], topic: str) -> None:
+    (server,) = running("serve")
+    (message,) = send(server.url, topic, ["a"], delay="1h")
+    answer = wait_for(lambda: asked(server.url, message["message_id"]), lambda answer: answer.status_code == 200)
+    found = wait_for(lambda: asked(server.url, message["message_id"]).json()["state"], lambda it: it == "pending")
+    assert (answer.status_code, found) == (200, "pending")
+    assert asked(server.url, f"orders-none.0.0.{message['message_id'].rpartition('.')[2]}").status_code == 404
+
+
+def test_topics_of_others_are_never_made(running: Callable[..., list[Server]], topic: str) -> None:
+    (api,) = running("api")
+    unknown = sent_one(api.url, "orders-unknown", delay="1s")
+    assert (unknown.status_code, unknown.json()["type"]) == (404, "/problems/topic-unknown")
+    other = sent_one(api.url, f"x{topic}", delay="1s")
+    assert (other.status_code, other.json()["type"]) == (400, "/problems/topic-not-enabled")
+
+
+@pytest.mark.slow
+def test_processes_that_are_there_before_the_broker_wait_for_it(make_server: MakeServer) -> None:
+    from tests.brokers.kafka import Kafka
+
+    with started(Kafka) as kafka:
+        topic, settings = "orders-first", settings_of(kafka)
+        kafka.nodes[0].kill()
+        api, worker = (make_server(name, command=name, **settings) for name in ("api", "worker"))
+        for server in (api, worker):
+            server.start()
+        for server in (api, worker):
+            server.wait_alive()
+            assert HTTP.get(f"{server.url}/readyz").status_code == 503
+        refused = sent_one(api.url, topic, delay="1s")
+        assert (refused.status_code, refused.json()["type"]) == (503, "/problems/queue-unavailable")
+        assert int(refused.headers["retry-after"]) > 0
+        kafka.nodes[0].start()
+        kafka.wait_ready()
+        make_topic(kafka, topic)
+        api.wait_ready()
+        send(api.url, topic, ["a"], delay="1s")
+        assert arrived(api.url, topic, 1) == ["a"]
+
+
+@pytest.mark.parametrize("command", ["api", "worker"])
+def test_the_embedded_queue_has_one_process_only(command: str) -> None:
+    ran = run(command)
+    assert (ran.code, ran.out) == (2, "")
+    assert "mq.kind: the embedded queue lives in one process" in ran.err
+
+
+def test_a_property_that_the_library_does_not_know_is_refused() -> None:
+    settings = {"mq__kind": "kafka", "mq__bootstrap_servers": "127.0.0.1:1", "mq__properties": '{"nonsense": "1"}'}
+    ran = run("worker", **settings)
+    assert ran.code == 2
+    assert 'mq.properties: No such configuration property: "nonsense"' in ran.err
+
+
+def test_a_property_that_a_promise_hangs_on_is_refused() -> None:
+    settings = {"mq__kind": "kafka", "mq__bootstrap_servers": "127.0.0.1:1", "mq__properties": '{"acks": "1"}'}
+    ran = run("api", **settings)
+    assert ran.code == 2
+    assert "acks cannot be set" in ran.err
