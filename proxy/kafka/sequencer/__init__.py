@@ -1,0 +1,117 @@
+"""How one producer's batches are split between target topic T and buffer topic B, under the producer's own id.
+
+A batch of a delay-enabled partition holds `count` records from `base_sequence` on; `delayed` of them belong in B, the
+rest (`immediate`) in T. Each log checks the sequences of each producer by itself, without gaps, so each part is
+numbered anew. With D the delayed records that producer id and epoch sent to the partition before this batch:
+
+    T part: base_sequence - D        B part: D        (all of it modulo 2**31)
+
+D is nowhere stored: it is the sequence that B expects next. Nothing here is durable, and nothing is shared between
+connections: what a connection does not know it asks the brokers, which keep it for the sake of idempotence.
+
+The rule, for one producer id in one partition on one connection (a `Gate`):
+
+ 1. A batch without delayed records (*plain*) goes to T with its sequence shifted by D as soon as it comes, behind
+    others that T has not yet answered: T judges the order, as it always does. While D is 0 that changes no byte.
+ 2. Any other batch waits until T has answered what is before it, and holds up what is behind it: it is the *head*.
+ 3. The head's T part goes **first**, its B part only when T has taken the first. So a definite refusal by T leaves B
+    untouched, and whoever reads both logs later finds that only the last batch begun can be in T alone.
+ 4. The head is done when B has taken its part. Then, and only then, D grows. The client is told offset -1: the
+    records have no single place.
+ 5. A head that is not next in sequence is answered 45 here: with an empty T part no broker would check its order.
+ 6. Nothing is answered without a word from T: where T gets no records it gets a *probe*, which writes nothing and
+    is answered 87 to whoever may write there.
+ 7. **What may be in a log is never called failed.** A batch of which a part is in T, or which may be in either log,
+    either succeeds or ends in `Close`: the client sends the same sequences again, in order, on a new connection, and
+    they are recognised there. An error would be a lie that clients act on: librdkafka, told that a batch failed and
+    that the next is out of order (45), moves both to a new epoch, in which T would store the first a second time.
+
+**Not knowing D** (the first batch of a connection, or of an epoch): sequence 0 means D = 0, without asking. Otherwise
+B is asked (`Ask`) which sequence it expects: none means D = 0, and T still judges the order. Else T is asked, and B
+again, until B says the same before and after: an earlier connection's last writes may still be on their way. They
+carry our sequences, so it does not matter when they land, but the answers of both logs must be of one moment. Then
+
+    ahead = (T's next + B's next - base_sequence) mod 2**31
+
+is how many records from `base_sequence` on are in the logs, and as only the last batch can be in T alone:
+
+    ahead >= count       all of the batch is there: confirm it (probe), and go on with ahead - count
+    ahead = immediate    its T part is there: write both again, T recognises its own
+    ahead = 0            nothing is there: write both
+    otherwise            the logs have lost something, or the batch is not next: 45
+
+The session's own knowledge is the same three numbers (next, D, ahead). A 45 that contradicts them is not passed
+on before both logs have been asked.
+
+What all this asks of others. *Of the split*: a function of the record's bytes alone, not of the clock or of anything
+that may change between an attempt and its repetition. *Of the client*: at most five batches in flight (what both logs
+recognise repetitions by), and to repeat a batch with the same bounds while it may have been written. *Of the relay*:
+one upstream connection per client connection, closed together; nothing new is sent for a connection that is closed.
+
+The open ends, and how each is tied:
+
+  - acks=0: there is no answer to wait for, so the relay raises acks to 1 towards T and drops the answer; an error
+    closes the connection, as a broker does. acks towards B is always -1.
+  - Producers without sequences (id -1): the same order, nothing compared; a repetition may store a record twice, as
+    it does without a proxy, and so B's failures are answered 19.
+  - A batch too large for B, or invalid, is found before T has seen it (`Batch.refusal`), so that a client which
+    splits it and repeats the sequences (Java, on 10) does so from a clean state.
+  - B refuses for good: while T holds none of the batch, errors about the producer are passed on and others become 19;
+    else rule 7, until the client gives the batch up. New batches can be refused before T sees them (`refusal` 19).
+    The end of a transaction reaches the client through T, which answers 47 once the coordinator has ended it.
+  - Transactions up to Produce 11 need AddPartitionsToTxn for B before every `SendBuffer`, later ones do not. What
+    that is refused with, also 51 when it is no longer repeated, is reported as B's answer.
+  - A definite error of T, in a transaction or not: nothing was written by it, and the next batch may be numbered from
+    the same sequence (Java does so), because nothing is remembered of the refused one.
+  - Wrap at 2**31: all arithmetic is modular. A connection that begins at 0 after a wrap takes D for 0, and T or
+    B contradicts, and is asked. (They could not only if D, or all that T holds, were a few records modulo 2**31.)
+  - Brokers forget a producer that has not written to a partition for `producer.id.expiration.ms` (1 d). Forgotten by
+    T: T takes any sequence, and so do we. **Forgotten by B, while T remembers and the connection is new**: D is lost,
+    and the batch is refused with 45. Java then starts a new epoch; librdkafka stops with a fatal error. The same
+    where T has forgotten, B has not, and the first batch is all delayed. That the missing D is made up for exactly
+    by plain batches whose answers were lost cannot be seen. Set the expiration above the longest time between a
+    producer's delayed records.
+
+Sources: ProducerAppendInfo.checkSequence and ProducerStateEntry.findDuplicateBatch (Kafka's storage module),
+TransactionManager.canRetry and RecordAccumulator.shouldStopDrainBatchesForPartition (Java client),
+rd_kafka_handle_idempotent_Produce_error (librdkafka), KIP-98, KIP-360, KIP-664 (DescribeProducers), KIP-890.
+"""
+
+from proxy.kafka.sequencer.events import (
+    SEQUENCES,
+    Answer,
+    Ask,
+    AskFailed,
+    Batch,
+    BufferAnswered,
+    Close,
+    Event,
+    Output,
+    ProbeTarget,
+    SendBuffer,
+    SendTarget,
+    Side,
+    TargetAnswered,
+    Told,
+)
+from proxy.kafka.sequencer.session import GATES_MAX, Sequencer
+
+__all__ = [
+    "GATES_MAX",
+    "SEQUENCES",
+    "Answer",
+    "Ask",
+    "AskFailed",
+    "Batch",
+    "BufferAnswered",
+    "Close",
+    "Event",
+    "Output",
+    "ProbeTarget",
+    "SendBuffer",
+    "SendTarget",
+    "Sequencer",
+    "Side",
+    "TargetAnswered",
+    "Told",
+]
