@@ -1,7 +1,7 @@
 """The delay service as it is, on a Kafka queue: from the buffer to the target, not early, not twice."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from threading import Event, Thread
 from uuid import uuid4
 
@@ -17,6 +17,9 @@ from delayline.record import decode_body, encode_body
 from delayline.rules import DEFAULT_RULES
 from mq.contract import Append
 from store.memory import MemoryIndex
+from tests.brokers.distribution import OLDER
+from tests.brokers.kafka import Kafka
+from tests.conftest import started
 from tests.integration.kafka.conftest import CLOCK, PATIENCE_S, Place, soon
 
 
@@ -115,3 +118,19 @@ def test_a_broker_that_does_not_answer_for_a_while_delays_and_loses_nothing(logg
         finally:
             node.thaw()
         assert sorted(arrived(logged, queue, 100)) == list(range(100))
+
+
+@pytest.mark.slow
+def test_the_oldest_kafka_that_is_supported_delivers_as_well() -> None:
+    """Before transaction.version 2 partitions are added to a transaction in requests of their own."""
+    with started(lambda: Kafka(version=OLDER)) as kafka, ExitStack() as stack:
+        place = Place(kafka, stack)
+        place.make_topic(message_timestamp_type="LogAppendTime")
+        queue = place.queue()
+        queue.ensure_buffer(place.topic, DEFAULT_RULES)
+        with working(place, queue):
+            send(place, queue, range(100), 300)
+            arrived(place, queue, 1)
+        send(place, queue, range(100, 200), 0)
+        with working(place, queue):
+            assert sorted(arrived(place, queue, 200)) == list(range(200))
