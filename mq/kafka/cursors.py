@@ -21,6 +21,7 @@ from zlib import crc32
 
 from confluent_kafka import Producer
 
+from delayline.clock import Clock
 from delayline.cursor import Cursor
 from delayline.errors import UnknownFormat
 from delayline.message import Shard
@@ -76,13 +77,14 @@ class OwnWriter(Protocol):
 class Cursors:
     """Any thread may call it."""
 
-    def __init__(self, settings: KafkaSettings, cluster: Cluster, readers: Readers) -> None:
+    def __init__(self, settings: KafkaSettings, cluster: Cluster, readers: Readers, clock: Clock) -> None:
         self._settings = settings
         self._cluster = cluster
         self._readers = readers
         self._latest = GroupOffsets(settings, stable=False, timeout_s=settings.request_timeout_s)
         self._stable = GroupOffsets(settings, stable=True, timeout_s=STABLE_S)
-        self._fenced: set[str] = set()  # writers are new with every process: bounded by restarts of others
+        self._clock = clock
+        self._fenced_until_s: dict[str, float] = {}  # writers are new with every process: bounded by their restarts
         self._fencing = Lock()
         self._own: list[OwnWriter] = []  # the open workers of this process
 
@@ -142,10 +144,14 @@ class Cursors:
         return None if value is None else Cursor.decode(value)
 
     def _fence(self, writer: str) -> None:
-        """Make sure that a writer which is no member any more writes nothing. Raises QueueUnavailable."""
+        """Make sure that a writer which is no member any more writes nothing. Raises QueueUnavailable.
+
+        Once for all its shards, and again after a session: a frozen process that was fenced may have woken up,
+        joined again under the same name, and died with a transaction open. It was a member for a session at least."""
         with self._fencing:
-            if writer in self._fenced or writer in map(writer_of, self._cluster.members()):
+            now_s = self._clock.monotonic_s()
+            if now_s < self._fenced_until_s.get(writer, now_s) or writer in map(writer_of, self._cluster.members()):
                 return
             with trouble.telling(f"fencing {writer}"):
                 Producer(self._settings.transactional(writer)).init_transactions(self._settings.request_timeout_s)
-            self._fenced.add(writer)
+            self._fenced_until_s[writer] = now_s + self._settings.session_timeout_s

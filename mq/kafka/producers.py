@@ -11,12 +11,18 @@ from mq.contract import Delivery
 from mq.errors import CommitUnknown
 from mq.kafka.bodies import parts_of
 from mq.kafka.settings import KafkaSettings
-from mq.kafka.trouble import cause, local, purged
+from mq.kafka.trouble import cause, local, old_generation, purged
 
 Delivered = Callable[[Message], None]
 COMMIT_TIMEOUTS = 3
 """How many transaction timeouts a commit is insisted on: by then the coordinator has ended the transaction in one way
 or the other. Whatever comes before may be given up sooner, because nothing is committed then."""
+
+
+RAISED = (KafkaException, SystemError)
+"""What a producer's calls raise. SystemError: the producer has failed for good, mostly because another has taken its
+id, and while the library had that exception in its hands it called Python for a log line or a delivery, which lost it
+(confluent-kafka 2.16, `error_cb` and `log_cb` in confluent_kafka.c)."""
 
 
 class Send(NamedTuple):
@@ -132,9 +138,10 @@ class Transactions:
             if offsets:
                 self._insist(lambda left_s: producer.send_offsets_to_transaction(list(offsets), metadata, left_s), 1)
             left = producer.flush(self._settings.transaction_timeout_s)
-        except KafkaException as error:
-            self._abort(producer, cause(error))
-            raise Aborted(cause(error), outgoing.culprits) from error
+        except RAISED as error:
+            why = _why(error, outgoing.culprits)
+            self._abort(producer, why)
+            raise Aborted(why, outgoing.culprits) from error
         except BaseException:
             self._abort(producer)
             raise
@@ -148,8 +155,8 @@ class Transactions:
     def _commit(self, producer: Producer) -> None:
         try:
             self._insist(producer.commit_transaction, COMMIT_TIMEOUTS)
-        except KafkaException as error:
-            found = cause(error)
+        except RAISED as error:
+            found = _why(error)
             if found.txn_requires_abort():
                 self._abort(producer, found)
                 raise Aborted(found) from error
@@ -171,12 +178,13 @@ class Transactions:
         """Whether or not the answer comes: without a commit the coordinator aborts in the end.
 
         A producer whose brokers did not answer is not used again: after a `send_offsets_to_transaction` that ran out
-        of time, the next one was seen never to return (librdkafka 2.16)."""
+        of time, the next one was seen never to return (librdkafka 2.16). Nor is one whose offsets were refused for an
+        old generation: records were on their way, and in the next transaction it found itself to skip numbers."""
         try:
             self._insist(producer.abort_transaction, 0)
-        except KafkaException:
+        except RAISED:
             self._producer = None
-        if why is not None and local(why):
+        if why is not None and (local(why) or old_generation(why)):
             self._producer = None  # the next one begins anew under the same id, which ends what this one left
 
     def _replace(self) -> None:
@@ -187,3 +195,10 @@ class Transactions:
             self.open()
         except Aborted:
             self._producer = None
+
+
+def _why(error: KafkaException | SystemError, culprits: Sequence[Failure] = ()) -> KafkaError:
+    """What was raised; where the library lost it, what the first record that was refused says."""
+    if isinstance(error, KafkaException):
+        return cause(error)
+    return culprits[0].error if culprits else KafkaError(KafkaError._FATAL, str(error))

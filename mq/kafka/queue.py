@@ -37,7 +37,7 @@ class KafkaQueue:
         self._buffers = Buffers(settings, self._cluster, self._closing.wait)
         self._readers = Readers(settings, self._cluster, clock)
         self._brokers = BrokerClock(clock)
-        self._cursors = Cursors(settings, self._cluster, self._readers)
+        self._cursors = Cursors(settings, self._cluster, self._readers, clock)
         self._client = KafkaClient(settings, self._cluster, self._readers, clock)
         self._tending: Thread | None = None
 
