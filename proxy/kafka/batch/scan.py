@@ -123,13 +123,15 @@ def scan_batch(batch: Batch, directives: Directives, plain_bytes_max: int = PLAI
         return Scan(batch, [])
     if len(batch.payload) > plain_bytes_max:
         raise BatchTooLarge(f"more than {plain_bytes_max} bytes")
-    if head.codec is Codec.NONE and directives.occur_in(batch.payload) is None:
+    at = directives.occur_in(batch.payload) if head.codec is Codec.NONE else 0
+    if at is None:
         return Scan(batch, [])
     plain = decompress(head.codec, batch.payload, plain_bytes_max)
-    if directives.occur_in(plain) is None:
+    at = directives.occur_in(plain, at)
+    if at is None:
         return Scan(batch, [])
     spans = walk(plain, head.record_count)
-    return Scan(batch, list(_found(plain, spans, directives)), plain, spans)
+    return Scan(batch, list(_found(plain, spans, directives, at)), plain, spans)
 
 
 def walk(plain: bytes, count: int) -> list[Span]:
@@ -167,10 +169,10 @@ def walk(plain: bytes, count: int) -> list[Span]:
     return spans
 
 
-def _found(plain: bytes, spans: list[Span], directives: Directives) -> Iterator[Found]:
-    """Only records in which a name occurs are taken apart; each at most once."""
+def _found(plain: bytes, spans: list[Span], directives: Directives, first_at: int) -> Iterator[Found]:
+    """Only records in which a name occurs are taken apart; each at most once. The first name is at `first_at`."""
     place = 0
-    at = directives.occur_in(plain)
+    at: int | None = first_at
     while at is not None:
         while spans[place][3] <= at:
             place += 1
