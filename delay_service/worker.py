@@ -446,7 +446,7 @@ class Worker:
         if core is None:
             return ShardStatus(owned.id, False, owned.stalled, owned.detail, 0, 0, None, 0, 0, 0)
         index, cursor = self._index.shard(owned.id), core.cursor
-        lag = self._admin.log_range(owned.id)[1] - core.position
+        lag = self._source.log_end(owned.id) - core.position
         return ShardStatus(
             owned.id,
             core.settled,

@@ -12,7 +12,7 @@ from delayline.outcome import AuditRow, Outcome, decode_audit
 from delayline.record import decode_body, encode_body
 from delayline.rules import Rules
 from mq.contract import Append, DispatchBatch
-from mq.errors import CommitAborted, CommitUnknown, DeliveryRefused, Fenced
+from mq.errors import CommitAborted, CommitUnknown, DeliveryRefused, Fenced, QueueUnavailable
 from store.errors import StoreFull
 from store.memory import MemoryIndex
 from tests.unit.delay_service.harness import NAMES, ORDERS, Bench
@@ -447,3 +447,18 @@ def test_a_rolled_message_whose_re_append_is_read_before_its_commit_is_heard_of_
     bench.turn(8)
     assert bench.delivered() == [b"long"]
     assert core(bench).find(MessageId(ORDERS, 0, due_ms)) is None
+
+
+def test_a_queue_that_answers_nothing_does_not_keep_the_worker_from_its_figures(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.turn()
+
+    def refuse(*_: object) -> tuple[int, int]:
+        raise QueueUnavailable("no broker answers")
+
+    monkeypatch.setattr(bench.queue, "log_range", refuse)
+    bench.send(b"a", (b"delay-ms", b"500"))
+    bench.clock.advance(1000)
+    bench.turn()
+    assert [status.ingest_lag for status in bench.worker.statuses] == [0]
