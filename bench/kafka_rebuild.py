@@ -59,9 +59,9 @@ def far_delays() -> list[tuple[str, bytes]]:
 def _rebuild(place: Place) -> tuple[float, float, int]:
     """Seconds, CPU seconds, and resident bytes when everything is indexed."""
     with working(place, caught_up=False) as worker:
-        start_s, before = _CLOCK.monotonic_s(), worker.usage()
-        worker.wait_ready()
-        took_s, after = _CLOCK.monotonic_s() - start_s, worker.usage()
+        start_s, before = _CLOCK.monotonic_s(), worker.told
+        after = worker.wait_ready()
+        took_s = _CLOCK.monotonic_s() - start_s
     return took_s, after.cpu_s - before.cpu_s, after.resident_bytes
 
 

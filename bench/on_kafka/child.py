@@ -1,6 +1,6 @@
 """Processes beside the bench: started, asked, ended, never waited for without a limit.
 
-A child prints a line when it is ready, answers each line on its stdin with its usage, and ends when stdin does.
+A child says its usage when it is ready and for each line on its stdin, and ends when stdin does.
 """
 
 import json
@@ -34,15 +34,17 @@ class Child:
         self._module = module
         self._process = process
         self.pid = process.pid
+        self.told = Usage(0.0, 0)  # its latest usage
 
-    def wait_ready(self) -> None:
-        """Until it says so; some say so more than once."""
-        self._line()
+    def wait_ready(self) -> Usage:
+        """Until it says so; some say so more than once, and answer no questions before the last time."""
+        self.told = Usage(*json.loads(self._line()))
+        return self.told
 
     def usage(self) -> Usage:
         self._stdin.write("usage\n")
         self._stdin.flush()
-        return Usage(*json.loads(self._line()))
+        return self.wait_ready()
 
     def stop(self) -> None:
         self._stdin.close()
@@ -91,12 +93,11 @@ def arguments() -> dict[str, Any]:
 
 
 def say_ready() -> None:
-    sys.stdout.write("ready\n")
+    sys.stdout.write(json.dumps(Usage(cpu_s(), resident_bytes())) + "\n")
     sys.stdout.flush()
 
 
 def answer_questions() -> None:
     """Returns when this child is to end."""
     for _ in sys.stdin:
-        sys.stdout.write(json.dumps(Usage(cpu_s(), resident_bytes())) + "\n")
-        sys.stdout.flush()
+        say_ready()
