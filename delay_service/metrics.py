@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 from collections import Counter as Tally
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily, Metric
@@ -86,8 +86,13 @@ class WorkerMetrics(Collector):
     def collect(self) -> Iterator[Metric]:
         statuses = self._statuses()
         yield self._lateness.family()
-        yield self._by_topic("delayline_pending_messages", "Messages waiting, as indexed", statuses)
+        pending = ((status.id.topic, status.pending) for status in statuses)
+        yield self._sum_by_topic("delayline_pending_messages", "Messages waiting, as indexed", pending)
+        backlog = ((status.id.topic, status.backlog) for status in statuses)
+        yield self._sum_by_topic("delayline_due_backlog_messages", "Messages that are due and not delivered", backlog)
         yield self._oldest(statuses)
+        yield self._buffer_age(statuses)
+        yield self._clocks(statuses)
         lag = GaugeMetricFamily(
             "delayline_ingest_lag_records", "Buffer records not read yet", labels=["topic", "partition"]
         )
@@ -102,11 +107,11 @@ class WorkerMetrics(Collector):
         yield stalled
 
     @staticmethod
-    def _by_topic(name: str, text: str, statuses: Sequence[ShardStatus]) -> GaugeMetricFamily:
+    def _sum_by_topic(name: str, text: str, counts: Iterable[tuple[str, int]]) -> GaugeMetricFamily:
         family = GaugeMetricFamily(name, text, labels=["topic"])
         totals: Tally[str] = Tally()
-        for status in statuses:
-            totals[status.id.topic] += status.pending
+        for topic, count in counts:
+            totals[topic] += count
         for topic, total in totals.items():
             family.add_metric([topic], total)
         return family
@@ -116,11 +121,33 @@ class WorkerMetrics(Collector):
         family = GaugeMetricFamily(
             "delayline_oldest_due_age_seconds", "Age of the oldest message that is due", labels=["topic"]
         )
+        self._add_greatest(family, ((status.id.topic, status.oldest_due_ms) for status in statuses))
+        return family
+
+    def _buffer_age(self, statuses: Sequence[ShardStatus]) -> GaugeMetricFamily:
+        """How far back the buffer reaches: what lies before may be trimmed, and is no more needed."""
+        family = GaugeMetricFamily(
+            "delayline_buffer_oldest_age_seconds", "Age of the first buffer record still needed", labels=["topic"]
+        )
+        self._add_greatest(family, ((status.id.topic, status.low_appended_at_ms) for status in statuses))
+        return family
+
+    def _add_greatest(self, family: GaugeMetricFamily, moments: Iterable[tuple[str, int | None]]) -> None:
+        """The greatest age by topic, 0 where there is nothing, or nothing that has passed."""
         now_ms = self._clock.now_ms()
         ages: dict[str, int] = {}
-        for status in statuses:
-            age_ms = max(0, now_ms - status.oldest_due_ms) if status.oldest_due_ms is not None else 0
-            ages[status.id.topic] = max(ages.get(status.id.topic, 0), age_ms)
+        for topic, moment_ms in moments:
+            age_ms = max(0, now_ms - moment_ms) if moment_ms is not None else 0
+            ages[topic] = max(ages.get(topic, 0), age_ms)
         for topic, age_ms in ages.items():
             family.add_metric([topic], age_ms / 1000)
+
+    @staticmethod
+    def _clocks(statuses: Sequence[ShardStatus]) -> GaugeMetricFamily:
+        family = GaugeMetricFamily(
+            "delayline_clock_offset_seconds", "This machine's clock minus a broker's, as measured", labels=["broker"]
+        )
+        clocks = {status.clock.broker: status.clock for status in statuses if status.clock is not None}
+        for broker, clock in clocks.items():
+            family.add_metric([broker], clock.middle_ms / 1000)
         return family

@@ -2,19 +2,43 @@
 
     waiting   assigned, takeover to be tried at `retry_at_s`; `stalled` says why the last try failed
     running   taken over: records are read, due ones dispatched; `stalled` says why dispatch waits, if it does, and
-              `reading_stalled` why reading does: each goes on without the other
+              `reading_stalled` why reading does: each goes on without the other; `skewed` that the clocks of this
+              machine and of the broker are too far apart to say what is due
 
-Every stall has a reason (a metric label), a sentence for the log, and a next try with growing distance.
+Every stall has a reason (a metric label), a sentence for the log, and a next try with growing distance. While the
+queue cannot be reached the distance stays small, so that work goes on soon after it is back.
 """
 
+from concurrent.futures import Future
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from delay_service.roller import Roller
 from delay_service.shard import Shard
+from delayline.message import Key
 from delayline.message import Shard as ShardId
+from mq.contract import ClockOffset
+from store.index import ShardIndex
 
 BACKOFF_FIRST_S = 1.0
 BACKOFF_MAX_S = 60.0
+OUTAGE_BACKOFF_MAX_S = 4.0
+BACKLOG_COUNTED_MAX = 1000
+"""Of the running minute; what has been due for longer is counted by the minute, and all of it."""
+
+TARGET = "target"
+CLOCK_SKEW = "clock_skew"
+_MINUTE_MS = 60_000
+_BEHIND_ALL = (1 << 63) - 1
+
+
+class LookedAfter(NamedTuple):
+    """What was found of a shard's buffer: its topic's identity, the low offset it was trimmed to, and when the record
+    there was appended, None where there is none."""
+
+    topic_id: bytes
+    low_offset: int
+    appended_at_ms: int | None
 
 
 @dataclass(slots=True)
@@ -25,20 +49,30 @@ class Owned:
     core: Shard | None = None
     stalled: str | None = None
     detail: str = ""
+    stalled_since_s: float = 0.0
     backoff_s: float = BACKOFF_FIRST_S
     retry_at_s: float = 0.0
     reading_stalled: str | None = None
     paused: bool = False
     last_commit_s: float = 0.0
-    trimmed_to: int = 0
     take_max: int | None = None
+    clock: ClockOffset | None = None
+    skewed: bool = False
+    refused_since_s: float | None = None  # since when the target has taken nothing
+    looking: "Future[str | None] | None" = None  # whether the target would take something again
+    burying: bool = False  # the next batch goes to the dead letters
+    tending: "Future[LookedAfter | None] | None" = None
+    looked_after: LookedAfter | None = None
     roller: Roller = field(default_factory=Roller)
 
-    def stall(self, reason: str, detail: str, now_s: float) -> None:
+    def stall(self, reason: str, detail: str, now_s: float, backoff_max_s: float = BACKOFF_MAX_S) -> None:
         """running, waiting -> the same, but nothing is tried before the backoff is over."""
+        if self.stalled != reason:
+            self.stalled_since_s = now_s
         self.stalled, self.detail = reason, detail
+        self.backoff_s = min(self.backoff_s, backoff_max_s)
         self.retry_at_s = now_s + self.backoff_s
-        self.backoff_s = min(self.backoff_s * 2, BACKOFF_MAX_S)
+        self.backoff_s = min(self.backoff_s * 2, backoff_max_s)
 
     def lose(self, reason: str, detail: str, now_s: float) -> None:
         """running -> waiting: what was taken from the shard is void, it must be taken over anew."""
@@ -48,23 +82,53 @@ class Owned:
     def recover(self) -> None:
         """What it stalled on went well this time."""
         self.stalled, self.backoff_s, self.retry_at_s = None, BACKOFF_FIRST_S, 0.0
+        self.refused_since_s = None
         self.detail = self.detail if self.reading_stalled else ""
 
     def ready(self, now_s: float) -> bool:
         return self.retry_at_s <= now_s
 
+    @property
+    def held(self) -> bool:
+        """Whether dispatch waits for something that is not a moment: its clock, or a look at its target."""
+        return self.skewed or self.looking is not None
+
+    @property
+    def reason(self) -> str | None:
+        """Why it stands still, in one word."""
+        return self.stalled or self.reading_stalled or (CLOCK_SKEW if self.skewed else None)
+
 
 @dataclass(frozen=True, slots=True)
 class ShardStatus:
-    """A shard as metrics and health checks see it."""
+    """A shard as metrics and health checks see it. `backlog` are messages that are due and not delivered, of the
+    running minute at most BACKLOG_COUNTED_MAX; `low_appended_at_ms` is when the record at `low_offset` was appended;
+    `retry_s` how long until a stalled shard tries again."""
 
     id: ShardId
     ready: bool
     stalled: str | None
     detail: str
-    pending: int
-    ingest_lag: int
-    oldest_due_ms: int | None
-    owner_epoch: int
-    next_offset: int
-    low_offset: int
+    pending: int = 0
+    ingest_lag: int = 0
+    oldest_due_ms: int | None = None
+    owner_epoch: int = 0
+    next_offset: int = 0
+    low_offset: int = 0
+    backlog: int = 0
+    low_appended_at_ms: int | None = None
+    clock: ClockOffset | None = None
+    retry_s: float = 0.0
+
+
+def backlog(index: ShardIndex, now_ms: int) -> int:
+    """Pending records that are due; see `ShardStatus`."""
+    first_ms = index.next_due_ms()
+    if first_ms is None or first_ms > now_ms:
+        return 0
+    minute = now_ms // _MINUTE_MS
+    passed = 0
+    if first_ms // _MINUTE_MS < minute:
+        passed = sum(count for due, count in index.histogram().items() if due < minute)
+    after = Key(max(first_ms, minute * _MINUTE_MS) - 1, _BEHIND_ALL)
+    return passed + sum(key.due_ms <= now_ms for key in index.keys(after, BACKLOG_COUNTED_MAX))

@@ -390,8 +390,12 @@ class Shard:
         has found it: it goes to the dead-letter topic with the next batch. Else take fewer."""
         ended = self._in_flight().ended
         if len(ended) == 1:
-            self._refused[ended[0]] = (code, reason)
+            self.bury(ended, code, reason)
         self.aborted()
+
+    def bury(self, keys: Iterable[Key], code: str, reason: str) -> None:
+        """These pending records go to the dead-letter topic when they are due, with this reason."""
+        self._refused.update(dict.fromkeys(keys, (code, reason)))
 
     def _forget_requests(self, taken: _Taken) -> None:
         for key in taken.ended if self._refused else ():

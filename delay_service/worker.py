@@ -13,16 +13,18 @@ queue when little is due, and as efficient as large batches when much is.
 """
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Any, Protocol, TypeVar
 
-from delay_service.errors import ShardStalled
-from delay_service.owned import Owned, ShardStatus
+from delay_service.attendant import Attendant
+from delay_service.errors import BufferRecreated
+from delay_service.housekeeper import Housekeeper
+from delay_service.owned import TARGET, Owned, ShardStatus
 from delay_service.shard import Finished, Shard, ShardSettings
+from delay_service.stalls import UNAVAILABLE, Stalls
 from delay_service.takeover import claim, plan
 from delayline import logs
 from delayline.clock import Clock
@@ -30,12 +32,22 @@ from delayline.cursor import Cursor
 from delayline.errors import UnknownFormat
 from delayline.message import Shard as ShardId
 from mq.contract import Admin, Assigned, Event, Fetched, Lost, OutOfRange, Revoked, ShardBatch, Sink, Source
-from mq.errors import CommitAborted, CommitError, CommitUnknown, DeliveryRefused, Fenced, QueueError
-from store.errors import StoreDamaged, StoreError, StoreFull
+from mq.errors import (
+    CommitAborted,
+    CommitError,
+    CommitUnknown,
+    DeliveryRefused,
+    Fenced,
+    QueueClosed,
+    QueueUnavailable,
+)
+from store.errors import StoreFull
 from store.index import TimeIndex
 
 T = TypeVar("T")
-NEAR_FULL = "near_full"
+UNREACHABLE = "the queue cannot be reached"
+COMMITS_FAIL = "commits fail"
+TARGET_REFUSES = "target-refuses"
 log = logs.get(__name__)
 
 
@@ -56,6 +68,8 @@ class WorkerSettings:
     checkpoint_interval_s: float = 1.0
     trim_interval_s: float = 10.0
     status_interval_s: float = 0.5
+    clock_skew_max_ms: int = 5000  # beyond it nobody can say what is due
+    stall_max_s: float = 0.0  # a target that refuses for longer has its due messages buried; 0: never
 
 
 class Observer(Protocol):
@@ -88,6 +102,11 @@ class Worker:
         self._observer = observer
         self._owned: dict[ShardId, Owned] = {}
         self._committer = ThreadPoolExecutor(1, thread_name_prefix="commit")
+        self._attendant = Attendant(admin, source.wake)
+        self._stalls = Stalls(clock)
+        self._keeper = Housekeeper(
+            source, index, self._attendant, self._stalls, settings.near_bytes_max, settings.clock_skew_max_ms
+        )
         self._in_flight: tuple[Future[None], Sequence[ShardBatch], float] | None = None
         self._questions: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._stopping = threading.Event()
@@ -175,9 +194,16 @@ class Worker:
         if not waiting:
             return
         self.wait_for_commit()  # a cursor that is read while a commit of ours is on its way is an old one
-        claims = [(owned, claimed) for owned in waiting if (claimed := self._claim(owned)) is not None]
-        if not claims:
-            return
+        claims = []
+        for owned in waiting:
+            if (claimed := self._claim(owned)) is not None:
+                claims.append((owned, claimed))
+            elif owned.stalled == UNAVAILABLE:
+                break  # the others might wait for an answer as long, one after the other
+        if claims:
+            self._commit_claims(claims)
+
+    def _commit_claims(self, claims: Sequence[tuple[Owned, Cursor]]) -> None:
         try:
             batch = [ShardBatch(owned.id, claimed) for owned, claimed in claims]
             self._committer.submit(self._sink.commit, batch).result()
@@ -185,25 +211,27 @@ class Worker:
             blamed = error.shards if isinstance(error, Fenced) else [owned.id for owned, _ in claims]
             for owned, _ in claims:
                 if owned.id in blamed:
-                    self._stall(owned, "takeover", str(error))
+                    self._stalls.stall(owned, "takeover", str(error))
             return
+        self._stalls.success()
         for owned, claimed in claims:
             self._start(owned, claimed)
         started = sum(owned.core is not None for owned, _ in claims)
         log.info("shards taken over", shards=started, writer=self._settings.writer)
 
     def _claim(self, owned: Owned) -> Cursor | None:
-        with self._stalling(owned):
+        with self._stalls.stalling(owned):
             handover = self._admin.takeover(owned.id)
             return claim(handover, self._admin.log_range(owned.id)[0], self._settings.writer)
         return None
 
     def _start(self, owned: Owned, claimed: Cursor) -> None:
-        with self._stalling(owned):
+        with self._stalls.stalling(owned):
             index = self._index.shard(owned.id)
             chosen = plan(claimed, self._admin.log_range(owned.id), index.checkpoint())
             owned.core = core = Shard(owned.id, chosen, index, self._settings.shard)
-            owned.recover()
+            self._stalls.recover(owned)
+            self._keeper.compare_clock(owned)
             self._source.seek(owned.id, core.position)
             log.debug(
                 "shard taken over",
@@ -213,24 +241,6 @@ class Worker:
                 resume=chosen.resume_offset,
                 read_to=chosen.read_to,
             )
-
-    @contextmanager
-    def _stalling(self, owned: Owned) -> Iterator[None]:
-        """What the outside may answer to a takeover stalls the shard, with the reason."""
-        try:
-            yield
-        except ShardStalled as error:
-            self._stall(owned, error.reason, str(error))
-        except UnknownFormat as error:
-            self._stall(owned, "unknown_format", str(error))
-        except StoreDamaged:
-            raise  # the process ends, and the index is rebuilt by the next one
-        except (QueueError, StoreError) as error:
-            self._stall(owned, "takeover", str(error))
-
-    def _stall(self, owned: Owned, reason: str, detail: str) -> None:
-        owned.stall(reason, detail, self._now_s())
-        log.warning("shard stalled", **_name(owned.id), reason=reason, detail=detail, retry_s=owned.backoff_s / 2)
 
     # --- dispatch
 
@@ -255,9 +265,14 @@ class Worker:
         for owned in shards[start:] + shards[:start]:
             if owned.core is None or not owned.ready(now_s) or records_left <= 0 or bytes_left <= 0:
                 continue
+            if owned.skewed or not self._target_takes(owned):
+                continue
             due = checkpoint or now_s - owned.last_commit_s >= self._settings.checkpoint_interval_s
             records_max = min(records_left, owned.take_max or records_left)
             now_ms = self._source.now_ms(owned.id)
+            if owned.burying:
+                entries = self._index.shard(owned.id).due(now_ms, records_max, bytes_left)
+                owned.core.bury((entry.key for entry in entries), TARGET_REFUSES, owned.detail)
             part = owned.core.take(now_ms, records_max, bytes_left, checkpoint=due)
             if part is not None:
                 batch.append(part)
@@ -265,6 +280,26 @@ class Worker:
                 records_left -= len(part.deliveries) + len(part.dead) + len(part.appends)
                 bytes_left -= sum(len(delivery.body) for delivery in part.deliveries)
         return batch
+
+    def _target_takes(self, owned: Owned) -> bool:
+        """Whether a shard whose target has refused may be tried again: looked at first, and never by a delivery."""
+        if owned.refused_since_s is None:
+            return True
+        due_ms = self._index.shard(owned.id).next_due_ms()
+        if owned.looking is None and (due_ms is None or due_ms > self._source.now_ms(owned.id)):
+            return True
+        trouble = self._attendant.takes_again(owned)
+        if trouble:
+            self._refuse(owned, trouble)
+        return trouble == "" or (trouble is not None and owned.burying)
+
+    def _refuse(self, owned: Owned, reason: str) -> None:
+        """The target takes nothing: wait, or bury what is due where it has been so for too long."""
+        now_s, stall_max_s = self._now_s(), self._settings.stall_max_s
+        if owned.refused_since_s is None:
+            owned.refused_since_s = now_s
+        self._stalls.stall(owned, TARGET, reason)
+        owned.burying = 0 < stall_max_s <= now_s - owned.refused_since_s
 
     def _settle(self) -> None:
         """Tell the shards of an ended commit what became of it."""
@@ -278,44 +313,47 @@ class Worker:
         except CommitError as error:
             self._failed(batch, error)
         else:
+            self._stalls.success()
+            self._stalls.well(COMMITS_FAIL)
             for part in batch:
-                self._succeeded(self._owned.get(part.shard))
+                self._succeeded(self._owned.get(part.shard), part)
 
-    def _succeeded(self, owned: Owned | None) -> None:
+    def _succeeded(self, owned: Owned | None, part: ShardBatch) -> None:
         if owned is None or owned.core is None or not owned.core.busy:
             return
         finished = owned.core.committed()
         self._observer.finished(owned.id, finished._replace(at_ms=self._source.now_ms(owned.id)))
-        owned.take_max = None
-        owned.recover()
+        owned.take_max = None if owned.take_max is None or not part.deliveries else 2 * owned.take_max
+        owned.burying = False
+        if part.deliveries or owned.refused_since_s is None:
+            self._stalls.recover(owned)
 
     def _failed(self, batch: Sequence[ShardBatch], error: CommitError) -> None:
         """Nothing is guessed: a batch that was not written is taken again, one of unknown fate is read back."""
-        now_s = self._now_s()
         for owned in [self._owned[part.shard] for part in batch if part.shard in self._owned]:
             core = owned.core
             if core is None or not core.busy:
                 continue
             match error:
                 case CommitUnknown():
-                    owned.lose("commit_unknown", str(error), now_s)
-                    owned.retry_at_s = now_s
+                    self._stalls.lose(owned, "commit_unknown", str(error))
+                    owned.retry_at_s = self._now_s()
                 case Fenced(shards=shards) if owned.id in shards:
-                    owned.lose("fenced", str(error), now_s)
+                    self._stalls.lose(owned, "fenced", str(error))
                 case DeliveryRefused(shard=shard) if owned.id == shard:
                     self._refused(owned, core, error)
                 case CommitAborted():
                     core.aborted()
-                    self._stall(owned, "commit", str(error))
+                    self._stalls.stall(owned, "commit", str(error))
                 case _:
                     core.aborted()
-        log.warning("commit failed", error=type(error).__name__, detail=str(error), shards=len(batch))
+        self._stalls.trouble(COMMITS_FAIL, f"{type(error).__name__}: {error}")
 
     def _refused(self, owned: Owned, core: Shard, error: DeliveryRefused) -> None:
         """One record that the target refuses is found by halving what is taken; alone, it is buried."""
         if not error.of_record:
             core.aborted()
-            self._stall(owned, "target", error.reason)
+            self._refuse(owned, error.reason)
             return
         owned.take_max = max(1, core.in_flight // 2)
         core.refused("refused-by-target", error.reason)
@@ -323,7 +361,15 @@ class Worker:
     # --- read
 
     def _read(self) -> None:
-        events = self._source.poll(self._settings.poll_records_max, self._wait_s())
+        try:
+            events = self._source.poll(self._settings.poll_records_max, self._wait_s())
+        except QueueClosed:
+            raise
+        except QueueUnavailable as error:
+            self._stalls.trouble(UNREACHABLE, str(error))
+            self._stopping.wait(self._settings.poll_wait_max_s)
+            return
+        self._stalls.well(UNREACHABLE)
         self._polled = True
         for event in events:
             self._handle(event)
@@ -338,6 +384,8 @@ class Worker:
         for owned in self._owned.values():
             if owned.core is None or not owned.ready(now_s):
                 wait_s = min(wait_s, max(0.0, owned.retry_at_s - now_s))
+            elif owned.held:
+                continue  # it ends with an event, or is looked at with the status
             elif owned.core.caught_up and (next_due_ms := self._index.shard(owned.id).next_due_ms()) is not None:
                 wait_s = min(wait_s, max(0, next_due_ms - self._source.now_ms(owned.id)) / 1000)
         return wait_s
@@ -350,7 +398,7 @@ class Worker:
                     self._ingest(owned, owned.core, event)
             case OutOfRange(shard, detail):
                 if (owned := self._owned.get(shard)) is not None:
-                    owned.lose("out_of_range", detail, self._now_s())
+                    self._stalls.lose(owned, "out_of_range", detail)
             case Assigned(shards):
                 for shard in shards:
                     self._owned[shard] = Owned(shard)
@@ -402,63 +450,12 @@ class Worker:
         now_s = self._now_s()
         if now_s >= self._next_status_s:
             self._next_status_s = now_s + self._settings.status_interval_s
-            self._relieve()
-            self._roll()
-            self._statuses = tuple(self._status(owned) for owned in self._owned.values())
+            self._statuses = self._keeper.tidy(self._owned.values(), now_s)
+            self._stalls.write()
         if now_s >= self._next_trim_s:
             self._next_trim_s = now_s + self._settings.trim_interval_s
-            self._trim()
-
-    def _relieve(self) -> None:
-        """Stop reading shards whose near-due records fill their share of memory; go on with those that have room."""
-        for owned in self._owned.values():
-            if owned.core is None:
-                continue
-            full = self._index.shard(owned.id).memory_bytes() > self._settings.near_bytes_max
-            if full and not owned.paused:
-                owned.paused, owned.reading_stalled = True, NEAR_FULL
-                self._source.pause(owned.id)
-            elif owned.paused and not full:
-                owned.paused = False
-                owned.reading_stalled = None if owned.reading_stalled == NEAR_FULL else owned.reading_stalled
-                self._source.resume(owned.id)
-
-    def _roll(self) -> None:
-        """Only while the log is read: what is rolled leaves the index until its re-append has been read."""
-        for owned in self._owned.values():
-            if owned.core is not None and not (owned.paused or owned.reading_stalled):
-                owned.roller.step(owned.core, self._index.shard(owned.id), self._source.now_ms(owned.id))
-
-    def _trim(self) -> None:
-        for owned in self._owned.values():
-            if owned.core is not None and owned.core.cursor.low_offset > owned.trimmed_to:
-                owned.trimmed_to = owned.core.cursor.low_offset
-                self._committer.submit(self._trim_one, owned.id, owned.trimmed_to)
-
-    def _trim_one(self, shard: ShardId, low_offset: int) -> None:
-        try:
-            self._admin.trim(shard, low_offset)
-        except QueueError as error:
-            log.warning("trim failed", **_name(shard), detail=str(error))
-
-    def _status(self, owned: Owned) -> ShardStatus:
-        core = owned.core
-        if core is None:
-            return ShardStatus(owned.id, False, owned.stalled, owned.detail, 0, 0, None, 0, 0, 0)
-        index, cursor = self._index.shard(owned.id), core.cursor
-        lag = self._source.log_end(owned.id) - core.position
-        return ShardStatus(
-            owned.id,
-            core.settled,
-            owned.stalled or owned.reading_stalled,
-            owned.detail,
-            index.pending(),
-            max(0, lag),
-            index.next_due_ms(),
-            cursor.owner_epoch,
-            cursor.next_offset,
-            cursor.low_offset,
-        )
+            for owned in self._keeper.recreated(self._owned.values()):
+                self._stalls.lose(owned, BufferRecreated.reason, "the buffer topic was deleted and made again")
 
     def _finish(self) -> None:
         """A clean stop: settle, commit where every shard stands, flush the index, leave."""
@@ -468,6 +465,7 @@ class Worker:
             self._in_flight = self._committer.submit(self._sink.commit, last), last, self._now_s()
             self.wait_for_commit()
         self._committer.shutdown()
+        self._attendant.close()
         self._source.close()
         self._sink.close()
         self._index.close()

@@ -93,12 +93,28 @@ class OutOfRange(NamedTuple):
 Event = Assigned | Revoked | Lost | Fetched | OutOfRange
 
 
+class ClockOffset(NamedTuple):
+    """By how much our clock is ahead of a broker's, at least and at most; negative where it is behind."""
+
+    broker: str
+    least_ms: int
+    most_ms: int
+
+    @property
+    def middle_ms(self) -> float:
+        return (self.least_ms + self.most_ms) / 2
+
+    def beyond(self, skew_max_ms: int) -> bool:
+        """Whether the clocks differ by more than `skew_max_ms` beyond doubt."""
+        return self.least_ms > skew_max_ms or self.most_ms < -skew_max_ms
+
+
 class Source(Protocol):
     """One worker's reading end. Called from the worker's thread only, except `wake`."""
 
     def poll(self, records_max: int, timeout_s: float) -> Sequence[Event]:
         """What has happened, at most `records_max` records in all. Waits up to `timeout_s` where there is nothing;
-        returns early, perhaps empty, on `wake`. Raises QueueUnavailable."""
+        returns early, perhaps empty, on `wake`. Raises QueueUnavailable, and QueueClosed where that is for good."""
 
     def wake(self) -> None:
         """Let a `poll` that waits return. Any thread may call it; it is never lost."""
@@ -121,6 +137,10 @@ class Source(Protocol):
 
     def now_ms(self, shard: Shard) -> int:
         """Epoch ms, never ahead of the clock that stamps the shard's records: 'early' is defined against it."""
+
+    def clock_offset(self, shard: Shard) -> ClockOffset | None:
+        """Our clock against the one that stamps the shard's records, as measured not long ago; None where both are
+        one, or nothing is known. Neither blocks nor raises."""
 
     def close(self) -> None:
         """Leave. Further polls are an error."""
@@ -236,6 +256,18 @@ class Admin(Protocol):
 
     def trim(self, shard: Shard, low_offset: int) -> None:
         """Give back the buffer's room below `low_offset`, which must come from a committed cursor."""
+
+    def buffer_id(self, shard: Shard) -> bytes:
+        """The identity of the shard's buffer topic as it is now, or was seconds ago: another one than its cursor's
+        where somebody has deleted the topic and made it again. Raises QueueUnavailable, TopicUnknown."""
+
+    def target_trouble(self, shard: Shard) -> str | None:
+        """Why the shard's target partition cannot take deliveries now, as far as that shows without one; None where
+        nothing does. Raises QueueUnavailable."""
+
+    def appended_at_ms(self, shard: Shard, offset: int) -> int | None:
+        """When the first record at or behind `offset` of the shard's buffer was appended; None where there is none.
+        Raises QueueUnavailable, TopicUnknown."""
 
 
 class Queue(Client, Admin, Protocol):

@@ -2,6 +2,7 @@
 
 QueueError
 ├── QueueUnavailable      not now: nothing was stored, or it is unknown whether; try again later
+│   └── QueueClosed       nor later: it is closed, or has failed in a way that only opening it anew can mend
 ├── TopicUnknown          the topic does not exist and may not be made
 ├── PartitionUnknown      the topic has no such partition
 ├── RecordTooLarge        beyond the queue's record limit; nothing was stored
@@ -24,6 +25,10 @@ class QueueError(DelaylineError):
 
 class QueueUnavailable(QueueError):
     """Nothing was stored, or it is unknown whether; try again later."""
+
+
+class QueueClosed(QueueUnavailable):
+    """Closed, or failed for good: whoever waits for it waits in vain."""
 
 
 class TopicUnknown(QueueError):

@@ -8,7 +8,8 @@
     offsets.py     what the worker group has committed
     cursors.py     where the cursors stand, and the takeover
     membership.py  the group member: who owns which shard
-    clock.py       the brokers' clocks, never run ahead of
+    clock.py       the brokers' clocks, never run ahead of, and compared with ours
+    chatter.py     the library's own log lines, fewer of them
     source.py      Source: the member's shards, read by a second consumer without a group
     producers.py   a producer with one transaction at a time
     sink.py        Sink: a dispatch batch is one transaction

@@ -135,12 +135,12 @@ class Buffers:
     def _repair(self, name: str, wanted: Mapping[str, str]) -> None:
         found = self._cluster.config(name)
         drift = {key: value for key, value in wanted.items() if found.get(key) != value}
-        if int(found["max.message.bytes"]) > int(wanted["max.message.bytes"]):
+        if int(found["max.message.bytes"]) > int(drift.get("max.message.bytes", 0)):
             drift.pop("max.message.bytes", None)  # it may hold larger records already
         if not drift:
             return
         before = {key: found.get(key) for key in drift}
-        log.warning("settings of a buffer topic repaired", topic=name, before=before, now=drift)
+        log.warning("settings of a topic repaired", topic=name, before=before, now=drift)
         self._cluster.configure(name, drift)
 
     def _begin_with(self, buffer: Described, body: bytes) -> None:
@@ -159,7 +159,9 @@ class Buffers:
             raise QueueUnavailable(f"the rules could not be written to {name!r}")
 
     def tend(self) -> None:
-        """Look after every buffer topic there is: partitions added to its target, settings altered by hand."""
+        """Look after the cursors, and every buffer topic there is: partitions added to its target, settings altered
+        by hand."""
+        self._repair(self._names.cursor, CURSOR)
         for name in self._cluster.names():
             target = self._names.target(name)
             if target is None:

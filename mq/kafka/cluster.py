@@ -41,10 +41,12 @@ FRESH_S = 5.0
 
 
 class Described(NamedTuple):
-    """A topic; `leaders` are node ids by partition, -1 where there is none right now."""
+    """A topic; by partition, `leaders` are node ids, -1 where there is none right now, and `in_sync` says how many
+    replicas are up to date."""
 
     info: TopicInfo
     leaders: tuple[int, ...]
+    in_sync: tuple[int, ...]
     replicas: int
 
 
@@ -83,7 +85,8 @@ class Cluster:
         partitions = sorted(found.partitions, key=lambda partition: partition.id)
         info = TopicInfo(name, tuple(str(partition.id) for partition in partitions), _uuid(found.topic_id))
         leaders = tuple(-1 if partition.leader is None else partition.leader.id for partition in partitions)
-        described = Described(info, leaders, max((len(part.replicas) for part in partitions), default=1))
+        in_sync = tuple(len(partition.isr) for partition in partitions)
+        described = Described(info, leaders, in_sync, max((len(part.replicas) for part in partitions), default=1))
         self._seen[name] = (self._clock.monotonic_s() + FRESH_S, described)
         return described
 

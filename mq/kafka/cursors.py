@@ -36,6 +36,10 @@ from mq.kafka.settings import KafkaSettings
 STABLE_S = 2.0
 """How long a takeover waits for a transaction that is being finished; the caller tries again later."""
 
+MARK_KEY = b""
+"""Of records in the cursor topic that are no cursor: no shard is called so. They have no value, and are compacted
+away."""
+
 
 def encode_metadata(cursor: Cursor) -> str:
     return b85encode(cursor.encode()).decode() + "."

@@ -7,16 +7,18 @@ from threading import Event, Thread
 from delayline import logs
 from delayline.clock import Clock
 from delayline.message import Shard
+from delayline.record import encode_body
 from delayline.rules import Rules
 from mq.contract import Append, Handover, LogRecord, Position, TopicInfo
-from mq.errors import OffsetOutOfRange, QueueError, QueueUnavailable
+from mq.errors import OffsetOutOfRange, PartitionUnknown, QueueClosed, QueueError, TopicUnknown
 from mq.kafka.buffers import Buffers
+from mq.kafka.chatter import limit
 from mq.kafka.client import KafkaClient
-from mq.kafka.clock import BrokerClock
+from mq.kafka.clock import MEASURE_S, BrokerClock
 from mq.kafka.cluster import Cluster, partition_number
-from mq.kafka.cursors import Cursors
+from mq.kafka.cursors import MARK_KEY, Cursors
 from mq.kafka.readers import Readers
-from mq.kafka.settings import KafkaSettings
+from mq.kafka.settings import LOGGER, KafkaSettings
 from mq.kafka.sink import KafkaSink
 from mq.kafka.source import KafkaSource
 
@@ -33,6 +35,7 @@ class KafkaQueue:
         self._clock = clock
         self._names = settings.names
         self._closing = Event()
+        limit(LOGGER)
         self._cluster = Cluster(settings, clock, self._closing.wait)
         self._buffers = Buffers(settings, self._cluster, self._closing.wait)
         self._readers = Readers(settings, self._cluster, clock)
@@ -48,20 +51,47 @@ class KafkaQueue:
         self._check()
         self._buffers.ensure_own()
         source = KafkaSource(self._settings, self._cluster, writer, self._clock, self._brokers)
-        sink = KafkaSink(
-            self._settings, self._cluster, self._cursors, source.membership, writer, self._clock, self._brokers
-        )
+        try:
+            sink = KafkaSink(
+                self._settings, self._cluster, self._cursors, source.membership, writer, self._clock, self._brokers
+            )
+        except BaseException:
+            source.close()
+            raise
         if self._tending is None:
             self._tending = Thread(target=self._tend, name="kafka-tend", daemon=True)
             self._tending.start()
+            Thread(target=self._compare_clocks, name="kafka-clocks", daemon=True).start()
         return source, sink
 
     def _tend(self) -> None:
-        while not self._closing.wait(self._settings.tend_interval_s):
+        while True:
             try:
                 self._buffers.tend()
             except QueueError as error:
                 log.warning("buffer topics not looked after", detail=str(error))
+            if self._closing.wait(self._settings.tend_interval_s):
+                return
+
+    def _compare_clocks(self) -> None:
+        """An idle worker commits nothing, and must all the same know how its clock stands to those of the brokers."""
+        while not self._closing.wait(MEASURE_S):
+            try:
+                leaders = self._cluster.recall(self._names.cursor).leaders
+            except QueueError:
+                continue  # who cannot be asked stamps nothing, and commits say so louder
+            for row in {leader: row for row, leader in enumerate(leaders)}.values():
+                self._compare_clock(row)
+
+    def _compare_clock(self, row: int) -> None:
+        topic, sent_s = self._names.cursor, self._clock.monotonic_s()
+
+        def stamped(future: "Future[list[Position]]") -> None:
+            if future.exception() is None:
+                leader = self._cluster.leader(topic, row)
+                self._brokers.measured(leader, future.result()[0].appended_at_ms, sent_s)
+
+        self._client.append([Append(topic, str(row), encode_body(MARK_KEY, None))]).add_done_callback(stamped)
 
     def close(self) -> None:
         """Let go. Later calls raise QueueUnavailable; workers are closed by whoever opened them."""
@@ -75,7 +105,7 @@ class KafkaQueue:
 
     def _check(self) -> None:
         if self._closing.is_set():
-            raise QueueUnavailable("the queue is closed")
+            raise QueueClosed("the queue is closed")
 
     # --- Client
 
@@ -131,6 +161,32 @@ class KafkaQueue:
             raise OffsetOutOfRange(f"{'.'.join(shard)}: trim to {low_offset}, behind the log's end")
         if low_offset > start:
             self._cluster.trim(topic, number, low_offset)
+
+    def buffer_id(self, shard: Shard) -> bytes:
+        self._check()
+        return self._cluster.recall(self._names.buffer(shard.topic)).info.topic_id
+
+    def target_trouble(self, shard: Shard) -> str | None:
+        self._check()
+        try:
+            found = self._cluster.describe(shard.topic)
+            number = partition_number(shard.name, len(found.info.partitions), shard.topic)
+        except (TopicUnknown, PartitionUnknown) as error:
+            return str(error)
+        at = f"{shard.topic}, partition {number}"
+        if found.leaders[number] == -1:
+            return f"{at}: no leader"
+        needed = int(self._cluster.config(shard.topic)["min.insync.replicas"])
+        if found.in_sync[number] < needed:
+            return f"{at}: {found.in_sync[number]} replicas are in sync, {needed} are needed"
+        return None
+
+    def appended_at_ms(self, shard: Shard, offset: int) -> int | None:
+        self._check()
+        topic, number = self._partition(shard)
+        start, end = self._cluster.log_range(topic, number, readable=True)
+        records = self._readers.read(topic, number, max(start, offset), 1, 1) if offset < end else ()
+        return records[0].appended_at_ms if records else None
 
     def _partition(self, shard: Shard) -> tuple[str, int]:
         """Raises TopicUnknown, PartitionUnknown."""

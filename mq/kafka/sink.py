@@ -25,7 +25,7 @@ from mq.errors import CommitAborted, CommitError, CommitUnknown, DeliveryRefused
 from mq.kafka import trouble
 from mq.kafka.clock import BrokerClock
 from mq.kafka.cluster import Cluster
-from mq.kafka.cursors import Cursors, encode_metadata, shard_key, spread
+from mq.kafka.cursors import MARK_KEY, Cursors, encode_metadata, shard_key, spread
 from mq.kafka.membership import Membership, Standing
 from mq.kafka.producers import Aborted, Bulk, Failure, Outgoing, Send, Transactions
 from mq.kafka.settings import KafkaSettings
@@ -33,8 +33,6 @@ from mq.kafka.settings import KafkaSettings
 GENERATIONS_MAX = 3
 """Rebalances that one commit may meet and be repeated after, as long as its shards stay ours."""
 REBALANCE_S = 2.0
-MARK_KEY = b""
-"""Of records in the cursor topic that are no cursor: no shard is called so."""
 
 
 class KafkaSink:
@@ -57,6 +55,7 @@ class KafkaSink:
         self._cursors = cursors
         self._membership = membership
         self._writer = writer
+        self._clock = clock
         self._brokers = brokers
         self._transactions = Transactions(settings, writer, clock)
         self._plain = None if settings.atomic else Producer(settings.in_bulk())
@@ -218,10 +217,10 @@ class KafkaSink:
         """The cursor in its compacted topic. The broker stamps it, which tells us the time there."""
         topic, row = self._names.cursor, self._row(self._names.cursor, part.shard)
         body = encode_body(shard_key(part.shard), part.cursor.encode())
-        return Send(topic, row, body, None, partial(self._stamped, topic, row))
+        return Send(topic, row, body, None, partial(self._stamped, topic, row, self._clock.monotonic_s()))
 
-    def _stamped(self, topic: str, partition: int, message: Message) -> None:
-        self._brokers.heard(self._cluster.leader(topic, partition), message.timestamp()[1])
+    def _stamped(self, topic: str, partition: int, sent_s: float, message: Message) -> None:
+        self._brokers.measured(self._cluster.leader(topic, partition), message.timestamp()[1], sent_s)
 
     def _row(self, topic: str, shard: Shard) -> int:
         return spread(shard, self._rows[topic])

@@ -15,8 +15,8 @@ from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 from delayline import logs
 from delayline.clock import Clock
 from delayline.message import Shard
-from mq.contract import Assigned, Event, Fetched, LogRecord, Lost, OutOfRange
-from mq.errors import QueueUnavailable
+from mq.contract import Assigned, ClockOffset, Event, Fetched, LogRecord, Lost, OutOfRange
+from mq.errors import QueueClosed
 from mq.kafka import trouble
 from mq.kafka.bodies import record_of
 from mq.kafka.clock import BrokerClock
@@ -93,7 +93,7 @@ class KafkaSource:
 
     def poll(self, records_max: int, timeout_s: float) -> Sequence[Event]:
         if self._closed:
-            raise QueueUnavailable("this source is closed")
+            raise QueueClosed("this source is closed")
         self.membership.alive()
         until_s = self._clock.monotonic_s() + timeout_s
         while True:
@@ -203,8 +203,13 @@ class KafkaSource:
         return max(end, 0)
 
     def now_ms(self, shard: Shard) -> int:
-        buffer = self._settings.names.buffer(shard.topic)
-        return self._brokers.now_ms(self._cluster.leader(buffer, int(shard.name)))
+        return self._brokers.now_ms(self._leader(shard))
+
+    def clock_offset(self, shard: Shard) -> ClockOffset | None:
+        return self._brokers.offset(self._leader(shard))
+
+    def _leader(self, shard: Shard) -> int:
+        return self._cluster.leader(self._settings.names.buffer(shard.topic), int(shard.name))
 
     def close(self) -> None:
         if not self._closed:

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from delayline.cursor import Cursor
 from delayline.names import Names
-from mq.errors import QueueUnavailable, TopicUnknown
+from mq.errors import QueueClosed, TopicUnknown
 from mq.local.group import Group
 from mq.local.storage import StoredTopic
 from mq.local.topic import Partition, Topic
@@ -65,9 +65,9 @@ class Ledger:
             raise TopicUnknown(f"there is no topic {name!r}") from None
 
     def check(self) -> None:
-        """Raises QueueUnavailable where the queue has failed or is closed: it will not come back by itself."""
+        """Raises QueueClosed where the queue has failed or is closed: it will not come back by itself."""
         if self.failure is not None:
-            raise QueueUnavailable(self.failure)
+            raise QueueClosed(self.failure)
 
     # --- placing: one thread at a time
 

@@ -184,6 +184,19 @@ class LocalQueue:
         if self._ledger.trim(partition, low_offset):
             self._committer.submit(TrimStep(partition, low_offset))
 
+    def buffer_id(self, shard: Shard) -> bytes:
+        return self._buffer(shard)[0].topic_id
+
+    def target_trouble(self, shard: Shard) -> str | None:
+        """Topics here are never removed, and refuse nothing but a record that is too large."""
+        return None
+
+    def appended_at_ms(self, shard: Shard, offset: int) -> int | None:
+        partition = self._buffer(shard)[1]
+        start, end = self._range(partition)
+        records = self._storage.read(partition, max(start, offset), end, 1, 1) if offset < end else ()
+        return records[0].appended_at_ms if records else None
+
     def _buffer(self, shard: Shard) -> tuple[Topic, Partition]:
         topic = self._ledger.topic(self._names.buffer(shard.topic))
         return topic, topic.partition(shard.name)

@@ -9,8 +9,8 @@ from zlib import crc32
 from delayline.clock import Clock
 from delayline.errors import Bug
 from delayline.message import Shard
-from mq.contract import Assigned, Delivery, DispatchBatch, Event, Fetched, Lost, OutOfRange, ShardBatch
-from mq.errors import CommitAborted, DeliveryRefused, QueueUnavailable
+from mq.contract import Assigned, ClockOffset, Delivery, DispatchBatch, Event, Fetched, Lost, OutOfRange, ShardBatch
+from mq.errors import CommitAborted, DeliveryRefused, QueueClosed
 from mq.local.ledger import Ledger
 from mq.local.steps import CommitStep, Committer, Progress, Run
 from mq.local.storage import Storage
@@ -96,7 +96,7 @@ class LocalSource:
             self._changed.wait_for(self._stirred, timeout_s)
             self._woken = False
             if self._closed:
-                raise QueueUnavailable("this source is closed")
+                raise QueueClosed("this source is closed")
             self._ledger.check()
             events = list(self._events)
             self._events.clear()
@@ -183,6 +183,9 @@ class LocalSource:
     def now_ms(self, shard: Shard) -> int:
         """The clock that stamps is this one; a stamp is never before it (`Group.append`)."""
         return self._clock.now_ms()
+
+    def clock_offset(self, shard: Shard) -> ClockOffset | None:
+        return None
 
     def close(self) -> None:
         with self._changed:

@@ -161,6 +161,9 @@ class SuiteSource:
     def now_ms(self, shard: Shard) -> int:
         return int(self._source.now_ms(self._names.shard_out(shard)))
 
+    def clock_offset(self, shard: Shard) -> Any:
+        return self._source.clock_offset(self._names.shard_out(shard))
+
     def close(self) -> None:
         self._source.close()
 
@@ -334,3 +337,12 @@ class SuiteQueue:
 
     def trim(self, shard: Shard, low_offset: int) -> None:
         self._queue.trim(self._names.shard_out(shard), low_offset)
+
+    def buffer_id(self, shard: Shard) -> bytes:
+        return self._queue.buffer_id(self._names.shard_out(shard))
+
+    def target_trouble(self, shard: Shard) -> str | None:
+        return self._queue.target_trouble(self._names.shard_out(shard))
+
+    def appended_at_ms(self, shard: Shard, offset: int) -> int | None:
+        return self._queue.appended_at_ms(self._names.shard_out(shard), offset)

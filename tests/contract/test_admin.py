@@ -191,3 +191,23 @@ def test_trimming_one_shard_leaves_the_others(queue: LocalQueue, ten: str) -> No
     append(queue, ten, "1", b"kept")
     queue.trim(SHARD, 10)
     assert bodies(queue, ten, "1") == [b"kept"]
+
+
+def test_a_buffer_has_the_identity_that_its_handover_names(queue: LocalQueue) -> None:
+    worker = start_worker(queue)
+    shard = next(iter(worker.cursors))
+    assert queue.buffer_id(shard) == queue.takeover(shard).topic_id
+
+
+def test_nothing_is_wrong_with_a_target_that_is_there(queue: LocalQueue) -> None:
+    worker = start_worker(queue)
+    assert [queue.target_trouble(shard) for shard in worker.cursors] == [None] * 4
+
+
+def test_it_is_known_when_the_record_at_an_offset_was_appended(queue: LocalQueue) -> None:
+    worker = start_worker(queue)
+    shard = next(iter(worker.cursors))
+    positions = append(queue, buffer(queue), shard.name, b"a", b"b")
+    found = [queue.appended_at_ms(shard, at.offset) for at in positions]
+    assert found == [at.appended_at_ms for at in positions]
+    assert queue.appended_at_ms(shard, queue.log_range(shard)[1]) is None

@@ -98,7 +98,7 @@ class Committer:
         self._last = Postponed(partial(work, *args), self._rnd)
         return self._last
 
-    def shutdown(self) -> None:
+    def shutdown(self, *, cancel_futures: bool = False) -> None:
         self._last.carry_out()
 
 
@@ -143,7 +143,9 @@ class RealWorker:
         metrics = WorkerMetrics(CollectorRegistry(), History(1000, 86_400_000), self._clock)
         self._worker = Worker(self._source, faulty, self._queue, self._index, self._clock, settings, metrics)
         self._worker._committer.shutdown()
+        self._worker._attendant.close()
         self._committer = self._worker._committer = Committer(self._rnd)  # type: ignore[assignment]
+        self._worker._attendant.executor = self._committer
 
     def _settings(self) -> WorkerSettings:
         choice = self._rnd.choice
