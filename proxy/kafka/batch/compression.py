@@ -35,7 +35,10 @@ _INT32 = struct.Struct(">i")
 
 
 def decompress(codec: Codec, data: Buffer, bytes_max: int) -> bytes:
-    """The records themselves. Raises MalformedBatch, and BatchTooLarge beyond `bytes_max`."""
+    """The records themselves. Raises MalformedBatch, and BatchTooLarge beyond `bytes_max`, on either side: pieces
+    without content take time too."""
+    if len(data) > bytes_max:
+        raise BatchTooLarge(f"more than {bytes_max} bytes")
     if codec is Codec.NONE:
         return _bounded((bytes(data),), bytes_max)
     try:

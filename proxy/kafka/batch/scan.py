@@ -121,8 +121,6 @@ def scan_batch(batch: Batch, directives: Directives, plain_bytes_max: int = PLAI
     head = batch.head
     if head.is_control:
         return Scan(batch, [])
-    if len(batch.payload) > plain_bytes_max:
-        raise BatchTooLarge(f"more than {plain_bytes_max} bytes")
     at = directives.occur_in(batch.payload) if head.codec is Codec.NONE else 0
     if at is None:
         return Scan(batch, [])

@@ -97,6 +97,11 @@ def test_a_bomb_takes_no_more_memory_than_the_limit(name: str) -> None:
     assert peak < 2 * MIB + 2 * len(bomb)
 
 
+def test_data_longer_than_the_limit_is_refused_whatever_comes_out_of_it() -> None:
+    with pytest.raises(BatchTooLarge):
+        decompress(Codec.ZSTD, zstandard.ZstdCompressor().compress(b"") * 1000, 1000)
+
+
 def test_a_snappy_block_is_not_taken_at_its_word() -> None:
     with pytest.raises(BatchTooLarge):
         decompress(Codec.SNAPPY, b"\xff\xff\xff\xff\x0f", MIB)

@@ -78,6 +78,8 @@ def test_large_records_are_neither_copied_when_read_nor_when_written() -> None:
     request = ProduceRequest(acks=-1, topic_data=[ProduceTopic("orders", [ProducePartition(0, records)])])
     parts = encode(request, 9)
     assert any(part is records for part in parts)
+    framed = request_frame(RequestHeader(ApiKey.PRODUCE, 9, 1), parts)
+    assert any(part is records for part in framed)
     body = b"".join(parts)
     found = decode(ProduceRequest, 9, body).topic_data[0].partition_data[0].records
     assert isinstance(found, memoryview)

@@ -120,6 +120,18 @@ def test_a_directives_name_in_a_key_or_a_value_is_no_directive() -> None:
     assert scan_batch(read_batch(batch_of(records)), DIRECTIVES).found == []
 
 
+def test_a_name_across_the_border_of_two_records_is_none() -> None:
+    odd = b"dela" + b"\x01\x58" + bytes(44) + b"\x00"  # a length of 50, and three bytes that are free to be anything
+    first = batch_of([plain(0)])
+    data = with_payload(first, first[61:] + odd, NONE, 2)
+    assert scan_batch(read_batch(data), Directives([b"dela"])).found == []
+
+
+def test_a_large_batch_without_delays_is_the_brokers_to_judge() -> None:
+    batch = read_batch(batch_of([Sent(T0, None, bytes(1000), [])]))
+    assert scan_batch(batch, DIRECTIVES, 100).split(set()).immediate is batch
+
+
 def test_long_and_many_records_are_split() -> None:
     long = {3: 20_000, 5: 9000, 100: 200}
     records = [
