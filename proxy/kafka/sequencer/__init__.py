@@ -12,13 +12,16 @@ connections: what a connection does not know it asks the brokers, which keep it 
 The rule, for one producer id in one partition on one connection (a `Gate`):
 
  1. A batch without delayed records (*plain*) goes to T with its sequence shifted by D as soon as it comes, behind
-    others that T has not yet answered: T judges the order, as it always does. While D is 0 that changes no byte.
+    other plain ones that T has not yet answered: T judges the order, as it always does. While D is 0 that changes no
+    byte. It goes only if D is certain, that is, right behind what is known to be plain: with a wrong D, T refuses it
+    today, and takes it if it arrives later, when the shifted sequence has become the next one by accident.
  2. Any other batch waits until T has answered what is before it, and holds up what is behind it: it is the *head*.
  3. The head's T part goes **first**, its B part only when T has taken the first. So a definite refusal by T leaves B
     untouched, and whoever reads both logs later finds that only the last batch begun can be in T alone.
  4. The head is done when B has taken its part. Then, and only then, D grows. The client is told offset -1: the
     records have no single place.
- 5. A head that is not next in sequence is answered 45 here: with an empty T part no broker would check its order.
+ 5. A head that is not next in sequence is refused here: with an empty T part no broker would check its order. It is
+    answered what the batch before it was answered, if that is to come again; else 45, after both logs were asked.
  6. Nothing is answered without a word from T: where T gets no records it gets a *probe*, which writes nothing and
     is answered 87 to whoever may write there.
  7. **What may be in a log is never called failed.** A batch of which a part is in T, or which may be in either log,
@@ -26,10 +29,10 @@ The rule, for one producer id in one partition on one connection (a `Gate`):
     they are recognised there. An error would be a lie that clients act on: librdkafka, told that a batch failed and
     that the next is out of order (45), moves both to a new epoch, in which T would store the first a second time.
 
-**Not knowing D** (the first batch of a connection, or of an epoch): sequence 0 means D = 0, without asking. Otherwise
-B is asked (`Ask`) which sequence it expects: none means D = 0, and T still judges the order. Else T is asked, and B
-again, until B says the same before and after: an earlier connection's last writes may still be on their way. They
-carry our sequences, so it does not matter when they land, but the answers of both logs must be of one moment. Then
+**Not knowing D** (the first batch of a connection): B is asked (`Ask`) which sequence it expects. None: D = 0, and T
+still judges the order. Else T is asked, and B again, until B says the same before and after: an earlier connection's
+last writes may still be on their way. They carry our sequences, so it does not matter when they land, but the answers
+of both logs must be of one moment. (An epoch that begins on this connection, at 0, has D = 0 unasked.) Then
 
     ahead = (T's next + B's next - base_sequence) mod 2**31
 
@@ -40,8 +43,8 @@ is how many records from `base_sequence` on are in the logs, and as only the las
     ahead = 0            nothing is there: write both
     otherwise            the logs have lost something, or the batch is not next: 45
 
-The session's own knowledge is the same three numbers (next, D, ahead). A 45 that contradicts them is not passed
-on before both logs have been asked.
+The session's own knowledge is the same three numbers (next, D, ahead). Where T, B or the batch's sequence contradicts
+them, they are asked for anew before anything is answered.
 
 What all this asks of others. *Of the split*: a function of the record's bytes alone, not of the clock or of anything
 that may change between an attempt and its repetition. *Of the client*: at most five batches in flight (what both logs
@@ -63,14 +66,15 @@ The open ends, and how each is tied:
     that is refused with, also 51 when it is no longer repeated, is reported as B's answer.
   - A definite error of T, in a transaction or not: nothing was written by it, and the next batch may be numbered from
     the same sequence (Java does so), because nothing is remembered of the refused one.
-  - Wrap at 2**31: all arithmetic is modular. A connection that begins at 0 after a wrap takes D for 0, and T or
-    B contradicts, and is asked. (They could not only if D, or all that T holds, were a few records modulo 2**31.)
-  - Brokers forget a producer that has not written to a partition for `producer.id.expiration.ms` (1 d). Forgotten by
-    T: T takes any sequence, and so do we. **Forgotten by B, while T remembers and the connection is new**: D is lost,
-    and the batch is refused with 45. Java then starts a new epoch; librdkafka stops with a fatal error. The same
-    where T has forgotten, B has not, and the first batch is all delayed. That the missing D is made up for exactly
-    by plain batches whose answers were lost cannot be seen. Set the expiration above the longest time between a
-    producer's delayed records.
+  - Wrap at 2**31: all arithmetic is modular, and sequence 0 says nothing about D.
+  - Brokers forget a producer that has not written to a partition for `producer.id.expiration.ms` (a day by default).
+    Forgotten by T: T takes any sequence, and so do we. **Forgotten by B, while T remembers and the connection is
+    new: D is lost**, and the batch is refused with 45. Java then starts a new epoch; librdkafka stops with a fatal
+    error. The same where T has forgotten, B has not, and the first batch is all delayed. It goes unseen where D is
+    exactly the number of plain records whose answers were lost. Set the expiration above the longest time between
+    a producer's delayed records, and above the longest between its immediate ones.
+  - A broker that restarts remembers only the last batch of each producer, so a plain batch before that, repeated
+    while D is 0, is answered 45 by T. Clients meet that without a proxy too.
 
 Sources: ProducerAppendInfo.checkSequence and ProducerStateEntry.findDuplicateBatch (Kafka's storage module),
 TransactionManager.canRetry and RecordAccumulator.shouldStopDrainBatchesForPartition (Java client),

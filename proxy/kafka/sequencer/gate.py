@@ -84,21 +84,13 @@ class _Known:
         if self.doubt is not None and _distance(self.doubt, batch.end) >= 0:
             self.doubt = None
 
-    def skip_to(self, sequence: int) -> None:
-        """What is in the logs before a batch need not come again: it may have been acknowledged out of turn. And what
-        is behind `next` may be anything by now."""
-        distance = _distance(self.next, sequence)
-        if 0 < distance <= self.ahead:
-            self.next, self.ahead = sequence, self.ahead - distance
-        self.chain = self.next
-
     def plain_up_to(self, sequence: int) -> bool:
         """Whether D is the same there as at `next`."""
         distance = _distance(self.next, sequence)
         return self.buffered == 0 if distance < 0 else distance <= _distance(self.next, self.chain)
 
     def extend(self, batch: Batch) -> None:
-        """A plain batch goes to T."""
+        """A plain batch goes to T, or all up to its end is in the logs."""
         if _distance(self.chain, batch.end) > 0:
             self.chain = batch.end
 
@@ -112,6 +104,7 @@ class _Known:
             self.refused = ErrorCode.NONE
 
     def distrust(self, batch: Batch) -> None:
+        """T has it without being sure of it."""
         if self.doubt is None or _distance(self.doubt, batch.end) > 0:
             self.doubt = batch.end
 
@@ -229,16 +222,15 @@ class Gate:
 
     def _judge_in_epoch(self, batch: Batch) -> None:
         if batch.epoch != self._epoch:
-            self._epoch, self._known = batch.epoch, None
-        if self._known is None and batch.base_sequence == 0:
-            self._known = _Known(0, 0)
+            begins = self._epoch >= 0 and batch.base_sequence == 0
+            self._epoch, self._known = batch.epoch, _Known(0, 0) if begins else None
         if self._known is None:
             self._ask(batch)
         else:
             self._judge(batch, self._known)
 
     def _judge(self, batch: Batch, known: _Known) -> None:
-        known.skip_to(batch.base_sequence)
+        known.chain = known.next
         distance = _distance(known.next, batch.base_sequence)
         if distance > 0 and known.refused:
             self._refuse(known.refused)
@@ -379,11 +371,15 @@ class Gate:
             self._put(batch, _Step.ASK_AGAIN)
         elif self._step is _Step.ASK_AGAIN and told == self._told_buffer:
             self._settle(batch)
-        elif self._step is _Step.ASK_BUFFER and told is None and batch.immediate and not self._thorough:
+        elif self._step is _Step.ASK_BUFFER and told is None and not self._thorough and self._target_judges(batch):
             self._known = _Known(batch.base_sequence, batch.base_sequence)
             self._judge(batch, self._known)
         else:
             self._ask_target(batch, told)
+
+    def _target_judges(self, batch: Batch) -> bool:
+        """Whether D = 0 is all that has to be known: T sees a part of the batch, or nothing can be before it."""
+        return batch.immediate > 0 or batch.base_sequence == 0
 
     def _ask_target(self, batch: Batch, told_buffer: int | None) -> None:
         self._told_buffer = told_buffer
@@ -394,8 +390,8 @@ class Gate:
             self._put(batch, _Step.ASK_TARGET)
 
     def _settle(self, batch: Batch) -> None:
-        """From what both logs say. Where T has forgotten the producer it takes any sequence, and so do we, unless only B
-        could show whether the batch is there, or what is known of this very connection speaks against it."""
+        """From what both logs say. Where T has forgotten the producer it takes any sequence, and so do we, unless
+        only B could show whether the batch is there, or this connection knew of something that speaks against it."""
         buffered, target = self._told_buffer or 0, self._told_target
         if target is None and not self._thorough and (batch.immediate or self._told_buffer is None):
             ahead = 0
@@ -429,7 +425,7 @@ class Gate:
     def _answer(self, batch: Batch, code: int, *, verbatim: bool = False) -> None:
         if batch is self._head:
             self._head = None
-        if self._known is not None and code not in _TAKEN:
+        if self._known is not None and code not in _TAKEN and batch.epoch == self._epoch:
             self._known.refuse(batch, code)
         if batch.acks == 0 and code not in _TAKEN:
             self._close(batch, f"error {code} for a producer that takes no answers")

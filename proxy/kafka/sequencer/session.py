@@ -22,14 +22,14 @@ class Sequencer:
         key = batch.topic, batch.partition, batch.producer_id
         gate = self._gates.get(key)
         if gate is None:
+            self._make_room()
             gate = self._gates[key] = Gate()
-            self._drop_one_idle()
         self._gates.move_to_end(key)
         return gate.handle(event)
 
-    def _drop_one_idle(self) -> None:
+    def _make_room(self) -> None:
         """Where none is idle all are bounded by what the client has in flight."""
-        if len(self._gates) > self._gates_max:
+        if len(self._gates) >= self._gates_max:
             idle = next((key for key, gate in self._gates.items() if gate.idle), None)
             if idle is not None:
                 del self._gates[idle]

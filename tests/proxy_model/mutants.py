@@ -1,0 +1,163 @@
+"""One-line breakages of the gate, each of which the judge must notice.
+
+A mutant replaces exact source lines, compiles the result and hands out its `Gate`; nothing on disk changes. A line
+that is no longer there, or there twice, is an error: whoever rewrites a rule also looks at what proves it.
+"""
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from proxy.kafka.sequencer import gate
+from tests.proxy_model.explore import Broken, explore, wander
+from tests.proxy_model.scopes import QUICK, random_scope
+
+SEEDS_MAX = 6000
+_MUTATED = "tests.proxy_model.mutated_gate"
+
+
+class LineIsGone(Exception):
+    """The source does not have the line that a mutant replaces exactly once."""
+
+
+class Mutant(NamedTuple):
+    """`broken` says which rule no longer holds."""
+
+    broken: str
+    line: str
+    replacement: str
+
+
+MUTANTS = (
+    Mutant("D never grows", "(self._known.buffered + batch.delayed) % SEQUENCES", "self._known.buffered"),
+    Mutant(
+        "D does not wrap",
+        "(self._known.buffered + batch.delayed) % SEQUENCES",
+        "self._known.buffered + batch.delayed",
+    ),
+    Mutant(
+        "T's part is not shifted",
+        "return (batch.base_sequence - self._known.buffered) % SEQUENCES",
+        "return batch.base_sequence",
+    ),
+    Mutant(
+        "T's shifted sequence does not wrap",
+        "return (batch.base_sequence - self._known.buffered) % SEQUENCES",
+        "return batch.base_sequence - self._known.buffered",
+    ),
+    Mutant("distances do not wrap", "forward = (end - start) % SEQUENCES", "forward = end - start"),
+    Mutant("a head does not wait for what is before it", "if not flies and self._flying:", "if False:"),
+    Mutant(
+        "a plain batch goes to T behind anything",
+        "return known.plain_up_to(batch.base_sequence)",
+        "return True",
+    ),
+    Mutant(
+        "a plain batch from before the last delayed record goes to T",
+        "return self.buffered == 0 if distance < 0 else",
+        "return True if distance < 0 else",
+    ),
+    Mutant("what was plain stays so", "known.chain = known.next\n", "pass\n"),
+    Mutant("plain batches go to T before it has a state", "or not known.proven or known.ahead", "or known.ahead"),
+    Mutant(
+        "plain batches go to T before what is there is walked through",
+        "or not known.proven or known.ahead",
+        "or not known.proven",
+    ),
+    Mutant(
+        "B is not asked again",
+        "self._step is _Step.ASK_AGAIN and told == self._told_buffer",
+        "self._step is _Step.ASK_AGAIN",
+    ),
+    Mutant(
+        "sequence 0 means D = 0",
+        "begins = self._epoch >= 0 and batch.base_sequence == 0",
+        "begins = batch.base_sequence == 0",
+    ),
+    Mutant("an epoch that begins is taken for the old one", "if batch.epoch != self._epoch:", "if self._epoch < 0:"),
+    Mutant(
+        "a B that knows nothing settles the order",
+        "return batch.immediate > 0 or batch.base_sequence == 0",
+        "return True",
+    ),
+    Mutant("what is there is not recognised", "elif known.ahead >= batch.count:", "elif False:"),
+    Mutant(
+        "a batch is taken for there when its T part is", "elif known.ahead >= batch.count:", "elif known.ahead > 0:"
+    ),
+    Mutant("only what is not begun is written", "known.ahead in (0, batch.immediate)", "known.ahead == 0"),
+    Mutant("the order of heads is not checked", "elif distance or known.doubt is not None:", "elif False:"),
+    Mutant("what T may lose counts as lost", "elif distance or known.doubt is not None:", "elif distance:"),
+    Mutant(
+        "those behind a refused batch are answered 45",
+        "if distance > 0 and known.refused:",
+        "if False:",
+    ),
+    Mutant(
+        "a batch half written is called failed when B refuses",
+        "elif batch.immediate or code is None or code in _AMBIGUOUS:",
+        "elif code is None or code in _AMBIGUOUS:",
+    ),
+    Mutant(
+        "a batch that B may have is called failed",
+        "elif batch.immediate or code is None or code in _AMBIGUOUS:",
+        "elif batch.immediate:",
+    ),
+    Mutant(
+        "a batch half written is called failed when T refuses the rest",
+        "if (known.ahead and code in _RETRIABLE) or (batch.delayed and code in _AMBIGUOUS):",
+        "if batch.delayed and code in _AMBIGUOUS:",
+    ),
+    Mutant(
+        "a batch that T may have is called failed",
+        "if (known.ahead and code in _RETRIABLE) or (batch.delayed and code in _AMBIGUOUS):",
+        "if known.ahead and code in _RETRIABLE:",
+    ),
+    Mutant(
+        "T's 45 is passed on without asking",
+        "elif code in _LOST_TRACK and not self._thorough:",
+        "elif False:",
+    ),
+    Mutant("B's 45 is passed on without asking", "        if self._thorough:\n", "        if True:\n"),
+    Mutant(
+        "a T that has forgotten is taken for empty", "if target is None and not self._thorough and", "if False and"
+    ),
+    Mutant(
+        "what T took does not count as there",
+        "known.ahead, known.proven = batch.immediate, True",
+        "known.proven = True",
+    ),
+    Mutant("T is asked nothing about what is all delayed", "self._told_target = told", "self._told_target = None"),
+)
+
+
+def build(mutant: Mutant) -> Callable[[], Any]:
+    """The mutant's Gate."""
+    source = Path(str(gate.__file__)).read_text()
+    if source.count(mutant.line) != 1:
+        raise LineIsGone(f"{source.count(mutant.line)} times in gate.py: {mutant.line!r}")
+    module = ModuleType(_MUTATED)
+    sys.modules[_MUTATED] = module  # dataclasses look their module up
+    exec(compile(source.replace(mutant.line, mutant.replacement), "mutated gate.py", "exec"), module.__dict__)
+    made: Callable[[], Any] = module.Gate
+    return made
+
+
+def hunt(mutant: Mutant) -> str | None:
+    """How it was caught: the trace. None if it survived."""
+    made = build(mutant)
+    for attempt in _attempts(made):
+        try:
+            attempt()
+        except Broken as broken:
+            return str(broken)
+    return None
+
+
+def _attempts(made: Callable[[], Any]) -> Iterator[Callable[[], Any]]:
+    """Small scopes with one fault, then random runs."""
+    for scope in QUICK:
+        yield lambda scope=scope: explore(scope, made)
+    for seed in range(SEEDS_MAX):
+        yield lambda seed=seed: wander(random_scope(seed), seed, made)

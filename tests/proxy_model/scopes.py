@@ -1,0 +1,54 @@
+"""The scopes that are searched."""
+
+import random
+
+from proxy.kafka.sequencer import SEQUENCES
+from tests.proxy_model.scope import Habit, Scope, Start
+
+NEW = Start()
+STARTS = (
+    NEW,
+    Start(7, 4, 3),
+    Start(7, 7, None),
+    Start(7, None, 7),
+    Start(SEQUENCES - 2, SEQUENCES - 5, 3),
+    Start(SEQUENCES - 2, 2, SEQUENCES - 4),
+    Start(SEQUENCES - 3, SEQUENCES - 3, None),
+    Start(0, SEQUENCES - 3, 3),
+)
+"""A new producer; one that is known to both logs, to T alone, to B alone; and four about to begin again at 0, or just
+there, with T, B or neither about to do so themselves."""
+
+SMALL = (("id",), ("id", "di"), ("i", "d"), ("d", "i"), ("d", "d"))
+MEDIUM = (("id", "dd", "di"), ("ii", "d", "i"), ("d", "i", "d"), ("i", "i", "id"), ("id", "i", "i"), ("d", "d", "d"))
+LARGE = (*MEDIUM, ("i", "id", "i", "d"), ("id", "d", "i", "di"), ("i", "i", "d", "i", "i"))
+
+QUICK = (
+    *(Scope(("id", "di"), habit, start=start) for start in STARTS for habit in Habit),
+    *(Scope(script, habit) for script in (("ii", "d", "i"), ("d", "i", "d"), ("i", "i", "id")) for habit in Habit),
+)
+"""Every crash point of these takes seconds."""
+LONG = (
+    *(Scope(script, habit, start=start) for start in STARTS for script in LARGE for habit in Habit),
+    *(Scope(script, habit, budget=2) for script in (*SMALL, *MEDIUM) for habit in Habit),
+    *(Scope(script, habit, in_flight=2, budget=2, start=STARTS[4]) for script in SMALL for habit in Habit),
+)
+
+
+def random_scope(seed: int) -> Scope:
+    """Three to twelve batches of up to four records, up to five in flight, up to ten faults."""
+    choose = random.Random(~seed)
+    script = tuple(_letters(choose) for _ in range(choose.randint(3, 12)))
+    return Scope(
+        script,
+        choose.choice(list(Habit)),
+        in_flight=choose.randint(1, 5),
+        budget=choose.randint(0, 10),
+        start=choose.choice(STARTS),
+    )
+
+
+def _letters(choose: random.Random) -> str:
+    """Plain, mixed and all delayed in about equal parts."""
+    alphabet = choose.choice(("i", "id", "d"))
+    return "".join(choose.choice(alphabet) for _ in range(choose.randint(1, 4)))

@@ -1,0 +1,400 @@
+"""One state of client, proxies and logs; the steps that lead on from it; and what must never happen on the way."""
+
+import copy
+from collections import deque
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import product
+from typing import Any
+
+from proxy.kafka.errors import ErrorCode
+from proxy.kafka.sequencer import (
+    SEQUENCES,
+    Answer,
+    Ask,
+    Batch,
+    BufferAnswered,
+    Close,
+    Event,
+    Output,
+    ProbeTarget,
+    SendBuffer,
+    SendTarget,
+    Side,
+    TargetAnswered,
+    Told,
+)
+from proxy.kafka.sequencer.events import AskFailed
+from proxy.kafka.sequencer.gate import Gate
+from tests.proxy_model.log import Appended, Log, Record
+from tests.proxy_model.scope import Fault, Habit, Scope
+
+TAKEN = (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
+REPEATED = (
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.REQUEST_TIMED_OUT,
+    ErrorCode.NOT_ENOUGH_REPLICAS,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+)
+LETTER = {Side.TARGET: "i", Side.BUFFER: "d"}
+
+
+class Violation(Exception):
+    """A promise is broken."""
+
+
+@dataclass(slots=True)
+class Link:
+    """One client connection and its proxy. `gate` is None when the proxy is dead, `heard` False when the client has
+    left. `to_target` is the upstream connection; on B's side one thing at a time is under way."""
+
+    gate: Any  # a Gate, also a mutant's
+    heard: bool = True
+    unanswered: tuple[Batch, ...] = ()
+    answers: dict[Batch, Answer] = field(default_factory=dict)
+    to_target: tuple[SendTarget | ProbeTarget, ...] = ()
+    from_target: tuple[TargetAnswered, ...] = ()
+    to_side: SendBuffer | Ask | None = None
+    from_side: Event | None = None
+
+    def copied(self) -> "Link":
+        return replace(self, gate=copied_gate(self.gate), answers=dict(self.answers))
+
+    def die(self) -> None:
+        self.gate, self.heard = None, False
+        self.unanswered, self.answers, self.from_target, self.from_side = (), {}, (), None
+        if isinstance(self.to_side, Ask):
+            self.to_side = None
+        self.to_target = tuple(one for one in self.to_target if isinstance(one, SendTarget))
+
+    @property
+    def gone(self) -> bool:
+        return self.gate is None and not self.to_target and self.to_side is None
+
+
+def copied_gate(gate: Any) -> Any:
+    """Batches are shared, everything that changes is not."""
+    if gate is None:
+        return None
+    new = object.__new__(type(gate))
+    for name, value in vars(gate).items():
+        changes = type(value) in (list, dict, deque) or type(value).__name__ == "_Known"
+        setattr(new, name, copy.copy(value) if changes else value)
+    return new
+
+
+def key_of(value: Any) -> Hashable:
+    """Equal for equal states: a batch is the same as its repetition, only one of them is under way at a time."""
+    if isinstance(value, Batch):
+        return value.tag, value.epoch
+    if isinstance(value, dict):
+        return tuple((key_of(one), key_of(value[one])) for one in value)
+    if isinstance(value, tuple | list | deque):
+        return tuple(map(key_of, value))
+    if type(value).__name__ == "_Known" or hasattr(type(value), "__dataclass_fields__"):
+        return type(value).__name__, *(key_of(getattr(value, name)) for name in value.__dataclass_fields__)
+    if hasattr(value, "__dict__") and type(value).__name__ == "Gate":
+        return tuple(map(key_of, vars(value).values()))
+    return value if isinstance(value, int | str | None) else str(value)
+
+
+NEW, OUT, AGAIN, DONE = "new", "out", "again", "done"
+
+
+class World:
+    """A state. Steps change it in place; `copied` first."""
+
+    def __init__(self, scope: Scope, gate: Callable[[], Any] = Gate) -> None:
+        self.scope = scope
+        self.make_gate = gate
+        self.logs = {Side.TARGET: _seeded(scope.start.target), Side.BUFFER: _seeded(scope.start.buffer)}
+        self.epoch = 0
+        self.bases = _bases(scope.start.sequence, scope.script)
+        self.status = [NEW] * len(scope.script)
+        self.bumps = False
+        self.links: list[Link] = []
+        self.budget = scope.budget
+
+    def copied(self) -> "World":
+        new = object.__new__(World)
+        new.__dict__.update(self.__dict__)
+        new.logs, new.status = dict(self.logs), list(self.status)
+        new.links = [link.copied() for link in self.links]
+        return new
+
+    def key(self) -> Hashable:
+        logs = tuple(self.logs.values())
+        links = tuple(key_of(link) for link in self.links)
+        return logs, self.epoch, self.bases, tuple(self.status), self.bumps, links, self.budget
+
+    @property
+    def finished(self) -> bool:
+        return all(status is DONE for status in self.status)
+
+    # --- steps
+
+    def steps(self) -> Iterator[tuple[str, Callable[["World"], None]]]:
+        """Each has a name, and is applied to a copy."""
+        if not self._connected:
+            yield "the client connects", World._connect
+        elif (number := self._to_send()) is not None:
+            yield f"the client sends {number}", lambda world: world._send(number)
+        if self.bumps and OUT not in self.status:
+            yield "the client begins a new epoch", World._bump
+        for at, link in enumerate(self.links):
+            yield from self._link_steps(at, link)
+        if self.budget:
+            yield from self._faults()
+
+    @property
+    def _connected(self) -> bool:
+        return any(link.heard for link in self.links)
+
+    def _link_steps(self, at: int, link: Link) -> Iterator[tuple[str, Callable[["World"], None]]]:
+        if link.to_target:
+            yield f"T takes from {at}", lambda world: world._target_takes(world.links[at])
+        if link.from_target:
+            yield f"{at} hears T", lambda world: world._hear_target(world.links[at])
+        if link.to_side is not None:
+            yield f"{at} is served on B's side", lambda world: world._side_takes(world.links[at])
+        if link.from_side is not None:
+            yield f"{at} hears B's side", lambda world: world._hear_side(world.links[at])
+
+    def _faults(self) -> Iterator[tuple[str, Callable[["World"], None]]]:
+        for at, link in enumerate(self.links):
+            for fault in self._link_faults(link):
+                yield (f"{at} {fault.name}", lambda world, at=at, fault=fault: world._fault(world.links[at], fault))
+        for side, fault in product(Side, (Fault.FAIL_OVER, Fault.RESTART)):
+            log = self.logs[side]
+            if fault in self.scope.faults and _after(fault, log) != log and not self._also_without_us(side, fault):
+                yield (f"{side} {fault.name}", lambda world, side=side, fault=fault: world._log_fault(side, fault))
+
+    def _also_without_us(self, side: Side, fault: Fault) -> bool:
+        """T answers 45 to the repetition of a batch that it took, and no longer remembers because it took another and
+        was restarted. Clients meet that without a proxy as well."""
+        if side is Side.BUFFER or fault is Fault.FAIL_OVER:
+            return False
+        earlier = [number for batch in self.logs[side].batches[:-1] for number, _ in batch.records]
+        return any(self.status[number] is not DONE for number in earlier)
+
+    def _link_faults(self, link: Link) -> list[Fault]:
+        possible: list[Fault] = []
+        if link.gate is not None:
+            possible += [Fault.CRASH]
+            possible += [Fault.LEAVE] if link.heard else []
+            possible += [Fault.REFUSE_TARGET] if link.to_target else []
+            possible += [Fault.LAG_TARGET] if link.to_target and isinstance(link.to_target[0], SendTarget) else []
+            possible += [Fault.LOSE_REQUEST] if link.to_side is not None else []
+            if isinstance(link.to_side, SendBuffer):
+                possible += [Fault.REFUSE_BUFFER, Fault.LOSE_ANSWER, Fault.LAG_BUFFER]
+        return [fault for fault in possible if fault in self.scope.faults]
+
+    # --- the client
+
+    def _connect(self) -> None:
+        self.links.append(Link(self.make_gate()))
+
+    def _to_send(self) -> int | None:
+        """The number of the batch that goes out next, if one may."""
+        if self.bumps or self.status.count(OUT) >= self.scope.in_flight:
+            return None
+        number = next((at for at, status in enumerate(self.status) if status in (NEW, AGAIN)), None)
+        if number is None:
+            return None
+        alone = self.scope.habit is Habit.JAVA and self.status[number] is AGAIN
+        return None if alone and not self._is_next(number) else number
+
+    def _is_next(self, number: int) -> bool:
+        """Whether all before it is acknowledged."""
+        return all(status is DONE for status in self.status[:number])
+
+    def _send(self, number: int) -> None:
+        letters = self.scope.script[number]
+        link = next(link for link in self.links if link.heard)
+        batch = Batch("orders", 0, 7, self.epoch, self.bases[number], len(letters), letters.count("d"), tag=number)
+        self.status[number] = OUT
+        link.unanswered = (*link.unanswered, batch)
+        self._tell(link, batch)
+
+    def _bump(self) -> None:
+        """What was under way under the old epoch is dead by now, with a broker's connection as without a proxy."""
+        self.epoch += 1
+        self.bumps = False
+        rest = [number for number, status in enumerate(self.status) if status is not DONE]
+        bases = iter(_bases(0, [self.scope.script[number] for number in rest]))
+        self.bases = tuple(next(bases) if at in rest else base for at, base in enumerate(self.bases))
+        for link in [link for link in self.links if not link.heard]:
+            self.links.remove(link)
+
+    def _answered(self, number: int, answer: Answer) -> None:
+        if answer.code in TAKEN:
+            self._acknowledged(number)
+        elif answer.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+            if self._is_next(number):
+                raise Violation(f"batch {number} is next, and is answered that it is out of order")
+            self.status[number] = AGAIN
+            self.bumps |= self.scope.habit is Habit.LIBRDKAFKA
+        elif answer.code in REPEATED:
+            self.status[number] = AGAIN
+        else:
+            raise Violation(f"batch {number} is answered {answer.code}")
+
+    def _acknowledged(self, number: int) -> None:
+        self.status[number] = DONE
+        for side, log in self.logs.items():
+            stored = {record for batch in log.batches[: log.stable] for record in batch.records}
+            if missing := [one for one in self._records(number, side) if one not in stored]:
+                raise Violation(f"batch {number} is acknowledged without {missing} in {side.name}")
+
+    def _leave(self, link: Link) -> None:
+        """Whoever begins a new epoch while it does not know what became of a batch stores it twice, with a proxy or
+        without: not one of ours to judge, so it does not happen here."""
+        if link.heard:
+            link.heard = self.bumps = False
+            self.status = [AGAIN if status is OUT else status for status in self.status]
+
+    # --- the proxy
+
+    def _tell(self, link: Link, event: Event) -> None:
+        for output in link.gate.handle(event):
+            self._perform(link, output)
+        while link.unanswered and (answer := link.answers.pop(link.unanswered[0], None)):
+            batch, *rest = link.unanswered
+            link.unanswered = tuple(rest)
+            if link.heard and isinstance(batch.tag, int):
+                self._answered(batch.tag, answer)
+        self._forget(link)
+
+    def _perform(self, link: Link, output: Output) -> None:
+        if isinstance(output, SendTarget | ProbeTarget):
+            link.to_target = (*link.to_target, output)
+        elif isinstance(output, Answer):
+            link.answers[output.batch] = output
+        elif isinstance(output, Close):
+            self._leave(link)
+            link.die()
+        elif link.to_side or link.from_side:
+            raise Violation(f"{output} while {link.to_side or link.from_side}")
+        else:
+            link.to_side = output
+
+    def _forget(self, link: Link) -> None:
+        if link.gone:
+            self.links.remove(link)
+
+    # --- the logs
+
+    def _target_takes(self, link: Link) -> None:
+        request, *rest = link.to_target
+        link.to_target = tuple(rest)
+        code = ErrorCode.INVALID_RECORD
+        if isinstance(request, SendTarget):
+            code = self._append(Side.TARGET, request.batch, request.base_sequence)
+        self._target_answers(link, request.batch, code)
+
+    def _target_answers(self, link: Link, batch: Batch, code: int) -> None:
+        if link.gate is not None:
+            link.from_target = (*link.from_target, TargetAnswered(batch, code))
+        self._forget(link)
+
+    def _hear_target(self, link: Link) -> None:
+        answer, *rest = link.from_target
+        link.from_target = tuple(rest)
+        self._tell(link, answer)
+
+    def _side_takes(self, link: Link) -> None:
+        request, link.to_side = link.to_side, None
+        if isinstance(request, Ask):
+            self.logs[request.side] = self.logs[request.side].replicated()
+            told = self.logs[request.side].next_sequence(request.batch.epoch)
+            link.from_side = Told(request.batch, request.side, told)
+        elif request is not None:
+            code = self._append(Side.BUFFER, request.batch, request.base_sequence)
+            link.from_side = BufferAnswered(request.batch, code) if link.gate is not None else None
+            self._forget(link)
+
+    def _hear_side(self, link: Link) -> None:
+        event, link.from_side = link.from_side, None
+        assert event is not None
+        self._tell(link, event)
+
+    def _append(self, side: Side, batch: Batch, base: int, *, replicates: bool = True) -> ErrorCode:
+        assert isinstance(batch.tag, int)
+        records = self._records(batch.tag, side)
+        new = Appended(batch.epoch, base, len(records), tuple(records))
+        log = self.logs[side]
+        code = log.check(new)
+        if code is ErrorCode.NONE:
+            self._judge(side, log, new)
+            log = log.appended(new)
+        if code in TAKEN and replicates:
+            log = log.replicated()
+        self.logs[side] = log
+        return ErrorCode.NONE if code in TAKEN else code
+
+    def _judge(self, side: Side, log: Log, new: Appended) -> None:
+        wanted = [one for number in range(len(self.scope.script)) for one in self._records(number, side)]
+        records = [*log.records(), *new.records]
+        if records != wanted[: len(records)]:
+            raise Violation(f"{side.name} would hold {records}, of {wanted}")
+
+    def _records(self, number: int, side: Side) -> list[Record]:
+        letters = self.scope.script[number]
+        return [(number, at) for at, letter in enumerate(letters) if letter == LETTER[side]]
+
+    # --- what goes wrong
+
+    def _fault(self, link: Link, fault: Fault) -> None:
+        self.budget -= 1
+        if fault in (Fault.CRASH, Fault.LEAVE):
+            self._leave(link)
+            if fault is Fault.CRASH:
+                link.die()
+                self._forget(link)
+        elif fault in (Fault.REFUSE_TARGET, Fault.LAG_TARGET):
+            self._target_fails(link, fault)
+        else:
+            self._side_fails(link, fault)
+
+    def _target_fails(self, link: Link, fault: Fault) -> None:
+        request, *rest = link.to_target
+        link.to_target = tuple(rest)
+        code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if isinstance(request, SendTarget) and fault is Fault.LAG_TARGET:
+            code = self._append(Side.TARGET, request.batch, request.base_sequence, replicates=False)
+            code = code or ErrorCode.REQUEST_TIMED_OUT
+        self._target_answers(link, request.batch, code)
+
+    def _side_fails(self, link: Link, fault: Fault) -> None:
+        request, link.to_side = link.to_side, None
+        if isinstance(request, Ask):
+            link.from_side = AskFailed(request.batch)
+            return
+        assert request is not None
+        if fault in (Fault.LOSE_ANSWER, Fault.LAG_BUFFER):
+            replicates = fault is Fault.LOSE_ANSWER
+            self._append(Side.BUFFER, request.batch, request.base_sequence, replicates=replicates)
+        refused = fault is Fault.REFUSE_BUFFER
+        link.from_side = BufferAnswered(request.batch, ErrorCode.NOT_ENOUGH_REPLICAS if refused else None)
+
+    def _log_fault(self, side: Side, fault: Fault) -> None:
+        self.budget -= 1
+        self.logs[side] = _after(fault, self.logs[side])
+
+
+def _after(fault: Fault, log: Log) -> Log:
+    return log.failed_over() if fault is Fault.FAIL_OVER else log.restarted()
+
+
+def _seeded(next_sequence: int | None) -> Log:
+    """A log that the producer has written to before."""
+    if next_sequence is None:
+        return Log()
+    return Log().appended(Appended(0, (next_sequence - 1) % SEQUENCES, 1, ())).replicated()
+
+
+def _bases(first: int, script: tuple[str, ...] | list[str]) -> tuple[int, ...]:
+    bases = [first % SEQUENCES]
+    for letters in script:
+        bases.append((bases[-1] + len(letters)) % SEQUENCES)
+    return tuple(bases[:-1])
