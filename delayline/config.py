@@ -300,7 +300,6 @@ Only = Mapping[str, tuple[Any, str]]
 """By setting: the only value that works, and why. An accepted setting that does nothing would be a lie."""
 
 UNBUILT: Only = {
-    "dispatch.stall_max": (0, "dead-lettering after a long stall is not built yet"),
     "api.auth": ("none", "authentication is not built yet"),
     "delay.rule": ((), "rules for single topics are not built yet"),
     "proxy.kafka.port": (0, "the Kafka proxy is not built yet"),

@@ -146,6 +146,8 @@ def _worker_settings(settings: Settings, writer: str) -> WorkerSettings:
         batch_records_max=dispatch.batch_records_max,
         batch_bytes_max=dispatch.batch_bytes_max,
         near_bytes_max=store.near_bytes_max,
+        clock_skew_max_ms=dispatch.clock_skew_max,
+        stall_max_s=dispatch.stall_max / 1000,
     )
 
 

@@ -280,7 +280,6 @@ def test_a_topic_takes_delays_when_a_pattern_names_it_and_its_buffer_can_exist(
         ("[mq]\nguarantee = 'at-least-once'", "mq.guarantee"),
         ("[mq]\ntopics_create = false", "mq.topics_create"),
         ("[mq.properties]\n'linger.ms' = 5", "mq.properties"),
-        ("[dispatch]\nstall_max = '1h'", "dispatch.stall_max"),
         ("[dispatch]\nclock_skew_max = '1s'", "dispatch.clock_skew_max"),
         ("[worker]\nport = 9000", "worker.port"),
         ("[api]\nauth = 'basic'", "api.auth"),
@@ -300,7 +299,7 @@ def test_a_setting_whose_feature_does_not_exist_is_refused_not_ignored(
 
 
 def test_a_setting_whose_feature_does_not_exist_may_be_written_with_its_default(load: Any) -> None:
-    toml = "[mq]\nkind = 'embedded'\n[dispatch]\nstall_max = '0s'\n[api]\nauth = 'none'\n[proxy.kafka]\nport = 0"
+    toml = "[mq]\nkind = 'embedded'\n[dispatch]\nclock_skew_max = '5s'\n[api]\nauth = 'none'\n[proxy.kafka]\nport = 0"
     assert {key: value for key, (value, _) in rows(load(toml)).items()} == {
         key: value for key, (value, _) in rows(Settings()).items()
     }
