@@ -59,7 +59,6 @@ MUTANTS = (
         "return self.buffered == 0 if distance < 0 else",
         "return True if distance < 0 else",
     ),
-    Mutant("what was plain stays so", "known.chain = known.next\n", "pass\n"),
     Mutant("plain batches go to T before it has a state", "or not known.proven or known.ahead", "or known.ahead"),
     Mutant(
         "plain batches go to T before what is there is walked through",

@@ -25,7 +25,7 @@ LARGE = (*MEDIUM, ("i", "id", "i", "d"), ("id", "d", "i", "di"), ("i", "i", "d",
 
 QUICK = (
     *(Scope(("id", "di"), habit, start=start) for start in STARTS for habit in Habit),
-    *(Scope(script, habit) for script in (("ii", "d", "i"), ("d", "i", "d"), ("i", "i", "id")) for habit in Habit),
+    *(Scope(script, habit) for script in (("ii", "d", "i"), ("d", "i", "i"), ("i", "i", "id")) for habit in Habit),
 )
 """Every crash point of these takes seconds."""
 LONG = (

@@ -319,6 +319,8 @@ class World:
         self._tell(link, event)
 
     def _append(self, side: Side, batch: Batch, base: int, *, replicates: bool = True) -> ErrorCode:
+        if not 0 <= base < SEQUENCES:
+            raise Violation(f"{base} is no sequence")
         assert isinstance(batch.tag, int)
         records = self._records(batch.tag, side)
         new = Appended(batch.epoch, base, len(records), tuple(records))

@@ -197,6 +197,15 @@ def test_after_a_definite_error_the_next_batch_may_take_the_same_sequence() -> N
     assert after(sequencer, renumbered, TargetAnswered(renumbered, MAY_WRITE)) == [SendBuffer(renumbered, 4)]
 
 
+def test_what_follows_a_renumbered_batch_is_not_taken_for_what_was_there_before() -> None:
+    sequencer, one, two = session(11, 6, 4), batch(11, 5, 0), batch(16, 5, 0)
+    after(sequencer, one, two, TargetAnswered(one, ErrorCode.INVALID_RECORD), TargetAnswered(two, OUT_OF_ORDER))
+    renumbered, following = batch(11, 3, 1), batch(14, 2, 0)
+    after(sequencer, renumbered, TargetAnswered(renumbered, ErrorCode.NOT_LEADER_OR_FOLLOWER))
+
+    assert after(sequencer, following) == [ProbeTarget(following)]
+
+
 def test_a_batch_that_T_found_too_large_is_taken_in_pieces_over_the_same_sequences() -> None:
     sequencer, large, piece = session(11, 6, 4), batch(11, 6, 3), batch(11, 3, 1)
     after(sequencer, large, TargetAnswered(large, ErrorCode.MESSAGE_TOO_LARGE))

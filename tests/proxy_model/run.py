@@ -1,0 +1,86 @@
+"""Search long: `python -m tests.proxy_model.run`.
+
+    SEEDS=50000 FIRST=0     how many random runs, from which seed on
+    MUTANTS=1               hunt every mutant as well
+    ... run SEED            one random run; its trace if it breaks a promise
+
+Exit code 1 when a promise was broken or a mutant survived.
+"""
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable
+from multiprocessing import Pool
+from typing import TypeVar
+
+from tests.proxy_model.explore import Broken, Explored, explore, wander
+from tests.proxy_model.mutants import MUTANTS, hunt
+from tests.proxy_model.scope import Scope
+from tests.proxy_model.scopes import LONG, random_scope
+
+SEEDS = 50_000
+CHUNK = 250
+SHOWN_MAX = 3
+
+Work = TypeVar("Work")
+
+
+def _all_of(scope: Scope) -> Explored | str:
+    try:
+        return explore(scope)
+    except Broken as broken:
+        return str(broken)
+
+
+def _some_of(seeds: range) -> Explored | str:
+    found = Explored()
+    try:
+        for seed in seeds:
+            found.add(wander(random_scope(seed), seed))
+    except Broken as broken:
+        return str(broken)
+    return found
+
+
+def _search(name: str, look: Callable[[Work], Explored | str], work: Iterable[Work]) -> bool:
+    """Whether nothing was broken."""
+    found, broken, started = Explored(), [], time.monotonic()
+    with Pool() as pool:
+        for part in pool.imap_unordered(look, work):
+            if isinstance(part, str):
+                broken.append(part)
+            else:
+                found.add(part)
+    print(f"{name}: {found}; {len(broken)} broke a promise, {time.monotonic() - started:.0f} s")
+    print(*broken[:SHOWN_MAX], sep="\n")
+    return not broken
+
+
+def _hunted(number: int) -> str | None:
+    return hunt(MUTANTS[number])
+
+
+def _hunt_all() -> bool:
+    with Pool() as pool:
+        traces = pool.map(_hunted, range(len(MUTANTS)), chunksize=1)
+    for mutant, trace in zip(MUTANTS, traces, strict=True):
+        print(f"{'SURVIVED' if trace is None else 'caught  '}  {mutant.broken}")
+    return None not in traces
+
+
+def main(arguments: list[str]) -> int:
+    if arguments:
+        print(_some_of(range(int(arguments[0]), int(arguments[0]) + 1)))
+        return 0
+    first, seeds = int(os.environ.get("FIRST", 0)), int(os.environ.get("SEEDS", SEEDS))
+    chunks = [range(start, min(start + CHUNK, first + seeds)) for start in range(first, first + seeds, CHUNK)]
+    good = _search(f"{seeds} random runs", _some_of, chunks)
+    good &= _search(f"{len(LONG)} scopes, every state", _all_of, LONG)
+    if os.environ.get("MUTANTS"):
+        good &= _hunt_all()
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
