@@ -30,7 +30,7 @@ simulate: $(VENV)/.test   ## 20,000 seeded crash simulations; SEEDS, FIRST, MUTA
 prove: $(VENV)/.test   ## kill -9 on Kafka, again and again, and nothing lost, twice or early; SEED, PARTS; see docs/proof.md
 	$(BIN)/python -m tests.fault.kafka.run
 
-bench: $(VENV)/.test   ## every figure the documents quote; BENCH=store,http,deliver picks some
+bench: $(VENV)/.test   ## every figure the documents quote; BENCH=store,kafka-deliver picks some, SCALE=0.05 is for trying
 	$(BIN)/python -m bench
 
 kafka: $(VENV)/.test   ## a Kafka broker to try things with, on 127.0.0.1:9092 or PORT; needs Java and, once, Maven

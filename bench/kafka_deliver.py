@@ -33,9 +33,9 @@ def run(scale: float) -> Report:
 
 def _measure(report: Report, servers: str, count: int) -> None:
     for atomic, name, wanted in ((True, "exactly once", 0.4), (False, "at least once", 0.5)):
-        _worker_lap(servers, count, atomic=atomic)  # the broker warms up
+        worker_lap(servers, count, atomic=atomic)  # the broker warms up
         pairs = [
-            (_worker_lap(servers, count, atomic=atomic), _copy_lap(servers, count, atomic=atomic))
+            (worker_lap(servers, count, atomic=atomic), copy_lap(servers, count, atomic=atomic))
             for _ in range(ROUNDS)
         ]
         ratios = [copy.wall_s / ours.wall_s for ours, copy in pairs]
@@ -48,7 +48,8 @@ def _measure(report: Report, servers: str, count: int) -> None:
         report.add(f"{name}: CPU per message, the loop", median(1e6 * copy.cpu_s / count for _, copy in pairs), "us")
 
 
-def _worker_lap(servers: str, count: int, *, atomic: bool) -> Lap:
+def worker_lap(servers: str, count: int, *, atomic: bool) -> Lap:
+    """The real worker."""
     place = Place.make(servers)
     with working(place, atomic=atomic) as worker:
         lap = _drain(worker, servers, place.buffer, place.topic, count)
@@ -56,7 +57,8 @@ def _worker_lap(servers: str, count: int, *, atomic: bool) -> Lap:
     return lap
 
 
-def _copy_lap(servers: str, count: int, *, atomic: bool) -> Lap:
+def copy_lap(servers: str, count: int, *, atomic: bool) -> Lap:
+    """The loop that it is compared with."""
     place = Place.make(servers)
     source = f"{place.topic}-source"
     place.make_topic(source)

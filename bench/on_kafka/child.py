@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from bench.report import cpu_s, resident_bytes
 
 ROOT = Path(__file__).resolve().parents[2]
-LIFE_S = 1800.0
+LIFE_S = 3600.0
 """A child that is still there after this time is killed, and whoever waits for it is told."""
 STOP_S = 30.0
 

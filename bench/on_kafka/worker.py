@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 
 from bench.on_kafka.broker import PARTITIONS
 from bench.on_kafka.child import answer_questions, arguments, say_ready
-from delay_service import collector
+from delay_service.garbage import collect_rarely
 from delay_service.history import History
 from delay_service.metrics import WorkerMetrics
 from delay_service.shard import ShardSettings
@@ -43,7 +43,7 @@ def main(servers: str, namespace: str, topic: str, folder: str, *, atomic: bool 
     worker = Worker(source, sink, queue, index, clock, WorkerSettings(ShardSettings(DEFAULT_RULES), writer), metrics)
     thread = Thread(target=worker.run, name="worker")
     thread.start()
-    collector.calm()
+    collect_rarely()
     say_ready()
     shards = [Shard(topic, str(number)) for number in range(PARTITIONS)]
     while not worker.call(lambda: all(_caught_up(worker, shard) for shard in shards)).result():

@@ -11,7 +11,7 @@ OBJECTS_BETWEEN = 100_000
 """New objects between two passes over the youngest: tens of MB at most, a few batches."""
 
 
-def calm() -> None:
+def collect_rarely() -> None:
     """Collect what start-up has left, never look at the rest of it again, and from now on rarely."""
     gc.collect()
     gc.freeze()
