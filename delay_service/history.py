@@ -24,24 +24,15 @@ class History:
         self._endings: dict[tuple[Shard, int], bytes] = {}
 
     def record(self, shard: Shard, rows: Iterable[AuditRow], at_ms: int) -> None:
-        """Remember the rows that ended a message for good."""
+        """Remember the rows that ended a message for good. Hot: once per delivered message."""
         if self._messages_max == 0:
             return
         endings, pack = self._endings, _PACKED.pack
-        for row in rows:
-            if (
-                row.due_ms is not None
-                and row.outcome is not Outcome.SUPERSEDED
-                and row.outcome is not Outcome.APPLIED
-            ):
-                packed = pack(at_ms, row.due_ms, row.accepted_at_ms, _OUTCOMES.index(row.outcome))
-                endings[shard, self._first_offset(row)] = packed + (row.reason or "").encode()
+        for _, message_id, due_ms, accepted_at_ms, outcome, _, reason in rows:
+            if due_ms is not None and outcome is not Outcome.SUPERSEDED and outcome is not Outcome.APPLIED:
+                packed = pack(at_ms, due_ms, accepted_at_ms, _OUTCOMES.index(outcome))
+                endings[shard, _first_offset(message_id or "")] = packed + reason.encode() if reason else packed
         self._forget(at_ms)
-
-    @staticmethod
-    def _first_offset(row: AuditRow) -> int:
-        """The offset in the message id: that of the first acceptance."""
-        return int((row.id or "").rsplit(".", 2)[1])
 
     def _forget(self, now_ms: int) -> None:
         """Drop what is too old or too many, from the oldest on; a few per call keep pace with what comes in."""
@@ -65,3 +56,8 @@ class History:
         lateness_ms = at_ms - due_ms if outcome is Outcome.DELIVERED else None
         reason = packed[_PACKED.size :].decode() or None
         return Ending(outcome, at_ms, lateness_ms, reason), accepted_at_ms
+
+
+def _first_offset(message_id: str) -> int:
+    """The offset in the message id: that of the first acceptance."""
+    return int(message_id.rsplit(".", 2)[1])

@@ -181,7 +181,7 @@ class Shard:
         if entries:
             self._index.put(entries, near_until_ms, names)
             passed = self._highest_delivered()
-            self._late.update(entry.offset for entry in entries if (entry.due_ms, entry.offset) <= passed)
+            self._late.update([offset for due_ms, offset, _ in entries if (due_ms, offset) <= passed])
         self.position = max(self.position, end)
 
     def _obey(self, offset: int, accepted_at_ms: int, meaning: BufferRecord, near_until_ms: int | None) -> None:
@@ -227,7 +227,7 @@ class Shard:
         if not (entries or checkpoint or self._to_roll or self._rules_to_announce()):
             return None
         delivered_key = max(self.cursor.delivered_key, entries[-1].key) if entries else self.cursor.delivered_key
-        ended = [entry.key for entry in entries]
+        ended = [Key(due_ms, offset) for due_ms, offset, _ in entries]
         next_offset = self._next_offset(key.offset for key in ended)
         draft = self._draft(entries)
         rolled = self._roll(draft, delivered_key, next_offset)

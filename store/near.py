@@ -58,16 +58,18 @@ class NearRecords:
 
     def put(self, entries: Iterable[Entry], names: Iterable[tuple[bytes, Key]]) -> None:
         """Hot: once per near-due record."""
-        present, buckets = self._present, self._buckets
+        present, buckets, size = self._present, self._buckets, 0
         for entry in entries:
-            number = entry[0] // BUCKET_MS
+            due_ms, offset, value = entry
+            number = due_ms // BUCKET_MS
             bucket = buckets.get(number)
             if bucket is None:
                 bucket = buckets[number] = _Bucket()
                 self._order.add(number)
             bucket.add(entry)
-            present[entry[1]] = entry
-            self.bytes += len(entry[2]) + RECORD_BYTES
+            present[offset] = entry
+            size += len(value) + RECORD_BYTES
+        self.bytes += size
         self.segments.add([entry[1] for entry in entries])
         for name, key in names:
             self._by_name[name] = key

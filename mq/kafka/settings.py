@@ -23,6 +23,7 @@ OURS = frozenset(
         *("isolation.level", "auto.offset.reset", "enable.auto.commit", "enable.auto.offset.store"),
         *("enable.partition.eof", "enable.idempotence", "acks", "request.required.acks", "allow.auto.create.topics"),
         *("message.timeout.ms", "delivery.timeout.ms", "topic.metadata.refresh.interval.ms"),
+        *("delivery.report.only.error",),
     }
 )
 """Properties that a promise hangs on; everything else goes to librdkafka as it is."""
@@ -135,6 +136,10 @@ class KafkaSettings:
         """For whoever fills the queue and flushes it: a flush waits for nobody to linger, and until then a longer
         wait makes larger batches, which cost the brokers less."""
         return {**self.producer(), "linger.ms": BULK_LINGER_MS, **self.properties}
+
+    def unheard(self) -> dict[str, Any]:
+        """In bulk, where nobody asks where a record stands: only what is refused is told."""
+        return {**self.in_bulk(), "delivery.report.only.error": True}
 
     def transactional(self, transactional_id: str) -> dict[str, Any]:
         return {

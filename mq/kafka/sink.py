@@ -58,7 +58,7 @@ class KafkaSink:
         self._clock = clock
         self._brokers = brokers
         self._transactions = Transactions(settings, writer, clock)
-        self._plain = None if settings.atomic else Producer(settings.in_bulk())
+        self._plain = None if settings.atomic else Producer(settings.unheard())
         own = (self._names.audit, self._names.dead, self._names.cursor)
         self._rows = {topic: len(cluster.recall(topic).info.partitions) for topic in own}
         self._claims: dict[Shard, tuple[int, int]] = {}  # tenure and epoch under which we may go on
