@@ -106,6 +106,12 @@ def test_where_B_knows_nothing_T_is_not_asked() -> None:
     assert after(sequencer, first, Told(first, Side.BUFFER, None)) == [SendTarget(first, 10)]
 
 
+def test_where_T_gets_no_part_it_is_asked_although_B_knows_nothing() -> None:
+    sequencer, first = Sequencer(), batch(10, 3, 3)
+
+    assert after(sequencer, first, Told(first, Side.BUFFER, None)) == [Ask(first, Side.TARGET)]
+
+
 def test_a_B_that_keeps_moving_ends_the_connection() -> None:
     sequencer, first = Sequencer(), batch(10, 3, 1)
     outputs = after(sequencer, first)
