@@ -7,10 +7,10 @@ A message's value is its tag, which no other message has. Three kinds of sender 
     Posts     batches over HTTP
 """
 
-import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import Enum
 from random import Random
 from threading import Event, Thread
@@ -181,8 +181,15 @@ class Stream(Sender):
     def __init__(self, name: str, writer: Writer, rate: float, servers: str, buffer: Callable[[str], str]) -> None:
         super().__init__(name, writer, rate)
         self._buffer = buffer
-        timeouts = {"message.timeout.ms": int(FLUSH_S * 1000), "linger.ms": 5}
-        self._producer = Producer({"bootstrap.servers": servers, "enable.idempotence": True, **timeouts})
+        self._producer = Producer(
+            {
+                "bootstrap.servers": servers,
+                "enable.idempotence": True,
+                "message.timeout.ms": int(FLUSH_S * 1000),
+                "linger.ms": 5,
+                "log_level": 0,
+            }
+        )
 
     def send(self, count: int) -> int:
         for _ in range(count):
@@ -224,6 +231,7 @@ class Groups(Sender):
             "transactional.id": name,
             "transaction.timeout.ms": 5000,
             "linger.ms": 5,
+            "log_level": 0,
         }
         self._producer: Producer | None = None
         self.aborted = 0
@@ -294,7 +302,7 @@ class Posts(Sender):
         batch = [sent for _ in range(rnd.randint(2, POST_MAX)) if not (sent := self._message(topic)).undeliverable]
         body = {"atomic": True, "messages": [_as_json(sent) for sent in batch]}
         try:
-            answer = self._http.post(f"{self._url}/v1/topics/{topic}/messages", content=json.dumps(body))
+            answer = self._http.post(f"{self._url}/v1/topics/{topic}/messages", json=body)
         except httpx.TransportError:
             self._stopping.wait(0.2)
             return POST_MAX
@@ -314,8 +322,8 @@ class Posts(Sender):
     def _note(self, batch: Sequence[Sent], results: Sequence[dict[str, Any]]) -> None:
         self.answered += 1
         for sent, result in zip(batch, results, strict=True):
-            _, partition, offset, due_ms = result["message"]["message_id"].rsplit(".", 3)
-            at_ms = int(due_ms) - sent.delay_ms
+            _, partition, offset, _ = result["message"]["message_id"].rsplit(".", 3)
+            at_ms = round(datetime.fromisoformat(result["message"]["accepted_at"]).timestamp() * 1000)
             sent.acknowledge(Place(int(partition), int(offset), at_ms))
 
 

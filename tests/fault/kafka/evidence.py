@@ -94,7 +94,8 @@ class Evidence:
         found: dict[str, list[CursorFact]] = {}
         for body in self._bodies(self.names.cursor):
             key, value, _ = decode_body(body)
-            found.setdefault((key or b"").decode(), []).append(facts.cursor(Cursor.decode(value or b"")))
+            if key and value:  # others only carry the marker of a transaction
+                found.setdefault(key.decode(), []).append(facts.cursor(Cursor.decode(value)))
         return found
 
     def _bodies(self, topic: str) -> Iterator[bytes]:

@@ -1,5 +1,6 @@
 """What is done to a scene. Every choice comes from the seed; every deed is counted once it has really happened."""
 
+import signal
 import time
 from collections.abc import Callable, Sequence
 from random import Random
@@ -18,6 +19,8 @@ DOOR_KILLS = "SIGKILL of the HTTP door"
 BROKER_KILLS = "SIGKILL of a broker"
 LEADER_KILLS = "SIGKILL of a leader of three nodes"
 GROUP_DELETIONS = "worker group deleted while nobody is in it"
+TERMINATED = 256 - signal.SIGTERM
+"""It had only just been started, and did not listen to signals yet."""
 AIM_S = 5.0
 AIM_PAUSE_S = 0.001
 
@@ -93,6 +96,8 @@ class Nemesis:
         self.raise_all()
 
     def _aim(self) -> tuple[Worker, str] | None:
+        """Who owns something has transactions; a group in which killed members are still counted gives nobody any."""
+        self._scene.wait(self._scene.all_owned, "every shard has an owner that lives", 5 * SESSION_S)
         writers = {worker.writer: worker for worker in self._scene.workers if worker.running}
         until_s = time.monotonic() + AIM_S
         while time.monotonic() < until_s:
@@ -120,7 +125,7 @@ class Nemesis:
 
     def end(self, worker: Worker) -> None:
         code = worker.stop()
-        if code:
+        if code not in (0, TERMINATED):
             self._scene.failures.append(f"{worker.name} ended with {code} after SIGTERM, see {worker.log}")
 
     # --- the rest
@@ -151,7 +156,7 @@ class Nemesis:
         """The node that leads a random shard's buffer."""
         topic, number = self._rnd.choice(self._scene.shards)
         buffer = self._scene.names.buffer(topic)
-        leader = self._scene.admin.list_topics(buffer, timeout=10).topics[buffer].partitions[number].leader
+        leader = self._scene.admin().list_topics(buffer, timeout=10).topics[buffer].partitions[number].leader
         return int(leader)
 
     def delete_group(self) -> None:
@@ -159,15 +164,18 @@ class Nemesis:
         scene = self._scene
         for worker in scene.workers:
             self.end(worker)
-        scene.wait(self._group_deleted, "the empty group is deleted", 3 * SESSION_S)
+        scene.wait(self._group_deleted, "the empty group is deleted", 5 * SESSION_S)
         scene.tally[GROUP_DELETIONS] += 1
         self.raise_all()
 
     def _group_deleted(self) -> bool:
         group = f"{self._scene.names.namespace}-worker"
+        admin = self._scene.admin()
         try:
-            self._scene.admin.delete_consumer_groups([group], request_timeout=10)[group].result()
-        except KafkaException:
+            admin.delete_consumer_groups([group], request_timeout=10)[group].result()
+        except KafkaException as error:
+            print(f"          the group cannot be deleted yet: {error.args[0].str()}", flush=True)
+            time.sleep(1)
             return False
         return True
 
@@ -175,6 +183,7 @@ class Nemesis:
         """All of them, in an order of the seed's."""
         order = list(deeds)
         self._rnd.shuffle(order)
-        for deed in order:
+        for number, deed in enumerate(order, 1):
+            print(f"{time.strftime('%H:%M:%S')}  {number:>3}/{len(order)}  {deed.__name__}", flush=True)
             deed()
             self.rest(least_s, most_s)

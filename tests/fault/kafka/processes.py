@@ -3,6 +3,7 @@
 import re
 import shutil
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -39,7 +40,7 @@ class Process:
         self.wanted = False
         self.settings = settings
         self._command = [*COMMAND, *arguments]
-        self._environ = environment(**variables({"data_dir": str(self.data_dir), **settings}))
+        self._environ = environment(PYTHONFAULTHANDLER="1", **variables({"data_dir": str(self.data_dir), **settings}))
         self._guarded = Guarded(self.log)
         self._said_before = 0
         self.damaged = False  # by us: it may end, to begin anew
@@ -59,10 +60,15 @@ class Process:
         self._guarded.wait(STOP_S)
 
     def stop(self) -> int:
-        """SIGTERM; the exit code."""
+        """SIGTERM; the exit code, -1 where it does not end: its log then says where its threads are."""
         self.wanted = False
         self._guarded.signal(signal.SIGTERM)
-        return self._guarded.wait(STOP_S)
+        try:
+            return self._guarded.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            self._guarded.signal(signal.SIGABRT)
+            self._guarded.wait(STOP_S)
+            return -1
 
     def freeze(self) -> None:
         self._guarded.signal(signal.SIGSTOP)
@@ -86,7 +92,7 @@ class Worker(Process):
 
     @property
     def writer(self) -> str | None:
-        """Its transactional id in this life; None before it has said so."""
+        """Its transactional id in this life; None before it has taken over a shard."""
         found = WRITER.search(self.said())
         return found[0] if found else None
 

@@ -49,7 +49,7 @@ class Reader(Thread):
                 "auto.offset.reset": "error",
                 "fetch.wait.max.ms": 50,
                 "reconnect.backoff.max.ms": 500,
-                "logger": None,
+                "log_level": 0,
             }
         )
         self._consumer.assign([TopicPartition(*at, OFFSET_BEGINNING) for at in partitions])

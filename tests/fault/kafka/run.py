@@ -75,7 +75,7 @@ class Part:
     size: Size
     play: Play
     nodes: int = 1
-    java_options: Sequence[str] = QUICK_START
+    java_options: Sequence[str] = tuple(QUICK_START)
 
 
 def storm(_: Scene, nemesis: Nemesis) -> None:
@@ -158,8 +158,9 @@ def report(part: Part, outcome: Outcome) -> None:
     for name, count in sorted(outcome.tally.items()):
         print(f"{count:>9}  {name}")
     for name, seconds in outcome.takeovers_s.items():
-        print(f"{max(seconds):>9.2f}  s at most from {name} of an owner to the next delivery of all its shards")
-        print(f"{'':>11}({', '.join(f'{each:.2f}' for each in seconds)})")
+        if seconds:
+            print(f"{max(seconds):>9.2f}  s at most from {name} of an owner to the next delivery of all its shards")
+            print(f"{'':>11}({', '.join(f'{each:.2f}' for each in seconds)})")
     print(f"{outcome.waits.closest_ms:>9}  ms at least from due to the broker's stamp")
     print(f"{outcome.waits.longest_ms:>9}  ms at most from due to a reader of the target having it")
     for violation in outcome.violations:

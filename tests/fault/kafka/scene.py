@@ -55,7 +55,6 @@ class Scene:
     folder: Path
     names: Names
     topics: Sequence[str]
-    admin: AdminClient
     reader: Reader
     transactions: Transactions
     workers: list[Worker]
@@ -68,6 +67,11 @@ class Scene:
     @property
     def shards(self) -> list[At]:
         return [(topic, number) for topic in self.topics for number in range(self.size.partitions)]
+
+    def admin(self) -> AdminClient:
+        """A new one each time: one that has seen its group coordinator die may never find it again. To be held until
+        it has answered."""
+        return _admin(self.kafka)
 
     # --- load
 
@@ -143,7 +147,8 @@ class Scene:
     def owners(self) -> dict[str, list[At]]:
         """Shards by writer, as the worker group says."""
         group = f"{self.names.namespace}-worker"
-        found: Any = self.admin.describe_consumer_groups([group], request_timeout=10)[group].result()
+        admin = self.admin()
+        found: Any = admin.describe_consumer_groups([group], request_timeout=10)[group].result()
         shards = {}
         for member in found.members:
             parts = member.assignment.topic_partitions if member.assignment else ()
@@ -197,7 +202,8 @@ class Scene:
             if topic == self.names.cursor:
                 for seen in records[-500:]:
                     key, value, _headers = decode_body(seen.body)
-                    found[(key or b"").decode()] = Cursor.decode(value or b"").low_offset
+                    if key and value:
+                        found[key.decode()] = Cursor.decode(value).low_offset
         return found
 
     def evidence(self) -> Evidence:
@@ -209,8 +215,7 @@ def scene(kafka: Kafka, size: Size, seed: int, folder: Path) -> Iterator[Scene]:
     """On a cluster that runs. Nothing is started yet but the reader."""
     names = Names(NAMESPACE)
     topics = [f"orders-{number}" for number in range(size.topics)]
-    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers, "logger": None})
-    _make_topics(admin, topics, size.partitions, len(kafka.nodes))
+    _make_topics(kafka, topics, size.partitions)
     own = _make_own(kafka, topics)
     reader = Reader(kafka.bootstrap_servers, [*_partitions(topics, size.partitions), *own])
     settings = {
@@ -220,11 +225,14 @@ def scene(kafka: Kafka, size: Size, seed: int, folder: Path) -> Iterator[Scene]:
         "delay__topics": ",".join(topics),
         "store__memory_bytes_max": "32MiB",
     }
-    workers = [Worker(f"worker-{number}", folder, ["worker"], settings) for number in range(size.workers)]
+    workers = [
+        Worker(f"worker-{number}", folder, ["worker"], {**settings, "worker__port": str(free_port())})
+        for number in range(size.workers)
+    ]
     api = Process("api", folder, ["api"], {**settings, "api__port": str(free_port())})
     with ExitStack() as stack:
         transactions = stack.enter_context(closing(Transactions(kafka.bootstrap_servers)))
-        made = Scene(kafka, size, seed, folder, names, topics, admin, reader, transactions, workers, api, Ledger())
+        made = Scene(kafka, size, seed, folder, names, topics, reader, transactions, workers, api, Ledger())
         reader.start()
         stack.callback(reader.stop)
         for process in [api, *workers]:
@@ -233,14 +241,19 @@ def scene(kafka: Kafka, size: Size, seed: int, folder: Path) -> Iterator[Scene]:
         yield made
 
 
+def _admin(kafka: Kafka) -> AdminClient:
+    return AdminClient({"bootstrap.servers": kafka.bootstrap_servers, "log_level": 0})
+
+
 def _partitions(topics: Sequence[str], partitions: int) -> list[At]:
     return [(topic, number) for topic in topics for number in range(partitions)]
 
 
-def _make_topics(admin: AdminClient, topics: Sequence[str], partitions: int, nodes: int) -> None:
+def _make_topics(kafka: Kafka, topics: Sequence[str], partitions: int) -> None:
     """Stamped by the broker, so that early and late are judged by its clock."""
     config = {"message.timestamp.type": "LogAppendTime"}
-    wanted = [NewTopic(topic, partitions, nodes, config=config) for topic in topics]
+    wanted = [NewTopic(topic, partitions, len(kafka.nodes), config=config) for topic in topics]
+    admin = _admin(kafka)
     for future in admin.create_topics(wanted, request_timeout=30).values():
         future.result()
 
