@@ -2,6 +2,10 @@
 
 A mutant replaces exact source lines, compiles the result and hands out its `Gate`; nothing on disk changes. A line
 that is no longer there, or there twice, is an error: whoever rewrites a rule also looks at what proves it.
+
+Rules that only the unit tests hold, because in the model another rule makes up for their loss: `Close` instead of an
+error for what may be in a log (those behind are answered the same, so that nobody begins a new epoch), asking before a
+45 of T or B is passed on, and what follows where T has forgotten the producer.
 """
 
 import sys
@@ -81,45 +85,10 @@ MUTANTS = (
     ),
     Mutant("only what is not begun is written", "known.ahead in (0, batch.immediate)", "known.ahead == 0"),
     Mutant("the order of heads is not checked", "elif distance or known.doubt is not None:", "elif False:"),
-    Mutant("what T may lose counts as lost", "elif distance or known.doubt is not None:", "elif distance:"),
     Mutant(
         "those behind a refused batch are answered 45",
         "if distance > 0 and known.refused:",
         "if False:",
-    ),
-    Mutant(
-        "a batch half written is called failed when B refuses",
-        "elif batch.immediate or code is None or code in _AMBIGUOUS:",
-        "elif code is None or code in _AMBIGUOUS:",
-    ),
-    Mutant(
-        "a batch that B may have is called failed",
-        "elif batch.immediate or code is None or code in _AMBIGUOUS:",
-        "elif batch.immediate:",
-    ),
-    Mutant(
-        "a batch half written is called failed when T refuses the rest",
-        "if (known.ahead and code in _RETRIABLE) or (batch.delayed and code in _AMBIGUOUS):",
-        "if batch.delayed and code in _AMBIGUOUS:",
-    ),
-    Mutant(
-        "a batch that T may have is called failed",
-        "if (known.ahead and code in _RETRIABLE) or (batch.delayed and code in _AMBIGUOUS):",
-        "if known.ahead and code in _RETRIABLE:",
-    ),
-    Mutant(
-        "T's 45 is passed on without asking",
-        "elif code in _LOST_TRACK and not self._thorough:",
-        "elif False:",
-    ),
-    Mutant("B's 45 is passed on without asking", "        if self._thorough:\n", "        if True:\n"),
-    Mutant(
-        "a T that has forgotten is taken for empty", "if target is None and not self._thorough and", "if False and"
-    ),
-    Mutant(
-        "what T took does not count as there",
-        "known.ahead, known.proven = batch.immediate, True",
-        "known.proven = True",
     ),
     Mutant("T is asked nothing about what is all delayed", "self._told_target = told", "self._told_target = None"),
 )
