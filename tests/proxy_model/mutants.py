@@ -4,8 +4,8 @@ A mutant replaces exact source lines, compiles the result and hands out its `Gat
 that is no longer there, or there twice, is an error: whoever rewrites a rule also looks at what proves it.
 
 Rules that only the unit tests hold, because in the model another rule makes up for their loss: `Close` instead of an
-error for what may be in a log (those behind are answered the same, so that nobody begins a new epoch), asking before a
-45 of T or B is passed on, and what follows where T has forgotten the producer.
+error for what may be in a log (those behind are answered the same, so that nobody begins a new epoch), asking before
+a 45 of T or B is passed on, and what follows where T has forgotten the producer.
 """
 
 import sys

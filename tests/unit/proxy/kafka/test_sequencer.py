@@ -276,6 +276,14 @@ def test_a_producer_that_B_has_forgotten_is_answered_45_on_a_new_connection() ->
     assert after(sequencer, *told, TargetAnswered(plain, MAY_WRITE)) == [Answer(plain, OUT_OF_ORDER, verbatim=False)]
 
 
+def test_a_45_of_B_is_asked_about_before_anything_is_answered() -> None:
+    sequencer, mixed = session(11, 6, 4), batch(11, 2, 1)
+
+    outputs = after(sequencer, mixed, TargetAnswered(mixed, 0), BufferAnswered(mixed, OUT_OF_ORDER))
+
+    assert outputs == [Ask(mixed, Side.BUFFER)]
+
+
 def test_a_producer_that_B_has_forgotten_goes_on_where_the_connection_knows_it() -> None:
     sequencer, delayed = session(11, 6, 4), batch(11, 1, 1)
 
