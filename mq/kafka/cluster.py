@@ -175,9 +175,13 @@ class Cluster:
     # --- the worker group
 
     def members(self) -> Mapping[str, Sequence[Shard]]:
-        """Client ids of the worker group's members, with the shards that each owns."""
+        """Client ids of the worker group's members, with the shards that each owns.
+
+        By a client of its own each time: one whose question for the coordinator ran out of time has none answered any
+        more, and ends the process when the coordinator comes back (librdkafka 2.16, see `offsets.py`)."""
         group = self._settings.group
-        answers = self._admin.describe_consumer_groups([group], request_timeout=self._timeout_s)
+        admin = _admin(self._settings)
+        answers = admin.describe_consumer_groups([group], request_timeout=self._timeout_s)
         try:
             found: Any = self._wait(answers[group], f"members of group {group!r}")
         except QueueError as error:
