@@ -81,10 +81,12 @@ def _run(
     settings: "Settings", rooms: "Rooms", host: str, port: int, welcome: "Callable[[Settings, str, str], str]"
 ) -> None:
     import api.server
+    from delay_service.garbage import collect_rarely
     from delayline import logs
 
     logs.configure(settings.log.format, settings.log.level)
     with rooms(settings, SystemClock()) as process:
+        collect_rarely()
         api.server.serve(
             process.app,
             host,
