@@ -10,7 +10,7 @@ from delayline import logs
 from delayline.cursor import Cursor
 from delayline.message import Shard as ShardId
 from mq.contract import Admin
-from mq.errors import QueueError
+from mq.errors import QueueError, TopicUnknown
 
 log = logs.get(__name__)
 
@@ -43,7 +43,8 @@ class Attendant:
         return found
 
     def _look_after(self, shard: ShardId, cursor: Cursor, last: LookedAfter | None) -> LookedAfter | None:
-        """In the attendant's thread. Another topic of the same name is never trimmed."""
+        """In the attendant's thread. Another topic of the same name is never trimmed; one that is gone has no
+        identity."""
         low_offset = cursor.low_offset
         try:
             topic_id = self._admin.buffer_id(shard)
@@ -54,6 +55,8 @@ class Attendant:
             if low_offset > (last.low_offset if last else 0):
                 self._admin.trim(shard, low_offset)
             return LookedAfter(topic_id, low_offset, self._admin.appended_at_ms(shard, low_offset))
+        except TopicUnknown:
+            return LookedAfter(b"", low_offset, None)
         except QueueError as error:
             log.debug("buffer not looked after", topic=shard.topic, partition=shard.name, detail=str(error))
             return None

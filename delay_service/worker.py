@@ -455,7 +455,7 @@ class Worker:
         if now_s >= self._next_trim_s:
             self._next_trim_s = now_s + self._settings.trim_interval_s
             for owned in self._keeper.recreated(self._owned.values()):
-                self._stalls.lose(owned, BufferRecreated.reason, "the buffer topic was deleted and made again")
+                self._stalls.lose(owned, BufferRecreated.reason, "the buffer topic is gone, or another one")
 
     def _finish(self) -> None:
         """A clean stop: settle, commit where every shard stands, flush the index, leave."""

@@ -14,6 +14,7 @@ from confluent_kafka import (
     Uuid,
 )
 from confluent_kafka.admin import (
+    AclOperation,
     AdminClient,
     AlterConfigOpType,
     ConfigEntry,
@@ -42,12 +43,13 @@ FRESH_S = 5.0
 
 class Described(NamedTuple):
     """A topic; by partition, `leaders` are node ids, -1 where there is none right now, and `in_sync` says how many
-    replicas are up to date."""
+    replicas are up to date. `writable`: we may write to it."""
 
     info: TopicInfo
     leaders: tuple[int, ...]
     in_sync: tuple[int, ...]
     replicas: int
+    writable: bool = True
 
 
 class Cluster:
@@ -76,7 +78,9 @@ class Cluster:
 
     def describe(self, name: str) -> Described:
         """Raises TopicUnknown."""
-        answers = self._admin.describe_topics(TopicCollection([name]), request_timeout=self._timeout_s)
+        answers = self._admin.describe_topics(
+            TopicCollection([name]), request_timeout=self._timeout_s, include_authorized_operations=True
+        )
         try:
             found: Any = self._wait(answers[name], f"topic {name!r}")
         except TopicUnknown:
@@ -86,7 +90,10 @@ class Cluster:
         info = TopicInfo(name, tuple(str(partition.id) for partition in partitions), _uuid(found.topic_id))
         leaders = tuple(-1 if partition.leader is None else partition.leader.id for partition in partitions)
         in_sync = tuple(len(partition.isr) for partition in partitions)
-        described = Described(info, leaders, in_sync, max((len(part.replicas) for part in partitions), default=1))
+        replicas = max((len(part.replicas) for part in partitions), default=1)
+        allowed = found.authorized_operations
+        writable = allowed is None or AclOperation.WRITE in allowed
+        described = Described(info, leaders, in_sync, replicas, writable)
         self._seen[name] = (self._clock.monotonic_s() + FRESH_S, described)
         return described
 
@@ -142,6 +149,23 @@ class Cluster:
         resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=entries)
         answers = self._admin.incremental_alter_configs([resource], request_timeout=self._timeout_s)
         self._wait(answers[resource], f"changing settings of topic {name!r}")
+
+    def target_trouble(self, topic: str, partition: str) -> str | None:
+        """Why deliveries to the partition would be refused, as far as that shows; None where nothing does."""
+        try:
+            found = self.describe(topic)
+            number = partition_number(partition, len(found.info.partitions), topic)
+        except (TopicUnknown, PartitionUnknown) as error:
+            return str(error)
+        at = f"{topic}, partition {number}"
+        if not found.writable:
+            return f"{topic}: writing is not allowed"
+        if found.leaders[number] == -1:
+            return f"{at}: no leader"
+        needed = int(self.config(topic)["min.insync.replicas"])
+        if found.in_sync[number] < needed:
+            return f"{at}: {found.in_sync[number]} replicas are in sync, {needed} are needed"
+        return None
 
     # --- logs
 

@@ -136,7 +136,8 @@ class Transactions:
             for send in sends:
                 outgoing.send(send)
             if offsets:
-                self._insist(lambda left_s: producer.send_offsets_to_transaction(list(offsets), metadata, left_s), 1)
+                # Once, for as long as it may take: repeated after it ran out of time, it was seen never to return.
+                producer.send_offsets_to_transaction(list(offsets), metadata, self._settings.transaction_timeout_s)
             left = producer.flush(self._settings.transaction_timeout_s)
         except RAISED as error:
             why = _why(error, outgoing.culprits)

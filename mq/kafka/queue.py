@@ -10,7 +10,7 @@ from delayline.message import Shard
 from delayline.record import encode_body
 from delayline.rules import Rules
 from mq.contract import Append, Handover, LogRecord, Position, TopicInfo
-from mq.errors import OffsetOutOfRange, PartitionUnknown, QueueClosed, QueueError, TopicUnknown
+from mq.errors import OffsetOutOfRange, QueueClosed, QueueError
 from mq.kafka.buffers import Buffers
 from mq.kafka.chatter import limit
 from mq.kafka.client import KafkaClient
@@ -168,18 +168,7 @@ class KafkaQueue:
 
     def target_trouble(self, shard: Shard) -> str | None:
         self._check()
-        try:
-            found = self._cluster.describe(shard.topic)
-            number = partition_number(shard.name, len(found.info.partitions), shard.topic)
-        except (TopicUnknown, PartitionUnknown) as error:
-            return str(error)
-        at = f"{shard.topic}, partition {number}"
-        if found.leaders[number] == -1:
-            return f"{at}: no leader"
-        needed = int(self._cluster.config(shard.topic)["min.insync.replicas"])
-        if found.in_sync[number] < needed:
-            return f"{at}: {found.in_sync[number]} replicas are in sync, {needed} are needed"
-        return None
+        return self._cluster.target_trouble(shard.topic, shard.name)
 
     def appended_at_ms(self, shard: Shard, offset: int) -> int | None:
         self._check()

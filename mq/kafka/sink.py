@@ -10,7 +10,7 @@ follow in one.
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from threading import Lock
 
@@ -232,12 +232,28 @@ class KafkaSink:
         if trouble.not_a_member(aborted.error) or trouble.fenced(aborted.error):
             return Fenced([part.shard for part in batch])
         by_target = {(part.shard.topic, int(part.shard.name)): part.shard for part in batch}
+        if aborted.failures and all(map(_says_nothing, aborted.failures)):
+            return self._guilty_target(batch) or CommitAborted(_sentence(aborted.failures[0]))
         strangers = [failure for failure in aborted.failures if failure[:2] not in by_target]
         if strangers or not aborted.failures:
             return CommitAborted(_sentence(strangers[0]) if strangers else str(aborted))
         guilty = next((fail for fail in aborted.failures if trouble.of_record(fail.error)), aborted.failures[0])
         shard = by_target[guilty.topic, guilty.partition]
         return DeliveryRefused(shard, _sentence(guilty), of_record=trouble.of_record(guilty.error))
+
+    def _guilty_target(self, batch: DispatchBatch) -> DeliveryRefused | None:
+        """Where the library does not say which record made it give up: a target that would take nothing."""
+        for part in batch:
+            with suppress(QueueError):
+                trouble_seen = self._cluster.target_trouble(*part.shard) if part.deliveries else None
+                if trouble_seen:
+                    return DeliveryRefused(part.shard, trouble_seen, of_record=False)
+        return None
+
+
+def _says_nothing(failure: Failure) -> bool:
+    """It was dropped with others, or there was no answer in time (too few replicas are waited for, too)."""
+    return trouble.purged(failure.error) or trouble.timed_out(failure.error)
 
 
 def _sentence(failure: Failure) -> str:

@@ -120,6 +120,11 @@ def purged(error: KafkaError) -> bool:
     return error.code() in (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT)
 
 
+def timed_out(error: KafkaError) -> bool:
+    """No broker has acknowledged the record in time."""
+    return error.code() in (KafkaError._MSG_TIMED_OUT, KafkaError._TIMED_OUT)
+
+
 def no_group(error: KafkaError) -> bool:
     return error.code() == KafkaError.GROUP_ID_NOT_FOUND
 

@@ -1,0 +1,290 @@
+"""A whole worker on a broker, and what people and machines do to it."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from threading import Event, Thread
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from delay_service.history import History
+from delay_service.metrics import WorkerMetrics
+from delay_service.shard import ShardSettings
+from delay_service.worker import Worker, WorkerSettings
+from delayline.clock import Clock, SystemClock
+from delayline.headers import DUE
+from delayline.record import decode_body, encode_body
+from delayline.rules import DEFAULT_RULES
+from mq.contract import Append, LogRecord
+from mq.errors import QueueError
+from store.memory import MemoryIndex
+from tests.integration.kafka.conftest import CLOCK, PATIENCE_S, Place, soon
+
+LONG_S = 90.0
+"""More than anything here takes on a busy machine."""
+
+
+@contextmanager
+def working(place: Place, queue: Any, clock: Clock = CLOCK, **settings: Any) -> Iterator[Worker]:
+    """A whole worker in a thread; stopped cleanly at the end."""
+    writer = f"{place.namespace}-worker-{uuid4()}"
+    source, sink = queue.open_worker(writer)
+    metrics = WorkerMetrics(CollectorRegistry(), History(1000, 86_400_000), clock)
+    given = WorkerSettings(ShardSettings(DEFAULT_RULES), writer, trim_interval_s=0.5, **settings)
+    worker = Worker(source, sink, queue, MemoryIndex(), clock, given, metrics)
+    thread = Thread(target=worker.run, daemon=True)
+    thread.start()
+    try:
+        yield worker
+    finally:
+        worker.stop()
+        thread.join(LONG_S)
+        assert not thread.is_alive()
+
+
+def send(place: Place, queue: Any, numbers: Sequence[int], delay_ms: int, partitions: int = 2) -> None:
+    futures = []
+    for number in numbers:
+        body = encode_body(None, b"%d" % number, [(b"delay-ms", b"%d" % delay_ms)])
+        futures.append(queue.append([Append(place.buffer, str(number % partitions), body)]))
+    for future in futures:
+        future.result(PATIENCE_S)
+
+
+def records(place: Place, queue: Any, topic: str, partitions: int = 2) -> list[LogRecord]:
+    try:
+        return [record for number in range(partitions) for record in queue.read(topic, str(number), 0, 100_000)]
+    except QueueError:
+        return []  # the broker is away, or the topic
+
+
+def values(found: Sequence[LogRecord]) -> list[int]:
+    return sorted(int(decode_body(record.body).value or b"") for record in found)
+
+
+def none_is_early(found: Sequence[LogRecord]) -> bool:
+    return all(record.appended_at_ms >= int(dict(decode_body(record.body).headers)[DUE] or b"") for record in found)
+
+
+def arrived(place: Place, queue: Any, count: int, partitions: int = 2, timeout_s: float = LONG_S) -> list[int]:
+    """The numbers in the target, once there are so many; and none of them was early."""
+    looked = lambda: found if len(found := records(place, queue, place.topic, partitions)) >= count else None  # noqa: E731
+    found = soon(looked, timeout_s)
+    assert none_is_early(found)
+    return values(found)
+
+
+def reasons(worker: Worker) -> dict[str, str | None]:
+    return {status.id.name: status.stalled for status in worker.statuses}
+
+
+@pytest.fixture
+def logged(place: Place) -> Place:
+    """A topic whose records the broker stamps, so that early and late are judged by its clock."""
+    place.make_topic(message_timestamp_type="LogAppendTime")
+    return place
+
+
+# --- outages
+
+
+def test_a_worker_frozen_out_for_a_session_in_mid_commit_takes_over_from_itself_and_repeats_nothing(
+    logged: Place,
+) -> None:
+    """The group loses and finds the member while a commit of it is on its way."""
+    queue = logged.queue(session_timeout_s=2.0)
+    queue.ensure_buffer(logged.topic, DEFAULT_RULES)
+    node = logged.kafka.nodes[0]
+    with working(logged, queue) as worker:
+        send(logged, queue, range(3000), 1000)
+        soon(lambda: len(records(logged, queue, logged.topic)) > 100)
+        before = [status.owner_epoch for status in worker.statuses]
+        node.freeze()
+        try:
+            Event().wait(4.0)
+        finally:
+            node.thaw()
+        assert arrived(logged, queue, 3000) == list(range(3000))
+        soon(lambda: len(after := [s.owner_epoch for s in worker.statuses]) == 2 and max(after) > max(before))
+        send(logged, queue, range(3000, 3010), 0)
+        assert arrived(logged, queue, 3010) == list(range(3010))
+
+
+# --- clocks
+
+
+class Skewed(SystemClock):
+    """A machine's clock that is off by so much."""
+
+    def __init__(self, ahead_ms: int) -> None:
+        self.ahead_ms = ahead_ms
+
+    def now_ms(self) -> int:
+        return super().now_ms() + self.ahead_ms
+
+
+@contextmanager
+def skewed(place: Place, ahead_ms: int, clock_skew_max_ms: int) -> Iterator[tuple[Worker, Any, Skewed]]:
+    from mq.kafka.queue import KafkaQueue
+    from mq.kafka.settings import KafkaSettings
+
+    place.queue().ensure_buffer(place.topic, DEFAULT_RULES)
+    settings = KafkaSettings(
+        bootstrap_servers=place.kafka.bootstrap_servers,
+        namespace=place.namespace,
+        discovery_interval_s=0.2,
+        session_timeout_s=2.0,
+    )
+    clock = Skewed(ahead_ms)
+    with (
+        closing(KafkaQueue(settings, clock)) as queue,
+        working(place, queue, clock, clock_skew_max_ms=clock_skew_max_ms) as worker,
+    ):
+        soon(lambda: len(worker.statuses) == 2 and worker.ready)
+        yield worker, queue, clock
+
+
+def test_a_machine_an_hour_ahead_delivers_nothing_early(logged: Place) -> None:
+    with skewed(logged, 3_600_000, clock_skew_max_ms=7_200_000) as (worker, queue, _):
+        send(logged, queue, range(50), 1500)
+        assert arrived(logged, queue, 50) == list(range(50))
+        clock = worker.statuses[0].clock
+        assert clock is not None
+        assert clock.least_ms <= 3_600_000 <= clock.most_ms
+
+
+@pytest.mark.parametrize("ahead_ms", [-10_000, 10_000])
+def test_a_machine_whose_clock_is_too_far_off_waits_until_it_is_right_again(logged: Place, ahead_ms: int) -> None:
+    with skewed(logged, ahead_ms, clock_skew_max_ms=5000) as (worker, queue, clock):
+        soon(lambda: set(reasons(worker).values()) == {"clock_skew"})
+        send(logged, queue, range(10), 0)
+        soon(lambda: sum(status.pending for status in worker.statuses) == 10)
+        waiting = records(logged, queue, logged.topic)
+        clock.ahead_ms = 0
+        assert arrived(logged, queue, 10) == list(range(10))
+        assert (waiting, set(reasons(worker).values())) == ([], {None})
+
+
+# --- targets
+
+
+def test_of_a_target_with_fewer_partitions_only_the_missing_ones_wait(place: Place) -> None:
+    place.make_topic(2)
+    queue = place.queue()
+    queue.ensure_buffer(place.topic, DEFAULT_RULES)
+    with working(place, queue) as worker:
+        soon(lambda: len(worker.statuses) == 2 and worker.ready)
+        place.admin.delete_topics([place.topic])[place.topic].result()
+        place_again = lambda: place.make_topic(1, message_timestamp_type="LogAppendTime") or True  # noqa: E731
+        soon(lambda: _tried(place_again))
+        send(place, queue, range(10), 0)
+        soon(lambda: len(records(place, queue, place.topic, 1)) == 5, LONG_S)
+        soon(lambda: reasons(worker) == {"0": None, "1": "target"}, LONG_S)
+        send(place, queue, [10], 0)
+        soon(lambda: len(records(place, queue, place.topic, 1)) == 6, LONG_S)
+        assert values(records(place, queue, place.topic, 1)) == [0, 2, 4, 6, 8, 10]
+        detail = next(status.detail for status in worker.statuses if status.id.name == "1")
+        assert "partition" in detail
+
+
+def _tried(call: Any) -> bool:
+    from confluent_kafka import KafkaException
+
+    try:
+        return bool(call())
+    except (KafkaException, QueueError):
+        return False
+
+
+def test_where_the_target_takes_only_smaller_records_the_large_one_is_buried_and_the_rest_arrives(
+    logged: Place,
+) -> None:
+    queue = logged.queue()
+    queue.ensure_buffer(logged.topic, DEFAULT_RULES)
+    with working(logged, queue) as worker:
+        soon(lambda: len(worker.statuses) == 2 and worker.ready)
+        queue._cluster.configure(logged.topic, {"max.message.bytes": "2000"})
+        large = encode_body(None, b"7" * 5000, [(b"delay-ms", b"500")])
+        futures = [queue.append([Append(logged.buffer, "0", large)])]
+        futures += [
+            queue.append([Append(logged.buffer, "0", encode_body(None, b"%d" % n, [(b"delay-ms", b"500")]))])
+            for n in range(20)
+        ]
+        assert [len(future.result(PATIENCE_S)) for future in futures] == [1] * 21
+        assert arrived(logged, queue, 20) == list(range(20))
+        dead = soon(lambda: records(logged, queue, f"{logged.namespace}.dead", 4))
+        assert [decode_body(record.body).value for record in dead] == [b"7" * 5000]
+
+
+def test_a_target_that_forbids_writing_is_waited_for_and_beyond_stall_max_its_messages_are_buried(
+    place: Place,
+) -> None:
+    from confluent_kafka.admin import (
+        AclBinding,
+        AclBindingFilter,
+        AclOperation,
+        AclPermissionType,
+        ResourcePatternType,
+        ResourceType,
+    )
+
+    place.make_topic(message_timestamp_type="LogAppendTime")
+    forbid = (ResourceType.TOPIC, place.topic, ResourcePatternType.LITERAL, "User:alice", "*", AclOperation.WRITE)
+    properties = {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": "alice",
+        "sasl.password": "alice-secret",
+    }
+    queue = place.queue(bootstrap_servers=place.kafka.sasl_servers, properties=properties)
+    queue.ensure_buffer(place.topic, DEFAULT_RULES)
+    with working(place, queue, stall_max_s=5.0) as worker:
+        soon(lambda: len(worker.statuses) == 2 and worker.ready)
+        denied = AclBinding(*forbid, AclPermissionType.DENY)
+        allowed = AclBinding(
+            forbid[0], forbid[1], forbid[2], "User:*", "*", AclOperation.ALL, AclPermissionType.ALLOW
+        )
+        for future in place.admin.create_acls([denied, allowed]).values():
+            future.result()
+        send(place, queue, range(6), 0)
+        soon(lambda: set(reasons(worker).values()) == {"target"})
+        early = len(records(place, queue, f"{place.namespace}.dead", 4))
+        dead = soon(lambda: f if len(f := records(place, queue, f"{place.namespace}.dead", 4)) == 6 else None, LONG_S)
+        for future in place.admin.delete_acls([AclBindingFilter(*forbid, AclPermissionType.DENY)]).values():
+            future.result()
+        send(place, queue, range(6, 10), 0)
+        assert arrived(place, queue, 4) == [6, 7, 8, 9]
+        assert (early, values(dead)) == (0, list(range(6)))
+
+
+# --- the buffer
+
+
+def test_records_lost_behind_the_low_offset_stall_the_next_owner_and_those_before_it_nobody(place: Place) -> None:
+    place.make_topic(message_timestamp_type="LogAppendTime")
+    queue = place.queue()
+    queue.ensure_buffer(place.topic, DEFAULT_RULES)
+    with working(place, queue):
+        send(place, queue, range(10), 0)  # both partitions
+        assert arrived(place, queue, 10) == list(range(10))
+    send(place, queue, range(10, 20), 3_600_000)
+    low = soon(lambda: queue.takeover(place.shard).cursor).low_offset
+    assert low >= 5
+    queue._cluster.trim(place.buffer, 0, low)  # harmless
+    queue._cluster.trim(place.buffer, 1, queue._cluster.log_range(place.buffer, 1)[1])
+    with working(place, queue) as worker:
+        soon(lambda: reasons(worker) == {"0": None, "1": "buffer_truncated"})
+        soon(lambda: [status.pending for status in worker.statuses if status.id.name == "0"] == [5])
+
+
+def test_settings_of_the_cursors_altered_by_hand_are_repaired(place: Place) -> None:
+    place.make_topic()
+    queue = place.queue(tend_interval_s=0.2)
+    queue.ensure_buffer(place.topic, DEFAULT_RULES)
+    place.worker(queue)
+    name = f"{place.namespace}.cursor"
+    queue._cluster.configure(name, {"cleanup.policy": "delete", "message.timestamp.type": "CreateTime"})
+    soon(lambda: queue._cluster.config(name)["cleanup.policy"] == "compact")
+    assert queue._cluster.config(name)["message.timestamp.type"] == "LogAppendTime"
