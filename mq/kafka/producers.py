@@ -1,7 +1,9 @@
 """A producer with one transaction at a time, and what can become of one."""
 
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
 from functools import partial
+from threading import Thread
 from typing import NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
@@ -18,6 +20,8 @@ COMMIT_TIMEOUTS = 3
 """How many transaction timeouts a commit is insisted on: by then the coordinator has ended the transaction in one way
 or the other. Whatever comes before may be given up sooner, because nothing is committed then."""
 
+LATE_S = 1.0
+"""What a call of the library may take beyond the timeout that it was given."""
 
 RAISED = (KafkaException, SystemError)
 """What a producer's calls raise. SystemError: the producer has failed for good, mostly because another has taken its
@@ -136,13 +140,14 @@ class Transactions:
             for send in sends:
                 outgoing.send(send)
             if offsets:
-                # Once, for as long as it may take: repeated after it ran out of time, it was seen never to return.
-                producer.send_offsets_to_transaction(list(offsets), metadata, self._settings.transaction_timeout_s)
+                self._send_offsets(producer, list(offsets), metadata)
             left = producer.flush(self._settings.transaction_timeout_s)
         except RAISED as error:
             why = _why(error, outgoing.culprits)
             self._abort(producer, why)
             raise Aborted(why, outgoing.culprits) from error
+        except Aborted:
+            raise
         except BaseException:
             self._abort(producer)
             raise
@@ -152,6 +157,29 @@ class Transactions:
             self._abort(producer, why)
             raise Aborted(why, failures)
         self._commit(producer)
+
+    def _send_offsets(self, producer: Producer, offsets: list[TopicPartition], metadata: bytes | None) -> None:
+        """The library waits for a group coordinator that it has lost sight of for ever, whatever its timeout says
+        (librdkafka 2.16, its issues 5456 and 5511). So it is called in a thread of its own, and where it does not
+        return, producer and thread are left to themselves: the next producer of the same id fences this one.
+        Raises KafkaException, Aborted."""
+        within_s = self._settings.offsets_timeout_s
+        done: Future[None] = Future()
+
+        def call() -> None:
+            try:
+                producer.send_offsets_to_transaction(offsets, metadata, within_s)
+            except BaseException as error:  # noqa: BLE001 - handed to the one who waits
+                done.set_exception(error)
+            else:
+                done.set_result(None)
+
+        Thread(target=call, name="kafka-offsets", daemon=True).start()
+        try:
+            done.result(within_s + LATE_S)
+        except TimeoutError:
+            self._producer = None
+            raise Aborted(KafkaError(KafkaError._TIMED_OUT, "the group's coordinator does not answer")) from None
 
     def _commit(self, producer: Producer) -> None:
         try:

@@ -65,6 +65,12 @@ class KafkaSettings:
         return Names(self.namespace)
 
     @property
+    def offsets_timeout_s(self) -> float:
+        """For the group's coordinator to take the offsets of a transaction: much less than the transaction may last,
+        so that a worker is back soon after an outage."""
+        return min(self.request_timeout_s, self.transaction_timeout_s) / 2
+
+    @property
     def group(self) -> str:
         return f"{self.namespace}-worker"
 
