@@ -70,7 +70,7 @@ class WorkerThread:
             self.failure = error
             log.critical("the worker ended", error=repr(error), exc_info=True)
             if not self._stopping.is_set():
-                _end_process()
+                end_process()
 
     def _open(self) -> Worker | None:
         """The worker, once the queue has let it in; None where somebody stops us before."""
@@ -92,7 +92,7 @@ class WorkerThread:
         self._stopping.wait(RETRY_S)
 
 
-def _end_process() -> None:
+def end_process() -> None:
     """The server hears SIGTERM and ends, and the command raises the failure. Where it does not listen yet, SIGTERM
     would end the process as if somebody had asked for it (143), and a supervisor would not start it again."""
     if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:

@@ -24,10 +24,11 @@ NEVER = 0x7FFF
 
 
 class ApiKey(IntEnum):
-    """APIs that the proxy does more with than relay them."""
+    """APIs that the proxy does more with than relay them, or asks itself."""
 
     PRODUCE = 0
     FETCH = 1
+    LIST_OFFSETS = 2
     METADATA = 3
     OFFSET_COMMIT = 8
     FIND_COORDINATOR = 10
@@ -37,9 +38,11 @@ class ApiKey(IntEnum):
     DELETE_TOPICS = 20
     DELETE_RECORDS = 21
     INIT_PRODUCER_ID = 22
+    OFFSET_FOR_LEADER_EPOCH = 23
     ADD_PARTITIONS_TO_TXN = 24
     END_TXN = 26
     TXN_OFFSET_COMMIT = 28
+    DESCRIBE_CONFIGS = 32
     ALTER_CONFIGS = 33
     SASL_AUTHENTICATE = 36
     CREATE_PARTITIONS = 37

@@ -1,0 +1,146 @@
+"""A connection of the proxy's own to a broker: requests in, answers out, in order."""
+
+import asyncio
+import struct
+from collections import deque
+from typing import NamedTuple, TypeVar
+
+from delayline.clock import Clock
+from proxy.kafka.access import Access
+from proxy.kafka.errors import ErrorCode, FrameTooLarge, ProxyError, WireError
+from proxy.kafka.sasl import NotAuthenticated, exchange
+from proxy.kafka.wire.frames import FRAME_BYTES_MAX
+from proxy.kafka.wire.message import Message, RequestHeader, decode, encode, read_response, request_frame
+from proxy.kafka.wire.messages.cluster import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
+)
+from proxy.kafka.wire.rewrite import Address
+
+A = TypeVar("A", bound=Message)
+_LENGTH = struct.Struct(">i")
+LIFETIME_USED = 0.8
+"""Of a session's lifetime (KIP-368), before another connection takes over that authenticates anew."""
+
+
+class Unreachable(ProxyError):
+    """No answer: nothing was sent."""
+
+
+class AnswerLost(ProxyError):
+    """No answer: the request may have been carried out."""
+
+
+class _Expected(NamedTuple):
+    api_key: int
+    version: int
+    future: "asyncio.Future[memoryview]"
+
+
+class Connection:
+    """Made by `connect`. It ends with the first failure; whoever asked and has no answer yet hears AnswerLost."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, client_id: str) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._client_id = client_id
+        self._expected: deque[_Expected] = deque()
+        self._correlation_id = 0
+        self._open = True
+        self.use_until_s = float("inf")
+        self._task = asyncio.create_task(self._read())
+
+    @property
+    def is_open(self) -> bool:
+        return self._open
+
+    @property
+    def in_flight(self) -> int:
+        return len(self._expected)
+
+    async def ask(self, request: Message, version: int, answer: type[A], timeout_s: float) -> A:
+        """Raises Unreachable, AnswerLost and Malformed."""
+        if not self._open:
+            raise Unreachable("the connection is closed")
+        self._correlation_id = (self._correlation_id + 1) & 0x7FFF_FFFF
+        header = RequestHeader(request.api, version, self._correlation_id, self._client_id)
+        future: asyncio.Future[memoryview] = asyncio.get_running_loop().create_future()
+        self._writer.writelines(request_frame(header, encode(request, version)))
+        self._expected.append(_Expected(request.api, version, future))
+        try:
+            async with asyncio.timeout(timeout_s):
+                body = await future
+        except TimeoutError:
+            self.close(f"no answer within {timeout_s} s")
+            raise AnswerLost(f"no answer within {timeout_s} s") from None
+        return decode(answer, version, body)
+
+    async def _read(self) -> None:
+        try:
+            while True:
+                (length,) = _LENGTH.unpack(await self._reader.readexactly(_LENGTH.size))
+                if not 0 <= length <= FRAME_BYTES_MAX:
+                    raise FrameTooLarge(f"a frame of {length} bytes")
+                self._answered(await self._reader.readexactly(length))
+        except (OSError, asyncio.IncompleteReadError, WireError) as error:
+            self.close(str(error) or "closed by the broker")
+
+    def _answered(self, payload: bytes) -> None:
+        if not self._expected:
+            raise WireError("an answer to nothing")
+        api_key, version, future = self._expected.popleft()
+        _, body = read_response(api_key, version, payload)
+        if not future.done():
+            future.set_result(body)
+
+    def close(self, reason: str = "closed") -> None:
+        if not self._open:
+            return
+        self._open = False
+        self._writer.close()
+        self._task.cancel()
+        while self._expected:
+            future = self._expected.popleft().future
+            if not future.done():
+                future.set_exception(AnswerLost(reason))
+
+
+async def connect(address: Address, access: Access, client_id: str, timeout_s: float, clock: Clock) -> Connection:
+    """Connected and authenticated. Raises Unreachable, NotAuthenticated."""
+    try:
+        async with asyncio.timeout(timeout_s):
+            reader, writer = await asyncio.open_connection(*address, ssl=access.own_tls)
+    except (OSError, TimeoutError) as error:
+        raise Unreachable(f"{address.host}:{address.port}: {error or 'no answer'}") from error
+    connection = Connection(reader, writer, client_id)
+    try:
+        await _authenticate(connection, access, timeout_s, clock)
+    except AnswerLost as error:
+        raise Unreachable(f"{address.host}:{address.port}: {error}") from error
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+async def _authenticate(connection: Connection, access: Access, timeout_s: float, clock: Clock) -> None:
+    if access.credentials is None:
+        return
+    mechanism = access.credentials.mechanism
+    shaken = await connection.ask(SaslHandshakeRequest(mechanism), 1, SaslHandshakeResponse, timeout_s)
+    if shaken.error_code:
+        raise NotAuthenticated(f"the broker takes {', '.join(shaken.mechanisms)}, not {mechanism}")
+    steps = exchange(access.credentials)
+    token = next(steps)
+    while True:
+        answer = await connection.ask(SaslAuthenticateRequest(token), 1, SaslAuthenticateResponse, timeout_s)
+        if answer.error_code != ErrorCode.NONE:
+            raise NotAuthenticated(answer.error_message or f"error {answer.error_code}")
+        try:
+            token = steps.send(bytes(answer.auth_bytes))
+        except StopIteration:
+            break
+    if answer.session_lifetime_ms > 0:
+        connection.use_until_s = clock.monotonic_s() + LIFETIME_USED * answer.session_lifetime_ms / 1000

@@ -1,0 +1,50 @@
+"""What all connections of one proxy share."""
+
+import asyncio
+import ssl
+from dataclasses import dataclass
+
+from delayline.clock import Clock
+from mq.contract import Admin
+from proxy.kafka.backend import Backend
+from proxy.kafka.metrics import ProxyMetrics
+from proxy.kafka.screen import Screen
+from proxy.kafka.settings import ProxySettings
+from proxy.kafka.topology import Topology
+from proxy.kafka.twins import Twins
+from proxy.kafka.wire.rewrite import Hidden, View
+
+
+@dataclass(frozen=True, slots=True)
+class Hub:
+    """Belongs to one event loop. Made by `open_hub`."""
+
+    settings: ProxySettings
+    clock: Clock
+    metrics: ProxyMetrics
+    topology: Topology
+    view: View
+    screen: Screen
+    backend: Backend
+    twins: Twins
+
+    async def dial(self, address: tuple[str, int], protocol: asyncio.Protocol) -> None:
+        """Connect a client's connection to a broker. Raises OSError and TimeoutError."""
+        host, port = address
+        context: ssl.SSLContext | None = self.settings.access.relayed_tls
+        async with asyncio.timeout(self.settings.connect_timeout_s):
+            await asyncio.get_running_loop().create_connection(lambda: protocol, host, port, ssl=context)
+
+    def close(self) -> None:
+        self.twins.close()
+        self.backend.close()
+
+
+def open_hub(settings: ProxySettings, admin: Admin, metrics: ProxyMetrics, clock: Clock) -> Hub:
+    topology = Topology(settings)
+    backend = Backend(settings, topology, clock)
+    twins = Twins(settings, backend, admin, settings.rules, clock)
+    mark = f"{settings.names.namespace}.".encode()
+    hidden = Hidden(settings.names.is_own, mark, twins.hidden_ids)
+    screen = Screen(settings.rules, settings.horizon_max_ms)
+    return Hub(settings, clock, metrics, topology, View(topology.advertise, hidden), screen, backend, twins)

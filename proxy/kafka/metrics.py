@@ -1,0 +1,41 @@
+"""The proxy's own metrics."""
+
+from prometheus_client import CollectorRegistry, Counter, Gauge
+
+
+class ProxyMetrics:
+    """On the process' registry. `accepted` may exist there already, made by another door: then it is handed in."""
+
+    def __init__(self, registry: CollectorRegistry, accepted: Counter | None = None) -> None:
+        self.accepted = accepted or Counter(
+            "delayline_messages_accepted",
+            "Messages stored durably, by the door they came through.",
+            ("topic", "via"),
+            registry=registry,
+        )
+        self.connections = Gauge(
+            "delayline_kafka_proxy_connections", "Clients connected to the Kafka proxy.", registry=registry
+        )
+        received = Counter(
+            "delayline_kafka_proxy_received_bytes",
+            "Bytes from clients and from brokers.",
+            ("side",),
+            registry=registry,
+        )
+        self.from_clients = received.labels("client")
+        self.to_clients = received.labels("broker")
+        self.recoveries = Counter(
+            "delayline_kafka_proxy_recoveries",
+            "Producers' states read back from a target topic, after a connection was lost.",
+            registry=registry,
+        )
+        self.refused_batches = Counter(
+            "delayline_kafka_proxy_refused_batches",
+            "Batches refused for their directives, their size, or because there is no buffer.",
+            registry=registry,
+        )
+        self.refused_requests = Counter(
+            "delayline_kafka_proxy_refused_requests",
+            "Requests that named a topic of Delayline's own.",
+            registry=registry,
+        )

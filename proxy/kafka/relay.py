@@ -1,0 +1,345 @@
+"""One client's connection, and the one to the broker that stands behind it.
+
+Bytes that nobody has to look at pass as they come, in both directions, and what one side does not read the other is
+not asked for. Of what is looked at:
+
+    ApiVersions, Metadata, ...   the answer is rewritten            proxy.kafka.wire.rewrite
+    whatever names hidden topics is answered here                   proxy.kafka.wire.refuse
+    Produce                      goes through the split             proxy.kafka.split
+
+Answers leave in the order of the requests (`turns.Line`). While a Produce of the split is under way, only further
+Produces are taken up; everything else waits behind it, as it would in a broker, which carries out one request of a
+connection after the other. So nothing large is ever kept until its turn.
+
+Whichever side ends, both do.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from delayline import logs
+from proxy.kafka.errors import ErrorCode, ProxyError, UnsupportedVersion
+from proxy.kafka.side import Side
+from proxy.kafka.split import Split
+from proxy.kafka.turns import Line, Noting, Turn
+from proxy.kafka.wire.apis import ApiKey, is_let_through
+from proxy.kafka.wire.frames import Piece, Whole
+from proxy.kafka.wire.message import (
+    PEEK_BYTES,
+    RequestHeader,
+    decode,
+    encode,
+    peek,
+    read_request,
+    read_response,
+    request_frame,
+    response_frame,
+)
+from proxy.kafka.wire.messages.cluster import SaslHandshakeResponse
+from proxy.kafka.wire.messages.produce import ProduceRequest, ProduceResponse
+from proxy.kafka.wire.primitives import Buffer
+from proxy.kafka.wire.refuse import refuse, request_is_read
+from proxy.kafka.wire.rewrite import conceal, response_is_read, rewrite_response, unsupported_version
+
+if TYPE_CHECKING:
+    from proxy.kafka.hub import Hub
+    from proxy.kafka.split import Shipment
+
+RESPONSE_HEAD_BYTES = 4
+TURNS_MAX = 1000
+"""Requests of a connection that wait for answers, before no more are read. Clients send at most a handful."""
+
+HELD_BYTES_MAX = 32 << 20
+"""Of Produces under way on a connection, before no more are read. A single one may be larger (the frame limit)."""
+
+log = logs.get(__name__)
+
+
+class Relay:
+    """Made for each client that connects. `node_id` None: to any server. `ended` is called once."""
+
+    def __init__(self, hub: "Hub", node_id: int | None, ended: "Callable[[Relay], None]") -> None:
+        self._hub = hub
+        self._node_id = node_id
+        self._ended = ended
+        self.client = Side(self._client_made, self._client_said, self._lost, self._client_full)
+        self._broker = Side(self._broker_made, self._broker_said, self._lost, self._broker_full)
+        frame_bytes_max = hub.settings.frame_bytes_max
+        self._requests: Noting[Turn] = Noting(self._note_request, PEEK_BYTES, frame_bytes_max)
+        self._answers: Noting[Turn | Shipment] = Noting(self._note_answer, RESPONSE_HEAD_BYTES, frame_bytes_max)
+        self._inbox: deque[tuple[Piece, Sequence[Turn]]] = deque()  # of what was read in one go
+        self._expected: deque[Turn | Shipment] = deque()
+        self._passing: deque[Turn] = deque()
+        self._line = Line(self.client.write)
+        self._split = Split(hub, self)
+        self._early: list[bytes] = []  # read before the broker's side was up
+        self._ready = False
+        self._closed = False
+        self._stopping = False
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    # --- beginning and end
+
+    def _client_made(self) -> None:
+        self._hub.metrics.connections.inc()
+        asyncio.get_running_loop().call_soon(self._hold_while_connecting)  # uvloop begins to read after this call
+        self.run(self._connect())
+
+    def _hold_while_connecting(self) -> None:
+        if not self._ready:
+            self.client.hold("connecting")
+
+    async def _connect(self) -> None:
+        trouble: ProxyError | OSError | TimeoutError = ProxyError("no server")
+        for address in await self._addresses():
+            try:
+                await self._hub.dial(address, self._broker)
+            except (OSError, TimeoutError) as error:
+                trouble = error
+            else:
+                return
+        self.close(f"the broker cannot be reached: {trouble or 'no answer'}")
+
+    async def _addresses(self) -> Sequence[tuple[str, int]]:
+        """A node's port may be hit before anything is known of the node."""
+        if self._node_id is None:
+            return self._hub.backend.servers()
+        address = self._hub.topology.address(self._node_id)
+        if address is None:
+            await self._hub.backend.learn_nodes()
+            address = self._hub.topology.address(self._node_id)
+        return [] if address is None else [address]
+
+    def _broker_made(self) -> None:
+        if self._closed:
+            self._broker.close()
+            return
+        self._ready = True
+        early, self._early = self._early, []
+        for data in early:
+            self._client_said(data)
+        self.client.release("connecting")
+
+    def run(self, work: "asyncio._CoroutineLike[None]") -> None:
+        """In the background, for as long as the connection lasts. Failing, it ends the connection."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._task_ended)
+
+    def _task_ended(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if isinstance(error, ProxyError):
+            self.close(str(error))
+        elif error is not None:
+            self.close("an error of the proxy")
+            raise error  # to the event loop, which says it
+
+    def stop(self) -> None:
+        """End as soon as nobody waits for an answer."""
+        self._stopping = True
+        self.client.hold("stopping")
+        self._end_if_idle()
+
+    def _end_if_idle(self) -> None:
+        if self._stopping and not self._line and not self._inbox:
+            self.close()
+
+    def close(self, reason: str = "") -> None:
+        """`reason` is said where it is not just that a peer has gone."""
+        if self._closed:
+            return
+        self._closed = True
+        if reason:
+            log.warning("connection closed", client=self.client.peer, node=self._node_id, reason=reason)
+        for task in self._tasks:
+            if task is not asyncio.current_task():
+                task.cancel()
+        self._split.close()
+        self._inbox.clear()
+        self._early.clear()
+        self.client.close()
+        self._broker.close()
+        self._hub.metrics.connections.dec()
+        self._ended(self)
+
+    def _lost(self) -> None:
+        self.close()
+
+    def _client_full(self, is_full: bool) -> None:
+        (self._broker.hold if is_full else self._broker.release)("the client does not read")
+
+    def _broker_full(self, is_full: bool) -> None:
+        (self.client.hold if is_full else self.client.release)("the broker does not read")
+
+    # --- requests
+
+    def _client_said(self, data: bytes) -> None:
+        if self._closed:
+            return
+        if not self._ready:
+            self._early.append(data)
+            return
+        self._hub.metrics.from_clients.inc(len(data))
+        try:
+            self._inbox.extend(self._requests.feed(data))
+            self._take_up()
+        except ProxyError as error:
+            self.close(str(error))
+
+    def _note_request(self, head: memoryview, _length: int) -> tuple[Turn, bool]:
+        api_key, version, correlation_id = peek(head)
+        turn = Turn(api_key, version, correlation_id)
+        if is_let_through(api_key, version):
+            return turn, request_is_read(api_key)
+        if api_key not in (ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE):
+            raise UnsupportedVersion(f"API {api_key} version {version} is not let through")
+        return turn, True
+
+    def take_up(self) -> None:
+        """Whatever held up the next request may be over."""
+        try:
+            self._take_up()
+        except ProxyError as error:
+            self.close(str(error))
+
+    def _take_up(self) -> None:
+        while self._inbox and self._may_take(*self._inbox[0]):
+            piece, turns = self._inbox.popleft()
+            if isinstance(piece, Whole):
+                self._request(turns[0], piece.payload)
+            else:
+                for turn in turns:
+                    self._relay(turn)
+                self._broker.write([piece.data])
+        waiting = bool(self._inbox) or len(self._line) > TURNS_MAX or self._split.bytes_held > HELD_BYTES_MAX
+        (self.client.hold if waiting else self.client.release)("requests before it")
+        self._end_if_idle()
+
+    def _may_take(self, _piece: Piece, turns: Sequence[Turn]) -> bool:
+        if not self._split.busy:
+            return True
+        return not turns or (turns[0].api_key == ApiKey.PRODUCE and not self._split.blocked)
+
+    def _relay(self, turn: Turn) -> None:
+        self._line.join(turn)
+        self._expected.append(turn)
+
+    def _request(self, turn: Turn, payload: memoryview) -> None:
+        if not is_let_through(turn.api_key, turn.version):
+            self._answer_version(turn)
+            return
+        header, body = read_request(payload)
+        refused = refuse(turn.api_key, turn.version, body, self._hub.view.hidden)
+        if turn.api_key == ApiKey.PRODUCE:
+            self._produce(turn, header, body, payload, refused)
+        elif refused is not None:
+            self._hub.metrics.refused_requests.inc()
+            self.answer_here(turn, refused)
+        else:
+            concealed = conceal(turn.api_key, turn.version, body, self._hub.view.hidden)
+            turn.asked = concealed.asked
+            self._relay(turn)
+            self._broker.write(request_frame(header, concealed.body) if turn.asked else _as_it_came(payload))
+
+    def _answer_version(self, turn: Turn) -> None:
+        if turn.api_key == ApiKey.API_VERSIONS:
+            turn.version = 0
+            self.answer_here(turn, unsupported_version())
+            return
+        refusal = encode(SaslHandshakeResponse(error_code=ErrorCode.UNSUPPORTED_VERSION), 1)  # as in version 0
+        self.answer_here(turn, refusal)
+        self.close(f"SaslHandshake version {turn.version}: what follows it has no headers, use version 1")
+
+    def _produce(
+        self,
+        turn: Turn,
+        header: RequestHeader,
+        body: memoryview,
+        payload: memoryview,
+        refused: "list[Buffer] | None",
+    ) -> None:
+        request = decode(ProduceRequest, header.version, body)
+        if refused is not None:
+            self._hub.metrics.refused_requests.inc()
+            if request.acks == 0:
+                self.close("a Produce to a hidden topic")
+            else:
+                self.answer_here(turn, refused)
+        elif self._split.concerns(request):
+            self._split.produce(turn, header, request, len(payload))
+        else:
+            if request.acks != 0:
+                self._relay(turn)
+            self._broker.write(_as_it_came(payload))
+
+    # --- what the split needs
+
+    def join(self, turn: Turn) -> None:
+        turn.relayed = False
+        self._line.join(turn)
+
+    def answer_here(self, turn: Turn, body: list[Buffer]) -> None:
+        """A turn that no broker will answer."""
+        self.join(turn)
+        self.answer(turn, body)
+
+    def answer(self, turn: Turn, body: list[Buffer]) -> None:
+        """One that has joined."""
+        self._line.answer(turn, response_frame(turn.api_key, turn.version, turn.correlation_id, body))
+
+    def ship(self, shipment: "Shipment") -> None:
+        """A Produce that the split has made, to the broker."""
+        self._expected.append(shipment)
+        self._broker.write(request_frame(shipment.header, encode(shipment.request, shipment.header.version)))
+
+    # --- answers
+
+    def _broker_said(self, data: bytes) -> None:
+        if self._closed:
+            return
+        self._hub.metrics.to_clients.inc(len(data))
+        try:
+            for piece, notes in self._answers.feed(data):
+                if isinstance(piece, Whole):
+                    self._answered(notes[0], piece.payload)
+                else:
+                    self._pass(piece.data, notes)
+            self._take_up()
+        except ProxyError as error:
+            self.close(f"the broker's answer: {error}")
+
+    def _pass(self, data: memoryview, turns: "Sequence[Turn | Shipment]") -> None:
+        """A turn is over when all of its answer has passed: another one's must not get into the middle of it."""
+        self.client.write([data])
+        for turn in turns:
+            assert isinstance(turn, Turn), "answers to shipments are read"
+            self._passing.append(turn)
+        unfinished = 1 if self._answers.passing else 0
+        while len(self._passing) > unfinished:
+            self._line.leave(self._passing.popleft())
+
+    def _note_answer(self, _head: memoryview, _length: int) -> "tuple[Turn | Shipment, bool]":
+        if not self._expected:
+            raise ProxyError("an answer to nothing")
+        expected = self._expected.popleft()
+        if not isinstance(expected, Turn):
+            return expected, True
+        return expected, response_is_read(expected.api_key, expected.version) or not self._line.may_stream
+
+    def _answered(self, expected: "Turn | Shipment", payload: memoryview) -> None:
+        if not isinstance(expected, Turn):
+            _, body = read_response(ApiKey.PRODUCE, expected.header.version, payload)
+            self._split.answered(expected, decode(ProduceResponse, expected.header.version, body))
+        elif not response_is_read(expected.api_key, expected.version):
+            self._line.answer(expected, _as_it_came(payload))
+        else:
+            _, body = read_response(expected.api_key, expected.version, payload)
+            view = self._hub.view
+            self.answer(expected, rewrite_response(expected.api_key, expected.version, body, view, expected.asked))
+
+
+def _as_it_came(payload: memoryview) -> list[Buffer]:
+    return [len(payload).to_bytes(4, "big"), payload]

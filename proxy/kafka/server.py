@@ -1,0 +1,126 @@
+"""The ports, and the connections behind them."""
+
+import asyncio
+import contextlib
+import errno
+import os
+import socket
+
+from delayline import logs
+from delayline.errors import DelaylineError
+from proxy.kafka.backend import RAISED
+from proxy.kafka.errors import ProxyError
+from proxy.kafka.hub import Hub
+from proxy.kafka.relay import Relay
+
+BACKLOG = 1024
+GRACE_S = 2.0
+"""What requests under way get when the proxy stops. A Produce without an answer is sent again by its producer."""
+
+LEARN_S = 30.0
+LEARN_AGAIN_S = 1.0
+"""Between two looks at the cluster's nodes and our topics' ids; and where nobody answered."""
+
+log = logs.get(__name__)
+
+
+class CannotListen(DelaylineError):
+    """A port cannot be listened on; the text is one sentence for the operator."""
+
+
+class Server:
+    """`start`, then `stop`, on one event loop."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+        self._servers: list[asyncio.Server] = []
+        self._relays: set[Relay] = set()
+        self._learning: asyncio.Task[None] | None = None
+        self._all_gone = asyncio.Event()
+        self.trouble: str | None = "the cluster has not answered yet"
+
+    async def start(self) -> None:
+        """Listen on every port. Raises CannotListen."""
+        loop = asyncio.get_running_loop()
+        settings = self._hub.settings
+        try:
+            for port, node_id in self._hub.topology.ports().items():
+                listener = _listen(settings.host, port)
+                server = await loop.create_server(
+                    lambda node_id=node_id: self._connected(node_id),
+                    sock=listener,
+                    backlog=BACKLOG,
+                    ssl=settings.listener_tls,
+                )
+                self._servers.append(server)
+        except BaseException:
+            self._stop_listening()
+            raise
+        self._learning = asyncio.create_task(self._learn())
+
+    def _connected(self, node_id: int | None) -> asyncio.Protocol:
+        relay = Relay(self._hub, node_id, self._ended)
+        self._relays.add(relay)
+        return relay.client
+
+    def _ended(self, relay: Relay) -> None:
+        self._relays.discard(relay)
+        if not self._relays:
+            self._all_gone.set()
+
+    async def _learn(self) -> None:
+        while True:
+            try:
+                self._hub.twins.hidden_ids.update(await self._hub.backend.own_topic_ids())
+                self.trouble = None
+            except ProxyError as error:
+                if not isinstance(error, RAISED):
+                    raise
+                self.trouble = str(error)
+                log.warning("the cluster does not answer the proxy", detail=str(error))
+            await asyncio.sleep(LEARN_S if self.trouble is None else LEARN_AGAIN_S)
+
+    async def stop(self) -> None:
+        """Take no more connections, let each answer what it has been asked, then close it."""
+        self._stop_listening()
+        for relay in list(self._relays):
+            relay.stop()
+        if self._relays:
+            self._all_gone.clear()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._all_gone.wait(), GRACE_S)
+        for relay in list(self._relays):
+            relay.close("the proxy stops")
+        if self._learning is not None:
+            self._learning.cancel()
+        self._hub.close()
+        await asyncio.sleep(0)
+
+    def _stop_listening(self) -> None:
+        for server in self._servers:
+            server.close()
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """Several processes may share a port (SO_REUSEPORT). Raises CannotListen."""
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+    except OSError as error:
+        raise CannotListen(f"{host} is no address of this machine: {error.strerror}") from error
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    try:
+        listener.bind(address)
+        listener.listen(BACKLOG)
+    except OSError as error:
+        listener.close()
+        raise CannotListen(_sentence(host, port, error)) from error
+    listener.setblocking(False)
+    return listener
+
+
+def _sentence(host: str, port: int, error: OSError) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return f"port {port} on {host} is in use by another program; choose others with proxy.kafka.port"
+    return f"cannot listen on {host} port {port}: {os.strerror(error.errno or 0)}"

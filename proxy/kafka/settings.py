@@ -1,0 +1,53 @@
+"""What can be set, as the rest of the proxy is handed it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from ssl import SSLContext
+
+from delayline.errors import ConfigError
+from delayline.names import Names
+from delayline.rules import Rules
+from proxy.kafka.access import Access
+from proxy.kafka.wire.frames import FRAME_BYTES_MAX
+from proxy.kafka.wire.rewrite import Address
+
+DEFAULT_PORT = 9092
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProxySettings:
+    """Port `port` is for bootstrapping; node n has port + 1 + n - node_id_base, for `nodes_max` nodes."""
+
+    host: str
+    port: int
+    advertised_host: str
+    bootstrap: tuple[Address, ...]
+    access: Access
+    names: Names
+    is_delay_enabled: Callable[[str], bool]
+    rules: Rules
+    horizon_max_ms: int
+    node_id_base: int = 0
+    nodes_max: int = 16
+    listener_tls: SSLContext | None = None
+    frame_bytes_max: int = FRAME_BYTES_MAX
+    connect_timeout_s: float = 10.0
+    request_timeout_s: float = 10.0  # of the proxy's own requests
+
+
+def parse_servers(text: str) -> tuple[Address, ...]:
+    """`host:port` with commas between, as in bootstrap.servers. Raises ConfigError."""
+    found = tuple(_server(one.strip()) for one in text.split(",") if one.strip())
+    if not found:
+        raise ConfigError("mq.bootstrap_servers: the Kafka proxy needs at least one server, as host:port.")
+    return found
+
+
+def _server(text: str) -> Address:
+    text = text.rpartition("://")[2]
+    host, colon, port = text.rpartition(":")
+    if not colon or text.endswith("]"):
+        host, port = text, str(DEFAULT_PORT)
+    if not port.isdigit() or not 0 < int(port) < 65536:
+        raise ConfigError(f"mq.bootstrap_servers: {text!r} is not host:port.")
+    return Address(host.strip("[]"), int(port))

@@ -1,0 +1,432 @@
+"""The Produces of one connection to delay-enabled topics: taken apart, and answered as if they had not been.
+
+    Produce of a client --> one `Piece` per partition --> sequencer --> Shipments to the broker (T parts, probes)
+                                                                  \\-> writes to buffer topics (`proxy.kafka.twins`)
+
+The sequencer decides what is sent where, and when; here its outputs are carried out and what became of them is told
+back. Outputs that belong together go to the broker in one request. A Produce is answered when each of its partitions
+is.
+"""
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from proxy.kafka.batch.head import Batch as Records
+from proxy.kafka.batch.head import Kind, header_only, kind_of, read_batch
+from proxy.kafka.batch.scan import Parts
+from proxy.kafka.errors import BatchError, CorruptBatch, ErrorCode, ProxyError
+from proxy.kafka.screen import Refusal, Seen, fits, refusal_of
+from proxy.kafka.sequencer import (
+    Answer,
+    Ask,
+    AskFailed,
+    Batch,
+    BufferAnswered,
+    Close,
+    Event,
+    Output,
+    ProbeTarget,
+    SendBuffer,
+    SendTarget,
+    Sequencer,
+    Side,
+    TargetAnswered,
+    Told,
+)
+from proxy.kafka.turns import Turn
+from proxy.kafka.twins import Unready, Write
+from proxy.kafka.wire.message import RequestHeader, encode
+from proxy.kafka.wire.messages.produce import (
+    NodeEndpoint,
+    ProducedPartition,
+    ProducedTopic,
+    ProducePartition,
+    ProduceRequest,
+    ProduceResponse,
+    ProduceTopic,
+)
+from proxy.kafka.wire.primitives import Buffer
+from proxy.kafka.wire.rewrite import readdress_endpoints
+
+if TYPE_CHECKING:
+    from proxy.kafka.hub import Hub
+    from proxy.kafka.relay import Relay
+
+NO_OFFSET = -1
+"""Kafka's own for "not known": the records of a batch in two logs have no single place."""
+
+
+@dataclass(slots=True, eq=False)
+class Production:
+    """A client's Produce. `turn` is None where it takes no answer."""
+
+    turn: Turn | None
+    header: RequestHeader
+    request: ProduceRequest
+    size: int
+    missing: int
+    results: dict[tuple[str, int], ProducedPartition] = field(default_factory=dict)
+    throttle_time_ms: int = 0
+    endpoints: list[NodeEndpoint] = field(default_factory=list)
+
+
+@dataclass(slots=True, eq=False)
+class Piece:
+    """What a Produce has for one partition. `parts` and `batch` only where it goes through the sequencer."""
+
+    production: Production
+    topic: str
+    index: int
+    records: Buffer | None
+    parts: Parts | None = None
+    refusal: Refusal | None = None
+    batch: Batch | None = None
+    told: ProducedPartition | None = None
+
+    @property
+    def key(self) -> tuple[str, int]:
+        return self.topic, self.index
+
+
+@dataclass(slots=True, eq=False)
+class Shipment:
+    """A Produce of ours on the client's connection."""
+
+    header: RequestHeader
+    request: ProduceRequest
+    pieces: dict[tuple[str, int], Piece] = field(default_factory=dict)
+
+    def takes(self, piece: Piece) -> bool:
+        """A request holds one batch of a partition, and one transaction's."""
+        production = piece.production
+        return (
+            piece.key not in self.pieces
+            and production.header.version == self.header.version
+            and production.request.transactional_id == self.request.transactional_id
+            and _acks(production.request) == self.request.acks
+        )
+
+    def load(self, piece: Piece, records: Buffer) -> None:
+        self.pieces[piece.key] = piece
+        topics = self.request.topic_data
+        if not topics or topics[-1].name != piece.topic:
+            topics.append(ProduceTopic(piece.topic))
+        topics[-1].partition_data.append(ProducePartition(piece.index, records))
+
+
+def _acks(request: ProduceRequest) -> int:
+    """The sequencer needs T's word even where the client does not."""
+    return request.acks or 1
+
+
+class Split:
+    """Of one connection."""
+
+    def __init__(self, hub: "Hub", relay: "Relay") -> None:
+        self._hub = hub
+        self._relay = relay
+        self._sequencer = Sequencer()
+        self._open: dict[Production, None] = {}
+        self._asking = False
+        self._events: deque[Event] = deque()
+        self._shipments: list[Shipment] = []
+        self._closed = False
+        self.bytes_held = 0
+
+    @property
+    def busy(self) -> bool:
+        """Whether a Produce has not been answered yet."""
+        return bool(self._open) or self.blocked
+
+    @property
+    def blocked(self) -> bool:
+        """Whether not even a Produce can be taken up."""
+        return self._asking
+
+    def close(self) -> None:
+        self._closed = True
+        self._open.clear()
+        self._events.clear()
+
+    def concerns(self, request: ProduceRequest) -> bool:
+        """Whether the request cannot be relayed as it is. A broker answers null records by hanging up."""
+        return any(
+            self._hub.settings.is_delay_enabled(topic.name)
+            or any(one.records is None for one in topic.partition_data)
+            for topic in request.topic_data
+        )
+
+    def produce(self, turn: Turn, header: RequestHeader, request: ProduceRequest, size: int) -> None:
+        """Take a Produce. One that says the same partition twice is refused, as nobody could answer it."""
+        sent = {(topic.name, one.index): one.records for topic in request.topic_data for one in topic.partition_data}
+        if len(sent) < sum(len(topic.partition_data) for topic in request.topic_data):
+            raise ProxyError("a Produce with two batches for one partition")
+        answered = turn if request.acks != 0 else None
+        if answered is not None:
+            self._relay.join(answered)
+        production = Production(answered, header, request, size, missing=len(sent))
+        self._open[production] = None
+        self.bytes_held += size
+        self._look([Piece(production, *key, records) for key, records in sent.items()])
+
+    # --- looking at records
+
+    def _look(self, pieces: list[Piece]) -> None:
+        seen: dict[Piece, tuple[Records, Seen | None]] = {}
+        for piece in pieces:
+            if piece.records is None:
+                piece.refusal = Refusal(ErrorCode.INVALID_RECORD, "a null records field")
+            elif self._hub.settings.is_delay_enabled(piece.topic):
+                self._see(piece, piece.records, seen)
+        delayed = {piece.topic for piece, (_, found) in seen.items() if found is not None and found.delayed}
+        unknown = delayed - self._hub.twins.known
+        if unknown:
+            self._asking = True
+            self._relay.run(self._look_again(sorted(unknown), pieces, seen))
+        else:
+            self._go(pieces, seen)
+
+    def _see(self, piece: Piece, data: Buffer, seen: "dict[Piece, tuple[Records, Seen | None]]") -> None:
+        """Message sets older than headers hold no directives; an empty field is for the broker to judge."""
+        records = None
+        try:
+            if kind_of(data) is Kind.BATCH:
+                records = read_batch(data)
+                seen[piece] = records, self._hub.screen.look(records, self._hub.clock.now_ms())
+        except BatchError as error:
+            piece.refusal = refusal_of(error)
+            if records is not None:
+                seen[piece] = records, None
+
+    async def _look_again(
+        self, topics: list[str], pieces: list[Piece], seen: "dict[Piece, tuple[Records, Seen | None]]"
+    ) -> None:
+        for topic in topics:
+            await self._hub.twins.learn(topic)
+        if not self._closed:
+            self._asking = False
+            self._go(pieces, seen)
+            self._relay.take_up()
+
+    def _go(self, pieces: list[Piece], seen: "dict[Piece, tuple[Records, Seen | None]]") -> None:
+        for piece in pieces:
+            if piece in seen:
+                self._enter(piece, *seen[piece])
+            elif piece.refusal is not None:
+                self._result(piece, _refused(piece, piece.refusal))
+            else:
+                assert piece.records is not None, "null is refused"
+                self._load(piece, piece.records)
+        self._ship()
+
+    def _enter(self, piece: Piece, records: Records, seen: Seen | None) -> None:
+        """A batch goes to the sequencer."""
+        delayed = 0
+        if seen is not None:
+            piece.refusal = seen.refusal
+            piece.parts = seen.scan.split(frozenset() if seen.refusal else seen.delayed)
+            delayed = len(piece.parts.delayed_at)
+            if delayed:
+                piece.refusal = self._unfit(piece, seen)
+        head, request = records.head, piece.production.request
+        batch = piece.batch = Batch(
+            piece.topic,
+            piece.index,
+            head.producer_id,
+            head.producer_epoch,
+            head.base_sequence,
+            max(head.record_count, 1),
+            delayed,
+            request.acks,
+            piece.refusal.code if piece.refusal else ErrorCode.NONE,
+            piece,
+        )
+        self._tell(batch)
+
+    def _unfit(self, piece: Piece, seen: Seen) -> Refusal | None:
+        target = self._hub.twins.target(piece.topic)
+        if isinstance(target, Unready):
+            return Refusal(ErrorCode.NOT_ENOUGH_REPLICAS, target.reason)
+        assert piece.parts is not None, "it was split"
+        return fits(seen, piece.parts, target)
+
+    # --- what the sequencer wants done
+
+    def _tell(self, event: Event) -> None:
+        """What an output brings about at once is told only when the outputs before it are carried out."""
+        self._events.append(event)
+        if len(self._events) > 1:
+            return
+        while self._events:
+            for output in self._sequencer.handle(self._events[0]):
+                self._do(output)
+            if self._events:
+                self._events.popleft()
+
+    def _tell_and_ship(self, event: Event) -> None:
+        if not self._closed:
+            self._tell(event)
+            self._ship()
+            self._relay.take_up()
+
+    def _do(self, output: Output) -> None:
+        piece = output.batch.tag
+        assert isinstance(piece, Piece), "every batch carries its piece"
+        match output:
+            case SendTarget(batch, base_sequence):
+                self._send_target(piece, batch, base_sequence)
+            case ProbeTarget(batch):
+                self._load(piece, _probe(piece, batch))
+            case SendBuffer(batch, base_sequence):
+                self._relay.run(self._write_buffer(batch, self._write(piece, base_sequence)))
+            case Ask(batch, side):
+                self._relay.run(self._ask(batch, side))
+            case Answer(batch, code, verbatim):
+                self._answer(piece, batch, code, verbatim)
+            case Close(_, reason):
+                self._relay.close(reason)
+
+    def _send_target(self, piece: Piece, batch: Batch, base_sequence: int) -> None:
+        try:
+            records = _target_part(piece, base_sequence)
+        except CorruptBatch as error:
+            piece.told = _refused(piece, refusal_of(error))
+            self._tell(TargetAnswered(batch, error.code))
+        else:
+            self._load(piece, records)
+
+    def _write(self, piece: Piece, base_sequence: int) -> Write:
+        delayed = piece.parts.delayed if piece.parts is not None else None
+        assert delayed is not None, "it has delayed records"
+        records = b"".join(delayed.encode(base_sequence))
+        head, header = delayed.head, piece.production.header
+        return Write(
+            topic=piece.topic,
+            partition=piece.index,
+            records=records,
+            version=header.version,
+            transactional_id=piece.production.request.transactional_id if head.is_transactional else None,
+            producer_id=head.producer_id,
+            epoch=head.producer_epoch,
+        )
+
+    async def _write_buffer(self, batch: Batch, write: Write) -> None:
+        self._tell_and_ship(BufferAnswered(batch, await self._hub.twins.append(write)))
+
+    async def _ask(self, batch: Batch, side: Side) -> None:
+        topic = batch.topic
+        if side is Side.BUFFER:
+            topic = self._hub.settings.names.buffer(topic)
+        else:
+            self._hub.metrics.recoveries.inc()
+        try:
+            told = await self._hub.twins.next_sequence(topic, batch.partition, batch.producer_id, batch.epoch)
+        except ProxyError:
+            self._tell_and_ship(AskFailed(batch))
+        else:
+            self._tell_and_ship(Told(batch, side, told))
+
+    # --- to the broker, and back
+
+    def _load(self, piece: Piece, records: Buffer) -> None:
+        if not self._shipments or not self._shipments[-1].takes(piece):
+            production = piece.production
+            request = ProduceRequest(
+                production.request.transactional_id, _acks(production.request), production.request.timeout_ms
+            )
+            self._shipments.append(Shipment(production.header, request))
+        self._shipments[-1].load(piece, records)
+
+    def _ship(self) -> None:
+        shipments, self._shipments = self._shipments, []
+        for shipment in shipments:
+            if not self._closed:
+                self._relay.ship(shipment)
+
+    def answered(self, shipment: Shipment, response: ProduceResponse) -> None:
+        """The broker's answer. Raises ProxyError for one that leaves something out."""
+        readdress_endpoints(response, self._hub.view)
+        told = {(topic.name, one.index): one for topic in response.responses for one in topic.partition_responses}
+        if told.keys() != shipment.pieces.keys():
+            raise ProxyError("the broker answered other partitions than it was sent")
+        for key, piece in shipment.pieces.items():
+            production = piece.production
+            production.throttle_time_ms = max(production.throttle_time_ms, response.throttle_time_ms)
+            production.endpoints = response.node_endpoints or production.endpoints
+            self._answered(piece, told[key])
+        self._ship()
+
+    def _answered(self, piece: Piece, told: ProducedPartition) -> None:
+        if piece.batch is None:
+            self._result(piece, told)
+            return
+        piece.told = told
+        if piece.parts is not None and piece.parts.immediate_at:
+            for error in told.record_errors:
+                error.batch_index = piece.parts.immediate_at[error.batch_index]
+        self._tell(TargetAnswered(piece.batch, told.error_code))
+
+    # --- to the client
+
+    def _answer(self, piece: Piece, batch: Batch, code: int, verbatim: bool) -> None:
+        if verbatim and piece.told is not None:
+            result = piece.told
+        elif piece.refusal is not None and code == piece.refusal.code:
+            result = _refused(piece, piece.refusal)
+            self._hub.metrics.refused_batches.inc()
+        else:
+            result = ProducedPartition(piece.index, code, NO_OFFSET)
+        if code == ErrorCode.NONE and batch.delayed:
+            self._hub.metrics.accepted.labels(piece.topic, "kafka").inc(batch.delayed)
+        self._result(piece, result)
+
+    def _result(self, piece: Piece, result: ProducedPartition) -> None:
+        production = piece.production
+        production.results[piece.key] = result
+        production.missing -= 1
+        if production.turn is None and result.error_code != ErrorCode.NONE:
+            self._relay.close(f"error {result.error_code} for a producer that takes no answers")
+        if not production.missing and production in self._open:
+            self._finish(production)
+
+    def _finish(self, production: Production) -> None:
+        del self._open[production]
+        self.bytes_held -= production.size
+        if production.turn is None:
+            return
+        response = ProduceResponse(
+            responses=[
+                ProducedTopic(topic.name, [production.results[topic.name, one.index] for one in topic.partition_data])
+                for topic in production.request.topic_data
+            ],
+            throttle_time_ms=production.throttle_time_ms,
+            node_endpoints=production.endpoints,
+        )
+        self._relay.answer(production.turn, encode(response, production.header.version))
+
+
+def _target_part(piece: Piece, base_sequence: int) -> Buffer:
+    """The immediate records; what changes nothing is what came."""
+    immediate = piece.parts.immediate if piece.parts is not None else None
+    assert immediate is not None, "it has immediate records"
+    assert piece.records is not None, "a batch was read from it"
+    if not immediate.is_rebuilt and base_sequence == immediate.head.base_sequence:
+        return piece.records
+    return b"".join(immediate.encode(base_sequence))
+
+
+def _probe(piece: Piece, batch: Batch) -> bytes:
+    assert piece.records is not None, "a batch was read from it"
+    transactional = read_batch(piece.records).head.is_transactional
+    return header_only(batch.producer_id, batch.epoch, max(batch.base_sequence, 0), transactional=transactional)
+
+
+def _refused(piece: Piece, refusal: Refusal) -> ProducedPartition:
+    return ProducedPartition(
+        piece.index,
+        refusal.code,
+        NO_OFFSET,
+        record_errors=list(refusal.record_errors),
+        error_message=refusal.message,
+    )

@@ -1,0 +1,131 @@
+"""A proxy in this process in front of the session's broker, each test with a namespace and a topic of its own."""
+
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from random import SystemRandom
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from delayline.names import Names
+from delayline.rules import DEFAULT_RULES
+from tests.integration.kafka.conftest import CLOCK, Place
+
+if TYPE_CHECKING:
+    from delayline.cli.proxy_thread import ProxyThread
+    from proxy.kafka.settings import ProxySettings
+    from tests.brokers.kafka import Kafka
+
+NODES_MAX = 3
+
+
+def free_range(count: int) -> int:
+    """The first of so many ports in a row that nobody listens on."""
+    while True:
+        first = SystemRandom().randrange(12_000, 31_000)
+        try:
+            with ExitStack() as stack:
+                for port in range(first, first + count):
+                    probe = stack.enter_context(socket.socket())
+                    probe.bind(("127.0.0.1", port))
+                return first
+        except OSError:
+            continue
+
+
+def proxy_settings(place: Place, port: int, servers: str = "") -> "ProxySettings":
+    from proxy.kafka.access import Access
+    from proxy.kafka.settings import ProxySettings, parse_servers
+
+    names = Names(place.namespace)
+    return ProxySettings(
+        host="127.0.0.1",
+        port=port,
+        advertised_host="127.0.0.1",
+        bootstrap=parse_servers(servers or place.kafka.bootstrap_servers),
+        access=Access(),
+        names=names,
+        is_delay_enabled=lambda topic: fnmatchcase(topic, "orders-*") and not names.is_own(topic),
+        rules=DEFAULT_RULES,
+        horizon_max_ms=3_650 * 86_400_000,
+        node_id_base=1,
+        nodes_max=NODES_MAX,
+    )
+
+
+class Door:
+    """A place, and a proxy in front of it."""
+
+    def __init__(self, place: Place, stack: ExitStack) -> None:
+        self.place = place
+        self.stack = stack
+        self.port = free_range(1 + NODES_MAX)
+        self.registry = CollectorRegistry()
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    @contextmanager
+    def open(self, registry: CollectorRegistry | None = None, **changes: Any) -> "Iterator[ProxyThread]":
+        from delayline.cli.proxy_thread import ProxyThread
+        from proxy.kafka.hub import open_hub
+        from proxy.kafka.metrics import ProxyMetrics
+
+        settings = replace(proxy_settings(self.place, self.port), **changes)
+        queue = self.place.queue()
+        metrics = ProxyMetrics(registry or CollectorRegistry())
+        thread = ProxyThread(lambda: open_hub(settings, queue, metrics, CLOCK))
+        thread.start()
+        try:
+            yield thread
+        finally:
+            thread.stop()
+            assert thread.failure is None, thread.failure
+
+    def count(self, name: str) -> float:
+        return sum(
+            sample.value for metric in self.registry.collect() for sample in metric.samples if sample.name == name
+        )
+
+
+@pytest.fixture
+def door(kafka: "Kafka") -> Iterator[Door]:
+    """Not open yet."""
+    with ExitStack() as stack:
+        yield Door(Place(kafka, stack), stack)
+
+
+@pytest.fixture
+def opened(door: Door) -> Door:
+    door.stack.enter_context(door.open(door.registry))
+    return door
+
+
+def consumed(servers: str, topic: str, count: int, timeout_s: float = 20.0, **settings: Any) -> list[Any]:
+    """So many messages, from the beginning."""
+    from confluent_kafka import Consumer
+
+    consumer = Consumer(
+        {
+            "bootstrap.servers": servers,
+            "group.id": f"of-{topic}",
+            "auto.offset.reset": "earliest",
+            "isolation.level": "read_committed",
+            **settings,
+        }
+    )
+    with closing(consumer):
+        consumer.subscribe([topic])
+        found: list[Any] = []
+        until_s = CLOCK.monotonic_s() + timeout_s
+        while len(found) < count and CLOCK.monotonic_s() < until_s:
+            found += [one for one in consumer.consume(count - len(found), 0.5) if one.error() is None]
+        return found
+
+
+Records = Callable[[str, int], list[Any]]
