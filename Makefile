@@ -59,7 +59,7 @@ lock:   ## renew the pinned requirements (needs uv)
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q \
 	    --extra build pyproject.toml -o requirements/run.txt
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q \
-	    --extra build --extra kafka -c requirements/run.txt pyproject.toml -o requirements/kafka.txt
+	    --extra build --extra kafka --extra proxy -c requirements/run.txt pyproject.toml -o requirements/kafka.txt
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q \
 	    --extra build --extra test -c requirements/run.txt pyproject.toml -o requirements/test.txt
 

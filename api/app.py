@@ -46,9 +46,11 @@ WORKER_BYTES_MAX = 1 << 20
 
 
 class DelaylineApi(FastAPI):
-    """FastAPI with a document of our own making. `closing` begins when the server stops."""
+    """FastAPI with a document of our own making. `closing` begins when the server stops. `metrics` are shared with
+    whatever other door stands in the same process."""
 
     closing: Closing
+    metrics: Metrics
 
     def openapi(self) -> dict[str, Any]:
         if not self.openapi_schema:
@@ -83,19 +85,22 @@ def create_app(services: Services) -> DelaylineApi:
     HealthRoutes(services.readiness, services.registry, scrapes).register(app.router)
     not_built.register(app.router)
     _answer_framework_errors(app, problems)
+    app.metrics = metrics
     return app
 
 
 def create_worker_app(
     version: str, registry: CollectorRegistry, readiness: Callable[[], tuple[bool, str]]
 ) -> DelaylineApi:
-    """The door of a process that is only a worker: health, readiness, metrics."""
-    problems, closing = Problems(Metrics(registry)), Closing()
+    """The door of a process that answers no HTTP clients: health, readiness, metrics."""
+    metrics = Metrics(registry)
+    problems, closing = Problems(metrics), Closing()
     scrapes = ThreadPoolExecutor(1, thread_name_prefix="metrics")
     app = _framework(version, closing, (scrapes,))
     app.add_middleware(Edge, problems=problems, in_flight=InFlight(WORKER_REQUESTS_MAX, WORKER_BYTES_MAX))
     HealthRoutes(readiness, registry, scrapes).register(app.router)
     _answer_framework_errors(app, problems)
+    app.metrics = metrics
     return app
 
 

@@ -176,10 +176,23 @@ class Delay(_Section):
 
 
 class KafkaProxy(_Section):
-    """The door for Kafka clients."""
+    """The door for Kafka clients: `port` to begin with, and one port behind it for each of `nodes_max` nodes."""
 
+    host: str = "127.0.0.1"
     port: Port = 0
-    advertised_host: str = "127.0.0.1"
+    advertised_host: Annotated[str, Field(min_length=1, max_length=255)] = "127.0.0.1"
+    node_id_base: int = Field(default=0, ge=0, le=2**31 - 1)
+    nodes_max: int = Field(default=16, ge=1, le=1000)
+    frame_bytes_max: Annotated[Size, sizes("1MiB", "1GiB")] = _default("100MiB")
+    certfile: str = ""
+    keyfile: str = ""
+    metrics_port: Port = 8082
+
+    @model_validator(mode="after")
+    def _check_ports(self) -> Self:
+        if self.port + self.nodes_max > 65535:
+            raise PydanticCustomError("setting", "proxy.kafka: the nodes' ports would end beyond 65535")
+        return self
 
 
 class RocketmqProxy(_Section):
@@ -302,10 +315,10 @@ Only = Mapping[str, tuple[Any, str]]
 UNBUILT: Only = {
     "api.auth": ("none", "authentication is not built yet"),
     "delay.rule": ((), "rules for single topics are not built yet"),
-    "proxy.kafka.port": (0, "the Kafka proxy is not built yet"),
-    "proxy.kafka.advertised_host": ("127.0.0.1", "the Kafka proxy is not built yet"),
     "proxy.rocketmq.port": (0, "the RocketMQ proxy is not built yet"),
 }
+
+_NO_BROKERS = "the Kafka proxy stands before Kafka brokers"
 
 EMBEDDED: Only = {
     "mq.bootstrap_servers": ("", "the embedded queue has no servers"),
@@ -316,6 +329,8 @@ EMBEDDED: Only = {
     "worker.host": ("127.0.0.1", "the embedded queue has its worker in the process that answers HTTP"),
     "worker.port": (8081, "the embedded queue has its worker in the process that answers HTTP"),
     "delay.discovery_interval": (2000, "the embedded queue tells of new topics at once"),
+    **{f"proxy.kafka.{name}": (field.get_default(), _NO_BROKERS) for name, field in KafkaProxy.model_fields.items()},
+    "proxy.kafka.frame_bytes_max": (100 << 20, _NO_BROKERS),
 }
 
 

@@ -1,9 +1,10 @@
 """The rooms of a process, wired here and nowhere else: queue, index, worker, HTTP door."""
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, Gauge, disable_created_metrics
 
@@ -15,6 +16,7 @@ from delay_service.metrics import WorkerMetrics
 from delay_service.shard import ShardSettings
 from delay_service.worker import Worker, WorkerSettings
 from delayline import __version__, logs
+from delayline.cli.proxies import kafka_proxy
 from delayline.cli.queues import Watch, open_queue
 from delayline.cli.worker_thread import WorkerThread
 from delayline.clock import Clock
@@ -23,20 +25,25 @@ from delayline.names import Names
 from mq.contract import Queue
 from store.rocks import RocksIndex
 
+if TYPE_CHECKING:
+    from delayline.cli.proxy_thread import ProxyThread
+
 log = logs.get(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A running process: its door, and its worker where it has one."""
+    """A running process: its door, and its worker and its Kafka proxy where it has them."""
 
     app: DelaylineApi
     worker: WorkerThread | None = None
+    proxy: "ProxyThread | None" = None
 
     def raise_failure(self) -> None:
-        """Raise what ended the worker, if that was not us."""
-        if self.worker is not None and self.worker.failure is not None:
-            raise self.worker.failure
+        """Raise what ended one of the threads, if that was not us."""
+        for thread in (self.worker, self.proxy):
+            if thread is not None and thread.failure is not None:
+                raise thread.failure
 
 
 @contextmanager
@@ -56,8 +63,9 @@ def everything(settings: Settings, clock: Clock) -> Iterator[Process]:
             registry=registry,
             readiness=thread.readiness,
         )
-        with _working(thread), owners:
-            yield Process(create_app(services), thread)
+        app = create_app(services)
+        with _working(thread), owners, _proxying(settings, queue, registry, app, clock) as proxy:
+            yield Process(app, thread, proxy)
 
 
 @contextmanager
@@ -84,6 +92,35 @@ def worker_alone(settings: Settings, clock: Clock) -> Iterator[Process]:
         thread = _worker_thread(settings, queue, registry, _history(settings), clock)
         with _working(thread):
             yield Process(create_worker_app(__version__, registry, thread.readiness), thread)
+
+
+@contextmanager
+def proxy_alone(settings: Settings, clock: Clock) -> Iterator[Process]:
+    """The Kafka proxy, and a door for health and metrics. Raises QueueError, ConfigError, CannotListen."""
+    with _held(open_queue(settings, clock)) as queue:
+        registry = _registry()
+        readiness: list[Callable[[], tuple[bool, str]]] = []
+        app = create_worker_app(__version__, registry, lambda: readiness[0]())
+        with _proxying(settings, queue, registry, app, clock) as proxy:
+            assert proxy is not None, "the command checks that there is a port"
+            readiness.append(proxy.readiness)
+            yield Process(app, proxy=proxy)
+
+
+@contextmanager
+def _proxying(
+    settings: Settings, queue: Queue, registry: CollectorRegistry, app: DelaylineApi, clock: Clock
+) -> "Iterator[ProxyThread | None]":
+    """The Kafka proxy where the settings have a port for it."""
+    if settings.proxy.kafka.port == 0:
+        yield None
+        return
+    thread = kafka_proxy(settings, queue, registry, app.metrics.accepted, clock)
+    thread.start()
+    try:
+        yield thread
+    finally:
+        thread.stop()
 
 
 @contextmanager

@@ -7,12 +7,13 @@ from typing import Annotated
 import typer
 
 from delayline import __version__
-from delayline.cli import config_commands, http_commands, serve_commands
+from delayline.cli import config_commands, http_commands, proxy_commands, serve_commands
 from delayline.cli.failure import FAILED, USAGE, Failure
 from delayline.errors import ConfigError, DelaylineError
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 serve_commands.register(app)
+proxy_commands.register(app)
 config_commands.register(app)
 http_commands.register(app)
 

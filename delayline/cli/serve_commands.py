@@ -35,19 +35,19 @@ def register(app: typer.Typer) -> None:
 
 def serve(config: ConfigPath = None, host: Host = None, port: Port = None, data_dir: DataDir = None) -> None:
     """Run everything in one process: HTTP and a worker; on the embedded queue, that too."""
-    settings = _settings(config, {"api.host": host, "api.port": port, "data_dir": data_dir})
+    settings = read_settings(config, {"api.host": host, "api.port": port, "data_dir": data_dir})
     from delayline.cli.assembly import everything  # here: other commands would wait 0.4 s for rooms they do not enter
 
-    _run(settings, everything, settings.api.host, settings.api.port, _welcome)
+    run_process(settings, everything, settings.api.host, settings.api.port, _welcome)
 
 
 def api(config: ConfigPath = None, host: Host = None, port: Port = None) -> None:
     """Run the HTTP door alone, for workers in other processes; as many as you like."""
-    settings = _settings(config, {"api.host": host, "api.port": port})
+    settings = read_settings(config, {"api.host": host, "api.port": port})
     _refuse_embedded(settings, "api")
     from delayline.cli.assembly import api_alone
 
-    _run(settings, api_alone, settings.api.host, settings.api.port, _welcome)
+    run_process(settings, api_alone, settings.api.host, settings.api.port, _welcome)
 
 
 def worker(
@@ -55,14 +55,15 @@ def worker(
 ) -> None:
     """Run a worker alone, with a port for health and metrics; as many as there are shards, each with a data_dir of
     its own."""
-    settings = _settings(config, {"worker.host": host, "worker.port": port, "data_dir": data_dir})
+    settings = read_settings(config, {"worker.host": host, "worker.port": port, "data_dir": data_dir})
     _refuse_embedded(settings, "worker")
     from delayline.cli.assembly import worker_alone
 
-    _run(settings, worker_alone, settings.worker.host, settings.worker.port, _worker_welcome)
+    run_process(settings, worker_alone, settings.worker.host, settings.worker.port, _worker_welcome)
 
 
-def _settings(config: Path | None, flags: dict[str, str | int | None]) -> "Settings":
+def read_settings(config: Path | None, flags: dict[str, str | int | None]) -> "Settings":
+    """With these flags, this environment and this folder. Raises ConfigError."""
     from delayline.config import load_settings
 
     return load_settings(config, flags, os.environ, Path.cwd())
@@ -77,7 +78,7 @@ def _refuse_embedded(settings: "Settings", command: str) -> None:
         )
 
 
-def _run(
+def run_process(
     settings: "Settings", rooms: "Rooms", host: str, port: int, welcome: "Callable[[Settings, str, str], str]"
 ) -> None:
     import api.server
@@ -112,9 +113,9 @@ def _welcome(settings: "Settings", url: str, queue: str) -> str:
     where = "" if url == DEFAULT_URL else f" --url {url}"
     return f"""
 Delayline {__version__} listens on {url} ({queue})
-{_hint(settings)}
+{_hint(settings)}{_kafka_door(settings)}
 Watch a topic, in another terminal:
-  {_program()} tail orders{where}
+  {program()} tail orders{where}
 Send a message that arrives in five seconds:
   curl -s {url}/v1/topics/orders/messages -H 'content-type: application/json' \\
     -d '{{"value": {{"order": 7}}, "schedule": {{"delay": "5s"}}}}'
@@ -127,12 +128,17 @@ def _hint(settings: "Settings") -> str:
     return "No topic takes delays yet: name some in delay.topics (DELAYLINE_DELAY__TOPICS='orders,mail-*').\n"
 
 
+def _kafka_door(settings: "Settings") -> str:
+    proxy = settings.proxy.kafka
+    return f"Kafka clients: bootstrap.servers={proxy.advertised_host}:{proxy.port}\n" if proxy.port else ""
+
+
 def _worker_welcome(settings: "Settings", url: str, queue: str) -> str:
     return (
         f"Delayline {__version__} worker ({queue}, index in {settings.data_dir.resolve()}); metrics on {url}/metrics"
     )
 
 
-def _program() -> str:
+def program() -> str:
     """This command, as it was typed."""
     return sys.argv[0] if Path(sys.argv[0]).name == "delayline" else f"{sys.executable} -m delayline"

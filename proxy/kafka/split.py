@@ -179,7 +179,11 @@ class Split:
                 piece.refusal = Refusal(ErrorCode.INVALID_RECORD, "a null records field")
             elif self._hub.settings.is_delay_enabled(piece.topic):
                 self._see(piece, piece.records, seen)
-        delayed = {piece.topic for piece, (_, found) in seen.items() if found is not None and found.delayed}
+        delayed = {
+            piece.topic
+            for piece, (_, found) in seen.items()
+            if found is not None and found.delayed and not found.refusal
+        }
         unknown = delayed - self._hub.twins.known
         if unknown:
             self._asking = True

@@ -1,7 +1,7 @@
 """A proxy in this process in front of the session's broker, each test with a namespace and a topic of its own."""
 
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -13,7 +13,13 @@ from prometheus_client import CollectorRegistry
 
 from delayline.names import Names
 from delayline.rules import DEFAULT_RULES
-from tests.integration.kafka.conftest import CLOCK, Place
+from proxy.kafka.wire.messages.transactions import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    ProducersTopic,
+)
+from tests.integration.kafka.conftest import CLOCK, Place, soon
+from tests.integration.proxy.wire_client import WireClient
 
 if TYPE_CHECKING:
     from delayline.cli.proxy_thread import ProxyThread
@@ -35,6 +41,11 @@ def free_range(count: int) -> int:
                 return first
         except OSError:
             continue
+
+
+def is_listening(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def proxy_settings(place: Place, port: int, servers: str = "") -> "ProxySettings":
@@ -69,6 +80,17 @@ class Door:
     @property
     def address(self) -> str:
         return f"127.0.0.1:{self.port}"
+
+    def make_topic(self, partitions: int = 1, **config: str) -> None:
+        """Returns when its leaders know of it: clients repeat until then, single requests do not."""
+        self.place.make_topic(partitions, **config)
+        with closing(WireClient(self.place.kafka.bootstrap_servers)) as client:
+            soon(lambda: self._is_led(client, partitions))
+
+    def _is_led(self, client: WireClient, partitions: int) -> bool:
+        request = DescribeProducersRequest([ProducersTopic(self.place.topic, list(range(partitions)))])
+        answer = client.ask(request, 0, DescribeProducersResponse)
+        return not any(one.error_code for one in answer.topics[0].partitions)
 
     @contextmanager
     def open(self, registry: CollectorRegistry | None = None, **changes: Any) -> "Iterator[ProxyThread]":
@@ -106,8 +128,10 @@ def opened(door: Door) -> Door:
     return door
 
 
-def consumed(servers: str, topic: str, count: int, timeout_s: float = 20.0, **settings: Any) -> list[Any]:
-    """So many messages, from the beginning."""
+def consumed(
+    servers: str, topic: str, count: int, timeout_s: float = 20.0, quiet_s: float = 20.0, **settings: Any
+) -> list[Any]:
+    """So many messages, from the beginning; fewer when none has come for `quiet_s` after the first."""
     from confluent_kafka import Consumer
 
     consumer = Consumer(
@@ -124,8 +148,8 @@ def consumed(servers: str, topic: str, count: int, timeout_s: float = 20.0, **se
         found: list[Any] = []
         until_s = CLOCK.monotonic_s() + timeout_s
         while len(found) < count and CLOCK.monotonic_s() < until_s:
-            found += [one for one in consumer.consume(count - len(found), 0.5) if one.error() is None]
+            more = [one for one in consumer.consume(count - len(found), 0.5) if one.error() is None]
+            if more:
+                found += more
+                until_s = CLOCK.monotonic_s() + quiet_s
         return found
-
-
-Records = Callable[[str, int], list[Any]]

@@ -287,6 +287,7 @@ def test_a_topic_takes_delays_when_a_pattern_names_it_and_its_buffer_can_exist(
         ("[[delay.rule]]\ntopics = ['mail-*']\ndefault_delay = '15m'", "delay.rule"),
         ("[proxy.kafka]\nport = 9092", "proxy.kafka.port"),
         ("[proxy.kafka]\nadvertised_host = 'k1'", "proxy.kafka.advertised_host"),
+        ("[proxy.kafka]\nframe_bytes_max = '2MiB'", "proxy.kafka.frame_bytes_max"),
         ("[proxy.rocketmq]\nport = 9876", "proxy.rocketmq.port"),
     ],
 )

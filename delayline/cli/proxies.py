@@ -1,0 +1,55 @@
+"""The Kafka proxy that the settings describe."""
+
+from typing import TYPE_CHECKING
+
+from prometheus_client import CollectorRegistry, Counter
+
+from delayline.clock import Clock
+from delayline.config import Settings
+from delayline.errors import ConfigError
+from delayline.names import Names
+from mq.contract import Admin
+
+if TYPE_CHECKING:
+    from delayline.cli.proxy_thread import ProxyThread
+    from proxy.kafka.settings import ProxySettings
+
+
+def kafka_proxy(
+    settings: Settings, admin: Admin, registry: CollectorRegistry, accepted: Counter, clock: Clock
+) -> "ProxyThread":
+    """Not started yet. `accepted` counts for all doors of the process. Raises ConfigError."""
+    try:
+        from delayline.cli.proxy_thread import ProxyThread
+        from proxy.kafka.hub import open_hub
+        from proxy.kafka.metrics import ProxyMetrics
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"proxy.kafka.port: the Kafka proxy needs the package {error.name}; `make kafka-client` installs it."
+        ) from error
+    proxy_settings = _proxy_settings(settings)
+    metrics = ProxyMetrics(registry, accepted)
+    return ProxyThread(lambda: open_hub(proxy_settings, admin, metrics, clock))
+
+
+def _proxy_settings(settings: Settings) -> "ProxySettings":
+    from proxy.kafka.access import read_access, read_listener
+    from proxy.kafka.settings import ProxySettings, parse_servers
+
+    given = settings.proxy.kafka
+    properties = {name: secret.get_secret_value() for name, secret in settings.mq.properties.items()}
+    return ProxySettings(
+        host=given.host,
+        port=given.port,
+        advertised_host=given.advertised_host,
+        bootstrap=parse_servers(settings.mq.bootstrap_servers),
+        access=read_access(properties),
+        names=Names(settings.namespace),
+        is_delay_enabled=settings.is_delay_enabled,
+        rules=settings.rules(),
+        horizon_max_ms=settings.delay.horizon_max,
+        node_id_base=given.node_id_base,
+        nodes_max=given.nodes_max,
+        listener_tls=read_listener(given.certfile, given.keyfile),
+        frame_bytes_max=given.frame_bytes_max,
+    )

@@ -1,0 +1,69 @@
+"""The proxy as a process of its own, to be killed."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.integration.kafka.conftest import soon
+from tests.integration.proxy.conftest import NODES_MAX, Door
+
+END_S = 10.0
+STARTED = re.compile(r"(?:metrics|listens) on (\S+?)(?:/metrics)?[\s)]")
+
+
+class Child:
+    """A process of ours in front of the door's broker, on the door's ports."""
+
+    def __init__(
+        self, door: Door, folder: Path, command: tuple[str, ...] = ("proxy", "kafka"), **environ: str
+    ) -> None:
+        self._log = folder / "proxy.log"
+        self._command = command
+        self._environ = {
+            **os.environ,
+            "DELAYLINE_MQ__KIND": "kafka",
+            "DELAYLINE_MQ__BOOTSTRAP_SERVERS": door.place.kafka.bootstrap_servers,
+            "DELAYLINE_NAMESPACE": door.place.namespace,
+            "DELAYLINE_DELAY__TOPICS": "orders-*",
+            "DELAYLINE_PROXY__KAFKA__PORT": str(door.port),
+            "DELAYLINE_PROXY__KAFKA__NODE_ID_BASE": "1",
+            "DELAYLINE_PROXY__KAFKA__NODES_MAX": str(NODES_MAX),
+            "DELAYLINE_PROXY__KAFKA__METRICS_PORT": "0",
+            **environ,
+        }
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        starts = len(STARTED.findall(self.said))
+        with self._log.open("ab") as log:
+            command = [sys.executable, "-m", "delayline", *self._command]
+            self.process = subprocess.Popen(command, env=self._environ, stdout=log, stderr=log)
+        soon(lambda: len(STARTED.findall(self.said)) > starts or (self.process and self.process.poll() is not None))
+        assert self.process.poll() is None, self.said
+
+    @property
+    def said(self) -> str:
+        return self._log.read_text() if self._log.exists() else ""
+
+    @property
+    def url(self) -> str:
+        """Of the process' HTTP door."""
+        return STARTED.findall(self.said)[-1]
+
+    def kill(self) -> None:
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait(END_S)
+
+    def stop(self) -> int:
+        """Orderly; the exit code."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(END_S)
+
+    def close(self) -> None:
+        if self.process is not None and self.process.poll() is None:
+            self.kill()

@@ -1,0 +1,135 @@
+"""kill -9 of the proxy under load: nothing is lost, nothing is there twice, and order holds."""
+
+from collections import Counter
+from contextlib import closing
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+
+from tests.integration.kafka.conftest import CLOCK
+from tests.integration.proxy.child import Child
+from tests.integration.proxy.conftest import Door, consumed
+
+SEED = 20260101
+COUNT = 4000
+KILLS = 5
+DELAY = [("delay-ms", b"3600000")]
+
+
+class Load:
+    """An idempotent producer of numbers, three in ten of them delayed, that outlives the proxy."""
+
+    def __init__(self, door: Door, rng: Random) -> None:
+        self._topic = door.place.topic
+        self._rng = rng
+        self.failures: list[Any] = []
+        self.sent = 0
+        self._producer = Producer(
+            {
+                "bootstrap.servers": door.address,
+                "enable.idempotence": True,
+                "linger.ms": 5,
+                "batch.num.messages": 40,
+                "reconnect.backoff.max.ms": 200,
+                "log_level": 0,
+            }
+        )
+
+    def send(self, count: int) -> None:
+        for _ in range(count):
+            headers = DELAY if self._rng.random() < 0.3 else []
+            value = b"%d" % self.sent
+            self._producer.produce(
+                self._topic, value=value, partition=self.sent % 2, headers=headers, on_delivery=self._told
+            )
+            self.sent += 1
+            self._producer.poll(0.0005)
+
+    def _told(self, error: Any, _message: Any) -> None:
+        if error is not None:
+            self.failures.append(error)
+
+    def finish(self) -> None:
+        assert self._producer.flush(60) == 0
+        assert self.failures == []
+
+
+def numbers(messages: list[Any], partition: int) -> list[int]:
+    return [int(one.value()) for one in messages if one.partition() == partition]
+
+
+def test_idempotent_producers_lose_and_repeat_nothing_when_the_proxy_is_killed(door: Door, tmp_path: Path) -> None:
+    print(f"seed {SEED}")
+    rng = Random(SEED)
+    door.make_topic(2)
+    with closing(Child(door, tmp_path)) as child:
+        child.start()
+        load = Load(door, rng)
+        for _ in range(KILLS):
+            load.send(rng.randrange(COUNT // KILLS))
+            child.kill()
+            child.start()
+        load.send(COUNT - load.sent)
+        load.finish()
+    target = consumed(door.place.kafka.bootstrap_servers, door.place.topic, COUNT, quiet_s=2)
+    buffer = consumed(door.place.kafka.bootstrap_servers, door.place.buffer, COUNT, quiet_s=2)
+    seen = Counter(int(one.value()) for one in target + buffer)
+    assert seen == Counter(range(COUNT))
+    assert [one.headers() for one in buffer] == [DELAY] * len(buffer)
+    for log in (target, buffer):
+        for partition in range(2):
+            assert numbers(log, partition) == sorted(numbers(log, partition))
+
+
+def test_a_stop_lets_requests_under_way_have_their_answers(door: Door, tmp_path: Path) -> None:
+    door.make_topic(2)
+    with closing(Child(door, tmp_path)) as child:
+        child.start()
+        load = Load(door, Random(SEED))
+        load.send(500)
+        began_s = CLOCK.monotonic_s()
+        assert child.stop() == 0
+        assert CLOCK.monotonic_s() - began_s < 5
+        child.start()
+        load.send(500)
+        load.finish()
+    log = consumed(door.place.kafka.bootstrap_servers, door.place.topic, 1000, quiet_s=2)
+    log += consumed(door.place.kafka.bootstrap_servers, door.place.buffer, 1000, quiet_s=2)
+    assert Counter(int(one.value()) for one in log) == Counter(range(1000))
+
+
+def test_two_proxies_share_the_ports_of_a_machine(door: Door, tmp_path: Path) -> None:
+    door.make_topic(2)
+    (tmp_path / "other").mkdir()
+    with closing(Child(door, tmp_path)) as one, closing(Child(door, tmp_path / "other")) as other:
+        one.start()
+        other.start()
+        load = Load(door, Random(SEED))
+        load.send(500)
+        one.kill()
+        load.send(500)
+        load.finish()
+    log = consumed(door.place.kafka.bootstrap_servers, door.place.topic, 1000, quiet_s=2)
+    log += consumed(door.place.kafka.bootstrap_servers, door.place.buffer, 1000, quiet_s=2)
+    assert Counter(int(one.value()) for one in log) == Counter(range(1000))
+
+
+@pytest.mark.parametrize(
+    ("environ", "sentence"),
+    [
+        ({"DELAYLINE_PROXY__KAFKA__PORT": "0"}, "proxy.kafka.port"),
+        ({"DELAYLINE_PROXY__KAFKA__CERTFILE": "nowhere.pem"}, "proxy.kafka.certfile"),
+        ({"DELAYLINE_MQ__PROPERTIES": '{"security.protocol": "sasl_plaintext", "sasl.mechanism": "GSSAPI"}'}, "sasl"),
+    ],
+)
+def test_settings_that_cannot_be_are_one_sentence(
+    door: Door, tmp_path: Path, environ: dict[str, str], sentence: str
+) -> None:
+    child = Child(door, tmp_path, **environ)
+    with closing(child), pytest.raises(AssertionError):
+        child.start()
+    assert sentence in child.said
+    assert "Traceback" not in child.said

@@ -1,0 +1,236 @@
+"""What everybody gets through the proxy: every broker's answers, no broker's address, none of Delayline's topics."""
+
+import struct
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, suppress
+from threading import Thread
+
+import pytest
+from confluent_kafka import KafkaException, Producer
+from confluent_kafka.admin import AdminClient
+
+from delayline.message import Shard
+from proxy.kafka.errors import ErrorCode
+from proxy.kafka.wire.apis import APIS, ApiKey
+from proxy.kafka.wire.message import Message, RequestHeader, decode, encode, request_frame
+from proxy.kafka.wire.messages import cluster, fetch, metadata, produce, topics, transactions
+from tests.integration.kafka.conftest import body
+from tests.integration.proxy.conftest import Door, consumed, free_range, is_listening
+from tests.integration.proxy.wire_client import WireClient
+from tests.unit.proxy.kafka.batches import batch_of, plain
+
+
+@pytest.fixture
+def client(opened: Door) -> Iterator[WireClient]:
+    opened.make_topic(1)
+    with closing(WireClient(opened.address)) as client:
+        yield client
+
+
+def buffer_of(door: Door) -> str:
+    """The buffer topic, made."""
+    from delayline.rules import DEFAULT_RULES
+
+    return door.place.queue().ensure_buffer(door.place.topic, DEFAULT_RULES).name
+
+
+def sent(client: WireClient, topic: str, records: bytes | None, version: int = 9) -> produce.ProducedPartition:
+    request = produce.ProduceRequest(
+        acks=-1, timeout_ms=5000, topic_data=[produce.ProduceTopic(topic, [produce.ProducePartition(0, records)])]
+    )
+    return client.ask(request, version, produce.ProduceResponse).responses[0].partition_responses[0]
+
+
+def is_closed(client: WireClient) -> bool:
+    with suppress(ConnectionError):
+        try:
+            client.ask(cluster.ApiVersionsRequest(), 0, cluster.ApiVersionsResponse)
+        except AssertionError:
+            return True
+        return False
+    return True
+
+
+def test_no_answer_tells_a_real_address(opened: Door, client: WireClient) -> None:
+    _, port = opened.place.kafka.bootstrap_servers.split(":")
+    raw_port = struct.pack(">i", int(port))
+    asked: list[Message] = [
+        metadata.MetadataRequest(topics=[metadata.MetadataTopicName(name=opened.place.topic)]),
+        cluster.FindCoordinatorRequest("group", 0, ["group"]),
+        cluster.DescribeClusterRequest(),
+    ]
+    for request in asked:
+        api = APIS[request.api]
+        for version in range(api.oldest, api.newest + 1):
+            found = bytes(client.body(request, version))
+            assert raw_port not in found, (request, version)
+    real = metadata.MetadataResponse
+    brokers = client.ask(metadata.MetadataRequest(topics=None), 12, real).brokers
+    assert [(one.node_id, one.host, one.port) for one in brokers] == [(1, "127.0.0.1", opened.port + 1)]
+
+
+def test_only_versions_are_offered_that_are_let_through(client: WireClient) -> None:
+    offered = client.ask(cluster.ApiVersionsRequest("test", "1"), 3, cluster.ApiVersionsResponse)
+    newest = {one.api_key: one.max_version for one in offered.api_keys}
+    assert (newest[ApiKey.PRODUCE], newest[ApiKey.FETCH], newest[ApiKey.API_VERSIONS]) == (12, 15, 4)
+    assert 78 not in newest
+
+
+def test_our_own_topics_are_not_listed_not_described_and_not_made_by_asking(opened: Door, client: WireClient) -> None:
+    buffer = buffer_of(opened)
+    listed = client.ask(metadata.MetadataRequest(topics=None), 12, metadata.MetadataResponse)
+    names = {topic.name for topic in listed.topics}
+    assert opened.place.topic in names
+    assert not [name for name in names if name and name.startswith(opened.place.namespace)]
+    described = client.ask(
+        metadata.MetadataRequest(topics=[metadata.MetadataTopicName(name=buffer)]), 12, metadata.MetadataResponse
+    )
+    assert [one.error_code for one in described.topics] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+
+
+def test_our_own_topics_are_refused_where_they_can_be_named(opened: Door, client: WireClient) -> None:
+    buffer = buffer_of(opened)
+    assert sent(client, buffer, batch_of([plain(1)])).error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    deleted = client.ask(topics.DeleteTopicsRequest(topic_names=[buffer]), 5, topics.DeleteTopicsResponse)
+    assert [one.error_code for one in deleted.responses] == [ErrorCode.TOPIC_AUTHORIZATION_FAILED]
+    added = client.ask(
+        transactions.AddPartitionsToTxnRequest("t", 1, 0, [transactions.TxnTopic(buffer, [0])]),
+        3,
+        transactions.AddPartitionsToTxnResponse,
+    )
+    codes = [one.partition_error_code for topic in added.results_by_topic for one in topic.results_by_partition]
+    assert codes == [ErrorCode.TOPIC_AUTHORIZATION_FAILED]
+    assert opened.place.queue().log_range(Shard(opened.place.topic, "0")) == (0, 0)
+
+
+def test_a_buffer_is_not_fetched_by_its_id_either(opened: Door, client: WireClient) -> None:
+    sent(client, opened.place.topic, batch_of([plain(1, delay_ms=b"60000")]))
+    topic_id = opened.place.queue().buffer_id(Shard(opened.place.topic, "0"))
+    request = fetch.FetchRequest(
+        max_wait_ms=100,
+        topics=[fetch.FetchTopic(topic_id=topic_id, partitions=[fetch.FetchPartition(partition_max_bytes=1 << 20)])],
+    )
+    answer = client.ask(request, 15, fetch.FetchResponse)
+    found = [one for topic in answer.responses for one in topic.partitions]
+    assert [one.error_code for one in found] == [ErrorCode.TOPIC_AUTHORIZATION_FAILED]
+    assert not found[0].records
+
+
+def test_an_api_versions_request_of_tomorrow_is_answered_in_version_0(client: WireClient) -> None:
+    payload = request_frame(
+        RequestHeader(ApiKey.API_VERSIONS, 99, 7, "test"), encode(cluster.ApiVersionsRequest("t", "1"), 3)
+    )
+    answer = client.exchange(b"".join(payload))
+    found = decode(cluster.ApiVersionsResponse, 0, answer[4:])
+    assert (answer[:4], found.error_code) == (struct.pack(">i", 7), ErrorCode.UNSUPPORTED_VERSION)
+
+
+def test_a_sasl_handshake_without_headers_behind_it_is_refused_and_ends_the_connection(client: WireClient) -> None:
+    payload = request_frame(
+        RequestHeader(ApiKey.SASL_HANDSHAKE, 0, 7, "test"), encode(cluster.SaslHandshakeRequest("PLAIN"), 1)
+    )
+    answer = client.exchange(b"".join(payload))
+    assert decode(cluster.SaslHandshakeResponse, 1, answer[4:]).error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert is_closed(client)
+
+
+def test_an_api_that_is_not_let_through_ends_the_connection(client: WireClient) -> None:
+    client.send(struct.pack(">ihhih", 10, 78, 1, 7, -1))
+    assert is_closed(client)
+
+
+def test_a_frame_beyond_the_limit_ends_the_connection(door: Door) -> None:
+    with door.open(frame_bytes_max=1 << 20), closing(WireClient(door.address)) as client:
+        client.send(struct.pack(">i", (1 << 20) + 1))
+        assert is_closed(client)
+
+
+def test_null_records_are_answered_and_do_not_reach_a_broker(opened: Door, client: WireClient) -> None:
+    assert sent(client, opened.place.topic, None).error_code == ErrorCode.INVALID_RECORD
+    assert sent(client, f"plain-{opened.place.topic}", None).error_code == ErrorCode.INVALID_RECORD
+
+
+def test_large_records_pass_both_ways(opened: Door) -> None:
+    opened.make_topic(1, max_message_bytes=str(16 << 20))
+    value = bytes(range(256)) * (4 * 8192)
+    producer = Producer({"bootstrap.servers": opened.address, "message.max.bytes": 16 << 20})
+    for _ in range(4):
+        producer.produce(opened.place.topic, value=value)
+    assert producer.flush(30) == 0
+    limits = {"fetch.message.max.bytes": 16 << 20, "fetch.max.bytes": 64 << 20, "receive.message.max.bytes": 1 << 27}
+    got = consumed(opened.address, opened.place.topic, 4, **limits)
+    assert [one.value() == value for one in got] == [True] * 4
+
+
+@pytest.mark.parametrize("headers", [[], [("delay-ms", b"60000")]], ids=["immediate", "delayed"])
+def test_a_producer_that_takes_no_answers_gets_none(opened: Door, headers: list[tuple[str, bytes]]) -> None:
+    opened.make_topic(1)
+    producer = Producer({"bootstrap.servers": opened.address, "acks": 0})
+    for n in range(10):
+        producer.produce(opened.place.topic, value=b"%d" % n, headers=headers)
+    assert producer.flush(10) == 0
+    where = opened.place.buffer if headers else opened.place.topic
+    assert [one.value() for one in consumed(opened.place.kafka.bootstrap_servers, where, 10)] == [
+        b"%d" % n for n in range(10)
+    ]
+
+
+def test_a_port_of_a_node_works_before_anything_is_known_of_the_node(door: Door) -> None:
+    with door.open(), closing(WireClient(f"127.0.0.1:{door.port + 1}")) as client:
+        answer = client.ask(cluster.ApiVersionsRequest(), 0, cluster.ApiVersionsResponse)
+        assert answer.error_code == 0
+
+
+def test_a_port_of_a_node_that_does_not_exist_hangs_up(door: Door) -> None:
+    with door.open(), closing(WireClient(f"127.0.0.1:{door.port + 2}")) as client:
+        assert is_closed(client)
+
+
+def test_a_bootstrap_server_that_is_gone_is_passed_over(door: Door) -> None:
+    from proxy.kafka.settings import parse_servers
+
+    dead = free_range(1)
+    servers = parse_servers(f"127.0.0.1:{dead},{door.place.kafka.bootstrap_servers}")
+    with door.open(bootstrap=servers):
+        for _ in range(3):
+            assert list(AdminClient({"bootstrap.servers": door.address}).list_topics(timeout=10).brokers) == [1]
+
+
+def test_a_node_whose_id_has_no_port_is_never_told_to_clients(door: Door) -> None:
+    with door.open(node_id_base=5), pytest.raises(KafkaException):
+        AdminClient({"bootstrap.servers": door.address, "log_level": 0}).list_topics(timeout=3)
+
+
+def test_a_client_that_does_not_read_stops_what_is_sent_to_it(opened: Door, client: WireClient) -> None:
+    """And gets everything once it reads again, in order."""
+    count = 4000
+    frames = [
+        b"".join(
+            request_frame(
+                RequestHeader(ApiKey.API_VERSIONS, 3, number, "test"), encode(cluster.ApiVersionsRequest("t", "1"), 3)
+            )
+        )
+        for number in range(count)
+    ]
+    sender = Thread(target=client.send, args=(b"".join(frames),), daemon=True)
+    sender.start()
+    assert [struct.unpack(">i", client.payload()[:4])[0] for _ in range(count)] == list(range(count))
+
+
+def test_group_members_consume_through_the_proxy(opened: Door) -> None:
+    opened.make_topic(2)
+    queue = opened.place.queue()
+    from mq.contract import Append
+
+    queue.append([Append(opened.place.topic, str(n % 2), body(b"%d" % n)) for n in range(20)]).result(10)
+    got = consumed(opened.address, opened.place.topic, 20)
+    assert sorted(int(one.value()) for one in got) == list(range(20))
+
+
+def test_the_proxy_ends_what_it_was_asked_and_then_its_connections(door: Door) -> None:
+    with closing(ExitStack()) as stack:
+        stack.enter_context(door.open())
+        client = WireClient(door.address)
+        client.ask(cluster.ApiVersionsRequest(), 0, cluster.ApiVersionsResponse)
+    assert is_closed(client)
+    assert not is_listening(door.port)

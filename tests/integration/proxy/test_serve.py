@@ -1,0 +1,42 @@
+"""The whole way: a Kafka client's delayed record, delivered when it is due, to a Kafka client."""
+
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import httpx
+from confluent_kafka import Producer
+
+from tests.integration.kafka.conftest import CLOCK, soon
+from tests.integration.proxy.child import Child
+from tests.integration.proxy.conftest import Door, consumed
+
+DELAY_MS = 1500
+
+
+def test_a_delayed_record_of_a_kafka_client_is_delivered_when_it_is_due(door: Door, tmp_path: Path) -> None:
+    door.make_topic(2)
+    environ = {"DELAYLINE_API__PORT": "0", "DELAYLINE_DATA_DIR": str(tmp_path / "data")}
+    with closing(Child(door, tmp_path, ("serve",), DELAYLINE_DELAY__DISCOVERY_INTERVAL="200ms", **environ)) as child:
+        child.start()
+        producer = Producer({"bootstrap.servers": door.address})
+        sent_ms = CLOCK.now_ms()
+        for n in range(20):
+            headers = [("delay-ms", b"%d" % DELAY_MS), ("trace", b"abc")] if n % 2 else []
+            producer.produce(door.place.topic, value=b"%d" % n, key=b"k", headers=headers)
+        assert producer.flush(20) == 0
+        found = consumed(door.address, door.place.topic, 20, 30)
+        assert [int(one.value()) for one in found] == [*range(0, 20, 2), *range(1, 20, 2)]
+        for one in found[10:]:
+            _check_delivered(one, sent_ms)
+        accepted = f'delayline_messages_accepted_total{{topic="{door.place.topic}",via="kafka"}} 10.0'
+        assert soon(lambda: accepted in httpx.get(f"{child.url}/metrics").text)
+        assert child.stop() == 0
+
+
+def _check_delivered(message: Any, sent_ms: int) -> None:
+    headers = dict(message.headers())
+    assert headers["trace"] == b"abc"
+    assert "delay-ms" not in headers
+    assert message.timestamp()[1] >= int(headers["delayline-due"]) >= sent_ms + DELAY_MS
+    assert headers["delayline-id"].endswith(headers["delayline-due"])
