@@ -59,15 +59,19 @@ class Buffers:
         self._cluster = cluster
         self._pause = pause
         self._one_at_a_time = Lock()
+        self._has_own = False
         self._begun: dict[str, TopicInfo] = {}  # whose partitions all hold something; bounded by the topics
 
     def ensure_own(self) -> None:
-        """Audit, dead letters, cursors."""
+        """Audit, dead letters, cursors: there before anything is delayed or delivered."""
+        if self._has_own:
+            return
         for name, config in ((self._names.audit, AUDIT), (self._names.dead, DEAD), (self._names.cursor, CURSOR)):
             try:
                 self._cluster.describe(name)
             except TopicUnknown:
                 self._make(name, OWN_PARTITIONS, -1, config)
+        self._has_own = True
 
     def target(self, name: str) -> Described:
         """A topic of users. Raises TopicUnknown."""
@@ -83,6 +87,7 @@ class Buffers:
         appends before."""
         name = self._names.buffer(target)
         with self._one_at_a_time:
+            self.ensure_own()
             described = self._adjusted(self.target(target), name)
             if not rules.same_as(DEFAULT_RULES) and self._begun.get(name) != described.info:
                 self._begin_with(described, encode_rules(rules))
@@ -151,9 +156,9 @@ class Buffers:
         if not empty:
             return
         producer = Producer(self._settings.producer())
-        outgoing = Outgoing(producer)
+        outgoing = Outgoing()
         for number in empty:
-            outgoing.send(Send(name, number, body))
+            outgoing.send(producer, Send(name, number, body))
         left = producer.flush(self._settings.request_timeout_s)
         if left or outgoing.failures:
             raise QueueUnavailable(f"the rules could not be written to {name!r}")

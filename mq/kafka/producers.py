@@ -65,25 +65,30 @@ class Aborted(Exception):
 
 
 class Outgoing:
-    """Records on their way in one go; remembers which were refused."""
+    """Records on their way in one go; remembers which were refused. It does not keep the producer alive."""
 
-    def __init__(self, producer: Producer) -> None:
-        self._producer = producer
+    def __init__(self) -> None:
         self.failures: list[Failure] = []
 
-    def send(self, send: Send | Bulk) -> None:
+    def send(self, producer: Producer, send: Send | Bulk) -> None:
         """Raises MalformedRecord."""
         if isinstance(send, Bulk):
-            self._produce(send.topic, send.partition, send.deliveries, self._heard)
+            self._produce(producer, send.topic, send.partition, send.deliveries, self._heard)
         else:
             heard = self._heard if send.delivered is None else partial(self._heard, delivered=send.delivered)
-            self._produce(send.topic, send.partition, [Delivery(send.body, send.timestamp_ms)], heard)
+            delivery = Delivery(send.body, send.timestamp_ms)
+            self._produce(producer, send.topic, send.partition, [delivery], heard)
 
     def _produce(
-        self, topic: str, partition: int, deliveries: Iterable[Delivery], heard: Callable[..., None]
+        self,
+        producer: Producer,
+        topic: str,
+        partition: int,
+        deliveries: Iterable[Delivery],
+        heard: Callable[..., None],
     ) -> None:
         """Hot: once per record, which is why its arguments have no names."""
-        produce = self._producer.produce
+        produce = producer.produce
         for body, timestamp_ms in deliveries:
             key, value, headers = parts_of(body)
             stamp = 0 if timestamp_ms is None else max(1, timestamp_ms)  # 0 is now
@@ -130,64 +135,61 @@ class Transactions:
     def run(
         self, sends: Iterable[Send | Bulk], offsets: Sequence[TopicPartition] = (), metadata: bytes | None = None
     ) -> None:
-        """Write the records and commit the group's offsets, all or nothing. Raises Aborted, CommitUnknown."""
+        """Write the records and commit the group's offsets, all or nothing. Raises Aborted, CommitUnknown.
+
+        First the records, until the last is acknowledged, and then the offsets. Brokers take nothing of a transaction
+        before the one before it has all its markers; so what an outage cuts off here has either never been heard of,
+        and must not be when they come back, or stands behind a transaction that is complete."""
         self.open()
-        producer = self._producer
-        assert producer is not None
-        outgoing = Outgoing(producer)
+        assert self._producer is not None
+        outgoing = Outgoing()
         try:
-            producer.begin_transaction()
+            self._producer.begin_transaction()
             for send in sends:
-                outgoing.send(send)
-            if offsets:
-                self._send_offsets(producer, list(offsets), metadata)
-            left = producer.flush(self._settings.transaction_timeout_s)
+                outgoing.send(self._producer, send)
+            left = self._producer.flush(self._settings.transaction_timeout_s)
+            if not left and not outgoing.failures and offsets:
+                self._send_offsets(list(offsets), metadata)
         except RAISED as error:
             why = _why(error, outgoing.culprits)
-            self._abort(producer, why)
+            self._abort(why)
             raise Aborted(why, outgoing.culprits) from error
         except Aborted:
             raise
         except BaseException:
-            self._abort(producer)
+            self._abort()
             raise
         if outgoing.failures or left:
             failures = outgoing.culprits
             why = failures[0].error if failures else KafkaError(KafkaError._TIMED_OUT)
-            self._abort(producer, why)
+            self._abort(why)
             raise Aborted(why, failures)
-        self._commit(producer)
+        self._commit()
 
-    def _send_offsets(self, producer: Producer, offsets: list[TopicPartition], metadata: bytes | None) -> None:
+    def _send_offsets(self, offsets: list[TopicPartition], metadata: bytes | None) -> None:
         """The library waits for a group coordinator that it has lost sight of for ever, whatever its timeout says
         (librdkafka 2.16, its issues 5456 and 5511). So it is called in a thread of its own, and where it does not
         return, producer and thread are left to themselves: the next producer of the same id fences this one.
         Raises KafkaException, Aborted."""
         within_s = self._settings.offsets_timeout_s
         done: Future[None] = Future()
-
-        def call() -> None:
-            try:
-                producer.send_offsets_to_transaction(offsets, metadata, within_s)
-            except BaseException as error:  # noqa: BLE001 - handed to the one who waits
-                done.set_exception(error)
-            else:
-                done.set_result(None)
-
-        Thread(target=call, name="kafka-offsets", daemon=True).start()
+        arguments = (self._producer, offsets, metadata, within_s, done)
+        Thread(target=_send_offsets, args=arguments, name="kafka-offsets", daemon=True).start()
+        del arguments
         try:
             done.result(within_s + LATE_S)
         except TimeoutError:
             self._producer = None
             raise Aborted(KafkaError(KafkaError._TIMED_OUT, "the group's coordinator does not answer")) from None
 
-    def _commit(self, producer: Producer) -> None:
+    def _commit(self) -> None:
+        assert self._producer is not None
         try:
-            self._insist(producer.commit_transaction, COMMIT_TIMEOUTS)
+            self._insist(self._producer.commit_transaction, COMMIT_TIMEOUTS)
         except RAISED as error:
             found = _why(error)
             if found.txn_requires_abort():
-                self._abort(producer, found)
+                self._abort(found)
                 raise Aborted(found) from error
             self._replace()
             raise CommitUnknown(f"the transaction's end is not known: {found.str()}") from error
@@ -203,18 +205,20 @@ class Transactions:
                 if not cause(error).retriable() or self._clock.monotonic_s() > give_up_s:
                     raise
 
-    def _abort(self, producer: Producer, why: KafkaError | None = None) -> None:
+    def _abort(self, why: KafkaError | None = None) -> None:
         """Whether or not the answer comes: without a commit the coordinator aborts in the end.
 
-        A producer whose brokers did not answer is not used again: after a `send_offsets_to_transaction` that ran out
-        of time, the next one was seen never to return (librdkafka 2.16). Nor is one whose offsets were refused for an
-        old generation: records were on their way, and in the next transaction it found itself to skip numbers."""
+        A producer that the brokers do not answer is given up at once, and is gone with the last reference to it: what
+        it still has to say must not be heard when they are back. So is one whose offsets were refused for an old
+        generation: in the next transaction it was seen to skip numbers. The next producer begins anew under the same
+        id, which ends what this one has left open."""
+        if self._producer is None or (why is not None and (local(why) or old_generation(why))):
+            self._producer = None
+            return
         try:
-            self._insist(producer.abort_transaction, 0)
+            self._insist(self._producer.abort_transaction, 0)
         except RAISED:
             self._producer = None
-        if why is not None and (local(why) or old_generation(why)):
-            self._producer = None  # the next one begins anew under the same id, which ends what this one left
 
     def _replace(self) -> None:
         """End the transaction whose fate is unknown, if the coordinator can be reached: until then its offsets cannot
@@ -224,6 +228,17 @@ class Transactions:
             self.open()
         except Aborted:
             self._producer = None
+
+
+def _send_offsets(
+    producer: Producer, offsets: list[TopicPartition], metadata: bytes | None, timeout_s: float, done: "Future[None]"
+) -> None:
+    try:
+        producer.send_offsets_to_transaction(offsets, metadata, timeout_s)
+    except BaseException as error:  # noqa: BLE001 - handed to the one who waits, without what would keep the producer
+        done.set_exception(error.with_traceback(None))
+    else:
+        done.set_result(None)
 
 
 def _why(error: KafkaException | SystemError, culprits: Sequence[Failure] = ()) -> KafkaError:

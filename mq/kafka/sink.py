@@ -182,9 +182,9 @@ class KafkaSink:
         self._transactions.run(sends, offsets, standing.metadata)
 
     def _send_plainly(self, producer: Producer, sends: Sequence[Send | Bulk]) -> None:
-        outgoing = Outgoing(producer)
+        outgoing = Outgoing()
         for send in sends:
-            outgoing.send(send)
+            outgoing.send(producer, send)
         left = producer.flush(2 * self._settings.transaction_timeout_s)
         if outgoing.failures or left:
             error = outgoing.failures[0].error if outgoing.failures else KafkaError(KafkaError._TIMED_OUT)

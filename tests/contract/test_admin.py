@@ -61,7 +61,8 @@ def test_only_topics_of_users_are_listed(queue: LocalQueue) -> None:
     assert queue.topics() == ["mail", "orders"]
 
 
-def test_the_installations_own_topics_can_be_read_from_the_start(queue: LocalQueue) -> None:
+def test_the_installations_own_topics_can_be_read_from_the_first_buffer_on(queue: LocalQueue) -> None:
+    queue.ensure_buffer("orders", DEFAULT_RULES)
     assert queue.offsets(f"{NAMESPACE}.audit", "0") == queue.offsets(f"{NAMESPACE}.dead", "3") == (0, 0)
 
 

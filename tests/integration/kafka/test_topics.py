@@ -46,7 +46,7 @@ def test_partitions_added_to_the_topic_are_added_to_its_buffer_and_assigned(plac
 def test_where_topics_may_not_be_made_the_missing_one_is_named(place: Place) -> None:
     place.make_topic()
     with pytest.raises(TopicUnknown, match="topics_create"):
-        place.queue(topics_create=False)
+        place.queue(topics_create=False).open_worker("w")
 
 
 def test_a_topic_of_users_is_never_made(place: Place) -> None:
