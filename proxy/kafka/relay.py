@@ -58,11 +58,14 @@ log = logs.get(__name__)
 
 
 class Relay:
-    """Made for each client that connects. `node_id` None: to any server. `ended` is called once."""
+    """Made for each client that connects. `node_id` None: to any server. `began` and then `ended` are called once."""
 
-    def __init__(self, hub: "Hub", node_id: int | None, ended: "Callable[[Relay], None]") -> None:
+    def __init__(
+        self, hub: "Hub", node_id: int | None, began: "Callable[[Relay], None]", ended: "Callable[[Relay], None]"
+    ) -> None:
         self._hub = hub
         self._node_id = node_id
+        self._began = began
         self._ended = ended
         self.client = Side(self._client_made, self._client_said, self._lost, self._client_full)
         self._broker = Side(self._broker_made, self._broker_said, self._lost, self._broker_full)
@@ -84,6 +87,9 @@ class Relay:
 
     def _client_made(self) -> None:
         self._hub.metrics.connections.inc()
+        self._began(self)
+        if self._closed:
+            return
         asyncio.get_running_loop().call_soon(self._hold_while_connecting)  # uvloop begins to read after this call
         self.run(self._connect())
 

@@ -8,7 +8,6 @@ import socket
 
 from delayline import logs
 from delayline.errors import DelaylineError
-from proxy.kafka.backend import RAISED
 from proxy.kafka.errors import ProxyError
 from proxy.kafka.hub import Hub
 from proxy.kafka.relay import Relay
@@ -16,6 +15,9 @@ from proxy.kafka.relay import Relay
 BACKLOG = 1024
 GRACE_S = 2.0
 """What requests under way get when the proxy stops. A Produce without an answer is sent again by its producer."""
+
+CONNECTIONS_MAX = 10_000
+"""Each takes two descriptors and, at rest, a few kilobytes."""
 
 LEARN_S = 30.0
 LEARN_AGAIN_S = 1.0
@@ -59,9 +61,13 @@ class Server:
         self._learning = asyncio.create_task(self._learn())
 
     def _connected(self, node_id: int | None) -> asyncio.Protocol:
-        relay = Relay(self._hub, node_id, self._ended)
+        """Where there is TLS, a handshake comes before the relay begins."""
+        return Relay(self._hub, node_id, self._began, self._ended).client
+
+    def _began(self, relay: Relay) -> None:
         self._relays.add(relay)
-        return relay.client
+        if len(self._relays) > CONNECTIONS_MAX:
+            relay.close(f"more than {CONNECTIONS_MAX} connections")
 
     def _ended(self, relay: Relay) -> None:
         self._relays.discard(relay)
@@ -71,13 +77,12 @@ class Server:
     async def _learn(self) -> None:
         while True:
             try:
-                self._hub.twins.hidden_ids.update(await self._hub.backend.own_topic_ids())
+                await self._hub.backend.learn_nodes()
                 self.trouble = None
+                self._hub.twins.hidden_ids.update(await self._hub.backend.own_topic_ids())
             except ProxyError as error:
-                if not isinstance(error, RAISED):
-                    raise
-                self.trouble = str(error)
-                log.warning("the cluster does not answer the proxy", detail=str(error))
+                self.trouble = self.trouble and str(error)
+                log.warning("the cluster could not be asked for nodes and topics", detail=str(error))
             await asyncio.sleep(LEARN_S if self.trouble is None else LEARN_AGAIN_S)
 
     async def stop(self) -> None:

@@ -179,12 +179,8 @@ class Split:
                 piece.refusal = Refusal(ErrorCode.INVALID_RECORD, "a null records field")
             elif self._hub.settings.is_delay_enabled(piece.topic):
                 self._see(piece, piece.records, seen)
-        delayed = {
-            piece.topic
-            for piece, (_, found) in seen.items()
-            if found is not None and found.delayed and not found.refusal
-        }
-        unknown = delayed - self._hub.twins.known
+        delayed = {piece.topic for piece, (_, found) in seen.items() if found and found.delayed and not found.refusal}
+        unknown = delayed - self._hub.twins.known if delayed else delayed
         if unknown:
             self._asking = True
             self._relay.run(self._look_again(sorted(unknown), pieces, seen))

@@ -7,54 +7,15 @@ from random import Random
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
 
 from tests.integration.kafka.conftest import CLOCK
 from tests.integration.proxy.child import Child
 from tests.integration.proxy.conftest import Door, consumed
+from tests.integration.proxy.load import DELAY, Load
 
 SEED = 20260101
-COUNT = 4000
-KILLS = 5
-DELAY = [("delay-ms", b"3600000")]
-
-
-class Load:
-    """An idempotent producer of numbers, three in ten of them delayed, that outlives the proxy."""
-
-    def __init__(self, door: Door, rng: Random) -> None:
-        self._topic = door.place.topic
-        self._rng = rng
-        self.failures: list[Any] = []
-        self.sent = 0
-        self._producer = Producer(
-            {
-                "bootstrap.servers": door.address,
-                "enable.idempotence": True,
-                "linger.ms": 5,
-                "batch.num.messages": 40,
-                "reconnect.backoff.max.ms": 200,
-                "log_level": 0,
-            }
-        )
-
-    def send(self, count: int) -> None:
-        for _ in range(count):
-            headers = DELAY if self._rng.random() < 0.3 else []
-            value = b"%d" % self.sent
-            self._producer.produce(
-                self._topic, value=value, partition=self.sent % 2, headers=headers, on_delivery=self._told
-            )
-            self.sent += 1
-            self._producer.poll(0.0005)
-
-    def _told(self, error: Any, _message: Any) -> None:
-        if error is not None:
-            self.failures.append(error)
-
-    def finish(self) -> None:
-        assert self._producer.flush(60) == 0
-        assert self.failures == []
+COUNT = 3000
+KILLS = 4
 
 
 def numbers(messages: list[Any], partition: int) -> list[int]:

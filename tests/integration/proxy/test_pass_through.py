@@ -1,8 +1,10 @@
 """What everybody gets through the proxy: every broker's answers, no broker's address, none of Delayline's topics."""
 
 import struct
+import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, suppress
+from pathlib import Path
 from threading import Thread
 
 import pytest
@@ -234,3 +236,41 @@ def test_the_proxy_ends_what_it_was_asked_and_then_its_connections(door: Door) -
         client.ask(cluster.ApiVersionsRequest(), 0, cluster.ApiVersionsResponse)
     assert is_closed(client)
     assert not is_listening(door.port)
+
+
+def test_clients_may_come_over_tls(door: Door, tmp_path: Path) -> None:
+    from proxy.kafka.access import read_listener
+
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1"]
+    command += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", "key.pem", "-out", "cert.pem"]
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    door.make_topic(1)
+    listener = read_listener(str(tmp_path / "cert.pem"), str(tmp_path / "key.pem"))
+    tls = {"security.protocol": "ssl", "ssl.ca.location": str(tmp_path / "cert.pem")}
+    with door.open(door.registry, listener_tls=listener):
+        producer = Producer({"bootstrap.servers": door.address, **tls})
+        for n in range(10):
+            producer.produce(door.place.topic, value=b"%d" % n, headers=[("delay", b"1h")] if n % 2 else [])
+        assert producer.flush(20) == 0
+        assert [int(one.value()) for one in consumed(door.address, door.place.topic, 5, **tls)] == [0, 2, 4, 6, 8]
+        with closing(WireClient(door.address)) as plaintext:
+            assert is_closed(plaintext)
+
+
+def test_a_broker_that_comes_back_is_found_again(door: Door) -> None:
+    kafka = door.place.kafka
+    door.make_topic(1)
+    with door.open(door.registry):
+        producer = Producer({"bootstrap.servers": door.address, "enable.idempotence": True, "log_level": 0})
+        for n in range(200):
+            producer.produce(door.place.topic, value=b"%d" % n, headers=[("delay", b"1h")] if n % 2 else [])
+            producer.poll(0)
+            if n == 100:
+                producer.flush(10)
+                kafka.nodes[0].kill()
+                kafka.nodes[0].start()
+        kafka.wait_ready()
+        assert producer.flush(40) == 0
+        assert [int(one.value()) for one in consumed(door.address, door.place.topic, 100)] == list(range(0, 200, 2))
+    waiting = consumed(kafka.bootstrap_servers, door.place.buffer, 100)
+    assert [int(one.value()) for one in waiting] == list(range(1, 200, 2))

@@ -1,0 +1,53 @@
+"""A producer that goes on whatever happens to the proxy or the brokers."""
+
+from random import Random
+from typing import Any
+
+from confluent_kafka import Producer
+
+from tests.integration.proxy.conftest import Door
+
+DELAY = [("delay-ms", b"3600000")]
+
+
+class Load:
+    """An idempotent producer of numbers, three in ten of them delayed, that outlives the proxy."""
+
+    def __init__(self, door: Door, rng: Random, partitions: int = 2) -> None:
+        self._topic = door.place.topic
+        self._rng = rng
+        self._partitions = partitions
+        self.failures: list[Any] = []
+        self.sent = 0
+        self._producer = Producer(
+            {
+                "bootstrap.servers": door.address,
+                "enable.idempotence": True,
+                "linger.ms": 5,
+                "batch.num.messages": 40,
+                "reconnect.backoff.max.ms": 200,
+                "log_level": 0,
+            }
+        )
+
+    def send(self, count: int) -> None:
+        for _ in range(count):
+            headers = DELAY if self._rng.random() < 0.3 else []
+            value, partition = b"%d" % self.sent, self.sent % self._partitions
+            self._producer.produce(
+                self._topic,
+                value=value,
+                partition=partition,
+                headers=headers,
+                on_delivery=self._told,
+            )
+            self.sent += 1
+            self._producer.poll(0.0005)
+
+    def _told(self, error: Any, _message: Any) -> None:
+        if error is not None:
+            self.failures.append(error)
+
+    def finish(self, timeout_s: float = 60.0) -> None:
+        assert self._producer.flush(timeout_s) == 0
+        assert self.failures == []
