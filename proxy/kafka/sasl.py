@@ -12,8 +12,8 @@ from proxy.kafka.errors import ProxyError
 Exchange = Generator[bytes, bytes, None]
 """Yields what to send, is sent what was answered, and ends when the server has proved what it has to."""
 
-ITERATIONS_MAX = 1_000_000
-"""A server that asks for more wants our processor, not our name."""
+ITERATIONS_MIN, ITERATIONS_MAX = 4096, 1_000_000
+"""A server that asks for fewer wants our password (Kafka's own minimum), for more our processor."""
 
 
 class NotAuthenticated(ProxyError):
@@ -37,10 +37,10 @@ def _scram(credentials: Credentials, digest: str, nonce: str) -> Exchange:
     challenge = yield b"n,," + first
     said = _attributes(challenge)
     try:
-        salt, iterations, joint = b64decode(said["s"]), int(said["i"]), said["r"]
+        salt, iterations, joint = b64decode(said["s"], validate=True), int(said["i"]), said["r"]
     except (KeyError, ValueError) as error:
         raise NotAuthenticated("the broker's SCRAM challenge cannot be read") from error
-    if not joint.startswith(nonce) or not 0 < iterations <= ITERATIONS_MAX:
+    if not joint.startswith(nonce) or not ITERATIONS_MIN <= iterations <= ITERATIONS_MAX:
         raise NotAuthenticated("the broker's SCRAM challenge is not an answer to ours")
     salted = hashlib.pbkdf2_hmac(digest, credentials.password.encode(), salt, iterations)
     last = f"c=biws,r={joint}".encode()

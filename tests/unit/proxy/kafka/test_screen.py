@@ -1,0 +1,85 @@
+"""Which records of a batch are delayed, and when it is refused."""
+
+import pytest
+
+from delayline.rules import DEFAULT_RULES
+from proxy.kafka.batch.head import read_batch
+from proxy.kafka.errors import CorruptBatch, ErrorCode
+from proxy.kafka.screen import RECORD_ERRORS_MAX, Refusal, Screen, Seen, Target, fits
+from tests.unit.proxy.kafka.batches import Sent, batch_of, plain
+
+NOW_MS = 1_767_225_600_000
+SCREEN = Screen(DEFAULT_RULES, horizon_max_ms=86_400_000)
+ROOMY = Target(record_bytes_max=1000, batch_bytes_max=10_000, compacted=False)
+
+
+def looked_at(*records: Sent) -> Seen:
+    return SCREEN.look(read_batch(batch_of(list(records))), NOW_MS)
+
+
+def verdict(seen: Seen, target: Target) -> Refusal | None:
+    return fits(seen, seen.scan.split(seen.delayed), target)
+
+
+def test_records_with_a_time_are_delayed_and_those_without_are_not() -> None:
+    seen = looked_at(plain(0), plain(1, delay=b"1h"), plain(2, delay_ms=b"0"), plain(3, deliver_at=b"1"))
+    assert seen.refusal is not None  # 1 looks like seconds
+    seen = looked_at(plain(0), plain(1, delay=b"1h"), plain(2, delay_ms=b"0"), plain(3, trace=b"delay"))
+    assert (seen.delayed, seen.refusal) == ({1}, None)
+
+
+@pytest.mark.parametrize(
+    ("headers", "about"),
+    [
+        ({"delay": b"soon"}, "delay: "),
+        ({"delay": b"2d"}, "delay: due later than 1d"),
+        ({"delay_ms": b"1", "delay": b"1s"}, "delay: "),
+        ({"delay_id": b"7"}, "delay-id: "),
+        ({"delayline_origin": b"a.0.1.2"}, "delayline-origin: "),
+    ],
+)
+def test_an_invalid_directive_refuses_the_batch_and_names_the_record(headers: dict[str, bytes], about: str) -> None:
+    refusal = looked_at(plain(0), plain(1, **headers)).refusal
+    assert refusal is not None
+    assert refusal.code == ErrorCode.INVALID_RECORD
+    assert [one.batch_index for one in refusal.record_errors] == [1]
+    assert (refusal.record_errors[0].batch_index_error_message or "").startswith(about)
+
+
+def test_what_is_told_of_a_batch_full_of_errors_is_bounded() -> None:
+    refusal = looked_at(*(plain(n, delay=b"soon") for n in range(RECORD_ERRORS_MAX + 50))).refusal
+    assert refusal is not None
+    assert len(refusal.record_errors) == RECORD_ERRORS_MAX
+
+
+def test_a_delayed_batch_with_a_wrong_checksum_is_found_out_before_anything_is_written() -> None:
+    data = bytearray(batch_of([plain(1, delay=b"1h")]))
+    data[20] ^= 1
+    with pytest.raises(CorruptBatch):
+        SCREEN.look(read_batch(data), NOW_MS)
+
+
+def test_a_batch_that_fits_is_taken() -> None:
+    assert verdict(looked_at(plain(0), plain(1, delay=b"1h")), ROOMY) is None
+
+
+def test_a_record_too_large_for_its_topic_is_refused_only_when_it_is_delayed() -> None:
+    large = plain(0)._replace(value=bytes(2000))
+    assert verdict(looked_at(large, plain(1, delay=b"1h")), ROOMY) is None
+    refused = verdict(looked_at(large._replace(headers=[("delay", b"1h")])), ROOMY)
+    assert refused is not None
+    assert refused.code == ErrorCode.MESSAGE_TOO_LARGE
+
+
+def test_more_delayed_records_than_a_batch_of_the_buffer_holds_are_refused() -> None:
+    refused = verdict(looked_at(*(plain(n, delay=b"1h") for n in range(400))), ROOMY)
+    assert refused is not None
+    assert refused.code == ErrorCode.MESSAGE_TOO_LARGE
+
+
+def test_a_compacted_topic_needs_keys_of_delayed_records() -> None:
+    compacted = Target(1000, 10_000, compacted=True)
+    keyless = plain(1, delay=b"1h")._replace(key=None)
+    refused = verdict(looked_at(plain(0)._replace(key=None), plain(2, delay=b"1h"), keyless), compacted)
+    assert refused is not None
+    assert [one.batch_index for one in refused.record_errors] == [2]
