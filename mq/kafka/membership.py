@@ -19,6 +19,7 @@ from delayline import logs
 from delayline.clock import Clock
 from delayline.message import Shard
 from mq.contract import Assigned, Event, Lost, Revoked
+from mq.kafka import trouble
 from mq.kafka.settings import KafkaSettings
 
 POLL_S = 0.1
@@ -108,8 +109,9 @@ class Membership:
             log.warning("group member", detail=str(error))
             self._wait_closed()
             return
-        if message is not None and (trouble := message.error()) is not None:
-            log.warning("group member", detail=trouble.str())
+        found = None if message is None else message.error()
+        if found is not None and not trouble.no_topic(found):  # that no topic matches yet is no news
+            log.warning("group member", detail=found.str())
 
     def _on_assign(self, member: Consumer, partitions: list[TopicPartition]) -> None:
         """Called in every rebalance, often with nothing new."""

@@ -133,6 +133,7 @@ class KafkaSettings:
             "message.max.bytes": 1_000_000_000,
             "topic.metadata.propagation.max.ms": 2000,
             **self._common(),
+            "topic.metadata.refresh.interval.ms": int(self.discovery_interval_s * 1000),  # for added partitions
             "enable.idempotence": True,
             "message.timeout.ms": int(self.transaction_timeout_s * 1000),
             "allow.auto.create.topics": False,

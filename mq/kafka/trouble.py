@@ -80,6 +80,11 @@ def of_target(error: KafkaError) -> bool:
     return error.code() in _OF_TARGET
 
 
+def no_topic(error: KafkaError) -> bool:
+    """There is no such topic, or none that a pattern matches."""
+    return error.code() in _NO_TOPIC
+
+
 def not_a_member(error: KafkaError) -> bool:
     """The group has gone on without us: nothing that was ours is."""
     return error.code() in _NOT_A_MEMBER

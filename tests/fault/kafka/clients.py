@@ -313,9 +313,11 @@ class Posts(Sender):
         return POST_MAX
 
     def _message(self, topic: str) -> Sent:
-        """Headers that stay cannot be told from directives here: none are sent."""
+        """Headers that stay cannot be told from directives here: none are sent. Nor is a delay of nothing, which goes
+        straight to the topic and has no id."""
         sent, _ = self._writer.message()
         sent.topic = topic
+        sent.delay_ms = max(1, sent.delay_ms)
         sent.payload = (*sent.payload[:2], ())
         return sent
 

@@ -1,7 +1,7 @@
 """A whole worker on a broker, and what people and machines do to it."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from threading import Event, Thread
 from typing import Any
 from uuid import uuid4
@@ -20,6 +20,8 @@ from delayline.rules import DEFAULT_RULES
 from mq.contract import Append, LogRecord
 from mq.errors import QueueError
 from store.memory import MemoryIndex
+from tests.brokers.kafka import Kafka
+from tests.conftest import started
 from tests.integration.kafka.conftest import CLOCK, PATIENCE_S, Place, soon
 
 LONG_S = 90.0
@@ -88,6 +90,32 @@ def logged(place: Place) -> Place:
 
 
 # --- outages
+
+
+@pytest.mark.slow
+def test_a_broker_killed_under_load_for_longer_than_every_timeout_costs_nothing_but_time() -> None:
+    """Also where it comes back without the markers of its last commits."""
+    with started(Kafka) as kafka, ExitStack() as stack:
+        place = Place(kafka, stack)
+        place.make_topic(message_timestamp_type="LogAppendTime")
+        queue = place.queue(transaction_timeout_s=3.0, request_timeout_s=3.0)
+        queue.ensure_buffer(place.topic, DEFAULT_RULES)
+        with working(place, queue) as worker:
+            send(place, queue, range(2000), 1500)
+            send(place, queue, range(2000, 2100), 10_000)
+            soon(lambda: len(records(place, queue, place.topic)) > 100)
+            kafka.nodes[0].kill()
+            Event().wait(12.0)  # session 2 s, transaction 3 s, request 3 s
+            away = reasons(worker)
+            kafka.nodes[0].start()
+            kafka.wait_ready()
+            back_s = CLOCK.monotonic_s()
+            send(place, queue, range(2100, 2200), 0)
+            assert arrived(place, queue, 2200) == list(range(2200))
+            took_s = CLOCK.monotonic_s() - back_s
+            soon(lambda: set(reasons(worker).values()) == {None})
+        assert away == {} or set(away.values()) <= {"commit", "unavailable", "takeover", "fenced", "commit_unknown"}
+        print(f"everything was delivered {took_s:.1f} s after the broker was back")
 
 
 def test_a_worker_frozen_out_for_a_session_in_mid_commit_takes_over_from_itself_and_repeats_nothing(
@@ -168,6 +196,23 @@ def test_a_machine_whose_clock_is_too_far_off_waits_until_it_is_right_again(logg
 
 
 # --- targets
+
+
+def test_a_target_that_is_deleted_and_made_again_with_more_partitions_is_followed(place: Place) -> None:
+    place.make_topic(2)
+    queue = place.queue(tend_interval_s=0.3)
+    queue.ensure_buffer(place.topic, DEFAULT_RULES)
+    with working(place, queue) as worker:
+        soon(lambda: len(worker.statuses) == 2 and worker.ready)
+        place.admin.delete_topics([place.topic])[place.topic].result()
+        send(place, queue, range(10), 0)
+        soon(lambda: set(reasons(worker).values()) == {"target"})
+        place.make_topic(3, message_timestamp_type="LogAppendTime")
+        assert arrived(place, queue, 10, timeout_s=LONG_S) == list(range(10))
+        soon(lambda: len(worker.statuses) == 3 and worker.ready, LONG_S)
+        soon(lambda: _tried(lambda: send(place, queue, [11], 0, 3) or True))  # the client hears of it a moment later
+        send(place, queue, [n for n in range(10, 20) if n != 11], 0, 3)
+        assert arrived(place, queue, 20, 3) == list(range(20))
 
 
 def test_of_a_target_with_fewer_partitions_only_the_missing_ones_wait(place: Place) -> None:
@@ -260,6 +305,20 @@ def test_a_target_that_forbids_writing_is_waited_for_and_beyond_stall_max_its_me
 
 
 # --- the buffer
+
+
+def test_a_buffer_topic_that_is_made_anew_stalls_with_the_reason(place: Place) -> None:
+    """Whoever deletes it takes what waits with it: that must be seen, and not look like a new topic."""
+    place.make_topic()
+    queue = place.queue(tend_interval_s=0.3)
+    queue.ensure_buffer(place.topic, DEFAULT_RULES)
+    with working(place, queue) as worker:
+        send(place, queue, range(4), 3_600_000)
+        soon(lambda: sum(status.pending for status in worker.statuses) == 4)
+        place.admin.delete_topics([place.buffer])[place.buffer].result()
+        soon(lambda: set(reasons(worker).values()) <= {"takeover"}, LONG_S)
+        soon(lambda: _tried(lambda: queue.ensure_buffer(place.topic, DEFAULT_RULES)), LONG_S)
+        soon(lambda: set(reasons(worker).values()) == {"buffer_recreated"}, LONG_S)
 
 
 def test_records_lost_behind_the_low_offset_stall_the_next_owner_and_those_before_it_nobody(place: Place) -> None:
