@@ -33,6 +33,7 @@ class ProxySettings:
     frame_bytes_max: int = FRAME_BYTES_MAX
     connect_timeout_s: float = 10.0
     request_timeout_s: float = 10.0  # of the proxy's own requests
+    append_s: float = 10.0  # how long a write to a buffer is repeated: below the 30 s of clients
 
 
 def parse_servers(text: str) -> tuple[Address, ...]:

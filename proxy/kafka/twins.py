@@ -46,9 +46,6 @@ FRESH_S = 30.0
 UNREADY_S = 1.0
 """How long a topic that could not be made ready is not tried again."""
 
-APPEND_S = 10.0
-"""How long a write to a buffer topic is repeated; below the 30 s that clients give a request, with room for T."""
-
 ASK_S = 10.0
 PAUSE_S = 0.05
 PAUSE_MAX_S = 1.0
@@ -180,7 +177,7 @@ class Twins:
     async def append(self, write: Write) -> int | None:
         """The broker's last word, after whatever repetitions; None where the records may have been written. For a
         producer without sequences nothing that may have been written is written again."""
-        until_s = self._clock.monotonic_s() + APPEND_S
+        until_s = self._clock.monotonic_s() + self._settings.append_s
         pause_s = PAUSE_S
         unsure = False
         while True:

@@ -23,6 +23,7 @@ from tests.integration.proxy.wire_client import WireClient
 
 if TYPE_CHECKING:
     from delayline.cli.proxy_thread import ProxyThread
+    from mq.kafka.queue import KafkaQueue
     from proxy.kafka.settings import ProxySettings
     from tests.brokers.kafka import Kafka
 
@@ -93,15 +94,17 @@ class Door:
         return not any(one.error_code for one in answer.topics[0].partitions)
 
     @contextmanager
-    def open(self, registry: CollectorRegistry | None = None, **changes: Any) -> "Iterator[ProxyThread]":
+    def open(
+        self, registry: CollectorRegistry | None = None, queue: "KafkaQueue | None" = None, **changes: Any
+    ) -> "Iterator[ProxyThread]":
         from delayline.cli.proxy_thread import ProxyThread
         from proxy.kafka.hub import open_hub
         from proxy.kafka.metrics import ProxyMetrics
 
         settings = replace(proxy_settings(self.place, self.port), **changes)
-        queue = self.place.queue()
+        admin = queue or self.place.queue()
         metrics = ProxyMetrics(registry or CollectorRegistry())
-        thread = ProxyThread(lambda: open_hub(settings, queue, metrics, CLOCK))
+        thread = ProxyThread(lambda: open_hub(settings, admin, metrics, CLOCK))
         thread.start()
         try:
             yield thread

@@ -9,9 +9,11 @@ from confluent_kafka import KafkaError, Producer, TopicPartition
 
 from delayline.message import Shard
 from delayline.record import decode_body
+from delayline.rules import DEFAULT_RULES
 from proxy.kafka.batch.head import header_only
 from proxy.kafka.errors import ErrorCode
 from proxy.kafka.wire.messages import produce, transactions
+from tests.integration.kafka.conftest import soon
 from tests.integration.proxy.conftest import Door, consumed
 from tests.integration.proxy.wire_client import WireClient
 from tests.unit.proxy.kafka.batches import CODECS, Sent, batch_of, plain
@@ -303,3 +305,22 @@ def test_what_a_consumer_group_commits_passes_through(opened: Door) -> None:
         consumer.commit(message, asynchronous=False)
         at = TopicPartition(opened.place.topic, 0)
         assert consumer.committed([at], 10)[0].offset == 1
+
+
+# --- the buffer cannot be written
+
+
+def test_where_the_buffer_is_lost_delayed_records_are_answered_by_what_clients_repeat(door: Door) -> None:
+    door.make_topic(1)
+    makes = door.place.queue()
+    makes.ensure_buffer(door.place.topic, DEFAULT_RULES)
+    makes_none = door.place.queue(topics_create=False)
+    with door.open(door.registry, makes_none, append_s=0.5), closing(WireClient(door.address)) as client:
+        batch = anonymous([plain(1, delay_ms=b"600000")])
+        assert sent(client, door.place.topic, batch).error_code == ErrorCode.NONE
+        door.place.admin.delete_topics([door.place.buffer])[door.place.buffer].result(10)
+        refused = sent(client, door.place.topic, batch)
+        assert (refused.error_code, refused.base_offset) == (ErrorCode.NOT_ENOUGH_REPLICAS, -1)
+        makes.ensure_buffer(door.place.topic, DEFAULT_RULES)
+        soon(lambda: sent(client, door.place.topic, batch).error_code == ErrorCode.NONE)
+    assert makes.log_range(Shard(door.place.topic, "0")) == (0, 1)
