@@ -14,8 +14,8 @@ from tests.integration.proxy.conftest import Door, consumed
 from tests.integration.proxy.load import DELAY, Load
 
 SEED = 20260101
-COUNT = 3000
-KILLS = 4
+COUNT = 2000
+KILLS = 3
 
 
 def numbers(messages: list[Any], partition: int) -> list[int]:
@@ -83,6 +83,7 @@ def test_two_proxies_share_the_ports_of_a_machine(door: Door, tmp_path: Path) ->
     [
         ({"DELAYLINE_PROXY__KAFKA__PORT": "0"}, "proxy.kafka.port"),
         ({"DELAYLINE_PROXY__KAFKA__CERTFILE": "nowhere.pem"}, "proxy.kafka.certfile"),
+        ({"DELAYLINE_PROXY__KAFKA__HOST": "192.0.2.1"}, "cannot listen on 192.0.2.1"),
         ({"DELAYLINE_MQ__PROPERTIES": '{"security.protocol": "sasl_plaintext", "sasl.mechanism": "GSSAPI"}'}, "sasl"),
     ],
 )

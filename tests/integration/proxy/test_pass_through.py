@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from threading import Thread
+from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka import KafkaException, Producer
@@ -16,10 +17,13 @@ from proxy.kafka.errors import ErrorCode
 from proxy.kafka.wire.apis import APIS, ApiKey
 from proxy.kafka.wire.message import Message, RequestHeader, decode, encode, request_frame
 from proxy.kafka.wire.messages import cluster, fetch, metadata, produce, topics, transactions
-from tests.integration.kafka.conftest import body
+from tests.integration.kafka.conftest import Place, body
 from tests.integration.proxy.conftest import Door, consumed, free_range, is_listening
 from tests.integration.proxy.wire_client import WireClient
 from tests.unit.proxy.kafka.batches import batch_of, plain
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
 
 
 @pytest.fixture
@@ -239,14 +243,8 @@ def test_the_proxy_ends_what_it_was_asked_and_then_its_connections(door: Door) -
 
 
 def test_clients_may_come_over_tls(door: Door, tmp_path: Path) -> None:
-    from proxy.kafka.access import read_listener
-
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1"]
-    command += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", "key.pem", "-out", "cert.pem"]
-    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
     door.make_topic(1)
-    listener = read_listener(str(tmp_path / "cert.pem"), str(tmp_path / "key.pem"))
-    tls = {"security.protocol": "ssl", "ssl.ca.location": str(tmp_path / "cert.pem")}
+    listener, tls = certified(tmp_path)
     with door.open(door.registry, listener_tls=listener):
         producer = Producer({"bootstrap.servers": door.address, **tls})
         for n in range(10):
@@ -255,6 +253,38 @@ def test_clients_may_come_over_tls(door: Door, tmp_path: Path) -> None:
         assert [int(one.value()) for one in consumed(door.address, door.place.topic, 5, **tls)] == [0, 2, 4, 6, 8]
         with closing(WireClient(door.address)) as plaintext:
             assert is_closed(plaintext)
+
+
+def certified(folder: Path) -> tuple["SSLContext | None", dict[str, str]]:
+    """A listener's certificate for 127.0.0.1, and what a client needs to know of it."""
+    from proxy.kafka.access import read_listener
+
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1"]
+    command += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", "key.pem", "-out", "cert.pem"]
+    subprocess.run(command, cwd=folder, check=True, capture_output=True)
+    listener = read_listener(str(folder / "cert.pem"), str(folder / "key.pem"))
+    return listener, {"security.protocol": "ssl", "ssl.ca.location": str(folder / "cert.pem")}
+
+
+def test_brokers_may_be_reached_over_tls(door: Door, tmp_path: Path) -> None:
+    """Another proxy, with a listener of TLS and another namespace, stands for them."""
+    from proxy.kafka.access import read_access
+    from proxy.kafka.settings import parse_servers
+
+    door.make_topic(1)
+    listener, tls = certified(tmp_path)
+    encrypted = Door(Place(door.place.kafka, door.stack), door.stack)
+    with (
+        encrypted.open(listener_tls=listener, is_delay_enabled=lambda topic: False),
+        door.open(door.registry, bootstrap=parse_servers(encrypted.address), access=read_access(tls)),
+    ):
+        producer = Producer({"bootstrap.servers": door.address, "enable.idempotence": True})
+        for n in range(10):
+            producer.produce(door.place.topic, value=b"%d" % n, headers=[("delay", b"1h")] if n % 2 else [])
+        assert producer.flush(20) == 0
+        assert [int(one.value()) for one in consumed(door.address, door.place.topic, 5)] == [0, 2, 4, 6, 8]
+    waiting = consumed(door.place.kafka.bootstrap_servers, door.place.buffer, 5)
+    assert [int(one.value()) for one in waiting] == [1, 3, 5, 7, 9]
 
 
 def test_a_broker_that_comes_back_is_found_again(door: Door) -> None:

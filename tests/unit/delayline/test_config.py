@@ -312,7 +312,11 @@ KAFKA = "[mq]\nkind = 'kafka'\nbootstrap_servers = 'k1:9092'\n"
 def test_what_is_for_kafka_is_taken_where_the_queue_is_kafka(load: Any) -> None:
     more = "guarantee = 'at-least-once'\ntopics_create = false\nproperties = {'linger.ms' = '5'}\n"
     settings = load(KAFKA + more + "[worker]\nport = 9000\n[delay]\ntopics = ['orders']\ndiscovery_interval = '5s'")
-    assert (settings.mq.guarantee, settings.worker.port, settings.delay.topics) == ("at-least-once", 9000, ("orders",))
+    assert (settings.mq.guarantee, settings.worker.port, settings.delay.topics) == (
+        "at-least-once",
+        9000,
+        ("orders",),
+    )
 
 
 def test_no_topic_takes_delays_on_a_queue_of_others_before_one_is_named(load: Any) -> None:
@@ -363,3 +367,9 @@ def test_a_secret_stands_in_no_description() -> None:
 def test_a_missing_secret_file_is_named(load: Any) -> None:
     found = sentence_of(load, "[mq.properties]\n'sasl.password'.file = 'missing'")
     assert found.startswith("mq.properties.sasl.password: cannot read the file missing: No such file or directory")
+
+
+def test_every_node_has_a_port_that_exists(load: Any) -> None:
+    assert load(KAFKA + "[proxy.kafka]\nport = 65519").proxy.kafka.port == 65_519
+    assert "beyond 65535" in sentence_of(load, KAFKA + "[proxy.kafka]\nport = 65520")
+    assert load(KAFKA + "[proxy.kafka]\nport = 65520\nnodes_max = 3").proxy.kafka.nodes_max == 3
