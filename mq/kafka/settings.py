@@ -98,7 +98,7 @@ class KafkaSettings:
             "group.protocol": "classic",
             "partition.assignment.strategy": "cooperative-sticky",
             "session.timeout.ms": int(self.session_timeout_s * 1000),
-            "heartbeat.interval.ms": int(self.session_timeout_s * 1000 / 10),
+            "heartbeat.interval.ms": int(self.session_timeout_s * 1000 / 30),
             "max.poll.interval.ms": int(max(self.poll_interval_max_s, self.session_timeout_s) * 1000),
             "topic.metadata.refresh.interval.ms": int(self.discovery_interval_s * 1000),
             "auto.offset.reset": "error",
