@@ -55,7 +55,7 @@ def delivered(url: str, topic: str = "orders") -> list[str]:
     return sorted(record["value"] for record in read_topic(url, topic))
 
 
-def wait_for(ask: Callable[[], T], wanted: Callable[[T], bool], within_s: float = 10.0) -> T:
+def wait_for(ask: Callable[[], T], wanted: Callable[[T], bool], within_s: float = 30.0) -> T:
     """The first answer that is wanted, or else the last one."""
     deadline = time.monotonic() + within_s
     while not wanted(answer := ask()) and time.monotonic() < deadline:

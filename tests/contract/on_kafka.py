@@ -39,7 +39,7 @@ from mq.kafka.queue import KafkaQueue
 from mq.kafka.settings import KafkaSettings
 
 NAMESPACE = "delayline"
-PATIENCE_S = 10.0
+PATIENCE_S = 60.0
 """How long something may take that must happen."""
 QUIET_S = 0.5
 """How long nothing has to happen to be called nothing."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx
 
-READY_WITHIN_S = 20.0
+READY_WITHIN_S = 60.0
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = (sys.executable, "-m", "delayline")
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mq.kafka.queue import KafkaQueue
     from tests.brokers.kafka import Kafka
 
-PATIENCE_S = 15.0
+PATIENCE_S = 60.0
 CLOCK = SystemClock()
 
 

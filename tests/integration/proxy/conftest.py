@@ -132,7 +132,7 @@ def opened(door: Door) -> Door:
 
 
 def consumed(
-    servers: str, topic: str, count: int, timeout_s: float = 20.0, quiet_s: float = 20.0, **settings: Any
+    servers: str, topic: str, count: int, timeout_s: float = 60.0, quiet_s: float = 20.0, **settings: Any
 ) -> list[Any]:
     """So many messages, from the beginning; fewer when none has come for `quiet_s` after the first."""
     from confluent_kafka import Consumer

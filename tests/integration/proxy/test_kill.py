@@ -35,8 +35,8 @@ def test_idempotent_producers_lose_and_repeat_nothing_when_the_proxy_is_killed(d
             child.start()
         load.send(COUNT - load.sent)
         load.finish()
-    target = consumed(door.place.kafka.bootstrap_servers, door.place.topic, COUNT, quiet_s=2)
-    buffer = consumed(door.place.kafka.bootstrap_servers, door.place.buffer, COUNT, quiet_s=2)
+    target = consumed(door.place.kafka.bootstrap_servers, door.place.topic, COUNT, quiet_s=4)
+    buffer = consumed(door.place.kafka.bootstrap_servers, door.place.buffer, COUNT, quiet_s=4)
     seen = Counter(int(one.value()) for one in target + buffer)
     assert seen == Counter(range(COUNT))
     assert [one.headers() for one in buffer] == [DELAY] * len(buffer)
@@ -57,8 +57,8 @@ def test_a_stop_lets_requests_under_way_have_their_answers(door: Door, tmp_path:
         child.start()
         load.send(500)
         load.finish()
-    log = consumed(door.place.kafka.bootstrap_servers, door.place.topic, 1000, quiet_s=2)
-    log += consumed(door.place.kafka.bootstrap_servers, door.place.buffer, 1000, quiet_s=2)
+    log = consumed(door.place.kafka.bootstrap_servers, door.place.topic, 1000, quiet_s=4)
+    log += consumed(door.place.kafka.bootstrap_servers, door.place.buffer, 1000, quiet_s=4)
     assert Counter(int(one.value()) for one in log) == Counter(range(1000))
 
 
@@ -73,8 +73,8 @@ def test_two_proxies_share_the_ports_of_a_machine(door: Door, tmp_path: Path) ->
         one.kill()
         load.send(500)
         load.finish()
-    log = consumed(door.place.kafka.bootstrap_servers, door.place.topic, 1000, quiet_s=2)
-    log += consumed(door.place.kafka.bootstrap_servers, door.place.buffer, 1000, quiet_s=2)
+    log = consumed(door.place.kafka.bootstrap_servers, door.place.topic, 1000, quiet_s=4)
+    log += consumed(door.place.kafka.bootstrap_servers, door.place.buffer, 1000, quiet_s=4)
     assert Counter(int(one.value()) for one in log) == Counter(range(1000))
 
 

@@ -15,7 +15,7 @@ from proxy.kafka.wire.message import (
 )
 
 A = TypeVar("A", bound=Message)
-TIMEOUT_S = 20.0
+TIMEOUT_S = 60.0
 
 
 class WireClient:
