@@ -212,6 +212,8 @@ class Cluster:
             if isinstance(error.__cause__, KafkaException) and trouble.no_group(trouble.cause(error.__cause__)):
                 return {}
             raise
+        finally:
+            del admin  # now, and not when whoever holds the error lets go of it: the coordinator may be back by then
         return {member.client_id: _shards(self._settings, member.assignment) for member in found.members}
 
 
