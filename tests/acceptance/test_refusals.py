@@ -47,7 +47,7 @@ def assert_refused(ran: Ran, code: int, sentence: str) -> None:
         ({"data_dir": ""}, "data_dir: expected a folder"),
         ({"mq__kind": "rocketmq"}, "mq.kind: RocketMQ is not built yet"),
         ({"mq__kind": "kafka"}, "mq.bootstrap_servers: Kafka needs at least one server"),
-        ({"proxy__kafka__port": "9092"}, "proxy.kafka.port: the Kafka proxy is not built yet"),
+        ({"proxy__kafka__port": "9092"}, "proxy.kafka.port: the Kafka proxy stands before Kafka brokers"),
         ({"api__host": "0.0.0.0"}, "0.0.0.0 can be reached from other machines and there is no authentication"),
         ({"api__auth": "token"}, "api.auth: authentication is not built yet"),
         ({"config": "/no/such.toml"}, "cannot read /no/such.toml: No such file or directory."),
