@@ -111,6 +111,7 @@ def test_topics_of_others_are_never_made(running: Callable[..., list[Server]], t
     assert (other.status_code, other.json()["type"]) == (400, "/problems/topic-not-enabled")
 
 
+@pytest.mark.outage
 @pytest.mark.slow
 def test_processes_that_are_there_before_the_broker_wait_for_it(make_server: MakeServer) -> None:
     from tests.brokers.kafka import Kafka

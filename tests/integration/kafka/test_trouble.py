@@ -92,6 +92,7 @@ def logged(place: Place) -> Place:
 # --- outages
 
 
+@pytest.mark.outage
 @pytest.mark.slow
 def test_a_broker_killed_under_load_for_longer_than_every_timeout_costs_nothing_but_time() -> None:
     """Also where it comes back without the markers of its last commits."""
