@@ -41,9 +41,6 @@ THREADS_MAX = 8
 WORKER_REQUESTS_MAX = 64
 WORKER_BYTES_MAX = 1 << 20
 
-WORKER_REQUESTS_MAX = 64
-WORKER_BYTES_MAX = 1 << 20
-
 
 class DelaylineApi(FastAPI):
     """FastAPI with a document of our own making. `closing` begins when the server stops. `metrics` are shared with

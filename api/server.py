@@ -1,8 +1,6 @@
 """The thin shell around the application: a socket, an event loop, and an end within three seconds."""
 
 import contextlib
-import errno
-import os
 import signal
 import socket
 from collections.abc import Callable, Iterator
@@ -11,7 +9,7 @@ from types import FrameType
 import uvicorn
 
 from api.app import DelaylineApi
-from delayline.errors import DelaylineError
+from delayline.listening import listen
 
 BACKLOG = 2048
 KEEP_ALIVE_S = 75
@@ -21,10 +19,6 @@ GRACE_S = 2
 """What requests under way get when the server stops; a send has its answer or was never promised anything."""
 
 
-class CannotListen(DelaylineError):
-    """The address cannot be listened on; the text is one sentence for the operator."""
-
-
 def serve(app: DelaylineApi, host: str, port: int, *, on_started: Callable[[int], None]) -> None:
     """Answer requests until SIGINT or SIGTERM, then end within three seconds and return normally: the caller closes
     what it has opened. For the main thread, the only one that hears signals.
@@ -32,7 +26,7 @@ def serve(app: DelaylineApi, host: str, port: int, *, on_started: Callable[[int]
     `on_started` is called with the port when requests are answered, so not before the address is bound.
     Raises CannotListen.
     """
-    listener = _listen(host, port)
+    listener = listen(host, port, backlog=BACKLOG, in_use="choose another with api.port")
     config = uvicorn.Config(
         app,
         loop="uvloop",
@@ -84,26 +78,3 @@ class _Server(uvicorn.Server):
         """The first signal ends gracefully, a second one at once."""
         self.force_exit = self.should_exit
         self.should_exit = True
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    """Bound and listening: without `listen` another process could still bind the same port. Raises CannotListen."""
-    try:
-        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-    except OSError as error:
-        raise CannotListen(f"{host} is no address of this machine: {error.strerror}") from error
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind(address)
-        listener.listen(BACKLOG)
-    except OSError as error:
-        listener.close()
-        raise CannotListen(_sentence(host, port, error)) from error
-    return listener
-
-
-def _sentence(host: str, port: int, error: OSError) -> str:
-    if error.errno == errno.EADDRINUSE:
-        return f"port {port} on {host} is in use by another program; choose another with api.port"
-    return f"cannot listen on {host} port {port}: {os.strerror(error.errno or 0)}"

@@ -98,6 +98,10 @@ class Mq(_Section):
     topics_create: bool = True
     properties: Annotated[dict[str, Secret], JsonText] = Field(default_factory=dict)
 
+    def client_properties(self) -> dict[str, str]:
+        """`properties` with their secrets told, for a client of the queue."""
+        return {name: secret.get_secret_value() for name, secret in self.properties.items()}
+
 
 class Dispatch(_Section):
     """How due messages leave. Up to `batch_records_max` and `batch_bytes_max` go into one commit."""

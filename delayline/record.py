@@ -30,14 +30,18 @@ SEALING_HEADERS = 3
 
 def encode_varint(value: int) -> bytes:
     """Zigzag varint of a signed 64-bit integer (Protocol Buffers `sint64`, as Kafka uses it)."""
-    rest = (value << 1) ^ (value >> 63)
-    if rest < 0x80:
-        return bytes((rest,))
+    return encode_uvarint((value << 1) ^ (value >> 63))
+
+
+def encode_uvarint(value: int) -> bytes:
+    """Varint of a number that is not negative."""
+    if value < 0x80:
+        return bytes((value,))
     out = bytearray()
-    while rest >= 0x80:
-        out.append(rest & 0x7F | 0x80)
-        rest >>= 7
-    out.append(rest)
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
     return bytes(out)
 
 

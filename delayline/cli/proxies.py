@@ -37,13 +37,12 @@ def _proxy_settings(settings: Settings) -> "ProxySettings":
     from proxy.kafka.settings import ProxySettings, parse_servers
 
     given = settings.proxy.kafka
-    properties = {name: secret.get_secret_value() for name, secret in settings.mq.properties.items()}
     return ProxySettings(
         host=given.host,
         port=given.port,
         advertised_host=given.advertised_host,
         bootstrap=parse_servers(settings.mq.bootstrap_servers),
-        access=read_access(properties),
+        access=read_access(settings.mq.client_properties()),
         names=Names(settings.namespace),
         is_delay_enabled=settings.is_delay_enabled,
         rules=settings.rules(),

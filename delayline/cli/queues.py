@@ -43,7 +43,7 @@ def _kafka(settings: Settings, clock: Clock) -> Queue:
             namespace=settings.namespace,
             atomic=mq.guarantee == "exactly-once",
             topics_create=mq.topics_create,
-            properties={name: secret.get_secret_value() for name, secret in mq.properties.items()},
+            properties=mq.client_properties(),
             discovery_interval_s=settings.delay.discovery_interval / 1000,
         ),
         clock,

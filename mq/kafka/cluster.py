@@ -162,7 +162,7 @@ class Cluster:
             return f"{topic}: writing is not allowed"
         if found.leaders[number] == -1:
             return f"{at}: no leader"
-        needed = int(self.config(topic)["min.insync.replicas"])
+        needed = min(int(self.config(topic)["min.insync.replicas"]), found.replicas)  # as from 4.0
         if found.in_sync[number] < needed:
             return f"{at}: {found.in_sync[number]} replicas are in sync, {needed} are needed"
         return None

@@ -154,8 +154,6 @@ class Transactions:
             why = _why(error, outgoing.culprits)
             self._abort(why)
             raise Aborted(why, outgoing.culprits) from error
-        except Aborted:
-            raise
         except BaseException:
             self._abort()
             raise

@@ -2,17 +2,15 @@
 
 import asyncio
 import contextlib
-import errno
-import os
-import socket
 
 from delayline import logs
-from delayline.errors import DelaylineError
+from delayline.listening import listen
 from proxy.kafka.errors import ProxyError
 from proxy.kafka.hub import Hub
 from proxy.kafka.relay import Relay
 
 BACKLOG = 1024
+IN_USE = "choose others with proxy.kafka.port"
 GRACE_S = 2.0
 """What requests under way get when the proxy stops. A Produce without an answer is sent again by its producer."""
 
@@ -24,10 +22,6 @@ LEARN_AGAIN_S = 1.0
 """Between two looks at the cluster's nodes and our topics' ids; and where nobody answered."""
 
 log = logs.get(__name__)
-
-
-class CannotListen(DelaylineError):
-    """A port cannot be listened on; the text is one sentence for the operator."""
 
 
 class Server:
@@ -47,7 +41,8 @@ class Server:
         settings = self._hub.settings
         try:
             for port, node_id in self._hub.topology.ports().items():
-                listener = _listen(settings.host, port)
+                listener = listen(settings.host, port, backlog=BACKLOG, in_use=IN_USE, shared=True)
+                listener.setblocking(False)
                 server = await loop.create_server(
                     lambda node_id=node_id: self._connected(node_id),
                     sock=listener,
@@ -104,28 +99,3 @@ class Server:
     def _stop_listening(self) -> None:
         for server in self._servers:
             server.close()
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    """Several processes may share a port (SO_REUSEPORT). Raises CannotListen."""
-    try:
-        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-    except OSError as error:
-        raise CannotListen(f"{host} is no address of this machine: {error.strerror}") from error
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-    try:
-        listener.bind(address)
-        listener.listen(BACKLOG)
-    except OSError as error:
-        listener.close()
-        raise CannotListen(_sentence(host, port, error)) from error
-    listener.setblocking(False)
-    return listener
-
-
-def _sentence(host: str, port: int, error: OSError) -> str:
-    if error.errno == errno.EADDRINUSE:
-        return f"port {port} on {host} is in use by another program; choose others with proxy.kafka.port"
-    return f"cannot listen on {host} port {port}: {os.strerror(error.errno or 0)}"

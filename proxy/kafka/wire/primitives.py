@@ -8,6 +8,7 @@ where they are: its result is a list of buffers for `writelines`.
 import struct
 from collections.abc import Sequence
 
+from delayline.record import encode_uvarint
 from proxy.kafka.errors import Malformed
 
 Buffer = bytes | bytearray | memoryview
@@ -149,17 +150,6 @@ class Writer:
     def finish(self) -> list[Buffer]:
         """What was written, in order. The writer is used up."""
         return [*self._parts, self.small] if self.small else self._parts
-
-
-def encode_uvarint(value: int) -> bytes:
-    if value < 0x80:
-        return bytes((value,))
-    out = bytearray()
-    while value >= 0x80:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
 
 
 def length_of(parts: Sequence[Buffer]) -> int:

@@ -21,8 +21,9 @@ from dataclasses import dataclass, field, fields
 from operator import attrgetter
 from typing import Any, NamedTuple
 
+from delayline.record import encode_uvarint
 from proxy.kafka.errors import Malformed
-from proxy.kafka.wire.primitives import NULL, Buffer, Reader, Writer, encode_uvarint
+from proxy.kafka.wire.primitives import NULL, Buffer, Reader, Writer
 
 ZERO_UUID = bytes(16)
 

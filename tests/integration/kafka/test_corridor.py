@@ -1,53 +1,18 @@
 """The delay service as it is, on a Kafka queue: from the buffer to the target, not early, not twice."""
 
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from threading import Event, Thread
-from uuid import uuid4
+from contextlib import ExitStack
+from threading import Event
 
 import pytest
-from prometheus_client import CollectorRegistry
 
-from delay_service.history import History
-from delay_service.metrics import WorkerMetrics
-from delay_service.shard import ShardSettings
-from delay_service.worker import Worker, WorkerSettings
 from delayline.headers import DUE
-from delayline.record import decode_body, encode_body
+from delayline.record import decode_body
 from delayline.rules import DEFAULT_RULES
-from mq.contract import Append
-from store.memory import MemoryIndex
 from tests.brokers.distribution import OLDER
 from tests.brokers.kafka import Kafka
 from tests.conftest import started
-from tests.integration.kafka.conftest import CLOCK, PATIENCE_S, Place, soon
-
-
-@contextmanager
-def working(place: Place, queue: object) -> Iterator[Worker]:
-    """A whole worker in a thread; stopped cleanly at the end."""
-    writer = f"{place.namespace}-worker-{uuid4()}"
-    source, sink = queue.open_worker(writer)  # type: ignore[attr-defined]
-    metrics = WorkerMetrics(CollectorRegistry(), History(1000, 86_400_000), CLOCK)
-    settings = WorkerSettings(ShardSettings(DEFAULT_RULES), writer)
-    worker = Worker(source, sink, queue, MemoryIndex(), CLOCK, settings, metrics)  # type: ignore[arg-type]
-    thread = Thread(target=worker.run, daemon=True)
-    thread.start()
-    try:
-        yield worker
-    finally:
-        worker.stop()
-        thread.join(PATIENCE_S)
-        assert not thread.is_alive()
-
-
-def send(place: Place, queue: object, numbers: range, delay_ms: int) -> None:
-    futures = []
-    for number in numbers:
-        body = encode_body(None, b"%d" % number, [(b"delay-ms", b"%d" % delay_ms)])
-        futures.append(queue.append([Append(place.buffer, str(number % 2), body)]))  # type: ignore[attr-defined]
-    for future in futures:
-        future.result(PATIENCE_S)
+from tests.integration.kafka.conftest import Place, soon
+from tests.integration.kafka.whole_worker import send, working
 
 
 def arrived(place: Place, queue: object, count: int) -> list[int]:

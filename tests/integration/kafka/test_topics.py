@@ -58,6 +58,11 @@ def test_a_topic_of_users_is_never_made(place: Place) -> None:
     assert place.topic not in queue.topics()
 
 
+def test_a_target_that_asks_for_more_replicas_than_it_has_is_in_order_with_all_of_them(place: Place) -> None:
+    place.make_topic(1, min_insync_replicas="2")
+    assert place.queue().target_trouble(place.shard) is None
+
+
 @pytest.mark.parametrize("name", ["isolation.level", "transactional.id", "group.protocol", "enable.auto.commit"])
 def test_a_property_that_promises_hang_on_cannot_be_set(name: str) -> None:
     with pytest.raises(ConfigError, match=name):

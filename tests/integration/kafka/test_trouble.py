@@ -2,57 +2,25 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from threading import Event, Thread
+from threading import Event
 from typing import Any
-from uuid import uuid4
 
 import pytest
-from prometheus_client import CollectorRegistry
 
-from delay_service.history import History
-from delay_service.metrics import WorkerMetrics
-from delay_service.shard import ShardSettings
-from delay_service.worker import Worker, WorkerSettings
-from delayline.clock import Clock, SystemClock
+from delay_service.worker import Worker
+from delayline.clock import SystemClock
 from delayline.headers import DUE
 from delayline.record import decode_body, encode_body
 from delayline.rules import DEFAULT_RULES
 from mq.contract import Append, LogRecord
 from mq.errors import QueueError
-from store.memory import MemoryIndex
 from tests.brokers.kafka import Kafka
 from tests.conftest import started
 from tests.integration.kafka.conftest import CLOCK, PATIENCE_S, Place, soon
+from tests.integration.kafka.whole_worker import send, working
 
 LONG_S = 90.0
 """More than anything here takes on a busy machine."""
-
-
-@contextmanager
-def working(place: Place, queue: Any, clock: Clock = CLOCK, **settings: Any) -> Iterator[Worker]:
-    """A whole worker in a thread; stopped cleanly at the end."""
-    writer = f"{place.namespace}-worker-{uuid4()}"
-    source, sink = queue.open_worker(writer)
-    metrics = WorkerMetrics(CollectorRegistry(), History(1000, 86_400_000), clock)
-    given = WorkerSettings(ShardSettings(DEFAULT_RULES), writer, trim_interval_s=0.5, **settings)
-    worker = Worker(source, sink, queue, MemoryIndex(), clock, given, metrics)
-    thread = Thread(target=worker.run, daemon=True)
-    thread.start()
-    try:
-        yield worker
-    finally:
-        worker.stop()
-        thread.join(LONG_S)
-        assert not thread.is_alive()
-
-
-def send(place: Place, queue: Any, numbers: Sequence[int], delay_ms: int, partitions: int = 2) -> None:
-    futures = []
-    for number in numbers:
-        body = encode_body(None, b"%d" % number, [(b"delay-ms", b"%d" % delay_ms)])
-        futures.append(queue.append([Append(place.buffer, str(number % partitions), body)]))
-    for future in futures:
-        future.result(PATIENCE_S)
 
 
 def records(place: Place, queue: Any, topic: str, partitions: int = 2) -> list[LogRecord]:

@@ -2,7 +2,8 @@
 
 import sys
 
-from api.server import CannotListen, serve
+from api.server import serve
+from delayline.listening import CannotListen
 from tests.unit.api.door import Door
 
 

@@ -13,7 +13,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from api.server import CannotListen, serve
+from api.server import serve
+from delayline.listening import CannotListen
 from tests.unit.api.door import MESSAGES, RECORDS, Door
 
 ROOT = Path(__file__).resolve().parents[3]

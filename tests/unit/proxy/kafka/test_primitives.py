@@ -4,10 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from delayline.record import encode_uvarint
 from proxy.kafka.errors import Malformed
 from proxy.kafka.wire.message import decode, encode
 from proxy.kafka.wire.messages.fetch import FetchRequest
-from proxy.kafka.wire.primitives import Reader, encode_uvarint
+from proxy.kafka.wire.primitives import Reader
 
 TAGS_AT = -1
 """A Fetch request without anything ends in the number of its tagged fields."""

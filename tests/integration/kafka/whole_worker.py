@@ -1,0 +1,48 @@
+"""The delay service as it is, in a thread, on the queue of a test."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from threading import Thread
+from typing import Any
+from uuid import uuid4
+
+from prometheus_client import CollectorRegistry
+
+from delay_service.history import History
+from delay_service.metrics import WorkerMetrics
+from delay_service.shard import ShardSettings
+from delay_service.worker import Worker, WorkerSettings
+from delayline.clock import Clock
+from delayline.record import encode_body
+from delayline.rules import DEFAULT_RULES
+from mq.contract import Append
+from store.memory import MemoryIndex
+from tests.integration.kafka.conftest import CLOCK, PATIENCE_S, Place
+
+
+@contextmanager
+def working(place: Place, queue: Any, clock: Clock = CLOCK, **settings: Any) -> Iterator[Worker]:
+    """A whole worker in a thread; stopped cleanly at the end."""
+    writer = f"{place.namespace}-worker-{uuid4()}"
+    source, sink = queue.open_worker(writer)
+    metrics = WorkerMetrics(CollectorRegistry(), History(1000, 86_400_000), clock)
+    given = WorkerSettings(ShardSettings(DEFAULT_RULES), writer, trim_interval_s=0.5, **settings)
+    worker = Worker(source, sink, queue, MemoryIndex(), clock, given, metrics)
+    thread = Thread(target=worker.run, daemon=True)
+    thread.start()
+    try:
+        yield worker
+    finally:
+        worker.stop()
+        thread.join(PATIENCE_S)
+        assert not thread.is_alive()
+
+
+def send(place: Place, queue: Any, numbers: Sequence[int], delay_ms: int, partitions: int = 2) -> None:
+    """Straight into the buffer topic, number n to partition n modulo `partitions`."""
+    futures = []
+    for number in numbers:
+        body = encode_body(None, b"%d" % number, [(b"delay-ms", b"%d" % delay_ms)])
+        futures.append(queue.append([Append(place.buffer, str(number % partitions), body)]))
+    for future in futures:
+        future.result(PATIENCE_S)
