@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: run test check lint types imports simulate prove outages bench kafka kafka-client lock clean
+.PHONY: run test check lint types imports simulate prove chaos-kafka-proxy search-kafka-proxy outages bench kafka kafka-client lock clean
 
 run: $(VENV)/.run   ## start everything on the embedded queue, HTTP on 127.0.0.1:8080
 	@exec $(BIN)/delayline serve
@@ -29,6 +29,12 @@ simulate: $(VENV)/.test   ## 20,000 seeded crash simulations; SEEDS, FIRST, MUTA
 
 prove: $(VENV)/.test   ## kill -9 on Kafka, again and again, and nothing lost, twice or early; SEED, PARTS; see docs/proof.md
 	$(BIN)/python -m tests.fault.kafka.run
+
+chaos-kafka-proxy: $(VENV)/.test   ## kill -9 of Kafka proxies, workers and brokers under five kinds of clients; SEED, PARTS, DURATION
+	$(BIN)/python -m tests.fault.proxy.run
+
+search-kafka-proxy: $(VENV)/.test   ## every crash point of the proxy's sequencer in a model of two logs; SEEDS, FIRST
+	MUTANTS=1 $(BIN)/python -m tests.proxy_model.run
 
 outages: $(VENV)/.test   ## a broker that goes under clients in the tests' own process: librdkafka may end that, so they run apart
 	$(BIN)/python -m pytest -m outage
