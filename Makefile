@@ -30,7 +30,7 @@ simulate: $(VENV)/.test   ## 20,000 seeded crash simulations; SEEDS, FIRST, MUTA
 prove: $(VENV)/.test   ## kill -9 on Kafka, again and again, and nothing lost, twice or early; SEED, PARTS; see docs/proof.md
 	$(BIN)/python -m tests.fault.kafka.run
 
-chaos-kafka-proxy: $(VENV)/.test   ## kill -9 of Kafka proxies, workers and brokers under five kinds of clients; SEED, PARTS, DURATION
+chaos-kafka-proxy: $(VENV)/.test   ## kill -9 of Kafka proxies, workers and brokers under six kinds of clients; SEED, PARTS, DURATION
 	$(BIN)/python -m tests.fault.proxy.run
 
 search-kafka-proxy: $(VENV)/.test   ## every crash point of the proxy's sequencer in a model of two logs; SEEDS, FIRST

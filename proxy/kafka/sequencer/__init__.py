@@ -15,6 +15,7 @@ The rule, for one producer id in one partition on one connection (a `Gate`):
     other plain ones that T has not yet answered: T judges the order, as it always does. While D is 0 that changes no
     byte. It goes only if D is certain, that is, right behind what is known to be plain: with a wrong D, T refuses it
     today, and takes it if it arrives later, when the shifted sequence has become the next one by accident.
+    Where T refuses it as out of order (45) behind one that is to come again, it is answered what that one was.
  2. Any other batch waits until T has answered what is before it, and holds up what is behind it: it is the *head*.
  3. The head's T part goes **first**, its B part only when T has taken the first. So a definite refusal by T leaves B
     untouched, and whoever reads both logs later finds that only the last batch begun can be in T alone.

@@ -203,6 +203,9 @@ class Gate:
                 known.proven = True
             elif event.code in _AMBIGUOUS:
                 known.distrust(batch)
+            elif event.code in _LOST_TRACK and known.refused and _distance(known.next, batch.base_sequence) > 0:
+                self._answer(batch, known.refused)  # and not 45, which moves librdkafka to a new epoch
+                return
             elif event.code in _LOST_TRACK and batch.base_sequence == known.next and not self._flying:
                 self._known = None
         self._answer(batch, event.code, verbatim=True)

@@ -69,6 +69,25 @@ def test_plain_batches_of_a_producer_without_delayed_records_pass_unchanged_and_
     assert after(sequencer, TargetAnswered(one, 0)) == [Answer(one, 0, verbatim=True)]
 
 
+def test_plain_batches_behind_one_that_will_come_again_are_answered_like_it() -> None:
+    """librdkafka, told 45 of the last, would send the first, which T has, under a new epoch."""
+    sequencer, one, two, three = session(1, None, None), batch(1, 1, 0), batch(2, 1, 0), batch(3, 1, 0)
+    after(sequencer, one, two, three)
+
+    timed_out, moved = ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert after(sequencer, TargetAnswered(one, timed_out)) == [Answer(one, timed_out, verbatim=True)]
+    assert after(sequencer, TargetAnswered(two, moved)) == [Answer(two, moved, verbatim=True)]
+    assert after(sequencer, TargetAnswered(three, OUT_OF_ORDER)) == [Answer(three, moved, verbatim=False)]
+
+
+def test_a_plain_batch_that_is_out_of_order_by_itself_is_told_so() -> None:
+    sequencer, one, three = session(1, None, None), batch(1, 1, 0), batch(2, 1, 0)
+    after(sequencer, one, three)
+
+    assert after(sequencer, TargetAnswered(one, 0)) == [Answer(one, 0, verbatim=True)]
+    assert after(sequencer, TargetAnswered(three, OUT_OF_ORDER)) == [Answer(three, OUT_OF_ORDER, verbatim=True)]
+
+
 def test_a_batch_that_is_all_delayed_probes_T_for_the_right_to_write() -> None:
     sequencer, delayed = session(1, None, None), batch(1, 2, 2)
 
