@@ -37,6 +37,7 @@ from proxy.kafka.wire.messages.metadata import (
     MetadataRequest,
     MetadataResponse,
     MetadataTopic,
+    TopicCursor,
 )
 from proxy.kafka.wire.messages.produce import NodeEndpoint, ProduceResponse
 from proxy.kafka.wire.primitives import Buffer, Reader, Writer
@@ -61,9 +62,9 @@ class Address(NamedTuple):
 class Hidden:
     """The topics that clients must not see.
 
-    `is_hidden` says it of a name. `mark` is a piece of every hidden name: bytes without it hold none, which is found
-    out at gigabytes per second. `ids` are the hidden topics' ids as far as they are known (Metadata 10+); its owner
-    may add to it.
+    `is_hidden` says it of a name. `mark` is what every hidden name begins with, and no other: bytes without it hold
+    none, which is found out at gigabytes per second. `ids` are the hidden topics' ids as far as they are known
+    (Metadata 10+); its owner may add to it.
     """
 
     is_hidden: Callable[[str], bool]
@@ -76,6 +77,11 @@ class Hidden:
 
     def may_be_in(self, data: Buffer) -> bool:
         return self._pattern.search(data) is not None
+
+    @property
+    def end(self) -> str:
+        """The least string that is greater than every hidden name: with a dot before it no topic's name."""
+        return (self.mark[:-1] + bytes([self.mark[-1] + 1])).decode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,13 +201,22 @@ def _metadata(version: int, body: memoryview, view: View, asked: Collection[str]
 def _describe_topic_partitions(version: int, body: memoryview, view: View, asked: Collection[str]) -> list[Buffer]:
     fields, tags = slices(DescribeTopicPartitionsResponse, version, True, body)
     writer = Writer()
-    for name, _, data in fields:
+    for name, codec, data in fields:
         if name == "topics":
             _conceal_topics(writer, DescribedTopic, version, True, data, view.hidden, asked)
+        elif name == "next_cursor":
+            codec.write(writer, _conceal_cursor(codec.read(Reader(data)), view.hidden))
         else:
             writer.splice(data)
     writer.splice(tags)
     return writer.finish()
+
+
+def _conceal_cursor(cursor: TopicCursor | None, hidden: Hidden) -> TopicCursor | None:
+    """A list of all topics goes on behind the hidden ones. A broker leaves out what is no topic."""
+    if cursor is None or not hidden.is_hidden(cursor.topic_name):
+        return cursor
+    return TopicCursor(hidden.end, 0)
 
 
 def _conceal_topics(

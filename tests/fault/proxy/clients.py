@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from tests.brokers.distribution import CACHE, fetch
 from tests.brokers.guarded import Guarded
-from tests.brokers.kafka import HERE, QUICK_START, SMALL_HEAP
+from tests.integration.proxy.java import compiled, program
 
 SOURCE = Path(__file__).with_name("ProofClient.java")
-CLASSES = CACHE.parent / "proof" / "classes"
 END_S = 180.0
 CODECS = ("none", "lz4", "gzip", "zstd", "snappy")
 
@@ -129,16 +127,5 @@ def read_notes(lines: Sequence[str]) -> dict[int, Note]:
 
 def _program(kind: Kind) -> list[str]:
     if kind.library == "java":
-        logging = f"-Dlog4j2.configurationFile={HERE / 'log4j2.xml'}"
-        return ["java", *SMALL_HEAP, *QUICK_START, logging, "-cp", f"{compiled()}:{fetch()}/*", "ProofClient"]
+        return program(SOURCE.stem, compiled(SOURCE))
     return [sys.executable, "-m", "tests.fault.proxy.producer", kind.library]
-
-
-def compiled() -> Path:
-    """The folder of the Java client's class, made where it is older than its source."""
-    made = CLASSES / "ProofClient.class"
-    if not made.exists() or made.stat().st_mtime < SOURCE.stat().st_mtime:
-        CLASSES.mkdir(parents=True, exist_ok=True)
-        command = ["javac", "-d", str(CLASSES), "-cp", f"{fetch()}/*", str(SOURCE)]
-        subprocess.run(command, check=True, capture_output=True, text=True)
-    return CLASSES

@@ -1,21 +1,44 @@
-"""Kafka's own command line tools, from the jars of the test broker."""
+"""Programs on Kafka's own Java client: its command line tools, from the jars of the test broker, and ours."""
 
+import fcntl
 import subprocess
 from collections.abc import Sequence
+from pathlib import Path
 
-from tests.brokers.distribution import fetch
+from tests.brokers.distribution import CACHE, fetch
 from tests.brokers.kafka import HERE, QUICK_START, SMALL_HEAP
 
 CONSOLE_PRODUCER = "org.apache.kafka.tools.ConsoleProducer"
 CONSOLE_CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 PRODUCER_PERFORMANCE = "org.apache.kafka.tools.ProducerPerformance"
 TIMEOUT_S = 60.0
+CLASSES = CACHE.parent / "java"
 
 
-def java(tool: str, arguments: Sequence[str], text: str = "") -> str:
+def program(name: str, classes: Path | None = None) -> list[str]:
+    """The command that runs a class of the jars, or one of `classes`."""
+    logging = f"-Dlog4j2.configurationFile={HERE / 'log4j2.xml'}"
+    path = f"{fetch()}/*" if classes is None else f"{classes}:{fetch()}/*"
+    return ["java", *SMALL_HEAP, *QUICK_START, logging, "-cp", path, name]
+
+
+def compiled(source: Path) -> Path:
+    """The folder of a source file's classes, made where they are older than it. Needs a JDK."""
+    folder = CLASSES / source.stem
+    made = folder / f"{source.stem}.class"
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as lock:  # two test processes may need it at once
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not made.exists() or made.stat().st_mtime < source.stat().st_mtime:
+            command = ["javac", "-d", str(folder), "-cp", f"{fetch()}/*", str(source)]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            assert done.returncode == 0, done.stderr
+    return folder
+
+
+def java(tool: str, arguments: Sequence[str], text: str = "", classes: Path | None = None) -> str:
     """What the tool prints; it is told `text`."""
-    command = ["java", *SMALL_HEAP, *QUICK_START, f"-Dlog4j2.configurationFile={HERE / 'log4j2.xml'}"]
-    command += ["-cp", f"{fetch()}/*", tool, *arguments]
+    command = [*program(tool, classes), *arguments]
     done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

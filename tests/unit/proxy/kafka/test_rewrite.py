@@ -30,6 +30,7 @@ from proxy.kafka.wire.messages.metadata import (
     MetadataResponse,
     MetadataTopic,
     MetadataTopicName,
+    TopicCursor,
 )
 from proxy.kafka.wire.messages.produce import NodeEndpoint, ProducedPartition, ProducedTopic, ProduceResponse
 from proxy.kafka.wire.rewrite import (
@@ -198,6 +199,22 @@ def test_a_description_of_a_hidden_topic_alone_is_asked_for_as_it_is() -> None:
     request = DescribeTopicPartitionsRequest(topics=[DescribedTopicName(BUFFER)])
     body = memoryview(b"".join(encode(request, 0)))
     assert conceal(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, body, HIDDEN) == ([body], (BUFFER,))
+
+
+@pytest.mark.parametrize(
+    ("cursor", "shown"),
+    [
+        (None, None),
+        (TopicCursor("orders", 3), TopicCursor("orders", 3)),
+        (TopicCursor(BUFFER, 3), TopicCursor("delayline.buffer/", 0)),
+    ],
+)
+def test_a_list_that_breaks_off_at_a_hidden_topic_goes_on_behind_all_of_them(
+    cursor: TopicCursor | None, shown: TopicCursor | None
+) -> None:
+    answer = DescribeTopicPartitionsResponse(topics=[DescribedTopic(name="a")], next_cursor=cursor)
+    found = decode(DescribeTopicPartitionsResponse, 0, memoryview(rewritten(answer, 0)))
+    assert (found.next_cursor, [topic.name for topic in found.topics]) == (shown, ["a"])
 
 
 @pytest.mark.parametrize("topics", [None, [], [MetadataTopicName(name="a-delayline.buffer.")]])
