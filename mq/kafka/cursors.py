@@ -19,7 +19,7 @@ from threading import Lock
 from typing import Protocol
 from zlib import crc32
 
-from confluent_kafka import Producer
+from confluent_kafka import KafkaException
 
 from delayline.clock import Clock
 from delayline.cursor import Cursor
@@ -30,11 +30,15 @@ from mq.errors import QueueUnavailable
 from mq.kafka import trouble
 from mq.kafka.cluster import Cluster, partition_number
 from mq.kafka.offsets import GroupOffsets
+from mq.kafka.producers import initialised
 from mq.kafka.readers import Readers
 from mq.kafka.settings import KafkaSettings
 
 STABLE_S = 2.0
 """How long a takeover waits for a transaction that is being finished; the caller tries again later."""
+
+FENCE_S = 0.1
+"""The patience with which a dead writer's id is first taken; it doubles up to the timeout of requests."""
 
 MARK_KEY = b""
 """Of records in the cursor topic that are no cursor: no shard is called so. They have no value, and are compacted
@@ -157,5 +161,20 @@ class Cursors:
             if now_s < self._fenced_until_s.get(writer, now_s) or writer in map(writer_of, self._cluster.members()):
                 return
             with trouble.telling(f"fencing {writer}"):
-                Producer(self._settings.transactional(writer)).init_transactions(self._settings.request_timeout_s)
+                self._shut_out(writer)
             self._fenced_until_s[writer] = now_s + self._settings.session_timeout_s
+
+    def _shut_out(self, writer: str) -> None:
+        """Several heirs may be at it at once, and a producer whose coordinator is busy with another's request asks it
+        again half a second later, whatever is set (librdkafka 2.16): a new one is there sooner. Raises
+        KafkaException."""
+        timeout_s, most_s = FENCE_S, self._settings.request_timeout_s
+        while True:
+            try:
+                initialised(self._settings, writer, timeout_s)
+                return
+            except KafkaException as error:
+                found = trouble.cause(error)
+                if timeout_s >= most_s or not (found.retriable() or trouble.local(found)):
+                    raise
+            timeout_s = min(2 * timeout_s, most_s)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from functools import partial
 from threading import Thread
 from typing import NamedTuple
@@ -110,6 +111,20 @@ class Outgoing:
         return tuple(fail for fail in self.failures if not purged(fail.error)) or tuple(self.failures)
 
 
+def initialised(settings: KafkaSettings, transactional_id: str, timeout_s: float) -> Producer:
+    """A producer that may begin a transaction. Those before it with its id are fenced, and what they left open is
+    aborted. `timeout_s` is for each step. Raises KafkaException.
+
+    A client that looks for its coordinator before it is connected to a broker looks again half a second later, and
+    that can be half a takeover (librdkafka 2.16, `rd_kafka_txn_coord_timer_start`). So it asks for something else
+    first: the first answer tells it the brokers' names, the second comes from one of those."""
+    producer = Producer(settings.transactional(transactional_id))
+    for _ in range(2):
+        producer.list_topics(settings.names.cursor, timeout_s)
+    producer.init_transactions(timeout_s)
+    return producer
+
+
 class Transactions:
     """One thread at a time. A producer that has failed is replaced with the next transaction."""
 
@@ -122,12 +137,10 @@ class Transactions:
     def open(self) -> None:
         """Be ready: aborts what an earlier producer of this id has left open. Raises Aborted."""
         if self._producer is None:
-            producer = Producer(self._settings.transactional(self._id))
             try:
-                producer.init_transactions(self._settings.request_timeout_s)
+                self._producer = initialised(self._settings, self._id, self._settings.request_timeout_s)
             except KafkaException as error:
                 raise Aborted(cause(error)) from error
-            self._producer = producer
 
     def close(self) -> None:
         self._producer = None
@@ -207,16 +220,18 @@ class Transactions:
         """Whether or not the answer comes: without a commit the coordinator aborts in the end.
 
         A producer that the brokers do not answer is given up at once, and is gone with the last reference to it: what
-        it still has to say must not be heard when they are back. So is one whose offsets were refused for an old
-        generation: in the next transaction it was seen to skip numbers. The next producer begins anew under the same
-        id, which ends what this one has left open."""
-        if self._producer is None or (why is not None and (local(why) or old_generation(why))):
-            self._producer = None
+        it still has to say must not be heard when they are back. The next producer begins anew under the same id,
+        which ends what this one has left open.
+
+        So is, after its abort, one whose offsets were refused for an old generation: in the next transaction it was
+        seen to skip numbers."""
+        producer, self._producer = self._producer, None
+        if producer is None or (why is not None and local(why)):
             return
-        try:
-            self._insist(self._producer.abort_transaction, 0)
-        except RAISED:
-            self._producer = None
+        with suppress(*RAISED):
+            self._insist(producer.abort_transaction, 0)
+            if why is None or not old_generation(why):
+                self._producer = producer
 
     def _replace(self) -> None:
         """End the transaction whose fate is unknown, if the coordinator can be reached: until then its offsets cannot

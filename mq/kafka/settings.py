@@ -80,6 +80,7 @@ class KafkaSettings:
         return {
             "bootstrap.servers": self.bootstrap_servers,
             "socket.keepalive.enable": True,
+            "reconnect.backoff.ms": 10,  # also waited for before the first connection that is not the bootstrap's
             "reconnect.backoff.max.ms": 2000,
             **self.properties,
             "logger": LOGGER,
