@@ -8,6 +8,9 @@ from threading import Lock
 EVERY_S = 30.0
 """A line of a kind, and how many were left out before it."""
 
+RAISED_AS_WELL = frozenset({"TXNERR"})
+"""Kinds that whoever called is told by an exception: an ordinary rebalance ends a transaction, and is no error."""
+
 
 class Limit(logging.Filter):
     """Lets a line of each kind (librdkafka's word for it: FAIL, REQTMOUT, ...) through per `EVERY_S`, by the time
@@ -20,7 +23,12 @@ class Limit(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         text = record.getMessage()
-        kind = record.levelno, text.partition(" ")[0]
+        name = text.partition(" ")[0]
+        if name in RAISED_AS_WELL:
+            record.levelno, record.levelname = logging.DEBUG, logging.getLevelName(logging.DEBUG)
+            if not logging.getLogger(record.name).isEnabledFor(logging.DEBUG):
+                return False
+        kind = record.levelno, name
         with self._lock:
             next_s, left_out = self._kinds.get(kind, (0.0, 0))
             if record.created < next_s:

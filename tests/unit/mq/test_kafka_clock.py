@@ -127,3 +127,13 @@ def test_of_the_librarys_lines_one_of_a_kind_comes_through_and_says_how_many_did
     through = [limit.filter(found) for found in (*lines, other, later)]
     assert through == [True, False, False, False, True, True]
     assert later.getMessage() == "FAIL [thing 9] refused (and 3 more like it)"
+
+
+@pytest.mark.parametrize(("level", "through"), [(logging.DEBUG, True), (logging.INFO, False)])
+def test_what_is_raised_as_well_is_for_debugging(caplog: pytest.LogCaptureFixture, level: int, through: bool) -> None:
+    found = line(
+        "TXNERR [thrd:main] Current transaction failed: Broker: Specified group generation id is not valid", 1
+    )
+    with caplog.at_level(level, found.name):
+        assert Limit().filter(found) == through
+    assert found.levelno == logging.DEBUG
