@@ -38,12 +38,19 @@ class Child:
 
     def wait_ready(self) -> Usage:
         """Until it says so; some say so more than once, and answer no questions before the last time."""
-        self.told = Usage(*json.loads(self._line()))
+        self.told = Usage(*self.hear())
         return self.told
 
-    def usage(self) -> Usage:
-        self._stdin.write("usage\n")
+    def hear(self) -> Any:
+        """The next thing it says, other than its usage in some of them."""
+        return json.loads(self._line())
+
+    def ask(self, word: str) -> None:
+        self._stdin.write(f"{word}\n")
         self._stdin.flush()
+
+    def usage(self) -> Usage:
+        self.ask("usage")
         return self.wait_ready()
 
     def stop(self) -> None:

@@ -40,7 +40,7 @@ from proxy.kafka.wire.message import (
 from proxy.kafka.wire.messages.cluster import SaslHandshakeResponse
 from proxy.kafka.wire.messages.produce import ProduceRequest, ProduceResponse
 from proxy.kafka.wire.primitives import Buffer
-from proxy.kafka.wire.refuse import refuse, request_is_read
+from proxy.kafka.wire.refuse import refuse, refuse_decoded, request_is_read
 from proxy.kafka.wire.rewrite import conceal, response_is_read, rewrite_response, unsupported_version
 
 if TYPE_CHECKING:
@@ -238,10 +238,9 @@ class Relay:
             self._answer_version(turn)
             return
         header, body = read_request(payload)
-        refused = refuse(turn.api_key, turn.version, body, self._hub.view.hidden)
         if turn.api_key == ApiKey.PRODUCE:
-            self._produce(turn, header, body, payload, refused)
-        elif refused is not None:
+            self._produce(turn, header, body, payload)
+        elif (refused := refuse(turn.api_key, turn.version, body, self._hub.view.hidden)) is not None:
             self._hub.metrics.refused_requests.inc()
             self.answer_here(turn, refused)
         else:
@@ -259,16 +258,9 @@ class Relay:
         self.answer_here(turn, refusal)
         self.close(f"SaslHandshake version {turn.version}: what follows it has no headers, use version 1")
 
-    def _produce(
-        self,
-        turn: Turn,
-        header: RequestHeader,
-        body: memoryview,
-        payload: memoryview,
-        refused: "list[Buffer] | None",
-    ) -> None:
+    def _produce(self, turn: Turn, header: RequestHeader, body: memoryview, payload: memoryview) -> None:
         request = decode(ProduceRequest, header.version, body)
-        if refused is not None:
+        if (refused := refuse_decoded(request, header.version, self._hub.view.hidden)) is not None:
             self._hub.metrics.refused_requests.inc()
             if request.acks == 0:
                 self.close("a Produce to a hidden topic")

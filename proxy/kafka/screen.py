@@ -68,7 +68,7 @@ class Screen:
             elif not isinstance(verdict, Immediate):
                 delayed.add(found.place)
         if delayed:
-            batch.check()
+            scan.batch.check()
         return Seen(scan, delayed, _invalid(errors) if errors else None)
 
 

@@ -99,25 +99,32 @@ class Batch:
         Raises CorruptBatch: only a batch whose checksum was right gets a new one.
         """
         sequence = base_sequence if self.head.producer_id != NO_PRODUCER else NO_SEQUENCE
+        if not self.is_rebuilt and sequence == self.head.base_sequence:
+            return [_HEAD.pack(*self.head), self.payload]
+        payload = _as_bytes(self.payload)
         if not self.is_rebuilt:
-            if sequence == self.head.base_sequence:
-                return [_HEAD.pack(*self.head), self.payload]
-            self.check()
+            _check(self.head, payload)
         head = self.head._replace(base_sequence=sequence)
-        checked = _CHECKED_HEAD.pack(*head[5:])
-        return [_HEAD.pack(*head[:4], _crc(checked, self.payload), *head[5:]), self.payload]
+        return [_HEAD.pack(*head[:4], _crc(head, payload), *head[5:]), payload]
 
     def check(self) -> None:
         """Raises CorruptBatch when the checksum does not fit."""
-        if _crc(_CHECKED_HEAD.pack(*self.head[5:]), self.payload) != self.head.crc:
-            raise CorruptBatch("the checksum does not fit")
+        _check(self.head, _as_bytes(self.payload))
 
 
-def _crc(checked_head: bytes, payload: Buffer) -> int:
-    """The library takes `bytes` only; copying is cheaper than the checksum itself."""
-    data = payload if isinstance(payload, bytes) else bytes(payload)
-    crc: int = google_crc32c.extend(google_crc32c.value(checked_head), data)
+def _check(head: Head, payload: bytes) -> None:
+    if _crc(head, payload) != head.crc:
+        raise CorruptBatch("the checksum does not fit")
+
+
+def _crc(head: Head, payload: bytes) -> int:
+    crc: int = google_crc32c.extend(google_crc32c.value(_CHECKED_HEAD.pack(*head[5:])), payload)
     return crc
+
+
+def _as_bytes(payload: Buffer) -> bytes:
+    """The library takes nothing else; copying is cheaper than the checksum itself."""
+    return payload if isinstance(payload, bytes) else bytes(payload)
 
 
 def kind_of(records: Buffer | None) -> Kind:

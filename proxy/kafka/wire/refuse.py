@@ -91,17 +91,22 @@ def request_is_read(api_key: int) -> bool:
 
 def refuse(api_key: int, version: int, body: memoryview, hidden: Hidden) -> list[Buffer] | None:
     """The body of the answer to a request that names a hidden topic; None for any other, which is to be relayed.
-
-    A Produce with acks=0 has no answer: its connection is to be closed. Raises Malformed and UnsupportedVersion.
-    """
+    Raises Malformed and UnsupportedVersion."""
     if api_key not in _GUARDS:
         return None
     api = ApiKey(api_key)
     by_id = version >= _BY_ID_SINCE.get(api, version + 1) and bool(hidden.ids)
     if not by_id and not hidden.may_be_in(body):
         return None
-    guard = _GUARDS[api]
-    request = decode(guard.request, version, body)
+    return refuse_decoded(decode(_GUARDS[api].request, version, body), version, hidden)
+
+
+def refuse_decoded(request: Message, version: int, hidden: Hidden) -> list[Buffer] | None:
+    """The same for a request that is decoded anyway: a Produce, which would be searched at the cost of its records.
+
+    A Produce with acks=0 has no answer: its connection is to be closed.
+    """
+    guard = _GUARDS[request.api]
     if not any(_is_hidden(topic, hidden) for topic in guard.topics(request)):
         return None
 

@@ -94,9 +94,9 @@ def test_a_batch_of_no_producer_stays_without_a_sequence() -> None:
     assert b"".join(read_batch(sent).encode(12)) == sent
 
 
-def test_the_records_are_not_copied_when_a_batch_is_written() -> None:
+def test_the_records_are_not_copied_when_a_batch_stays_as_it_is() -> None:
     sent = batch_of(THREE)
-    payload = read_batch(sent).encode(7)[1]
+    payload = read_batch(sent).encode(40)[1]
     assert isinstance(payload, memoryview)
     assert payload.obj is sent
 

@@ -1,0 +1,154 @@
+"""Ways to the broker: straight, through our proxy, through Kroxylicious. Each proxy is a process of its own."""
+
+import fcntl
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from random import SystemRandom
+from signal import SIGTERM
+
+from bench.on_kafka.child import ROOT
+from delayline.clock import SystemClock
+from tests.brokers.distribution import Unavailable
+from tests.brokers.guarded import Guarded
+
+KROXYLICIOUS = "0.12.0"
+NODE_ID = 1
+"""Of the one node of a test broker."""
+
+START_S = 60.0
+STOP_S = 20.0
+_HERE = Path(__file__).parent
+_CLOCK = SystemClock()
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """Where clients connect, and the process behind it; `pid` 0 where there is none."""
+
+    name: str
+    servers: str
+    pid: int = 0
+
+    def cpu_s(self) -> float:
+        """CPU seconds of all of its threads so far; 0 where there is no process or no /proc."""
+        stat = Path(f"/proc/{self.pid}/stat")
+        if not self.pid or not stat.exists():
+            return 0.0
+        fields = stat.read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / _TICKS_PER_S
+
+
+@contextmanager
+def delayline(servers: str, namespace: str, delayed_topics: str) -> Iterator[Door]:
+    """`delayline proxy kafka`, which takes delays for the topics that match."""
+    port = _ports_in_a_row(1 + NODE_ID)
+    environ = {
+        **os.environ,
+        "DELAYLINE_MQ__KIND": "kafka",
+        "DELAYLINE_MQ__BOOTSTRAP_SERVERS": servers,
+        "DELAYLINE_NAMESPACE": namespace,
+        "DELAYLINE_DELAY__TOPICS": delayed_topics,
+        "DELAYLINE_PROXY__KAFKA__PORT": str(port),
+        "DELAYLINE_PROXY__KAFKA__NODE_ID_BASE": str(NODE_ID),
+        "DELAYLINE_PROXY__KAFKA__NODES_MAX": "1",
+        "DELAYLINE_PROXY__KAFKA__METRICS_PORT": "0",
+    }
+    with _running("Delayline", [sys.executable, "-m", "delayline", "proxy", "kafka"], port, environ) as door:
+        yield door
+
+
+@contextmanager
+def kroxylicious(servers: str) -> Iterator[Door]:
+    """Kroxylicious without filters. Raises Unavailable."""
+    lib, port = fetch_kroxylicious(), _ports_in_a_row(1 + NODE_ID)
+    with tempfile.TemporaryDirectory(prefix="delayline-bench-") as folder:
+        config = Path(folder) / "kroxylicious.yaml"
+        config.write_text(_CONFIG.format(servers=servers, port=port, node_id=NODE_ID))
+        command = ["java", "-Xmx1g", "-cp", f"{lib}/*", str(_HERE / "Kroxylicious.java"), str(config)]
+        with _running("Kroxylicious", command, port, os.environ) as door:
+            yield door
+
+
+_CONFIG = """
+virtualClusters:
+  - name: bench
+    targetCluster:
+      bootstrapServers: {servers}
+    gateways:
+      - name: plain
+        portIdentifiesNode:
+          bootstrapAddress: 127.0.0.1:{port}
+          advertisedBrokerAddressPattern: 127.0.0.1
+          nodeIdRanges:
+            - {{name: nodes, start: {node_id}, end: {node_id}}}
+"""
+
+
+def fetch_kroxylicious() -> Path:
+    """The folder with its jars, copied by Maven where it is missing. Raises Unavailable."""
+    folder = ROOT / ".cache" / "kroxylicious" / KROXYLICIOUS
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "lib").is_dir():
+            _copy_jars(folder)
+    return folder / "lib"
+
+
+def _copy_jars(folder: Path) -> None:
+    """All or nothing. (It is `kroxylicious.xml` that says what is copied.)"""
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise Unavailable("there is no mvn on the path")
+    with tempfile.TemporaryDirectory(dir=folder) as scratch:
+        jars = Path(scratch) / "lib"
+        command = [maven, "--batch-mode", "--quiet", "--file", str(_HERE / "kroxylicious.xml")]
+        command += [f"-Dkroxylicious.version={KROXYLICIOUS}", "dependency:copy-dependencies"]
+        done = subprocess.run([*command, f"-DoutputDirectory={jars}"], capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise Unavailable(f"Maven could not fetch Kroxylicious: {done.stdout.strip()[:300]}")
+        jars.rename(folder / "lib")
+
+
+@contextmanager
+def _running(name: str, command: Sequence[str], port: int, environ: Mapping[str, str]) -> Iterator[Door]:
+    with tempfile.TemporaryDirectory(prefix="delayline-bench-") as folder:
+        process = Guarded(Path(folder) / "log")
+        process.start(command, environ)
+        try:
+            _wait_listening(process, name, port)
+            yield Door(name, f"127.0.0.1:{port}", process.pid)
+        finally:
+            process.signal(SIGTERM)
+            process.wait(STOP_S)
+
+
+def _wait_listening(process: Guarded, name: str, port: int) -> None:
+    until_s = _CLOCK.monotonic_s() + START_S
+    while not _is_listening(port):
+        if not process.running or _CLOCK.monotonic_s() > until_s:
+            raise RuntimeError(f"{name} did not start: {process.log.read_text()[-2000:]}")
+        time.sleep(0.05)
+
+
+def _is_listening(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def _ports_in_a_row(count: int) -> int:
+    """The first of so many that nobody listens on, below the range from which clients' own ends are taken."""
+    while True:
+        first = SystemRandom().randrange(12_000, 32_000)
+        if not any(_is_listening(port) for port in range(first, first + count)):
+            return first
