@@ -46,7 +46,7 @@ public final class ProofClient {
         settings.put("bootstrap.servers", args[0]);
         settings.put("compression.type", args[6]);
         settings.put("linger.ms", "5");
-        settings.put("batch.size", "4000");
+        settings.put("batch.size", System.getProperty("batch.size"));
         settings.put("reconnect.backoff.max.ms", "200");
         if (args[9].equals("transactional")) {
             settings.put("transactional.id", name);

@@ -70,7 +70,7 @@ class Client:
         usage = "transactional" if kind.transactional else "idempotent"
         codec = CODECS[(seed + number) % len(CODECS)]
         given = [servers, topic, str(load.partitions), self.name, str(seed % (1 << 31)), str(load.rate), codec]
-        self._command = [*_program(kind), *given, str(load.delay_max_ms), str(self._stop), usage]
+        self._command = [*_program(kind, load), *given, str(load.delay_max_ms), str(self._stop), usage]
 
     @property
     def log(self) -> Path:
@@ -101,11 +101,13 @@ class Client:
 
 @dataclass(frozen=True)
 class Load:
-    """What each client does: records per second over so many partitions; delays up to so much (0: one hour)."""
+    """What each client does: records per second over so many partitions; delays up to so much (0: one hour). Only
+    Java's knows `batch_bytes`."""
 
     partitions: int = 2
     rate: int = 300
     delay_max_ms: int = 0
+    batch_bytes: int = 4000
 
 
 _FATES: Mapping[str, Fate] = {"a": Fate.ACKNOWLEDGED, "f": Fate.FAILED, "x": Fate.ABORTED}
@@ -125,7 +127,7 @@ def read_notes(lines: Sequence[str]) -> dict[int, Note]:
     return found
 
 
-def _program(kind: Kind) -> list[str]:
+def _program(kind: Kind, load: Load) -> list[str]:
     if kind.library == "java":
-        return program(SOURCE.stem, compiled(SOURCE))
+        return program(SOURCE.stem, compiled(SOURCE), f"-Dbatch.size={load.batch_bytes}")
     return [sys.executable, "-m", "tests.fault.proxy.producer", kind.library]

@@ -15,11 +15,11 @@ TIMEOUT_S = 60.0
 CLASSES = CACHE.parent / "java"
 
 
-def program(name: str, classes: Path | None = None) -> list[str]:
+def program(name: str, classes: Path | None = None, *options: str) -> list[str]:
     """The command that runs a class of the jars, or one of `classes`."""
     logging = f"-Dlog4j2.configurationFile={HERE / 'log4j2.xml'}"
     path = f"{fetch()}/*" if classes is None else f"{classes}:{fetch()}/*"
-    return ["java", *SMALL_HEAP, *QUICK_START, logging, "-cp", path, name]
+    return ["java", *SMALL_HEAP, *QUICK_START, *options, logging, "-cp", path, name]
 
 
 def compiled(source: Path) -> Path:

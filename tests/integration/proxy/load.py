@@ -13,7 +13,7 @@ DELAY = [("delay-ms", b"3600000")]
 class Load:
     """An idempotent producer of numbers, three in ten of them delayed, that outlives the proxy."""
 
-    def __init__(self, door: Door, rng: Random, partitions: int = 2) -> None:
+    def __init__(self, door: Door, rng: Random, partitions: int = 2, **settings: Any) -> None:
         self._topic = door.place.topic
         self._rng = rng
         self._partitions = partitions
@@ -27,6 +27,7 @@ class Load:
                 "batch.num.messages": 40,
                 "reconnect.backoff.max.ms": 200,
                 "log_level": 0,
+                **settings,
             }
         )
 

@@ -1,5 +1,6 @@
 """Delayed records through the proxy: into the buffer, by every client, and what is refused and how."""
 
+import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import Any
@@ -105,6 +106,26 @@ def test_kafka_python_is_served(opened: Door) -> None:
     with closing(consumer):
         found = [int(one.value) for one, _ in zip(consumer, range(40), strict=False)]
     assert (found, in_buffer(opened, 20)) == (NOW, LATER)
+
+
+@pytest.mark.parametrize("codec", [None, "gzip", "snappy", "lz4", "zstd"])
+def test_aiokafka_is_served(opened: Door, codec: str | None) -> None:
+    opened.make_topic(1)
+    assert asyncio.run(_with_aiokafka(opened, codec)) == NOW
+    assert in_buffer(opened, 20) == LATER
+
+
+async def _with_aiokafka(door: Door, codec: str | None) -> list[int]:
+    """Produce all, and consume what was not delayed."""
+    from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+
+    topic = door.place.topic
+    idempotent = {"compression_type": codec, "linger_ms": 20, "enable_idempotence": True}
+    async with AIOKafkaProducer(bootstrap_servers=door.address, **idempotent) as producer:
+        sent = [await producer.send(topic, value, headers=headers, partition=0) for value, headers in mixed(60)]
+        await asyncio.gather(*sent)
+    async with AIOKafkaConsumer(topic, bootstrap_servers=door.address, auto_offset_reset="earliest") as consumer:
+        return [int((await asyncio.wait_for(consumer.getone(), 20)).value) for _ in NOW]
 
 
 # --- transactions

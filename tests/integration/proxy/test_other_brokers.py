@@ -1,0 +1,228 @@
+"""Brokers unlike the session's: the version before transaction.version 2, and one that soon forgets, with SCRAM."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from random import Random
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import (
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
+
+from proxy.kafka.access import read_access
+from proxy.kafka.errors import ErrorCode
+from proxy.kafka.settings import parse_servers
+from proxy.kafka.wire.messages import transactions
+from tests.brokers.distribution import OLDER
+from tests.brokers.kafka import Kafka
+from tests.conftest import started
+from tests.integration.kafka.conftest import CLOCK, Place, soon
+from tests.integration.proxy.conftest import Door, consumed
+from tests.integration.proxy.load import Load
+from tests.integration.proxy.test_corners import new_producer, numbers, sent
+from tests.integration.proxy.wire_client import WireClient
+from tests.unit.proxy.kafka.batches import batch_of, plain
+
+pytestmark = pytest.mark.slow
+SEED = 5
+LATER = {"delay_ms": b"600000"}
+DELAY = [("delay-ms", b"600000")]
+EXPIRATION_MS = 1500
+SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+
+
+@pytest.fixture(scope="module")
+def older() -> Iterator[Kafka]:
+    with started(lambda: Kafka(version=OLDER)) as kafka:
+        yield kafka
+
+
+@pytest.fixture(scope="module")
+def forgetful() -> Iterator[Kafka]:
+    properties = {
+        "producer.id.expiration.ms": str(EXPIRATION_MS),
+        "producer.id.expiration.check.interval.ms": "100",
+        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+        "listener.name.sasl.scram-sha-256.sasl.jaas.config": SCRAM,
+        "listener.name.sasl.scram-sha-512.sasl.jaas.config": SCRAM,
+    }
+    with started(lambda: Kafka(properties=properties)) as kafka:
+        yield kafka
+
+
+def door_to(kafka: Kafka, stack: ExitStack) -> Door:
+    door = Door(Place(kafka, stack), stack)
+    door.make_topic(2)
+    return door
+
+
+# --- Kafka 3.9
+
+
+def test_on_kafka_3_9_delayed_records_wait_and_the_others_arrive_in_order(older: Kafka) -> None:
+    with ExitStack() as stack:
+        door = door_to(older, stack)
+        stack.enter_context(door.open(door.registry))
+        load = Load(door, Random(SEED))
+        load.send(600)
+        load.finish()
+        found = consumed(door.address, door.place.topic, 600, quiet_s=4)
+        waiting = consumed(older.bootstrap_servers, door.place.buffer, 600, quiet_s=4)
+        assert sorted(int(one.value()) for one in found + waiting) == list(range(600))
+        assert len(waiting) == door.count("delayline_messages_accepted_total") > 100
+        for log in (found, waiting):
+            for partition in range(2):
+                values = [int(one.value()) for one in log if one.partition() == partition]
+                assert values == sorted(values)
+
+
+def test_on_kafka_3_9_a_transaction_shows_all_of_its_records_or_none(older: Kafka) -> None:
+    with ExitStack() as stack:
+        door = door_to(older, stack)
+        stack.enter_context(door.open(door.registry))
+        producer = Producer({"bootstrap.servers": door.address, "transactional.id": door.place.namespace})
+        producer.init_transactions(30)
+        for n in range(0, 40, 10):
+            producer.begin_transaction()
+            for value in range(n, n + 10):
+                producer.produce(door.place.topic, value=b"v%d" % value, headers=DELAY if value % 2 else [])
+            producer.abort_transaction(30) if n == 10 else producer.commit_transaction(30)
+        kept = [*range(10), *range(20, 40)]
+        assert sorted(numbers(door, door.place.topic, 2)) == [n for n in kept if n % 2 == 0]
+        assert sorted(numbers(door, door.place.buffer, 2)) == [n for n in kept if n % 2]
+
+
+# --- producers that brokers have forgotten
+
+
+def knows(door: Door, topic: str, producer_id: int) -> bool:
+    request = transactions.DescribeProducersRequest([transactions.ProducersTopic(topic, [0])])
+    with closing(WireClient(door.place.kafka.bootstrap_servers)) as client:
+        answer = client.ask(request, 0, transactions.DescribeProducersResponse)
+    return any(one.producer_id == producer_id for one in answer.topics[0].partitions[0].active_producers)
+
+
+def test_a_producer_that_both_logs_have_forgotten_goes_on_from_any_sequence(forgetful: Kafka) -> None:
+    with ExitStack() as stack:
+        door = door_to(forgetful, stack)
+        stack.enter_context(door.open())
+        with closing(WireClient(door.address)) as client:
+            ids = new_producer(client)
+            first = batch_of([plain(0), plain(1, **LATER)], base_sequence=0, **ids)
+            assert sent(client, door.place.topic, first).error_code == ErrorCode.NONE
+            forgotten(door, ids["producer_id"], door.place.topic, door.place.buffer)
+            same = batch_of([plain(2), plain(3, **LATER)], base_sequence=2, **ids)
+            assert sent(client, door.place.topic, same).error_code == ErrorCode.NONE
+            forgotten(door, ids["producer_id"], door.place.topic, door.place.buffer)
+        with closing(WireClient(door.address)) as another:
+            new = batch_of([plain(4), plain(5, **LATER)], base_sequence=4, **ids)
+            assert sent(another, door.place.topic, new).error_code == ErrorCode.NONE
+        assert numbers(door, door.place.topic, 2) == [0, 2, 4]
+        assert numbers(door, door.place.buffer, 2) == [1, 3, 5]
+
+
+def forgotten(door: Door, producer_id: int, *topics: str) -> None:
+    soon(lambda: not any(knows(door, topic, producer_id) for topic in topics))
+
+
+def test_a_producer_that_only_the_buffer_has_forgotten_goes_on_and_is_refused_on_a_new_connection(
+    forgetful: Kafka,
+) -> None:
+    """How many records it has delayed is known to the connection; else nobody knows."""
+    with ExitStack() as stack:
+        door = door_to(forgetful, stack)
+        stack.enter_context(door.open())
+        with closing(WireClient(door.address)) as client:
+            ids = new_producer(client)
+            first = batch_of([plain(0), plain(1, **LATER)], base_sequence=0, **ids)
+            assert sent(client, door.place.topic, first).error_code == ErrorCode.NONE
+            sequence = 2
+            until_s = CLOCK.monotonic_s() + 30
+            while knows(door, door.place.buffer, ids["producer_id"]):
+                assert CLOCK.monotonic_s() < until_s
+                batch = batch_of([plain(sequence)], base_sequence=sequence, **ids)
+                assert sent(client, door.place.topic, batch).error_code == ErrorCode.NONE
+                sequence += 1
+            with closing(WireClient(door.address)) as another:
+                refused = batch_of([plain(sequence)], base_sequence=sequence, **ids)
+                answer = sent(another, door.place.topic, refused)
+                assert answer.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+            delayed = batch_of([plain(sequence), plain(sequence + 1, **LATER)], base_sequence=sequence, **ids)
+            assert sent(client, door.place.topic, delayed).error_code == ErrorCode.NONE
+        assert numbers(door, door.place.topic, 2) == [0, *range(2, sequence + 1)]
+        assert numbers(door, door.place.buffer, 2) == [1, sequence + 1]
+
+
+def test_idempotent_libraries_survive_pauses_in_which_they_are_forgotten(forgetful: Kafka) -> None:
+    with ExitStack() as stack:
+        door = door_to(forgetful, stack)
+        stack.enter_context(door.open())
+        load = Load(door, Random(SEED))
+        for _ in range(3):
+            load.send(100)
+            load.finish()
+            soon(lambda: not any_known(door))
+        found = consumed(forgetful.bootstrap_servers, door.place.topic, 300, quiet_s=4)
+        found += consumed(forgetful.bootstrap_servers, door.place.buffer, 300, quiet_s=4)
+        assert sorted(int(one.value()) for one in found) == list(range(300))
+
+
+def any_known(door: Door) -> bool:
+    request = transactions.DescribeProducersRequest(
+        [transactions.ProducersTopic(topic, [0, 1]) for topic in (door.place.topic, door.place.buffer)]
+    )
+    with closing(WireClient(door.place.kafka.bootstrap_servers)) as client:
+        answer = client.ask(request, 0, transactions.DescribeProducersResponse)
+    return any(one.active_producers for topic in answer.topics for one in topic.partitions)
+
+
+# --- SCRAM
+
+
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
+def test_clients_and_the_proxy_itself_log_in_by_scram(forgetful: Kafka, mechanism: str) -> None:
+    with ExitStack() as stack:
+        door = door_to(forgetful, stack)
+        for user in ("carol", "dave"):
+            make_user(door, user, mechanism)
+        access = read_access(login("dave", mechanism))
+        stack.enter_context(door.open(bootstrap=parse_servers(forgetful.sasl_servers), access=access))
+        told: list[Any] = []
+        producer = Producer({"bootstrap.servers": door.address, **login("carol", mechanism)})
+        for n in range(10):
+            producer.produce(
+                door.place.topic,
+                value=b"v%d" % n,
+                partition=0,
+                headers=DELAY if n % 2 else [],
+                on_delivery=lambda error, _: told.append(error),
+            )
+        assert producer.flush(20) == 0
+        assert told == [None] * 10
+        assert numbers(door, door.place.topic, 2) == [0, 2, 4, 6, 8]
+        assert numbers(door, door.place.buffer, 2) == [1, 3, 5, 7, 9]
+        wrong = {**login("carol", mechanism), "sasl.password": "wrong", "message.timeout.ms": 1500, "log_level": 0}
+        refused = Producer({"bootstrap.servers": door.address, **wrong})
+        refused.produce(door.place.topic, value=b"v99", on_delivery=lambda error, _: told.append(error))
+        refused.flush(10)
+        assert told[-1] is not None
+
+
+def make_user(door: Door, user: str, mechanism: str) -> None:
+    info = ScramCredentialInfo(getattr(ScramMechanism, mechanism.replace("-", "_")), 4096)
+    upsertion = UserScramCredentialUpsertion(user, info, f"{user}-secret".encode())
+    for future in door.place.admin.alter_user_scram_credentials([upsertion]).values():
+        future.result(10)
+
+
+def login(user: str, mechanism: str) -> dict[str, str]:
+    return {
+        "security.protocol": "sasl_plaintext",
+        "sasl.mechanism": mechanism,
+        "sasl.username": user,
+        "sasl.password": f"{user}-secret",
+    }
