@@ -33,8 +33,8 @@ prove: $(VENV)/.test   ## kill -9 on Kafka, again and again, and nothing lost, t
 chaos-kafka-proxy: $(VENV)/.test   ## kill -9 of Kafka proxies, workers and brokers under six kinds of clients; SEED, PARTS, DURATION
 	$(BIN)/python -m tests.fault.proxy.run
 
-search-kafka-proxy: $(VENV)/.test   ## every crash point of the proxy's sequencer in a model of two logs; SEEDS, FIRST
-	MUTANTS=1 $(BIN)/python -m tests.proxy_model.run
+search-kafka-proxy: $(VENV)/.test   ## every crash point of the proxy's sequencer in a model of two logs; PARTS, SEEDS, FIRST
+	$(BIN)/python -m tests.proxy_model.run
 
 outages: $(VENV)/.test   ## a broker that goes under clients in the tests' own process: librdkafka may end that, so they run apart
 	$(BIN)/python -m pytest -m outage

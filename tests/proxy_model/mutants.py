@@ -104,7 +104,7 @@ QUICKLY_CAUGHT = frozenset(
         "only what is not begun is written",
     }
 )
-"""Seconds; the others take minutes together, and are hunted by `MUTANTS=1 python -m tests.proxy_model.run`."""
+"""Seconds; the others take minutes together, and are hunted by `PARTS=mutants python -m tests.proxy_model.run`."""
 
 
 def build(mutant: Mutant) -> Callable[[], Any]:
