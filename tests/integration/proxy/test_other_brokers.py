@@ -1,13 +1,17 @@
-"""Brokers unlike the session's: the version before transaction.version 2, and one that soon forgets, with SCRAM."""
+"""Brokers unlike the session's: the version before transaction.version 2, one that soon forgets, with SCRAM, and one
+with TLS that knows its clients by their certificates."""
 
+import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import (
+    ResourceType,
     ScramCredentialInfo,
     ScramMechanism,
     UserScramCredentialUpsertion,
@@ -23,7 +27,7 @@ from tests.conftest import started
 from tests.integration.kafka.conftest import CLOCK, Place, soon
 from tests.integration.proxy.conftest import Door, consumed
 from tests.integration.proxy.load import Load
-from tests.integration.proxy.test_corners import new_producer, numbers, sent
+from tests.integration.proxy.test_corners import acl, done, new_producer, numbers, sent
 from tests.integration.proxy.wire_client import WireClient
 from tests.unit.proxy.kafka.batches import batch_of, plain
 
@@ -49,6 +53,46 @@ def forgetful() -> Iterator[Kafka]:
         "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
         "listener.name.sasl.scram-sha-256.sasl.jaas.config": SCRAM,
         "listener.name.sasl.scram-sha-512.sasl.jaas.config": SCRAM,
+    }
+    with started(lambda: Kafka(properties=properties)) as kafka:
+        yield kafka
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder: broker.pem and proxy.pem, each with its key before it."""
+    folder = tmp_path_factory.mktemp("certificates")
+    for name, subject in (("broker", "127.0.0.1"), ("proxy", "proxy")):
+        command = [
+            "openssl",
+            "req",
+            "-x509",
+            "-newkey",
+            "rsa:2048",
+            "-nodes",
+            "-days",
+            "2",
+            "-subj",
+            f"/CN={subject}",
+        ]
+        command += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", f"{name}.key", "-out", f"{name}.crt"]
+        subprocess.run(command, cwd=folder, check=True, capture_output=True)
+        pem = (folder / f"{name}.key").read_text() + (folder / f"{name}.crt").read_text()
+        (folder / f"{name}.pem").write_text(pem)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def encrypted(certificates: Path) -> Iterator[Kafka]:
+    """Its second listener, else SASL's, is one of TLS that asks for certificates and does not insist."""
+    ours = "listener.name.sasl.ssl"
+    properties = {
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SASL:SSL,CONTROLLER:PLAINTEXT",
+        f"{ours}.keystore.type": "PEM",
+        f"{ours}.keystore.location": str(certificates / "broker.pem"),
+        f"{ours}.truststore.type": "PEM",
+        f"{ours}.truststore.location": str(certificates / "proxy.crt"),
+        f"{ours}.client.auth": "requested",
     }
     with started(lambda: Kafka(properties=properties)) as kafka:
         yield kafka
@@ -226,3 +270,35 @@ def login(user: str, mechanism: str) -> dict[str, str]:
         "sasl.username": user,
         "sasl.password": f"{user}-secret",
     }
+
+
+# --- certificates
+
+
+def test_the_proxy_itself_is_known_by_its_certificate_and_its_clients_are_not(
+    encrypted: Kafka, certificates: Path
+) -> None:
+    """Clients have none here, and are the anonymous user, who may do everything. The proxy's user may do what no
+    rule forbids."""
+    properties = {
+        "security.protocol": "ssl",
+        "ssl.ca.location": str(certificates / "broker.crt"),
+        "ssl.certificate.location": str(certificates / "proxy.crt"),
+        "ssl.key.location": str(certificates / "proxy.key"),
+    }
+    with ExitStack() as stack:
+        door = door_to(encrypted, stack)
+        servers = parse_servers(encrypted.sasl_servers)
+        stack.enter_context(door.open(bootstrap=servers, access=read_access(properties), append_s=0.5))
+        with closing(WireClient(door.address)) as client:
+            ids = new_producer(client)
+            mixed = batch_of([plain(0), plain(1, **LATER)], base_sequence=0, **ids)
+            assert sent(client, door.place.topic, mixed).error_code == ErrorCode.NONE
+            done(door.place.admin.create_acls([acl("bob", ResourceType.TOPIC, door.place.buffer)]))
+            delayed = batch_of([plain(2, **LATER)], base_sequence=2, **ids)
+            refused = soon(lambda: sent(client, door.place.topic, delayed).error_code)
+            assert refused == ErrorCode.NOT_ENOUGH_REPLICAS
+            at_once = batch_of([plain(3)], base_sequence=2, **ids)
+            soon(lambda: sent(client, door.place.topic, at_once).error_code == ErrorCode.NONE)
+        assert numbers(door, door.place.topic, 2) == [0, 3]
+        assert numbers(door, door.place.buffer, 2) == [1]
