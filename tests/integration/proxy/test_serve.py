@@ -1,5 +1,6 @@
 """The whole way: a Kafka client's delayed record, delivered when it is due, to a Kafka client."""
 
+import asyncio
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from confluent_kafka import Producer
 from tests.integration.kafka.conftest import CLOCK, soon
 from tests.integration.proxy.child import Child
 from tests.integration.proxy.conftest import Door, consumed
+from tests.integration.proxy.test_java_clients import clients, values
 
 DELAY_MS = 1500
 
@@ -32,6 +34,34 @@ def test_a_delayed_record_of_a_kafka_client_is_delivered_when_it_is_due(door: Do
         accepted = f'delayline_messages_accepted_total{{topic="{door.place.topic}",via="kafka"}} 10.0'
         assert soon(lambda: accepted in httpx.get(f"{child.url}/metrics").text)
         assert child.stop() == 0
+
+
+def test_what_was_delivered_is_read_whatever_compressed_it(door: Door, tmp_path: Path) -> None:
+    door.make_topic(2)
+    environ = {"DELAYLINE_API__PORT": "0", "DELAYLINE_DATA_DIR": str(tmp_path / "data")}
+    with closing(Child(door, tmp_path, ("serve",), DELAYLINE_DELAY__DISCOVERY_INTERVAL="200ms", **environ)) as child:
+        child.start()
+        for turn, codec in enumerate(("none", "gzip", "snappy", "lz4", "zstd")):
+            producer = Producer({"bootstrap.servers": door.address, "compression.type": codec})
+            for n in range(8 * turn, 8 * turn + 8):
+                headers = [("delay-ms", b"500")] if n % 2 else []
+                producer.produce(door.place.topic, value=b"%d" % n, headers=headers)
+            assert producer.flush(20) == 0
+        everything = list(range(40))
+        assert sorted(int(one.value()) for one in consumed(door.address, door.place.topic, 40, 30)) == everything
+        for protocol in ("classic", "consumer"):
+            lines = clients("consume", door.address, protocol, f"java-{protocol}", door.place.topic, "40")
+            assert values(lines, door.place.topic) == everything
+        assert asyncio.run(_by_aiokafka(door)) == everything
+        assert child.stop() == 0
+
+
+async def _by_aiokafka(door: Door) -> list[int]:
+    from aiokafka import AIOKafkaConsumer
+
+    settings = {"bootstrap_servers": door.address, "auto_offset_reset": "earliest"}
+    async with AIOKafkaConsumer(door.place.topic, group_id="aiokafka", **settings) as consumer:
+        return sorted([int((await asyncio.wait_for(consumer.getone(), 20)).value) for _ in range(40)])
 
 
 def _check_delivered(message: Any, sent_ms: int) -> None:
