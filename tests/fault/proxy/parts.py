@@ -52,6 +52,7 @@ class Outcome:
     verdict: Verdict
     failures: list[str]
     seconds: float
+    remarks: Sequence[str] = ()
 
     @property
     def good(self) -> bool:

@@ -2,7 +2,7 @@
 
     SEED=4711          the same choices again
     PARTS=kills,marks  some of: kills, marks, cluster, end-to-end
-    DURATION=120       seconds of trouble in each part
+    DURATION=120       seconds of trouble in each part, twice as many in the last one
 
 Exit code 1 when something was lost, doubled, misplaced, early, out of order, or given up, when a process ended by
 itself, or when a fault did not happen as often as wanted. Logs stay in .cache/proof then.
@@ -36,6 +36,7 @@ WANTED = {
     parts.BROKER_KILLS: 2,
     parts.LEADER_KILLS: 2,
     end_to_end.WORKER_KILLS: 5,
+    end_to_end.TOGETHER: 1,
     **{marked(point): 1 for point in POINTS},
 }
 RECORDS_WANTED = 100_000
@@ -47,6 +48,8 @@ def report(name: str, outcome: Outcome) -> None:
         print(f"{count:>9}  {what}")
     for what, count in sorted(outcome.verdict.chances.items()):
         print(f"{count:>9}  records {what}")
+    for remark in outcome.remarks:
+        print(f"{'':>11}{remark}")
     for rule, text in outcome.verdict.broken[:20]:
         print(f"BROKEN  {rule}: {text}")
     for failure in outcome.failures:

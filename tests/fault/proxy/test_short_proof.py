@@ -18,7 +18,7 @@ from tests.fault.proxy.run import report, shortfalls
 pytestmark = pytest.mark.slow
 SEED = int(os.environ.get("SEED", "0")) or SystemRandom().randrange(1, 2**31)
 MARKS = 4
-END_TO_END_S = 12.0
+END_TO_END_S = 8.0
 
 
 def played(name: str, play: Callable[[], Outcome]) -> Outcome:
