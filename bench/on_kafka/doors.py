@@ -48,6 +48,11 @@ class Door:
         return (int(fields[11]) + int(fields[12])) / _TICKS_PER_S
 
 
+def direct(servers: str) -> Door:
+    """The broker itself."""
+    return Door("direct", servers)
+
+
 @contextmanager
 def delayline(servers: str, namespace: str, delayed_topics: str) -> Iterator[Door]:
     """`delayline proxy kafka`, which takes delays for the topics that match."""

@@ -1,7 +1,7 @@
 """A client of a door, in a process of its own: one lap of producing or consuming, timed from within.
 
 Ready when it is connected, and has sent a record to every partition, so that nothing is learned or made in the lap.
-A word on its stdin begins the lap; it says the `Lap` when that is over. Records are of 1 KiB, in librdkafka's own
+A word on its stdin begins the lap; it says what it took when that is over. Records are of 1 KiB, in librdkafka's own
 batches.
 """
 
@@ -28,7 +28,7 @@ _AT_ONCE = 2000
 _CLOCK = SystemClock()
 
 
-class Lap(NamedTuple):
+class Timed(NamedTuple):
     """How long it took, and half and 99 of 100 records from `produce` to their acknowledgement (0 for consumers)."""
 
     wall_s: float
@@ -51,7 +51,6 @@ def produce(servers: str, topic: str, count: int, per_s: int, delayed_every: int
         {
             "bootstrap.servers": servers,
             "enable.idempotence": True,
-            "linger.ms": 1 if per_s else 5,
             "queue.buffering.max.messages": 50_000,
         }
     )
@@ -93,7 +92,7 @@ def produce(servers: str, topic: str, count: int, per_s: int, delayed_every: int
     settle()
     wall_s = _CLOCK.monotonic_s() - start_s
     latencies_ms.sort()
-    _say(Lap(wall_s, latencies_ms[len(latencies_ms) // 2], latencies_ms[len(latencies_ms) * 99 // 100]))
+    _say(Timed(wall_s, latencies_ms[len(latencies_ms) // 2], latencies_ms[len(latencies_ms) * 99 // 100]))
     producer.poll(0)
 
 
@@ -117,7 +116,7 @@ def consume(servers: str, topic: str, count: int) -> None:
         found += len(messages)
         if _CLOCK.monotonic_s() > until_s:
             raise RuntimeError(f"{topic}: {count - found:,} records are missing after {DRAIN_S:.0f} s")
-    _say(Lap(_CLOCK.monotonic_s() - start_s))
+    _say(Timed(_CLOCK.monotonic_s() - start_s))
     consumer.close()
 
 
@@ -126,8 +125,8 @@ def _wait_for_the_word() -> None:
     sys.stdin.readline()
 
 
-def _say(lap: Lap) -> None:
-    sys.stdout.write(json.dumps(lap) + "\n")
+def _say(timed: Timed) -> None:
+    sys.stdout.write(json.dumps(timed) + "\n")
     sys.stdout.flush()
 
 

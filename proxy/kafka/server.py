@@ -7,6 +7,7 @@ from delayline import logs
 from delayline.listening import listen
 from proxy.kafka.errors import ProxyError
 from proxy.kafka.hub import Hub
+from proxy.kafka.memory import keep_freed_memory
 from proxy.kafka.relay import Relay
 
 BACKLOG = 1024
@@ -37,6 +38,7 @@ class Server:
 
     async def start(self) -> None:
         """Listen on every port. Raises CannotListen."""
+        keep_freed_memory()
         loop = asyncio.get_running_loop()
         settings = self._hub.settings
         try:

@@ -128,6 +128,7 @@ class Split:
         self._relay = relay
         self._sequencer = Sequencer()
         self._open: dict[Production, None] = {}
+        self._pieces: dict[Batch, Piece] = {}  # of batches that the sequencer has; bounded by what is open
         self._asking = False
         self._events: deque[Event] = deque()
         self._shipments: list[Shipment] = []
@@ -147,6 +148,7 @@ class Split:
     def close(self) -> None:
         self._closed = True
         self._open.clear()
+        self._pieces.clear()
         self._events.clear()
 
     def concerns(self, request: ProduceRequest) -> bool:
@@ -240,8 +242,8 @@ class Split:
             delayed,
             request.acks,
             piece.refusal.code if piece.refusal else ErrorCode.NONE,
-            piece,
         )
+        self._pieces[batch] = piece
         self._tell(batch)
 
     def _unfit(self, piece: Piece, seen: Seen) -> Refusal | None:
@@ -255,12 +257,15 @@ class Split:
 
     def _tell(self, event: Event) -> None:
         """What an output brings about at once is told only when the outputs before it are carried out."""
+        if self._closed:
+            return
         self._events.append(event)
         if len(self._events) > 1:
             return
         while self._events:
             for output in self._sequencer.handle(self._events[0]):
-                self._do(output)
+                if not self._closed:
+                    self._do(output)
             if self._events:
                 self._events.popleft()
 
@@ -271,8 +276,7 @@ class Split:
             self._relay.take_up()
 
     def _do(self, output: Output) -> None:
-        piece = output.batch.tag
-        assert isinstance(piece, Piece), "every batch carries its piece"
+        piece = self._pieces[output.batch]
         match output:
             case SendTarget(batch, base_sequence):
                 self._send_target(piece, batch, base_sequence)
@@ -370,6 +374,7 @@ class Split:
     # --- to the client
 
     def _answer(self, piece: Piece, batch: Batch, code: int, verbatim: bool) -> None:
+        del self._pieces[batch]
         if verbatim and piece.told is not None:
             result = piece.told
         elif piece.refusal is not None and code == piece.refusal.code:

@@ -25,7 +25,7 @@ class Batch:
 
     `count` >= 1, 0 <= `delayed` <= `count`. `producer_id`, `epoch` and `base_sequence` are -1 where the producer has
     none. `refusal`: what the relay has found wrong with it already (an invalid directive: 87; too large for B: 10; B
-    known to be out of order: 19). `tag` is the relay's own.
+    known to be out of order: 19). `tag` is the caller's own.
     """
 
     topic: str
