@@ -58,7 +58,7 @@ class Owned:
     take_max: int | None = None
     clock: ClockOffset | None = None
     skewed: bool = False
-    refused_since_s: float | None = None  # since when the target has taken nothing
+    refused_since_s: float | None = None  # since when the target has taken nothing, or may have
     looking: "Future[str | None] | None" = None  # whether the target would take something again
     burying: bool = False  # the next batch goes to the dead letters
     tending: "Future[LookedAfter | None] | None" = None
@@ -78,6 +78,11 @@ class Owned:
         """running -> waiting: what was taken from the shard is void, it must be taken over anew."""
         self.core = None
         self.stall(reason, detail, now_s)
+
+    def suspect(self, now_s: float) -> None:
+        """Another partition of its target has refused: this one is looked at before the next delivery."""
+        if self.refused_since_s is None:
+            self.refused_since_s = now_s
 
     def recover(self) -> None:
         """What it stalled on went well this time."""

@@ -342,6 +342,9 @@ class Worker:
                     self._stalls.lose(owned, "fenced", str(error))
                 case DeliveryRefused(shard=shard) if owned.id == shard:
                     self._refused(owned, core, error)
+                case DeliveryRefused(shard=shard, of_record=False) if owned.id.topic == shard.topic:
+                    core.aborted()
+                    owned.suspect(self._now_s())
                 case CommitAborted():
                     core.aborted()
                     self._stalls.stall(owned, "commit", str(error))

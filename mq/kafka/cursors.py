@@ -68,7 +68,8 @@ def spread(shard: Shard, partitions: int) -> int:
 
 
 def writer_of(client_id: str) -> str:
-    """The writer that a member's client id names: `<writer>` or `<writer>@<address>`."""
+    """The worker that a member's client id names, `<writer>` or `<writer>@<address>`, or a cursor's writer:
+    `<writer>`, or `<writer>@<number>` where it has given ids up."""
     return client_id.partition("@")[0]
 
 
@@ -158,7 +159,9 @@ class Cursors:
         joined again under the same name, and died with a transaction open. It was a member for a session at least."""
         with self._fencing:
             now_s = self._clock.monotonic_s()
-            if now_s < self._fenced_until_s.get(writer, now_s) or writer in map(writer_of, self._cluster.members()):
+            if now_s < self._fenced_until_s.get(writer, now_s):
+                return
+            if writer_of(writer) in map(writer_of, self._cluster.members()):
                 return
             with trouble.telling(f"fencing {writer}"):
                 self._shut_out(writer)

@@ -118,7 +118,7 @@ class Membership:
         member.incremental_assign([])
         shards = self._shards(partitions)
         with self._changed:
-            self._metadata = member.consumer_group_metadata()
+            self._metadata = _metadata(member)
             for shard in shards:
                 self._last_tenure += 1
                 self._tenures[shard] = self._last_tenure
@@ -131,7 +131,7 @@ class Membership:
         hangs loses them: what it has under way was begun in a generation that ends when we join again."""
         shards = self._shards(partitions)
         with self._changed:
-            self._metadata = member.consumer_group_metadata()
+            self._metadata = _metadata(member)
             self._revoked.update(shards)
             self._tell(Revoked(shards))
             self._changed.notify_all()
@@ -160,3 +160,12 @@ class Membership:
     def _shards(self, partitions: Sequence[TopicPartition]) -> tuple[Shard, ...]:
         targets = ((self._settings.names.target(part.topic), part.partition) for part in partitions)
         return tuple(sorted(Shard(target, str(number)) for target, number in targets if target is not None))
+
+
+def _metadata(member: Consumer) -> bytes | None:
+    """None where the library has forgotten it: it is leaving the group."""
+    try:
+        found: bytes = member.consumer_group_metadata()
+        return found
+    except RuntimeError:
+        return None

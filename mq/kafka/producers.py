@@ -14,7 +14,7 @@ from mq.contract import Delivery
 from mq.errors import CommitUnknown
 from mq.kafka.bodies import parts_of
 from mq.kafka.settings import KafkaSettings
-from mq.kafka.trouble import cause, local, old_generation, purged
+from mq.kafka.trouble import cause, local, old_generation, purged, timed_out
 
 Delivered = Callable[[Message], None]
 COMMIT_TIMEOUTS = 3
@@ -63,6 +63,13 @@ class Aborted(Exception):
         super().__init__(error.str())
         self.error = error
         self.failures = failures
+
+    @property
+    def silent(self) -> bool:
+        """Nothing says who is at fault: there was no answer in time (too few replicas are waited for, too), or
+        records were dropped with others."""
+        errors = [failure.error for failure in self.failures] or [self.error]
+        return all(purged(error) or timed_out(error) for error in errors)
 
 
 class Outgoing:

@@ -87,7 +87,13 @@ class KafkaSettings:
         }
 
     def admin(self) -> dict[str, Any]:
-        return {**self._common(), "allow.auto.create.topics": False}
+        """Its questions go to the controller, or to the broker that says it speaks for it. Without topics of its own
+        the library does not notice that this one is gone before it looks at the cluster again, every five minutes."""
+        return {
+            **self._common(),
+            "topic.metadata.refresh.interval.ms": int(self.discovery_interval_s * 1000),
+            "allow.auto.create.topics": False,
+        }
 
     def member(self, client_id: str) -> dict[str, Any]:
         """A member of the worker group that never fetches. Heartbeats are frequent, because members learn from them

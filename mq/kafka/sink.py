@@ -11,12 +11,15 @@ follow in one.
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from threading import Lock
 
 from confluent_kafka import KafkaError, Message, Producer, TopicPartition
 
+from delayline import logs
 from delayline.clock import Clock
+from delayline.cursor import Cursor
 from delayline.errors import Bug, UnknownFormat
 from delayline.message import Shard
 from delayline.record import encode_body
@@ -33,6 +36,8 @@ from mq.kafka.settings import KafkaSettings
 GENERATIONS_MAX = 3
 """Rebalances that one commit may meet and be repeated after, as long as its shards stay ours."""
 REBALANCE_S = 2.0
+
+log = logs.get(__name__)
 
 
 class KafkaSink:
@@ -57,6 +62,8 @@ class KafkaSink:
         self._writer = writer
         self._clock = clock
         self._brokers = brokers
+        self._id = writer  # our transactional id, until it is retired
+        self._retired = 0
         self._transactions = Transactions(settings, writer, clock)
         self._plain = None if settings.atomic else Producer(settings.unheard())
         own = (self._names.audit, self._names.dead, self._names.cursor)
@@ -98,7 +105,12 @@ class KafkaSink:
         is under way there is nothing to end: the cursors become stable when it ends. Raises QueueUnavailable."""
         with self._unless_busy() as free, self._telling():
             if free:
-                self._transactions.open()
+                try:
+                    self._transactions.open()
+                except Aborted as aborted:
+                    if not trouble.unfinished(aborted.error):
+                        raise
+                    self._retire()
 
     def mark_again(self) -> None:
         """A broker that is alone, killed between a commit and its markers, was seen to come back, to find no leader
@@ -133,6 +145,20 @@ class KafkaSink:
             raise trouble.queue_error(aborted.error, "ending what was cut off") from aborted
         except CommitUnknown as unknown:
             raise QueueUnavailable(str(unknown)) from unknown
+
+    def _retire(self) -> None:
+        """Go on under another transactional id, for which every shard must be claimed anew.
+
+        A transaction that holds a partition with too few replicas in sync, or without a leader, can be ended in no
+        way before it has them again, because its markers are written with acks=all; and the coordinator takes
+        nothing else from its id until then. It cannot be committed, for its producer is gone and has not said so; or
+        where the answer was lost, the shards it is about have no stable cursor, and wait."""
+        self._retired += 1
+        self._id = f"{self._writer}@{self._retired + 1}"
+        self._transactions = Transactions(self._settings, self._id, self._clock)
+        self._committed_last = False
+        self._claims.clear()
+        log.warning("a transaction that cannot be ended is left to itself", now=self._id)
 
     # --- who may commit
 
@@ -169,6 +195,9 @@ class KafkaSink:
             except Aborted as aborted:
                 # Where no broker spoke, none has logged an end either.
                 self._committed_last = self._committed_last and trouble.local(aborted.error)
+                if trouble.unfinished(aborted.error):
+                    self._retire()
+                    raise Fenced([part.shard for part in batch]) from aborted
                 if not trouble.old_generation(aborted.error):
                     raise self._refusal(batch, aborted) from aborted
             self._membership.wait_newer(standing, REBALANCE_S)
@@ -192,8 +221,12 @@ class KafkaSink:
 
     def _offset(self, part: ShardBatch) -> TopicPartition:
         buffer = self._names.buffer(part.shard.topic)
-        metadata = encode_metadata(part.cursor)
+        metadata = encode_metadata(self._signed(part.cursor))
         return TopicPartition(buffer, int(part.shard.name), part.cursor.next_offset, metadata=metadata)
+
+    def _signed(self, cursor: Cursor) -> Cursor:
+        """With the id that whoever takes over has to fence."""
+        return replace(cursor, writer=self._id) if self._retired else cursor
 
     def _sends(self, part: ShardBatch) -> Iterator[Send | Bulk]:
         """What belongs into the transaction."""
@@ -216,7 +249,7 @@ class KafkaSink:
     def _mirror(self, part: ShardBatch) -> Send:
         """The cursor in its compacted topic. The broker stamps it, which tells us the time there."""
         topic, row = self._names.cursor, self._row(self._names.cursor, part.shard)
-        body = encode_body(shard_key(part.shard), part.cursor.encode())
+        body = encode_body(shard_key(part.shard), self._signed(part.cursor).encode())
         return Send(topic, row, body, None, partial(self._stamped, topic, row, self._clock.monotonic_s()))
 
     def _stamped(self, topic: str, partition: int, sent_s: float, message: Message) -> None:
@@ -232,8 +265,11 @@ class KafkaSink:
         if trouble.not_a_member(aborted.error) or trouble.fenced(aborted.error):
             return Fenced([part.shard for part in batch])
         by_target = {(part.shard.topic, int(part.shard.name)): part.shard for part in batch}
-        if aborted.failures and all(map(_says_nothing, aborted.failures)):
-            return self._guilty_target(batch) or CommitAborted(_sentence(aborted.failures[0]))
+        if aborted.silent:
+            refused = self._guilty_target(batch)
+            if refused and self.atomic:
+                self._retire()
+            return refused or CommitAborted(str(aborted))
         strangers = [failure for failure in aborted.failures if failure[:2] not in by_target]
         if strangers or not aborted.failures:
             return CommitAborted(_sentence(strangers[0]) if strangers else str(aborted))
@@ -242,18 +278,14 @@ class KafkaSink:
         return DeliveryRefused(shard, _sentence(guilty), of_record=trouble.of_record(guilty.error))
 
     def _guilty_target(self, batch: DispatchBatch) -> DeliveryRefused | None:
-        """Where the library does not say which record made it give up: a target that would take nothing."""
-        for part in batch:
-            with suppress(QueueError):
+        """Where the library does not say which record made it give up: a target that would take nothing. A cluster
+        that does not answer is no target's fault."""
+        with suppress(QueueError):
+            for part in batch:
                 trouble_seen = self._cluster.target_trouble(*part.shard) if part.deliveries else None
                 if trouble_seen:
                     return DeliveryRefused(part.shard, trouble_seen, of_record=False)
         return None
-
-
-def _says_nothing(failure: Failure) -> bool:
-    """It was dropped with others, or there was no answer in time (too few replicas are waited for, too)."""
-    return trouble.purged(failure.error) or trouble.timed_out(failure.error)
 
 
 def _sentence(failure: Failure) -> str:

@@ -95,6 +95,11 @@ def old_generation(error: KafkaError) -> bool:
     return error.code() in _OLD_GENERATION
 
 
+def unfinished(error: KafkaError) -> bool:
+    """The coordinator is still ending the transaction before, and was so for as long as the library asked."""
+    return error.code() == KafkaError.CONCURRENT_TRANSACTIONS
+
+
 def fenced(error: KafkaError) -> bool:
     """Another producer has taken our transactional id: somebody holds us for dead."""
     return error.code() in _FENCED

@@ -6,10 +6,15 @@ import pytest
 
 pytest.importorskip("confluent_kafka")
 
+from confluent_kafka.admin import AdminClient
+
 from bench.kafka_deliver import copy_lap, worker_lap
 from bench.kafka_lateness import Seen
 from bench.on_kafka.broker import Load, Place
+from bench.on_kafka.doors import Door, delayline, direct
+from bench.on_kafka.laps import ROUNDS, Lap, add_rates, consumed, in_turns, produced
 from bench.on_kafka.reader import Reader
+from bench.report import Report
 
 if TYPE_CHECKING:
     from tests.brokers.kafka import Kafka
@@ -28,6 +33,44 @@ def test_the_worker_delivers_a_load_and_tells_what_it_cost(kafka: "Kafka") -> No
 @pytest.mark.parametrize("atomic", [True, False])
 def test_the_copy_loop_copies_a_load(kafka: "Kafka", atomic: bool) -> None:
     assert copy_lap(kafka.bootstrap_servers, FEW, atomic=atomic).wall_s > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("delayed_every", [0, 10])
+def test_a_lap_through_the_proxy_takes_time_and_cpu(place: Place, delayed_every: int) -> None:
+    with delayline(place.servers, place.namespace, delayed_topics=place.topic) as door:
+        lap = produced(door, place.topic, 20.0, delayed_every=delayed_every)
+        assert 0 < lap.p50_ms <= lap.p99_ms
+        assert lap.cpu_s > 0
+        assert consumed(door, place.topic, 10.0).wall_s > 0
+        assert (place.buffer in topics(place.servers)) == (delayed_every > 0)
+
+
+def topics(servers: str) -> set[str]:
+    return set(AdminClient({"bootstrap.servers": servers}).list_topics(timeout=10).topics)
+
+
+def test_doors_take_turns_and_the_first_round_is_not_counted() -> None:
+    straight, ours = direct("broker:9092"), Door("ours", "proxy:9092")
+    order: list[str] = []
+
+    def lap(door: Door) -> Lap:
+        order.append(door.name)
+        return Lap(mb=1, wall_s=len(order), cpu_s=0, p50_ms=0, p99_ms=0)
+
+    rounds = in_turns([straight, ours], lap)
+    assert order == ["direct", "ours", "ours", "direct"] * (ROUNDS // 2 + 1)
+    assert [lap.wall_s for lap in rounds["ours"]][:3] == [3, 6, 7]
+
+
+def test_a_rate_is_compared_with_that_of_the_same_round() -> None:
+    straight, ours = direct("broker:9092"), Door("ours", "proxy:9092")
+    slow_and_fast = [Lap(1, wall_s, 0, 0, 0) for wall_s in (1.0, 10.0, 2.0)]
+    half_as_fast = [Lap(1, 2 * lap.wall_s, 0, 0, 0) for lap in slow_and_fast]
+    report = Report("rates")
+    add_rates(report, "produce", {"direct": slow_and_fast, "ours": half_as_fast}, straight, ours, 0.9)
+    assert [figure.value for figure in report.figures[:3]] == [0.5, 0.5, 0.5]
+    assert not report.met
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from delayline.message import Key
 from delayline.rules import DEFAULT_RULES
 from mq.contract import Append, Delivery, Lost, Revoked, ShardBatch
 from mq.errors import CommitError, Fenced, QueueUnavailable
+from mq.kafka.producers import Aborted
 from tests.integration.kafka.conftest import CLOCK, PATIENCE_S, Place, body, soon
 
 
@@ -121,6 +122,40 @@ def test_an_open_transaction_of_a_dead_worker_is_ended_by_the_takeover(ready: Pl
     assert queue.takeover(ready.shard).cursor == claimed
     with pytest.raises(KafkaException):
         producer.commit_transaction()
+
+
+def test_a_transaction_that_cannot_be_ended_is_left_behind_and_the_next_owner_fences_the_id_after_it(
+    ready: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its markers would be written with acks=all, to a partition with too few replicas."""
+    from confluent_kafka import KafkaError, KafkaException, Producer
+
+    queue = ready.queue()
+    queue.ensure_buffer(ready.topic, DEFAULT_RULES)
+    worker = ready.worker(queue)
+    worker.assigned(2)
+    worker.claim(ready.shard)
+
+    def unfinished() -> None:
+        raise Aborted(KafkaError(KafkaError.CONCURRENT_TRANSACTIONS))
+
+    monkeypatch.setattr(worker.sink._transactions, "open", unfinished)
+    with pytest.raises(Fenced):
+        worker.commit(ready.shard)
+    assert worker.claim(ready.shard).owner_epoch == 2
+    worker.commit(ready.shard, deliveries=[Delivery(body(b"after"))])
+    left = Producer(queue._settings.transactional(worker.sink._id))
+    worker.close()
+    left.init_transactions()
+    left.begin_transaction()
+    left.produce(ready.topic, b"never", partition=0)
+    heir = ready.worker(queue)
+    heir.assigned(2)
+    handover = queue.takeover(ready.shard)
+    assert handover.cursor is not None
+    assert handover.cursor.writer == worker.sink._id != worker.writer
+    with pytest.raises(KafkaException):
+        left.commit_transaction()
 
 
 def test_while_a_member_has_a_transaction_open_the_takeover_waits(ready: Place) -> None:

@@ -46,6 +46,13 @@ def arrived(place: Place, queue: Any, count: int, partitions: int = 2, timeout_s
     return values(found)
 
 
+def trouble_of(queue: Any, place: Place) -> str:
+    try:
+        return queue.target_trouble(place.shard) or ""
+    except QueueError:
+        return ""  # the broker that was asked is the one that is gone
+
+
 def reasons(worker: Worker) -> dict[str, str | None]:
     return {status.id.name: status.stalled for status in worker.statuses}
 
@@ -85,6 +92,40 @@ def test_a_broker_killed_under_load_for_longer_than_every_timeout_costs_nothing_
             soon(lambda: set(reasons(worker).values()) == {None})
         assert away == {} or set(away.values()) <= {"commit", "unavailable", "takeover", "fenced", "commit_unknown"}
         print(f"everything was delivered {took_s:.1f} s after the broker was back")
+
+
+@pytest.mark.outage
+@pytest.mark.slow
+def test_a_target_in_want_of_replicas_is_waited_for_and_others_are_delivered() -> None:
+    from confluent_kafka.admin import NewTopic
+
+    with started(lambda: Kafka(3)) as kafka, ExitStack() as stack:
+        place, other = Place(kafka, stack), Place(kafka, stack)
+        other.namespace = place.namespace
+        config = {"min.insync.replicas": "2", "message.timestamp.type": "LogAppendTime"}
+        wanted = [
+            NewTopic(place.topic, 2, replica_assignment=[[2, 3], [2, 3]], config=config),
+            NewTopic(other.topic, 2, replica_assignment=[[1, 2, 3], [1, 2, 3]], config=config),
+            NewTopic(place.buffer, 2, replica_assignment=[[1, 2, 3], [1, 2, 3]]),
+        ]
+        for future in place.admin.create_topics(wanted).values():
+            future.result()
+        queue = place.queue(transaction_timeout_s=5.0, request_timeout_s=5.0)
+        for topic in (place.topic, other.topic):
+            queue.ensure_buffer(topic, DEFAULT_RULES)
+        with working(place, queue) as worker:
+            soon(lambda: len(worker.statuses) == 4 and worker.ready, LONG_S)
+            kafka.nodes[2].kill()
+            soon(lambda: "replicas are in sync" in trouble_of(queue, place), LONG_S)
+            send(place, queue, range(10), 0)
+            soon(lambda: {s.stalled for s in worker.statuses if s.id.topic == place.topic} == {"target"}, LONG_S)
+            send(other, queue, range(10, 20), 0)
+            assert arrived(other, queue, 10) == list(range(10, 20))
+            assert records(place, queue, place.topic) == []
+            kafka.nodes[2].start()
+            kafka.wait_ready()
+            assert arrived(place, queue, 10) == list(range(10))
+            soon(lambda: {status.stalled for status in worker.statuses} == {None})
 
 
 def test_a_worker_frozen_out_for_a_session_in_mid_commit_takes_over_from_itself_and_repeats_nothing(

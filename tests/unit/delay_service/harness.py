@@ -46,9 +46,16 @@ class FaultySink:
 class Bench:
     """Queue, index, clock and one worker."""
 
-    def __init__(self, *, rules: Rules = DEFAULT_RULES, batch_records_max: int = 100, near_bytes_max: int = 1 << 20):
+    def __init__(
+        self,
+        *,
+        rules: Rules = DEFAULT_RULES,
+        batch_records_max: int = 100,
+        near_bytes_max: int = 1 << 20,
+        partitions: int = 1,
+    ) -> None:
         self.clock = ManualClock()
-        self.queue = MemoryQueue(namespace="delayline", clock=self.clock, partitions=1)
+        self.queue = MemoryQueue(namespace="delayline", clock=self.clock, partitions=partitions)
         self.index = MemoryIndex()
         self.registry = CollectorRegistry()
         self.history = History(1000, 86_400_000)

@@ -209,6 +209,30 @@ def test_a_target_that_refused_is_looked_at_before_it_is_tried_again(
     assert (gone, stalled(bench), bench.delivered()) == ((1, "target", "still gone"), None, [b"a"])
 
 
+def test_the_other_partitions_of_a_target_that_refused_are_looked_at_before_they_cost_a_commit_as_well(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bench = Bench(partitions=3)
+    calm(bench)
+    refused: list[str] = []
+
+    def refuse_any(batch: DispatchBatch) -> Exception | None:
+        guilty = [part.shard for part in batch if part.deliveries]
+        refused.extend(shard.name for shard in guilty[:1])
+        return DeliveryRefused(guilty[0], "too few replicas", of_record=False) if guilty else None
+
+    bench.sink.fault = refuse_any
+    monkeypatch.setattr(type(bench.queue), "target_trouble", lambda *_: "too few replicas")
+    body = encode_body(None, b"a", [(b"delay-ms", b"0")])
+    for partition in "012":
+        bench.queue.append([Append(NAMES.buffer("orders"), partition, body)]).result()
+    for _ in range(20):
+        bench.turn(2)
+        bench.clock.advance(1000)
+    assert len(refused) == 1
+    assert {status.stalled for status in bench.worker.statuses} == {"target"}
+
+
 def test_a_stalled_shard_says_when_it_tries_again(bench: Bench) -> None:
     calm(bench)
     bench.sink.fault = refuse
