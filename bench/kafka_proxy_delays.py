@@ -1,8 +1,8 @@
 """B11: the Kafka proxy before a topic that takes delays, beside the broker itself in the same run.
 
 Records of 1 KiB on 8 partitions from librdkafka's idempotent producer: none of them delayed, so that the proxy only
-has to find that out; one in ten delayed, so that it takes every batch apart and writes to two topics. What goes
-straight to the broker carries the same headers.
+has to find that out; a tenth delayed, drawn by lot, so that it takes nearly every batch apart and writes to two
+topics. What goes straight to the broker carries the same headers.
 """
 
 from bench.on_kafka.broker import Place
@@ -13,7 +13,7 @@ from bench.report import Report
 
 LAP_MB = 300
 PACED_S = 5.0
-DELAYED_EVERY = 10
+DELAYED_SHARE = 0.1
 NONE_DELAYED_MIN, SOME_DELAYED_MIN = 0.9, 0.6
 P50_MORE_MS = 2.0
 
@@ -32,11 +32,11 @@ def _measure(report: Report, servers: str, mb: float, paced_s: float) -> None:
     with delayline(servers, place.namespace, delayed_topics=f"{place.topic}*") as ours:
         doors = [straight, ours]
         none = in_turns(doors, lambda door: produced_anew(door, place, mb))
-        some = in_turns(doors, lambda door: produced_anew(door, place, mb, delayed_every=DELAYED_EVERY))
+        some = in_turns(doors, lambda door: produced_anew(door, place, mb, delayed_share=DELAYED_SHARE))
         paced = in_turns(
             doors,
             lambda door: produced_anew(
-                door, place, PACED_MB_PER_S * paced_s, mb_per_s=PACED_MB_PER_S, delayed_every=DELAYED_EVERY
+                door, place, PACED_MB_PER_S * paced_s, mb_per_s=PACED_MB_PER_S, delayed_share=DELAYED_SHARE
             ),
         )
     add_rates(report, "none delayed", none, straight, ours, NONE_DELAYED_MIN)

@@ -51,10 +51,10 @@ def in_turns(doors: Sequence[Door], lap: Callable[[Door], Lap]) -> Rounds:
     return rounds
 
 
-def produced(door: Door, topic: str, mb: float, *, mb_per_s: float = 0, delayed_every: int = 0) -> Lap:
-    """At full speed where `mb_per_s` is 0; of so many records, one is delayed (0: none)."""
+def produced(door: Door, topic: str, mb: float, *, mb_per_s: float = 0, delayed_share: float = 0) -> Lap:
+    """At full speed where `mb_per_s` is 0."""
     per_s = int(mb_per_s * MB) // traffic.RECORD_BYTES
-    return _lap(door, mb, role="produce", topic=topic, per_s=per_s, delayed_every=delayed_every)
+    return _lap(door, mb, role="produce", topic=topic, per_s=per_s, delayed_share=delayed_share)
 
 
 def consumed(door: Door, topic: str, mb: float) -> Lap:
@@ -71,11 +71,11 @@ def _lap(door: Door, mb: float, **what: object) -> Lap:
         return Lap(mb, timed.wall_s, door.cpu_s() - before_s, timed.p50_ms, timed.p99_ms)
 
 
-def produced_anew(door: Door, place: Place, mb: float, *, mb_per_s: float = 0, delayed_every: int = 0) -> Lap:
+def produced_anew(door: Door, place: Place, mb: float, *, mb_per_s: float = 0, delayed_share: float = 0) -> Lap:
     """Into a topic of its own, which is dropped afterwards."""
     own = Place(place.servers, place.namespace, f"{place.topic}-{uuid4().hex[:8]}")
     own.make_topic(own.topic)
-    lap = produced(door, own.topic, mb, mb_per_s=mb_per_s, delayed_every=delayed_every)
+    lap = produced(door, own.topic, mb, mb_per_s=mb_per_s, delayed_share=delayed_share)
     own.drop()
     return lap
 

@@ -36,8 +36,8 @@ class Timed(NamedTuple):
     p99_ms: float = 0.0
 
 
-def produce(servers: str, topic: str, count: int, per_s: int, delayed_every: int) -> None:
-    """`count` records, at full speed where `per_s` is 0; of so many, one is delayed (0: none)."""
+def produce(servers: str, topic: str, count: int, per_s: int, delayed_share: float) -> None:
+    """`count` records, at full speed where `per_s` is 0; which of them are delayed is drawn by lot."""
     latencies_ms: list[float] = []
     failed: list[object] = []
 
@@ -52,14 +52,15 @@ def produce(servers: str, topic: str, count: int, per_s: int, delayed_every: int
             "bootstrap.servers": servers,
             "enable.idempotence": True,
             "queue.buffering.max.messages": 50_000,
+            "log_level": 4,
         }
     )
-    made = [random.Random(7).randbytes(RECORD_BYTES) for _ in range(256)]
+    dice = random.Random(7)
+    made = [dice.randbytes(RECORD_BYTES) for _ in range(256)]
 
-    def send(number: int) -> None:
-        headers = DELAY if delayed_every and number % delayed_every == 0 else []
-        partition = number // max(delayed_every, 1) % PARTITIONS
-        value = made[number % len(made)]
+    def send(number: int, *, is_delayed: bool) -> None:
+        headers = DELAY if is_delayed else []
+        partition, value = number % PARTITIONS, made[number % len(made)]
         while True:
             try:
                 producer.produce(topic, value, partition=partition, headers=headers, on_delivery=on_delivery)
@@ -72,8 +73,8 @@ def produce(servers: str, topic: str, count: int, per_s: int, delayed_every: int
         if producer.flush(DRAIN_S) or failed:
             raise RuntimeError(f"{topic}: not acknowledged: {failed[:1]}")
 
-    for number in range(PARTITIONS * max(delayed_every, 1)):
-        send(number)
+    for number in range(PARTITIONS):
+        send(number, is_delayed=delayed_share > 0)
     settle()
     _wait_for_the_word()
     latencies_ms.clear()
@@ -82,7 +83,7 @@ def produce(servers: str, topic: str, count: int, per_s: int, delayed_every: int
     while sent < count:
         wanted = count if per_s == 0 else min(count, int((_CLOCK.monotonic_s() - start_s) * per_s))
         for number in range(sent, wanted):
-            send(number)
+            send(number, is_delayed=dice.random() < delayed_share)
             if number % 500 == 0:
                 producer.poll(0)
         sent = wanted
