@@ -28,11 +28,13 @@ QUICK = (
     *(Scope(script, habit) for script in (("ii", "d", "i"), ("d", "i", "i"), ("i", "i", "id")) for habit in Habit),
 )
 """Every crash point of these takes seconds."""
-LONG = (
-    *(Scope(script, habit, start=start) for start in STARTS for script in LARGE for habit in Habit),
+LONG = tuple(Scope(script, habit, start=start) for start in STARTS for script in LARGE for habit in Habit)
+"""A second each."""
+DOUBLE = (
     *(Scope(script, habit, budget=2) for script in (*SMALL, *MEDIUM) for habit in Habit),
     *(Scope(script, habit, in_flight=2, budget=2, start=STARTS[4]) for script in SMALL for habit in Habit),
 )
+"""Two faults at any two points: up to minutes each."""
 
 
 def random_scope(seed: int) -> Scope:
