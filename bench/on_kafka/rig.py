@@ -10,10 +10,11 @@ from bench.report import Report
 from tests.brokers.distribution import Unavailable
 
 
-def on_broker(report: Report, measure: Callable[[str], None]) -> Report:
-    """The report with what `measure` adds, given the broker's address; or without it, and with the reason why."""
+def on_broker(report: Report, measure: Callable[[str], None], *, bytes_in_memory: float = 0) -> Report:
+    """The report with what `measure` adds, given the broker's address; or without it, and with the reason why.
+    `bytes_in_memory`: see `quiet_broker`."""
     try:
-        with quiet_broker() as servers:
+        with quiet_broker(bytes_in_memory) as servers:
             measure(servers)
     except Unavailable as reason:
         report.notes.append(f"skipped: {reason}")
