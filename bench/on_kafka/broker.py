@@ -42,7 +42,7 @@ def quiet_broker(bytes_in_memory: float = 0) -> Iterator[str]:
     in_memory = bytes_in_memory > 0 and MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > bytes_in_memory
     with ExitStack() as stack:
         folder = stack.enter_context(TemporaryDirectory(dir=MEMORY, prefix="delayline-")) if in_memory else None
-        kafka = stack.enter_context(closing(Kafka(java_options=_FULL_SPEED, folder=folder and Path(folder))))
+        kafka = stack.enter_context(closing(Kafka(java_options=_FULL_SPEED, folder=Path(folder) if folder else None)))
         kafka.start()
         yield kafka.bootstrap_servers
 
