@@ -28,7 +28,7 @@ def run(scale: float) -> Report:
     pending, burst = max(20_000, int(PENDING * scale)), max(5000, int(BURST * min(scale * 10, 1)))
     report = Report(f"B7 {pending:,} messages pending on Kafka, 8 partitions")
     report.notes.append(f"Bursts of {burst:,} that are due, medians of {ROUNDS} pairs in turns.")
-    return on_broker(report, lambda servers: _measure(report, servers, pending, burst))
+    return on_broker(report, lambda servers: _measure(report, servers, pending, burst), log_bytes=1200 * pending)
 
 
 def _measure(report: Report, servers: str, pending: int, burst: int) -> None:

@@ -23,10 +23,8 @@ def run(scale: float) -> Report:
     mb = max(4.0, LAP_MB * scale)
     report = Report(f"B11 Kafka proxy, delays: {mb:,.0f} MB of 1 KiB records per lap, 8 partitions")
     report.notes.append(f"Medians of {ROUNDS} rounds in turns, each ratio within its round.")
-    paced_s, written_mb = max(0.5, PACED_S * scale), 3 * (ROUNDS + 1) * mb
-    return on_broker(
-        report, lambda servers: _measure(report, servers, mb, paced_s), bytes_in_memory=1.5e6 * written_mb
-    )
+    paced_s, log_bytes = max(0.5, PACED_S * scale), 3e6 * mb * (ROUNDS + 1)
+    return on_broker(report, lambda servers: _measure(report, servers, mb, paced_s), log_bytes=log_bytes)
 
 
 def _measure(report: Report, servers: str, mb: float, paced_s: float) -> None:

@@ -33,13 +33,16 @@ Headers = list[tuple[str, str | bytes | None]]
 MEMORY = Path("/dev/shm")
 """A file system in memory, where there is one."""
 
+ROOM = 2
+"""So much more than the logs take: processes need memory, too."""
+
 
 @contextmanager
-def quiet_broker(bytes_in_memory: float = 0) -> Iterator[str]:
-    """The address of a broker that serves nobody else. Where so many bytes are free in memory, its logs stand there:
-    on disks that others use as well the same lap takes half or twice as long.
+def quiet_broker(log_bytes: float) -> Iterator[str]:
+    """The address of a broker that serves nobody else. Where there is room for logs of that size in memory, there
+    they stand: on disks that others use as well the same lap takes half or twice as long.
     Raises tests.brokers.distribution.Unavailable."""
-    in_memory = bytes_in_memory > 0 and MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > bytes_in_memory
+    in_memory = MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > ROOM * log_bytes
     with ExitStack() as stack:
         folder = stack.enter_context(TemporaryDirectory(dir=MEMORY, prefix="delayline-")) if in_memory else None
         kafka = stack.enter_context(closing(Kafka(java_options=_FULL_SPEED, folder=Path(folder) if folder else None)))

@@ -9,12 +9,14 @@ from bench.on_kafka.child import Child, child
 from bench.report import Report
 from tests.brokers.distribution import Unavailable
 
+LOG_BYTES = 5e9
+"""What a bench writes at most, unless it says otherwise."""
 
-def on_broker(report: Report, measure: Callable[[str], None], *, bytes_in_memory: float = 0) -> Report:
-    """The report with what `measure` adds, given the broker's address; or without it, and with the reason why.
-    `bytes_in_memory`: see `quiet_broker`."""
+
+def on_broker(report: Report, measure: Callable[[str], None], *, log_bytes: float = LOG_BYTES) -> Report:
+    """The report with what `measure` adds, given the broker's address; or without it, and with the reason why."""
     try:
-        with quiet_broker(bytes_in_memory) as servers:
+        with quiet_broker(log_bytes) as servers:
             measure(servers)
     except Unavailable as reason:
         report.notes.append(f"skipped: {reason}")
