@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 
 from tests.fault.kafka.clients import Fate
 from tests.fault.kafka.evidence import Evidence
@@ -47,16 +48,24 @@ def chances(evidence: Evidence, history: Sequence[Fact]) -> Chances:
 @dataclass(frozen=True)
 class Waits:
     """Milliseconds: the least time from due to the broker's stamp, and the longest from when a message could have
-    been delivered (due and accepted) to a reader of the target topic having it. Below zero is early."""
+    been delivered (due and accepted) to a reader of the target topic having it. Below zero is early. And the longest
+    that the reader of a partition got nothing, between two of its records."""
 
     closest_ms: int
     longest_ms: int
+    stalled_ms: int
 
 
 def waits(evidence: Evidence) -> Waits:
     targets = [seen for shard in evidence.shards for seen in evidence.seen[shard]]
     both = [_waited(seen) for seen in targets] or [(0, 0)]
-    return Waits(min(least for least, _ in both), max(most for _, most in both))
+    stalled_ms = max(map(_stalled_ms, (evidence.seen[shard] for shard in evidence.shards)), default=0)
+    return Waits(min(least for least, _ in both), max(most for _, most in both), stalled_ms)
+
+
+def _stalled_ms(records: Sequence[Seen]) -> int:
+    received = [seen.received_ms for seen in records]
+    return max((later - earlier for earlier, later in pairwise(received)), default=0)
 
 
 def _waited(seen: Seen) -> tuple[int, int]:

@@ -163,6 +163,7 @@ def report(part: Part, outcome: Outcome) -> None:
             print(f"{'':>11}({', '.join(f'{each:.2f}' for each in seconds)})")
     print(f"{outcome.waits.closest_ms:>9}  ms at least from due to the broker's stamp")
     print(f"{outcome.waits.longest_ms:>9}  ms at most from due to a reader of the target having it")
+    print(f"{outcome.waits.stalled_ms:>9}  ms at most in which the reader of a partition got nothing")
     for violation in outcome.violations:
         print(f"BROKEN  {violation}")
     for failure in outcome.failures:
@@ -194,8 +195,8 @@ def shortfalls(tally: Counter[str], wanted: Mapping[str, int]) -> list[str]:
 def slow(outcomes: Sequence[Outcome]) -> list[str]:
     """Takeovers that took too long, on a machine that was not too busy to say."""
     found = [each for outcome in outcomes for each in outcome.takeovers_s.get("SIGKILL", ())]
-    late_s = [outcome.waits.longest_ms / 1000 for outcome in outcomes if outcome.takeovers_s]
-    return [f"shards stood still for {each:.2f} s" for each in (*found, *late_s) if each > TAKEOVER_MAX_S]
+    stalled_s = [outcome.waits.stalled_ms / 1000 for outcome in outcomes if outcome.takeovers_s]
+    return [f"shards stood still for {each:.2f} s" for each in (*found, *stalled_s) if each > TAKEOVER_MAX_S]
 
 
 def main() -> int:
