@@ -26,6 +26,7 @@ from api.routes import not_built
 from api.routes.health import HealthRoutes
 from api.routes.installation import InstallationRoutes
 from api.routes.messages import MessageRoutes
+from api.routes.operations import OperationRoutes
 from api.routes.records import RecordRoutes
 from api.routes.send import SendRoutes
 from api.routing import PlainRoute
@@ -76,7 +77,9 @@ def create_app(services: Services) -> DelaylineApi:
         reader, follower_threads, settings.followers_max, settings.heartbeat_s, services.clock, closing
     )
     SendRoutes(services, topics, sender, drafter, judge).register(app.router)
-    MessageRoutes(services, bridge).register(app.router)
+    messages = MessageRoutes(services, bridge)
+    messages.register(app.router)
+    OperationRoutes(services, topics, sender, judge, bridge, messages).register(app.router)
     RecordRoutes(reader, topics, followers, problems).register(app.router)
     InstallationRoutes(services, topics).register(app.router)
     HealthRoutes(services.readiness, services.registry, scrapes).register(app.router)

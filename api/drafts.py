@@ -15,13 +15,13 @@ from api.problems import (
     INVALID_BODY,
     INVALID_SCHEDULE,
     LIMIT_EXCEEDED,
-    NOT_SUPPORTED,
     TOPIC_NOT_ENABLED,
     Refusal,
     refusal_of_schedule,
     refused,
 )
 from api.schemas import HeaderIn, MessageIn, ScheduleIn
+from delayline.errors import Bug
 from delayline.headers import ECHOED, RESERVED
 from delayline.message import Header
 from delayline.record import encode_body
@@ -103,8 +103,8 @@ def _schedule_of(verdict: Verdict) -> Schedule | Immediate:
     match verdict:
         case Invalid(_, directive):
             raise refusal_of_schedule(verdict, f"/schedule/{_FIELD_OF[directive]}")
-        case Op(name):
-            raise refused(NOT_SUPPORTED, "/schedule", "not-supported", f"operation {name} is not built yet")
+        case Op():
+            raise Bug("a schedule has no field for an operation")
         case _:
             return verdict
 

@@ -21,6 +21,7 @@ _DOCUMENTED = (
     schemas.MessageIn,
     schemas.BatchIn,
     schemas.PreviewIn,
+    schemas.PatchIn,
     schemas.SentMessage,
     schemas.UnconfirmedMessage,
     schemas.BatchAnswer,
@@ -67,6 +68,7 @@ def _problems(*statuses: int) -> dict[str, Any]:
         400: "Invalid, or not built yet: see `type` and `errors`",
         403: "Not for clients",
         404: "No such thing",
+        409: "It has ended: see `outcome`",
         410: "It has ended, and how is not kept any more",
         413: "Too large",
         415: "Not JSON",
@@ -177,17 +179,52 @@ PREVIEW = {
     "responses": {"200": _json("When it would be due", schemas.PreviewOut), **_problems(400, 413, 415, 503)},
 }
 
+_MESSAGE_ID = _parameter(
+    "message_id",
+    "path",
+    "`<topic>.<partition>.<offset>.<due ms>`, as the send answered",
+    {"type": "string"},
+    "orders.3.1041.1767225630000",
+)
+
+CANCEL = {
+    "operationId": "cancelMessage",
+    "summary": "Cancel a message that waits: it will never be delivered",
+    "parameters": [_MESSAGE_ID],
+    "responses": {"204": {"description": "It is cancelled"}, **_problems(400, 404, 409, 410, 503)},
+}
+
+RESCHEDULE = {
+    "operationId": "rescheduleMessage",
+    "summary": "Deliver a message that waits at another time",
+    "parameters": [_MESSAGE_ID],
+    "requestBody": {
+        "required": True,
+        "content": {
+            "application/json": {
+                "schema": _ref(schemas.PatchIn),
+                "examples": {"later": {"summary": "In an hour from now", "value": {"schedule": {"delay": "1h"}}}},
+            }
+        },
+    },
+    "responses": {
+        "200": _json("The message, with its new time", schemas.MessageOut, headers=_ETAG),
+        **_problems(400, 404, 409, 410, 413, 415, 503),
+    },
+}
+
+DELIVER = {
+    "operationId": "deliverMessage",
+    "summary": "Deliver a message that waits now",
+    "parameters": [_MESSAGE_ID],
+    "responses": {"204": {"description": "It is due now"}, **_problems(400, 404, 409, 410, 503)},
+}
+
 GET_MESSAGE = {
     "operationId": "getMessage",
     "summary": "What has become of a message",
     "parameters": [
-        _parameter(
-            "message_id",
-            "path",
-            "`<topic>.<partition>.<offset>.<due ms>`, as the send answered",
-            {"type": "string"},
-            "orders.3.1041.1767225630000",
-        ),
+        _MESSAGE_ID,
         _parameter(
             "view",
             "query",

@@ -46,7 +46,7 @@ TOPIC_UNKNOWN = Kind("topic-unknown", "No such topic", 404)
 NOT_FOUND = Kind("not-found", "Not found", 404)
 METHOD_NOT_ALLOWED = Kind("method-not-allowed", "The path does not take this method", 405)
 REQUEST_TIMEOUT = Kind("request-timeout", "The body did not arrive in time", 408)
-ALREADY_TERMINAL = Kind("already-terminal", "The message has ended, and how is not kept any more", 410)
+ALREADY_TERMINAL = Kind("already-terminal", "The message has ended", 410)
 TOO_LARGE = Kind("too-large", "Too large", 413)
 UNSUPPORTED_MEDIA_TYPE = Kind("unsupported-media-type", "The body must be JSON", 415)
 INTERNAL = Kind("internal-error", "An error of the server", 500)
@@ -77,7 +77,8 @@ class Refusal(DelaylineError):
     """A request, or a member of a batch, is refused.
 
     `status` replaces the kind's usual one; `allow` lists the methods of a 405; `close` ends the connection, because
-    the rest of the body will not be read; `results` tells the members of a batch apart.
+    the rest of the body will not be read; `results` tells the members of a batch apart; `outcome` says how a
+    message has ended.
     """
 
     def __init__(
@@ -90,6 +91,7 @@ class Refusal(DelaylineError):
         allow: str | None = None,
         close: bool = False,
         results: Sequence[object] | None = None,
+        outcome: object = None,
     ) -> None:
         super().__init__(detail)
         self.kind = kind
@@ -99,6 +101,7 @@ class Refusal(DelaylineError):
         self.allow = allow
         self.close = close
         self.results = results
+        self.outcome = outcome
 
     def under(self, prefix: str) -> "Refusal":
         """The same about the member of the body at the JSON pointer `prefix`."""
@@ -117,7 +120,7 @@ def refusal_of_schedule(invalid: Invalid, pointer: str) -> Refusal:
 
 
 class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
-    """RFC 9457, with our members `errors`, `request_id` and, for batches, `results`."""
+    """RFC 9457, with our members `errors`, `request_id`, for batches `results`, and `outcome` for what has ended."""
 
     type: str
     title: str
@@ -126,6 +129,7 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
     instance: str | UnsetType = UNSET
     errors: tuple[Fault, ...] = ()
     results: Sequence[Any] | UnsetType = UNSET
+    outcome: Any | UnsetType = UNSET
     request_id: str | UnsetType = UNSET
 
 
@@ -195,6 +199,7 @@ class Problems:
             instance=scope["raw_path"].decode("ascii", "replace"),
             request_id=request_id,
             results=UNSET if refusal.results is None else refusal.results,
+            outcome=UNSET if refusal.outcome is None else refusal.outcome,
         )
         return msgspec.json.encode(problem)
 

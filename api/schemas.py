@@ -59,6 +59,12 @@ class ScheduleIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     on_conflict: NotBuilt = None
 
 
+class PatchIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A message's new time, counted from when the operation is stored."""
+
+    schedule: ScheduleIn
+
+
 class MessageIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A message. Without `schedule` it goes straight to the topic."""
 

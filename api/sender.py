@@ -50,16 +50,20 @@ class Sender:
         return Append(target.buffer if delayed else target.info.name, partition, draft.body)
 
     async def append(self, target: Target, appends: Sequence[Append]) -> list[Position]:
-        """Store all or none, and wait until they are durable. Raises QueueError."""
+        """Store messages, all or none, and wait until they are durable. Raises QueueError."""
+        positions = await self.store(target, appends)
+        target.accepted.inc(len(positions))
+        return positions
+
+    async def store(self, target: Target, appends: Sequence[Append]) -> list[Position]:
+        """The same for any records. Raises QueueError."""
         try:
-            positions = await self._bridge.result(self._client.append(appends), self._timeout_s)
+            return await self._bridge.result(self._client.append(appends), self._timeout_s)
         except TimeoutError as error:
             raise QueueUnavailable("no answer in time: stored or not, nobody knows yet") from error
         except (TopicUnknown, PartitionUnknown):
             self._topics.forget(target.info.name)
             raise
-        target.accepted.inc(len(positions))
-        return positions
 
     def hand_over(self, target: Target, appends: Sequence[Append], ticket: Ticket) -> None:
         """Let the queue store them without waiting. The ticket is held until it has, so that what waits in the queue

@@ -40,6 +40,7 @@ class ApiSettings:
     """How long an append may take; behind it nobody knows whether the messages are stored."""
 
     owner_timeout_s: float = 5.0
+    operation_timeout_s: float = 10.0
     body_timeout_s: float = 30.0
     heartbeat_s: float = 15.0
     """Below the idle timeouts of common proxies (60 s; some 20 s)."""

@@ -6,13 +6,11 @@ from msgspec import UNSET, UnsetType
 
 from api.schemas import EndingOut, HeaderOut, MessageOut, RecordOut
 from api.sender import partition_label
-from delayline.inquiry import Ending, Found, State
+from delayline.inquiry import WAITING, Ending, Found
 from delayline.message import Header
 from delayline.record import decode_body
 from delayline.times import format_moment
 from mq.contract import LogRecord
-
-_WAITING = frozenset({State.ACCEPTED, State.PENDING})
 
 
 def text_or_base64(data: bytes | None) -> tuple[str | None, bytes | UnsetType]:
@@ -50,7 +48,7 @@ def record_out(partition: str, log_record: LogRecord) -> RecordOut:
 def message_out(found: Found, *, full: bool) -> MessageOut:
     """The message; with `full` and while it waits, what it carries, too."""
     shard = found.id.shard
-    payload = full and found.state in _WAITING
+    payload = full and found.state in WAITING
     key, key_base64 = text_or_base64(found.key) if payload else (UNSET, UNSET)
     value, value_base64 = text_or_base64(found.value) if payload else (UNSET, UNSET)
     return MessageOut(
@@ -61,7 +59,7 @@ def message_out(found: Found, *, full: bool) -> MessageOut:
         accepted_at=format_moment(found.accepted_at_ms),
         due_at=format_moment(found.due_ms),
         version=found.version,
-        outcome=None if found.ending is None else _ending_out(found.ending),
+        outcome=None if found.ending is None else ending_out(found.ending),
         key=key,
         key_base64=key_base64,
         value=value,
@@ -70,5 +68,5 @@ def message_out(found: Found, *, full: bool) -> MessageOut:
     )
 
 
-def _ending_out(ending: Ending) -> EndingOut:
+def ending_out(ending: Ending) -> EndingOut:
     return EndingOut(ending.outcome, format_moment(ending.at_ms), ending.lateness_ms, ending.reason)

@@ -6,12 +6,16 @@ It is a convenience for questions, not a record: the audit topic is that.
 
 import struct
 from collections.abc import Iterable
+from concurrent.futures import Future
+from threading import Lock
 
 from delayline.inquiry import Ending
 from delayline.message import Shard
 from delayline.outcome import AuditRow, Outcome
 
-_PACKED = struct.Struct(">QQQB")
+_PACKED = struct.Struct(">QQQQB")
+OPERATIONS_MAX = 10_000
+"""Remembered, decided or not: whoever wants to know what becomes of one asks at once."""
 _OUTCOMES = list(Outcome)
 
 
@@ -22,17 +26,34 @@ class History:
         self._messages_max = messages_max
         self._retention_ms = retention_ms
         self._endings: dict[tuple[Shard, int], bytes] = {}
+        self._operations: dict[tuple[Shard, int], Future[Outcome]] = {}
+        self._lock = Lock()
 
     def record(self, shard: Shard, rows: Iterable[AuditRow], at_ms: int) -> None:
         """Remember the rows that ended a message for good. Hot: once per delivered message."""
-        if self._messages_max == 0:
-            return
         endings, pack = self._endings, _PACKED.pack
-        for _, message_id, due_ms, accepted_at_ms, outcome, _, reason in rows:
-            if due_ms is not None and outcome is not Outcome.SUPERSEDED and outcome is not Outcome.APPLIED:
-                packed = pack(at_ms, due_ms, accepted_at_ms, _OUTCOMES.index(outcome))
-                endings[shard, _first_offset(message_id or "")] = packed + reason.encode() if reason else packed
+        for row_offset, message_id, due_ms, accepted_at_ms, outcome, _, reason in rows:
+            if due_ms is None:
+                if reason is not None:
+                    self._decide(shard, row_offset, outcome)
+            elif outcome is not Outcome.SUPERSEDED and self._messages_max > 0:
+                first_due_ms, offset = _first(message_id or "")
+                packed = pack(at_ms, due_ms, first_due_ms, accepted_at_ms, _OUTCOMES.index(outcome))
+                endings[shard, offset] = packed + reason.encode() if reason else packed
         self._forget(at_ms)
+
+    def decided(self, shard: Shard, offset: int) -> "Future[Outcome]":
+        """What becomes of the operation at this offset, once a commit of this worker has decided it. Any thread."""
+        with self._lock:
+            future = self._operations.setdefault((shard, offset), Future())
+            while len(self._operations) > OPERATIONS_MAX:
+                del self._operations[next(iter(self._operations))]
+        return future
+
+    def _decide(self, shard: Shard, offset: int, outcome: Outcome) -> None:
+        future = self.decided(shard, offset)
+        if not future.done():
+            future.set_result(outcome)
 
     def _forget(self, now_ms: int) -> None:
         """Drop what is too old or too many, from the oldest on; a few per call keep pace with what comes in."""
@@ -44,20 +65,21 @@ class History:
                 return
             del endings[oldest]
 
-    def find(self, shard: Shard, offset: int, due_ms: int) -> tuple[Ending, int] | None:
-        """(ending, accepted_at_ms) of the message with this id."""
+    def find(self, shard: Shard, offset: int, first_due_ms: int) -> tuple[Ending, int, int] | None:
+        """(ending, accepted_at_ms, due_ms) of the message with this id."""
         packed = self._endings.get((shard, offset))
         if packed is None:
             return None
-        at_ms, known_due_ms, accepted_at_ms, code = _PACKED.unpack_from(packed)
+        at_ms, due_ms, known_due_ms, accepted_at_ms, code = _PACKED.unpack_from(packed)
         outcome = _OUTCOMES[code]
-        if known_due_ms != due_ms:
+        if known_due_ms != first_due_ms:
             return None
         lateness_ms = at_ms - due_ms if outcome is Outcome.DELIVERED else None
         reason = packed[_PACKED.size :].decode() or None
-        return Ending(outcome, at_ms, lateness_ms, reason), accepted_at_ms
+        return Ending(outcome, at_ms, lateness_ms, reason), accepted_at_ms, due_ms
 
 
-def _first_offset(message_id: str) -> int:
-    """The offset in the message id: that of the first acceptance."""
-    return int(message_id.rsplit(".", 2)[1])
+def _first(message_id: str) -> tuple[int, int]:
+    """(due_ms, offset) in the message id: those of the first acceptance."""
+    _, offset, due_ms = message_id.rsplit(".", 2)
+    return int(due_ms), int(offset)

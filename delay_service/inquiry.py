@@ -14,7 +14,9 @@ from delay_service.shard import Shard
 from delay_service.worker import Worker
 from delayline.inquiry import Found, Gone, OwnerUnavailable, State
 from delayline.message import MessageId
+from delayline.message import Shard as ShardId
 from delayline.names import Names
+from delayline.outcome import Outcome
 from mq.contract import Client, LogRecord
 from mq.errors import OffsetOutOfRange, PartitionUnknown, TopicUnknown
 
@@ -39,6 +41,10 @@ class NobodyHere:
         future.set_exception(OwnerUnavailable(f"shard {'.'.join(message_id.shard)} belongs to another process"))
         return future
 
+    def decided(self, _shard: ShardId, _offset: int) -> "Future[Outcome]":
+        """See `delayline.inquiry.Owners`."""
+        return Future()
+
 
 class WorkerInquiry:
     """Asks one worker. To be used as a context manager."""
@@ -61,6 +67,10 @@ class WorkerInquiry:
     def find(self, message_id: MessageId) -> "Future[Found | Gone | None]":
         """See `delayline.inquiry.Owners`."""
         return self._threads.submit(self._find, message_id)
+
+    def decided(self, shard: ShardId, offset: int) -> "Future[Outcome]":
+        """See `delayline.inquiry.Owners`."""
+        return self._history.decided(shard, offset)
 
     def _find(self, message_id: MessageId) -> Found | Gone | None:
         if message_id.occurrence is not None:
@@ -141,8 +151,8 @@ class WorkerInquiry:
         known = self._history.find(message_id.shard, message_id.offset, message_id.due_ms)
         if known is None:
             return None
-        ending, accepted_at_ms = known
-        return Found(message_id, State(ending.outcome.value), accepted_at_ms, message_id.due_ms, ending=ending)
+        ending, accepted_at_ms, due_ms = known
+        return Found(message_id, State(ending.outcome.value), accepted_at_ms, due_ms, ending=ending)
 
     def _judge(self, core: Shard, message_id: MessageId, evidence: LogRecord | None) -> Found | Gone | None:
         """Not indexed and not remembered: still on its way from the log, gone, or never accepted. Meanwhile it may

@@ -11,6 +11,7 @@ has a mutant in tests/simulation that shows what breaks without it:
   - The index loses a record only after the commit that ended it, together with the checkpoint; the checkpoint never
     passes a record that is held only in memory.
   - A control record (decision, rules) gets its outcome row in the commit whose O passes it.
+  - Operations are decided in log order, in the commit whose O passes them (`operations.py`).
 
 States of a shard: catching up (position < read_to) -> idle <-> in flight (one batch taken; `committed` or `aborted`
 ends it). A commit whose fate is unknown ends the object: the shard is taken over anew.
@@ -21,12 +22,14 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from delay_service.dead import as_it_came, encode_dead
+from delay_service.operations import Decided, Move, Operations, Target
 from delay_service.takeover import Plan, prepare
 from delayline.buffer_record import (
     BufferRecord,
     Decision,
     Message,
     Meta,
+    Operation,
     RulesChange,
     decode_value,
     encode_decision,
@@ -61,14 +64,17 @@ class ShardSettings:
 
 @dataclass(slots=True)
 class _Taken:
-    """A batch in flight: `ended` are the keys that it delivers or buries, `rolled` those that it re-appends."""
+    """A batch in flight. `ended` are the keys that it delivers or buries, `moved` those that it re-appends. What was
+    read since, and what it has passed, is in `late`: offsets."""
 
     batch: ShardBatch
     ended: list[Key]
-    rolled: dict[Key, str]
+    moved: dict[Key, Move]
+    decided: Decided
     rows: list[AuditRow]
     at_ms: int
     marks_low_water: bool
+    late: set[int] = field(default_factory=set)
 
 
 class Finished(NamedTuple):
@@ -114,7 +120,10 @@ class Shard:
         self._late: set[int] = set()
         self._controls: list[AuditRow] = []
         self._to_roll: dict[Key, None] = {}
-        self._moving: dict[str, bytes] = {}  # rolled and not read back: id -> index value
+        self._moving: dict[
+            str, tuple[Key, bytes]
+        ] = {}  # re-appended and not read back: new time, old offset and value
+        self._operations = Operations()
         self._refused: dict[Key, tuple[str, str]] = {}
         self._taken: _Taken | None = None
         self._rules_announced = False
@@ -181,22 +190,31 @@ class Shard:
         if entries:
             self._index.put(entries, near_until_ms, names)
             passed = self._highest_delivered()
-            self._late.update([offset for due_ms, offset, _ in entries if (due_ms, offset) <= passed])
+            for key in [entry.key for entry in entries if (entry[0], entry[1]) <= passed]:
+                self._is_late(key)
         self.position = max(self.position, end)
 
+    def _is_late(self, key: Key) -> None:
+        """Whether a record that only the batch in flight has passed is late, that batch's end will tell."""
+        taken = self._taken
+        (taken.late if taken and key > self.cursor.delivered_key else self._late).add(key.offset)
+
     def _obey(self, offset: int, accepted_at_ms: int, meaning: BufferRecord, near_until_ms: int | None) -> None:
-        """Records of our own: what they name has ended, what they say is in force."""
+        """Records of our own: what they name has ended, what they say is in force. And operations."""
+        is_new = offset >= self._inherited.next_offset
         match meaning:
+            case Message(due_ms, value, origin, replaces):
+                self._succeed(Entry(due_ms, offset, value), origin, replaces, near_until_ms)
+                return
+            case Operation() if is_new:
+                self._operations.ask(offset, accepted_at_ms, meaning)
             case Decision(names):
                 for key in names:
                     self._end_by_name(key)
             case RulesChange(rules):
                 self._rules.change(offset, rules)
                 self._rules_announced = False
-            case Message(due_ms, value, origin, replaces):
-                self._succeed(Entry(due_ms, offset, value), origin, replaces, near_until_ms)
-                return
-        if offset >= self._inherited.next_offset:
+        if is_new and not isinstance(meaning, Operation):
             self._controls.append(AuditRow(offset, None, None, accepted_at_ms, Outcome.APPLIED))
         self.position = offset + 1
 
@@ -223,27 +241,53 @@ class Shard:
         only moves the cursor. One batch is in flight at most; `committed` or `aborted` must follow."""
         if self._taken is not None or not self.caught_up:
             return None
+        decided = self._decide()
         entries = self._index.due(now_ms, records_max, bytes_max)
-        if not (entries or checkpoint or self._to_roll or self._rules_to_announce()):
+        if gone := decided.ended:
+            entries = [entry for entry in entries if entry.key not in gone]
+        if not (entries or checkpoint or self._to_roll or decided.count or self._rules_to_announce()):
             return None
         delivered_key = max(self.cursor.delivered_key, entries[-1].key) if entries else self.cursor.delivered_key
         ended = [Key(due_ms, offset) for due_ms, offset, _ in entries]
-        next_offset = self._next_offset(key.offset for key in ended)
+        next_offset = min(self._next_offset((*ended, *gone)), decided.undecided)
         draft = self._draft(entries)
-        rolled = self._roll(draft, delivered_key, next_offset)
-        self._name(draft, ended, next_offset)
+        draft.appends += decided.appends
+        draft.rows += decided.rows
+        moved = self._roll(draft, delivered_key, next_offset, decided) | decided.moved
+        self._name(draft, ended, next_offset, decided.cancelled)
         self._announce_rules(draft)
         draft.rows += [row for row in self._controls if row.offset < next_offset]
         cursor = self._next_cursor(next_offset, delivered_key)
         marks = checkpoint and self._marks_low_water(cursor, now_ms)
-        if not (ended or draft.appends or marks or (checkpoint and (cursor != self.cursor or draft.rows))):
+        anything = ended or draft.appends or decided.count or marks
+        if not (anything or (checkpoint and (cursor != self.cursor or draft.rows))):
             return None
         audit = list(encode_audit(self.id, cursor.owner_epoch, now_ms, draft.rows))
         if marks:
             audit.append(self._low_water(cursor, entries, now_ms))
         batch = ShardBatch(self.id, cursor, draft.deliveries, draft.appends, audit, draft.dead)
-        self._taken = _Taken(batch, ended, rolled, draft.rows, now_ms, marks)
+        self._taken = _Taken(batch, ended, moved, decided, draft.rows, now_ms, marks)
         return batch
+
+    def _decide(self) -> Decided:
+        """O passes no late record that waits, so it passes no operation behind one either."""
+        before = min(self._late, default=self.position) if self._operations else 0
+        return self._operations.decide(before, self._target, self._moving.__contains__)
+
+    def _target(self, message_id: MessageId) -> Target | None:
+        """A pending record of this shard, by the id of its message's first acceptance. What is only on its way to the
+        dead letters has no message."""
+        key = self._key(message_id)
+        value = self._index.get(key) if message_id.shard == self.id else None
+        if value is None:
+            return None
+        meta, packed = decode_value(value)
+        is_dead = meta is not None and meta.dead_code is not None
+        return None if is_dead else Target(key, value, accepted_at_ms_of(packed))
+
+    def _key(self, message_id: MessageId) -> Key:
+        """Where the record stands that carries the message now, if it is pending."""
+        return self._index.lookup(str(message_id).encode()) or Key(message_id.due_ms, message_id.offset)
 
     def _marks_low_water(self, cursor: Cursor, now_ms: int) -> bool:
         """Whether it is time to say how far this shard is done, and there is something new to say."""
@@ -258,9 +302,9 @@ class Shard:
         low_ms = max(low_ms, cursor.delivered_key.due_ms)
         return encode_low_water(self.id, cursor.owner_epoch, now_ms, cursor.next_offset, low_ms)
 
-    def _next_offset(self, taken: Iterable[int]) -> int:
+    def _next_offset(self, taken: Sequence[Key]) -> int:
         """O: the read position, or the first late record that stays behind."""
-        remaining = self._late.difference(taken) if self._late else self._late
+        remaining = self._late.difference(key.offset for key in taken) if self._late else self._late
         return min(remaining) if remaining else self.position
 
     def _next_cursor(self, next_offset: int, delivered_key: Key) -> Cursor:
@@ -319,15 +363,15 @@ class Shard:
         row = AuditRow(entry.offset, message_id, entry.due_ms, accepted_at_ms, Outcome.DEAD, None, code)
         draft.rows.append(row)
 
-    def _roll(self, draft: _Draft, delivered_key: Key, next_offset: int) -> dict[Key, str]:
+    def _roll(self, draft: _Draft, delivered_key: Key, next_offset: int, decided: Decided) -> dict[Key, Move]:
         """Re-append the records that `roll` asked for and that this commit neither delivers nor leaves unread."""
-        rolled: dict[Key, str] = {}
+        rolled: dict[Key, Move] = {}
         room = ROLLED_BYTES_MAX
         for key in self._to_roll:
             if room <= 0:
                 break
             value = self._index.get(key) if key > delivered_key and key.offset < next_offset else None
-            if value is None:
+            if value is None or key in decided.ended:
                 continue
             room -= len(value)
             meta, packed = decode_value(value)
@@ -339,12 +383,13 @@ class Shard:
             superseded = Outcome.SUPERSEDED
             row = AuditRow(key.offset, message_id, key.due_ms, accepted_at_ms, superseded, message_id, ROLL_REASON)
             draft.rows.append(row)
-            rolled[key] = message_id
+            rolled[key] = Move(message_id, key.due_ms)
         return rolled
 
-    def _name(self, draft: _Draft, ended: list[Key], next_offset: int) -> None:
-        """Deliveries that the cursor of this commit does not cover are named by a decision record."""
-        uncovered = [key for key in ended if key.offset >= next_offset]
+    def _name(self, draft: _Draft, ended: list[Key], next_offset: int, cancelled: list[Key]) -> None:
+        """What ends otherwise than by the cursor of this commit is named by a decision record: deliveries that it
+        does not cover, and what is cancelled."""
+        uncovered = [key for key in ended if key.offset >= next_offset] + cancelled
         if uncovered:
             draft.appends.append(encode_decision(uncovered))
 
@@ -368,13 +413,18 @@ class Shard:
         if taken.marks_low_water:
             self._low_water_said = taken.at_ms, cursor
         self._late.difference_update(key.offset for key in taken.ended)
+        self._late.difference_update(key.offset for key in taken.decided.ended)
+        self._late |= taken.late
+        self._operations.forget(taken.decided.count)
         self._controls = [row for row in self._controls if row.offset >= cursor.next_offset]
-        for key, message_id in taken.rolled.items():
+        for key, (message_id, due_ms) in taken.moved.items():
             value = self._index.get(key)
             self._index.discard(key)
             if value is not None and self._index.lookup(message_id.encode()) is None:
-                self._moving[message_id] = value
+                self._moving[message_id] = Key(due_ms, key.offset), value
         self._forget_requests(taken)
+        for key in taken.decided.cancelled:
+            self._index.discard(key)
         self._index.remove(taken.ended, self._checkpoint())
         self._rules.forget_below(cursor.low_offset)
         return Finished(taken.rows, taken.at_ms)
@@ -398,10 +448,11 @@ class Shard:
         self._refused.update(dict.fromkeys(keys, (code, reason)))
 
     def _forget_requests(self, taken: _Taken) -> None:
-        for key in taken.ended if self._refused else ():
+        for key in (*taken.ended, *taken.decided.ended) if self._refused else ():
             self._refused.pop(key, None)
         passed = taken.batch.cursor.delivered_key
-        self._to_roll = {key: None for key in self._to_roll if key > passed and key not in taken.rolled}
+        gone = taken.moved.keys() | taken.decided.ended
+        self._to_roll = {key: None for key in self._to_roll if key > passed and key not in gone}
 
     def _in_flight(self) -> _Taken:
         if self._taken is None:
@@ -422,17 +473,17 @@ class Shard:
 
     def find(self, message_id: MessageId) -> Pending | None:
         """A pending message of this shard by the id of its first acceptance."""
-        name = str(message_id)
-        key = self._index.lookup(name.encode()) or Key(message_id.due_ms, message_id.offset)
-        value = self._index.get(key) or self._moving.get(name)
-        if not value:
+        key = self._key(message_id)
+        key, value = self._moving.get(str(message_id)) or (key, self._index.get(key))
+        if value is None:
             return None
         meta, packed = decode_value(value)
+        is_moving = str(message_id) in self._moving
         if meta is not None and meta.dead_code is not None:
             return Pending(key, as_it_came(packed), meta.accepted_at_ms, 0)
         record = decode_packed(packed)
         shown = record._replace(headers=record.headers[:-1])
-        return Pending(key, shown, accepted_at_ms_of(packed), meta.version if meta else 0)
+        return Pending(key, shown, accepted_at_ms_of(packed), (meta.version if meta else 0) + is_moving)
 
     def due_ms(self, record: LogRecord) -> int | None:
         """When the message of a buffer record is due; None for a record that is no message."""

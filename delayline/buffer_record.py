@@ -1,6 +1,7 @@
 """What stands in a buffer topic, and how each record is told from the others.
 
-    message    as a client sent it: any record without one of the three headers below
+    message    as a client sent it: any record without one of the headers below
+    operation  as a client sent it, with `delay-op`: cancels or reschedules the message that `delay-ref` names
     re-append  carries a message on under a new offset: `delayline-origin` (message id), `delayline-replaces`
                (`<due_ms>.<offset>` of the record that it replaces), `delayline-due`, `delayline-accepted`
                (absolute, from the first acceptance), `delayline-version`
@@ -22,7 +23,7 @@ from delayline.headers import ACCEPTED, DECISION, DUE, ECHOED, ORIGIN, REPLACES,
 from delayline.message import Header, Key, MessageId
 from delayline.record import Split, decode_body, decode_packed, encode_body, pack, split_directives
 from delayline.rules import Rules
-from delayline.schedule import Invalid, Op, Reason, Schedule, Verdict, directive_names, read_directives
+from delayline.schedule import Invalid, Op, Schedule, Verdict, directive_names, read_directives
 
 DECISION_VERSION = 1
 
@@ -62,7 +63,14 @@ class RulesChange(NamedTuple):
     rules: Rules
 
 
-BufferRecord = Message | Decision | RulesChange
+class Operation(NamedTuple):
+    """Something to do with a pending message: cancel it, or deliver it at `due_ms` instead."""
+
+    message_id: MessageId
+    due_ms: int | None
+
+
+BufferRecord = Message | Operation | Decision | RulesChange
 
 _META = msgspec.msgpack.Decoder(Meta)
 _NO_META = b"\x00"
@@ -119,13 +127,13 @@ def read(body: bytes, accepted_at_ms: int, rules: Rules) -> BufferRecord:
     return _read_unusual(verdict, split, body, accepted_at_ms)
 
 
-def _read_unusual(verdict: Verdict, split: Split, body: bytes, accepted_at_ms: int) -> Message:
+def _read_unusual(verdict: Verdict, split: Split, body: bytes, accepted_at_ms: int) -> Message | Operation:
     """Buffered all the same: no delay means at once, a refused directive the dead-letter topic."""
     match verdict:
         case Invalid(reason, directive, detail):
             return _dead(reason, f"{directive}: {detail}", body, accepted_at_ms)
-        case Op(name):
-            return _dead(Reason.NOT_SUPPORTED, f"operation {name}", body, accepted_at_ms)
+        case Op(message_id, due_ms):
+            return Operation(message_id, due_ms)
         case _:
             return Message(accepted_at_ms, _NO_META + pack(split, accepted_at_ms))
 

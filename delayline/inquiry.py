@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from delayline.message import Header, MessageId
+from delayline.message import Header, MessageId, Shard
 from delayline.outcome import Outcome
 
 
@@ -19,6 +19,9 @@ class State(StrEnum):
     EXPIRED = "expired"
     DEAD = "dead"
     DUPLICATE = "duplicate"
+
+
+WAITING = frozenset({State.ACCEPTED, State.PENDING})
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,10 @@ class Owners(Protocol):
 
     def find(self, message_id: MessageId) -> Future[Found | Gone | None]:
         """None: there never was such a message. The future may raise OwnerUnavailable."""
+
+    def decided(self, shard: Shard, offset: int) -> Future[Outcome]:
+        """What becomes of the operation that stands there, once it is decided: applied or unmatched. It may never be
+        heard of here, so it is to be waited for with a limit."""
 
 
 class OwnerUnavailable(Exception):

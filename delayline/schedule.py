@@ -21,9 +21,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from delayline.errors import MalformedDirective
+from delayline.errors import MalformedDirective, MalformedMessageId
 from delayline.headers import ECHOED, RESERVED
-from delayline.message import MESSAGE_ID_BYTES_MAX, Header
+from delayline.message import MESSAGE_ID_BYTES_MAX, Header, MessageId
 from delayline.recurrence import check_cron, check_time_zone
 from delayline.rules import HORIZON_MAX_MS, Rules
 from delayline.times import SECONDS_BELOW_MS, TEXT_CHARS_MAX, format_duration, parse_duration_ms, parse_moment_ms
@@ -53,11 +53,10 @@ class Immediate(msgspec.Struct, frozen=True):
 
 
 class Op(msgspec.Struct, frozen=True):
-    """An operation on a pending message: `cancel` or `reschedule`. Not built yet, so `read_directives` never
-    answers it; readers of verdicts have their branch for it."""
+    """An operation on a pending message: cancel it, or, where `due_ms` is given, deliver it then instead."""
 
-    name: str
-    ref: str
+    message_id: MessageId
+    due_ms: int | None = None
 
 
 class Invalid(msgspec.Struct, frozen=True):
@@ -173,8 +172,6 @@ _ALIAS_CHECKS: Mapping[str, Mapping[bytes, Callable[[str], object]]] = {
 }
 
 _NOT_BUILT: Mapping[bytes, str] = {
-    b"delay-op": "operations on pending messages are not built yet",
-    b"delay-ref": "operations on pending messages are not built yet",
     b"delay-retry": "consumer retry is not built yet",
     b"delay-cron": "repeats are not built yet",
     b"delay-time-zone": "repeats are not built yet",
@@ -241,6 +238,8 @@ def _read(headers: Sequence[Header], accepted_at_ms: int, rules: Rules, horizon_
     for name, detail in _NOT_BUILT.items():
         if name in values:
             raise _Refused(name, detail, Reason.NOT_SUPPORTED)
+    if b"delay-op" in values:
+        return Op(_ref(values), None if time is None else _due_ms(time, accepted_at_ms))
     if time is None or time == _NO_DELAY:
         return Immediate()
     return Schedule(_due_ms(time, accepted_at_ms))
@@ -394,6 +393,17 @@ def _check_op(values: Values, time: _Time | None) -> None:
         raise _Refused(b"delay-op", "reschedule needs a new time" if is_reschedule else "cancel takes no time")
     if others := values.keys() - _OP_NAMES:
         raise _Refused(min(others), "cannot be changed by an operation")
+
+
+def _ref(values: Values) -> MessageId:
+    """Whom an operation is about. What is no message id would be an own id."""
+    try:
+        found = MessageId.parse(str(values[b"delay-ref"]))
+    except MalformedMessageId:
+        raise _Refused(b"delay-ref", "own ids are not built yet", Reason.NOT_SUPPORTED) from None
+    if found.occurrence is not None:
+        raise _Refused(b"delay-ref", "repeats are not built yet", Reason.NOT_SUPPORTED)
+    return found
 
 
 _OP_NAMES = frozenset({b"delay-op", b"delay-ref", *_TIME_NAMES})

@@ -81,7 +81,7 @@ class ShardIndex(Protocol):
 
     def remove(self, keys: Sequence[Key], checkpoint: Checkpoint) -> None:
         """Drop what a commit has made terminal and store the checkpoint, in one write. The keys are
-        those that the last `due` returned, or none. Works on a full disk: what could not be written is kept in mind
+        ascending, and of records that are present. Works on a full disk: what could not be written is kept in mind
         and tried again."""
 
     def discard(self, key: Key) -> bool:

@@ -30,11 +30,14 @@ class MessageRoutes:
     async def get(self, request: Request) -> Response:
         view = Query(request, "view").choice("view", "basic", "full")
         message_id = MessageId.parse(request.path_params["message_id"])
-        found = await self._found(message_id)
-        etag = (b"etag", b'"%d"' % found.version)
-        return json_answer(200, message_out(found, full=view == "full"), [etag])
+        return self.answer(await self.found(message_id), full=view == "full")
 
-    async def _found(self, message_id: MessageId) -> Found:
+    @staticmethod
+    def answer(found: Found, *, full: bool) -> Response:
+        return json_answer(200, message_out(found, full=full), [(b"etag", b'"%d"' % found.version)])
+
+    async def found(self, message_id: MessageId) -> Found:
+        """Raises Refusal where there is no such message, or nobody remembers it; OwnerUnavailable."""
         try:
             answer = await self._bridge.result(self._owners.find(message_id), self._timeout_s)
         except TimeoutError as error:

@@ -8,11 +8,8 @@ from api.problems import NOT_SUPPORTED, Refusal
 
 _OWN_ID = "/v1/topics/{topic}/own/{own_id}"
 _ENDPOINTS = (
-    ("DELETE", "/v1/messages/{message_id}"),
-    ("PATCH", "/v1/messages/{message_id}"),
     ("GET", "/v1/messages"),
     ("POST", "/v1/messages:cancel"),
-    ("POST", "/v1/messages/{message_id}:deliver"),
     ("GET", _OWN_ID),
     ("PATCH", _OWN_ID),
     ("DELETE", _OWN_ID),

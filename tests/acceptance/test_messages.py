@@ -84,3 +84,34 @@ def test_a_key_keeps_the_order_of_what_is_due_in_order(shared: Server) -> None:
     records = wait_for(lambda: list(read_topic(shared.url, "ordered")), lambda found: len(found) == 20)
     assert {record["partition"] for record in records} == {3}
     assert [record["value"] for record in records] == [str(n) for n in range(20)]
+
+
+# --- operations
+
+
+def test_a_cancelled_message_is_never_delivered_and_says_so(shared: Server) -> None:
+    first, second = send(shared.url, "cancelled", ["never", "later"], delay="800ms")
+    path = f"{shared.url}/v1/messages/{first['message_id']}"
+    assert HTTP.delete(path).status_code == 204
+    assert wait_delivered(shared, ["later"], "cancelled") == ["later"]
+    assert HTTP.get(path).json()["outcome"]["state"] == "cancelled"
+    assert HTTP.delete(path).status_code == 204
+    late = HTTP.delete(f"{shared.url}/v1/messages/{second['message_id']}")
+    assert (late.status_code, late.json()["outcome"]["state"]) == (409, "delivered")
+
+
+def test_a_message_is_moved_twice_and_delivered_once(shared: Server) -> None:
+    (sent,) = send(shared.url, "moved", ["x"], delay="1h")
+    path = f"{shared.url}/v1/messages/{sent['message_id']}"
+    moved = [HTTP.patch(path, json={"schedule": {"delay": delay}}).json() for delay in ("2h", "150ms")]
+    assert wait_delivered(shared, ["x"], "moved") == ["x"]
+    ended = wait_for(lambda: HTTP.get(path).json(), lambda found: found["outcome"] is not None)
+    assert [answer["version"] for answer in moved] == [1, 2]
+    assert ended["due_at"] == moved[1]["due_at"] > ended["accepted_at"]
+    assert ended["outcome"]["lateness_ms"] >= 0
+
+
+def test_a_message_can_be_had_now(shared: Server) -> None:
+    (sent,) = send(shared.url, "now", ["x"], delay="1h")
+    assert HTTP.post(f"{shared.url}/v1/messages/{sent['message_id']}:deliver").status_code == 204
+    assert wait_delivered(shared, ["x"], "now") == ["x"]

@@ -7,6 +7,7 @@
     claim       a new owner's claim changed more than the owner    rules       other rules at L than the log says
     low         L above something pending, or above O              trim        the log was cut above a committed L
     reappend    a record carried on as something else              stuck       the service threw, or would not drain
+    operation   a cancel or reschedule whose answer was not true
 
 The promise of order, exactly: a commit delivers ascending keys, and no record is delivered while one with a lower key
 *and* a lower offset waits. A record with a lower key but a higher offset may have become readable too late (a late
@@ -19,6 +20,7 @@ from typing import Any, NamedTuple
 from tests.simulation.history import (
     DECISION,
     MESSAGE,
+    OPERATION,
     REAPPEND,
     RULES,
     Appended,
@@ -86,6 +88,7 @@ class _Judge:
         self.named: set[int] = set()
         self.rules: list[tuple[int, int]] = []  # (offset, number)
         self.cursor: Cursor | None = None
+        self.asked: dict[str, int] = {}  # message id -> the due time that this commit's operations say
 
     def hear(self, fact: Fact) -> None:
         match fact:
@@ -118,7 +121,7 @@ class _Judge:
             self.name_all(fact)
         elif fact.kind == RULES:
             self.rules.append((fact.offset, fact.rules_number or 0))
-        else:
+        elif fact.kind != OPERATION:
             self.say("reappend", f"the service wrote a record nobody knows: {fact.kind}")
 
     def carry(self, fact: Appended) -> None:
@@ -140,6 +143,9 @@ class _Judge:
             self.say("reappend", f"record {fact.offset} replaces {fact.replaces}, but {fact.id} is in record {old}")
         if _identity(fact) != _identity(origin):
             self.say("payload", f"record {fact.offset} carries on record {old} as something else")
+        wanted = self.asked.get(fact.id or "", origin.due_ms)
+        if fact.due_ms != wanted:
+            self.say("reappend", f"record {fact.offset} carries on record {old} to {fact.due_ms} instead of {wanted}")
         self.facts[fact.offset] = fact._replace(undeliverable=origin.undeliverable)
         self.end_record(old, "superseded")
         self.named.add(old)
@@ -164,16 +170,20 @@ class _Judge:
         if fact.after is not None and self.compare_cursors(fact.before, fact.after):
             self.check_claim_is_bare(fact, fact.after)
         count = len(self.endings)
+        operations = self.operations_of(fact)
+        self.asked = {op.target or "": op.due_ms for op in operations if op.due_ms is not None}
         delivered = [key for each in fact.deliveries if (key := self.deliver(each, fact.clock_ms)) is not None]
         dead = [key for each in fact.dead if (key := self.bury(each)) is not None]
         for appended in fact.appended:
             self.append(appended)
+        self.cancel(fact, operations)
         ended = list(self.endings)[count:]
         self.check_order(delivered)
         self.file_rows(fact, ended)
         if fact.after is not None:
             self.check_cursor(fact.after, delivered + dead, ended)
         self.check_low_water(fact.low_water)
+        self.check_operations(fact, operations, ended)
         self.cursor = fact.after or self.cursor
 
     def deliver(self, delivered: Delivered, clock_ms: int | None) -> Key | None:
@@ -206,6 +216,53 @@ class _Judge:
             self.say("payload", f"dead letter {dead.id} says {said}, it is {truth}")
         self.end_record(offset, "dead")
         return sent.due_ms or 0, offset
+
+    # --- operations
+
+    def operations_of(self, fact: Committed) -> list[Appended]:
+        """Those that this commit says it has applied."""
+        rows = fact.rows or ()
+        applied = [self.facts.get(row["off"]) for row in rows if row["out"] == "applied"]
+        return [found for found in applied if found is not None and found.kind == OPERATION]
+
+    def cancel(self, fact: Committed, operations: Sequence[Appended]) -> None:
+        """A cancelled record is named, and an operation has asked for it."""
+        asked = {op.target for op in operations if op.due_ms is None}
+        for row in fact.rows or ():
+            if row["out"] != "cancelled":
+                continue
+            if row["id"] not in asked:
+                self.say("operation", f"{row['id']} was cancelled, but nobody asked for it")
+            if row["off"] not in self.named:
+                self.say("sentence", f"record {row['off']} was cancelled and is not named")
+            self.end_record(row["off"], "cancelled")
+
+    def check_operations(self, fact: Committed, operations: Sequence[Appended], ended: Sequence[int]) -> None:
+        """Applied: its message ended in this commit, as it says. Unmatched: there is no such message to end. Either
+        way O passes it now."""
+        for op in operations:
+            outcome = "cancelled" if op.due_ms is None else "superseded"
+            ends = [offset for offset in ended if self.facts[offset].id == op.target]
+            if [self.endings[offset] for offset in ends] != [outcome]:
+                self.say("operation", f"{op.offset} was applied to {op.target}, but nothing ended as {outcome}")
+        for row in fact.rows or ():
+            asked = self.facts.get(row["off"])
+            if asked is not None and asked.kind == OPERATION:
+                self.check_passed(fact, asked.offset)
+                if row["out"] == "unmatched" and self.could_end(asked):
+                    self.say("operation", f"{asked.offset} came too late, but {asked.target} is pending")
+
+    def check_passed(self, fact: Committed, offset: int) -> None:
+        before = fact.before.next_offset if fact.before else 0
+        if fact.after is not None and not before <= offset < fact.after.next_offset:
+            self.say("operation", f"{offset} was decided in a commit that does not pass it")
+
+    def could_end(self, asked: Appended) -> bool:
+        """Whether its message waits for delivery now, accepted before it."""
+        carrier = self.carriers.get(asked.target or "")
+        if carrier is None or carrier not in self.pending or carrier > asked.offset:
+            return False
+        return not self.facts[carrier].undeliverable
 
     def check_order(self, delivered: list[Key]) -> None:
         if delivered != sorted(delivered):
@@ -244,11 +301,18 @@ class _Judge:
         fact = self.facts.get(offset)
         if fact is None:
             self.say("outcome", f"a row for offset {offset}, which holds no record")
+        elif fact.kind == OPERATION:
+            self.compare_operation_row(row, fact)
         elif fact.kind in (DECISION, RULES):
             if (row["out"], row["id"], row["due"]) != ("applied", None, None):
                 self.say("outcome", f"record {offset} is a {fact.kind} record, its row says {row}")
         else:
             self.compare_message_row(row, fact)
+
+    def compare_operation_row(self, row: dict[str, Any], fact: Appended) -> None:
+        said = (row["out"] in ("applied", "unmatched"), row["id"], row["due"], row["acc"], row["suc"])
+        if said != (True, None, None, fact.at_ms, None):
+            self.say("outcome", f"record {fact.offset} is an operation, its row says {row}")
 
     def compare_message_row(self, row: dict[str, Any], fact: Appended) -> None:
         if row["out"] != self.endings.get(fact.offset):
@@ -348,7 +412,7 @@ def _accepted(fact: Appended) -> int:
 
 
 def _identity(fact: Appended) -> tuple[Any, ...]:
-    return fact.id, fact.due_ms, _accepted(fact), fact.payload
+    return fact.id, _accepted(fact), fact.payload
 
 
 def _arrived(delivered: Delivered) -> tuple[Any, ...]:

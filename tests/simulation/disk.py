@@ -28,6 +28,7 @@ class _Write(NamedTuple):
     gone: Sequence[Key] = ()
     checkpoint: Checkpoint | None = None
     clear: bool = False
+    names: Sequence[tuple[bytes, Key]] = ()
 
 
 class AnyDisk(Protocol):
@@ -55,19 +56,23 @@ class _Table:
     def __init__(self) -> None:
         self.entries: dict[Key, Entry] = {}
         self.checkpoint: Checkpoint | None = None
+        self.names: dict[bytes, Key] = {}
 
     def copy(self) -> "_Table":
         other = _Table()
         other.entries = dict(self.entries)
         other.checkpoint = self.checkpoint
+        other.names = dict(self.names)
         return other
 
     def apply(self, write: _Write) -> None:
         if write.clear:
             self.entries.clear()
+            self.names.clear()
             self.checkpoint = None
         for entry in write.puts:
             self.entries[entry.key] = entry
+        self.names.update(write.names)
         for key in write.gone:
             self.entries.pop(key, None)
         self.checkpoint = write.checkpoint or self.checkpoint
@@ -184,15 +189,20 @@ class SimulatedIndex:
     def put(
         self, entries: Sequence[Entry], near_until_ms: int | None, names: Iterable[tuple[bytes, Key]] = ()
     ) -> None:
-        present = self._all()
+        present, names = self._all(), list(names)
         assert not any(entry.key in present for entry in entries), "the contract: not present yet"
         near = [] if near_until_ms is None else [entry for entry in entries if entry.due_ms <= near_until_ms]
         if self._disk.full and len(near) < len(entries):
             raise StoreFull("no room")
         self._memory.update((entry.key, entry) for entry in near)
-        self._names.update(names)
+        for name, key in names:
+            self._names.pop(name, None)
+            if key in self._memory:
+                self._names[name] = key
         if len(near) < len(entries):
-            self._disk.write(_Write(self._shard, [entry for entry in entries if entry.key not in self._memory]))
+            far = [entry for entry in entries if entry.key not in self._memory]
+            named = [(name, key) for name, key in names if key not in self._memory]
+            self._disk.write(_Write(self._shard, far, names=named))
 
     def due(self, until_ms: int, records_max: int, bytes_max: int) -> list[Entry]:
         found = [entry for entry in self.scan(BEFORE_ALL, records_max) if entry.due_ms <= until_ms]
@@ -230,7 +240,7 @@ class SimulatedIndex:
         return entry.value if entry else None
 
     def lookup(self, name: bytes) -> Key | None:
-        key = self._names.get(name)
+        key = self._names.get(name) or self._disk.table(self._shard).names.get(name)
         return key if key in self._all() else None
 
     def low_offset(self) -> int | None:
@@ -251,6 +261,9 @@ class SimulatedIndex:
 
     def scan(self, after: Key, limit: int) -> list[Entry]:
         return sorted(entry for key, entry in self._all().items() if key > after)[:limit]
+
+    def keys(self, after: Key, limit: int) -> list[Key]:
+        return sorted(key for key in self._all() if key > after)[:limit]
 
 
 def _rounded(entries: Iterable[Key]) -> int | None:

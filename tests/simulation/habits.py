@@ -16,7 +16,9 @@ SITUATIONS = (
     "rules record written", "message delivered", "dead letter written", "delivery refused by the target",
     "sent with a delay", "sent with a moment", "sent with a moment in the past", "sent with a level",
     "sent without a directive", "invalid directive", "contradictory directives", "beyond the horizon",
-    "directive that is not built", "malformed record", "forged header",
+    "directive that is not built", "malformed record", "forged header", "invalid operation",
+    "cancel sent", "reschedule sent", "operation applied: cancelled", "operation applied: rescheduled",
+    "operation unmatched: not-pending",
 )  # fmt: skip
 """What a search must have met at least once: a situation that no longer occurs is no longer tested."""
 
@@ -52,6 +54,7 @@ class Habits(NamedTuple):
     records_max: tuple[int, ...]
     near_due_ms: int
     fault: float  # how often a commit does not simply succeed
+    operations: float  # how much of what clients send are operations on what they have sent
     weights: tuple[int, ...]
 
 
@@ -61,5 +64,6 @@ def choose(rnd: Random) -> Habits:
         records_max=rnd.choice(((1,), (1, 2, 3), (2, 1000), (1000,))),
         near_due_ms=rnd.choice((0, 40, 2000)),
         fault=rnd.choice((0.0, 0.15, 0.4)),
+        operations=rnd.choice((0.0, 0.2, 0.5)),
         weights=rnd.choice(_WEATHER),
     )

@@ -16,6 +16,7 @@ Key = tuple[int, int]
 
 MESSAGE = "message"  # as a client sent it
 REAPPEND = "re-append"  # carries a message on
+OPERATION = "operation"  # as a client sent it: cancels a message, or reschedules it
 DECISION = "decision"  # names records that ended other than by the cursor
 RULES = "rules"  # rules in force behind it
 
@@ -39,6 +40,7 @@ class Appended(NamedTuple):
     replaces: Key | None = None  # re-append
     names: tuple[Key, ...] = ()  # decision
     rules_number: int | None = None  # rules
+    target: str | None = None  # operation: a message id; `due_ms` is the new due time, None for a cancel
 
 
 class Cursor(NamedTuple):

@@ -19,13 +19,14 @@ from tests.simulation.world import World
 
 SEEDS_MAX = 6000
 """The most elusive mutant needs a few hundred."""
-SHARD, TAKEOVER, RECORDS, RULES_LOG = (
+SHARD, TAKEOVER, RECORDS, RULES_LOG, OPERATIONS = (
     "delay_service.shard",
     "delay_service.takeover",
     "delayline.buffer_record",
     "delay_service.rules_log",
+    "delay_service.operations",
 )
-_IN_ORDER = (RECORDS, RULES_LOG, TAKEOVER, SHARD)
+_IN_ORDER = (RECORDS, RULES_LOG, TAKEOVER, OPERATIONS, SHARD)
 """Each module may import those before it; all are built anew, so that the mutated one is the one they see."""
 
 
@@ -134,8 +135,8 @@ MUTANTS = (
     _one(
         "the index loses records before the commit that ends them",
         SHARD,
-        "self._taken = _Taken(batch, ended, rolled, draft.rows, now_ms, marks)",
-        "self._taken = _Taken(batch, ended, rolled, draft.rows, now_ms, marks); "
+        "self._taken = _Taken(batch, ended, moved, decided, draft.rows, now_ms, marks)",
+        "self._taken = _Taken(batch, ended, moved, decided, draft.rows, now_ms, marks); "
         "self._index.remove(ended, self._checkpoint()); ended.clear()",
     ),
     _one(
@@ -195,8 +196,8 @@ MUTANTS = (
     _one(
         "a rolled record stays in the index beside its successor",
         SHARD,
-        "for key, message_id in taken.rolled.items():",
-        "for key, message_id in dict[Key, str]().items():",
+        "for key, (message_id, due_ms) in taken.moved.items():",
+        "for key, (message_id, due_ms) in dict[Key, Move]().items():",
     ),
     _one(
         "replay does not end what a re-append replaces",
@@ -249,8 +250,8 @@ MUTANTS = (
     _one(
         "control records get another outcome row after a takeover",
         SHARD,
-        "if offset >= self._inherited.next_offset:",
-        "if True:",
+        "if is_new and not isinstance(meaning, Operation):",
+        "if not isinstance(meaning, Operation):",
     ),
     _one(
         "outcome rows of control records are forgotten while O is held back",
@@ -263,6 +264,108 @@ MUTANTS = (
         SHARD,
         "draft.dead.append(encode_dead(self.id, entry.key, message_id, code, reason, original))",
         "pass",
+    ),
+    _one(
+        "what only an aborted batch has passed holds O back for good",
+        SHARD,
+        "(taken.late if taken and key > self.cursor.delivered_key else self._late).add(key.offset)",
+        "self._late.add(key.offset)",
+    ),
+    _one(
+        "what the batch in flight has passed is forgotten when it is true",
+        SHARD,
+        "self._late |= taken.late",
+        "pass",
+    ),
+    _one(
+        "an operation is decided although its message is on the move",
+        OPERATIONS,
+        "if asked.offset >= before or on_the_move(name) or name in moving:",
+        "if asked.offset >= before or name in moving:",
+    ),
+    _one(
+        "an operation is decided although this batch moves its message",
+        OPERATIONS,
+        "if asked.offset >= before or on_the_move(name) or name in moving:",
+        "if asked.offset >= before or on_the_move(name):",
+    ),
+    _one(
+        "an operation is decided in a commit that does not pass it",
+        OPERATIONS,
+        "if asked.offset >= before or on_the_move(name) or name in moving:",
+        "if on_the_move(name) or name in moving:",
+    ),
+    _one(
+        "O passes an operation that waits",
+        OPERATIONS,
+        "decided.undecided = self._asked[decided.count].offset",
+        "pass",
+    ),
+    _one(
+        "two operations in one batch end the same record",
+        OPERATIONS,
+        "if target is None or target.key in decided.ended:",
+        "if target is None:",
+    ),
+    _one(
+        "operations above O are not decided after a takeover",
+        SHARD,
+        "self._operations.ask(offset, accepted_at_ms, meaning)",
+        "self._operations.ask(offset, accepted_at_ms, meaning) if self.caught_up else None",
+    ),
+    _one(
+        "what is cancelled is not named",
+        SHARD,
+        "uncovered = [key for key in ended if key.offset >= next_offset] + cancelled",
+        "uncovered = [key for key in ended if key.offset >= next_offset]",
+    ),
+    _one(
+        "what an operation ends is delivered in the same commit",
+        SHARD,
+        "entries = [entry for entry in entries if entry.key not in gone]",
+        "pass",
+    ),
+    _one(
+        "what was cancelled stays in the index",
+        SHARD,
+        "for key in taken.decided.cancelled:",
+        "for key in list[Key]():",
+    ),
+    _one(
+        "what an operation ends is rolled as well",
+        SHARD,
+        "if value is None or key in decided.ended:",
+        "if value is None:",
+    ),
+    _one(
+        "a late record that an operation has ended still holds O back",
+        SHARD,
+        "self._late.difference_update(key.offset for key in taken.decided.ended)",
+        "pass",
+    ),
+    _one(
+        "operations of an aborted batch are forgotten",
+        SHARD,
+        "decided = self._decide()",
+        "decided = self._decide(); self._operations.forget(decided.count); decided.count = 0",
+    ),
+    _one(
+        "a rescheduled message keeps its due time",
+        OPERATIONS,
+        "decided.appends.append(encode_reappend(value, key, name, due_ms))",
+        "decided.appends.append(encode_reappend(value, key, name, key.due_ms))",
+    ),
+    _one(
+        "an operation carries on what only goes to the dead letters",
+        SHARD,
+        "return None if is_dead else Target(key, value, accepted_at_ms_of(packed))",
+        "return Target(key, value, accepted_at_ms_of(packed))",
+    ),
+    _one(
+        "operations below O are decided again after a takeover",
+        SHARD,
+        "case Operation() if is_new:",
+        "case Operation():",
     ),
 )
 

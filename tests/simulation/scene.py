@@ -105,6 +105,9 @@ class Scene:
             self.seen[f"{appended.kind} record written"] += 1
             if appended.kind == RULES:
                 self._rules[part.shard].append((record.offset, facts.levels_of(record.body)))
+        for row in fact.rows or ():
+            if row["id"] is None and row["rsn"] is not None:
+                self.seen[f"operation {row['out']}: {row['rsn']}"] += 1
         self.seen["message delivered"] += len(fact.deliveries)
         self.seen["dead letter written"] += len(fact.dead)
         self.tell("COMMIT {} wrote {}", part, [(each.kind, each.offset) for each in fact.appended])

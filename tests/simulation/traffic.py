@@ -48,6 +48,15 @@ def _at_level(level: int) -> Due:
     return due_ms
 
 
+class Request(NamedTuple):
+    """An operation as a client sends it; `due_ms` is None for a cancel."""
+
+    body: bytes
+    target: str
+    due_ms: Due | None
+    situation: str
+
+
 class Clients:
     """Makes records, each with a value of its own."""
 
@@ -61,6 +70,22 @@ class Clients:
         make = self._rnd.choices(_MAKERS, _WEIGHTS)[0]
         sent: Sent = make(self, now_ms)
         return sent
+
+    def ask(self, ids: Sequence[str], now_ms: int) -> Request:
+        """An operation on one of these messages, mostly one of the last; sometimes on one that nobody has sent."""
+        rnd = self._rnd
+        target = rnd.choice(ids[-8:]) if rnd.random() < 0.9 else f"orders.0.{rnd.randrange(40)}.{now_ms}"
+        reference = (b"delay-ref", target.encode())
+        if rnd.random() < 0.5:
+            body = encode_body(None, None, [(b"delay-op", b"cancel"), reference])
+            return Request(body, target, None, "cancel sent")
+        delay_ms = rnd.choice(DELAYS_MS)
+        time, due_ms = (b"delay-ms", b"%d" % delay_ms), _after(delay_ms)
+        if rnd.random() < 0.3:
+            moment_ms = now_ms + rnd.choice((-100, *DELAYS_MS))
+            time, due_ms = (b"deliver-at", b"%d" % moment_ms), _at(moment_ms)
+        body = encode_body(b"k", None, [(b"delay-op", b"reschedule"), reference, time])
+        return Request(body, target, due_ms, "reschedule sent")
 
     def _message(self, directives: Sequence[Header], due_ms: Due, situation: str) -> Sent:
         """A good one, sometimes with a key, a header of its own, and headers of ours that a consumer forwarded."""
@@ -124,7 +149,8 @@ _WRONG: tuple[tuple[str, list[Header]], ...] = (
     ("beyond the horizon", [(b"delay", b"99999d")]),
     ("forged header", [(b"delayline-origin", b"orders.0.1.1767225600000"), (b"delayline-due", b"1")]),
     ("directive that is not built", [(b"delay-cron", b"0 9 * * *")]),
-    ("directive that is not built", [(b"delay-op", b"cancel"), (b"delay-ref", b"orders.0.1.1767225600000")]),
+    ("directive that is not built", [(b"delay-op", b"cancel"), (b"delay-ref", b"an own id")]),
+    ("invalid operation", [(b"delay-op", b"cancel"), (b"delay-ref", b"orders.0.1.1767225600000"), (b"delay", b"1s")]),
 )
 
 _MAKERS, _WEIGHTS = zip(

@@ -15,9 +15,9 @@ from typing import NamedTuple
 from delayline.message import Shard
 from tests.simulation import habits
 from tests.simulation.disk import AnyDisk, Disk, TwinDisk
-from tests.simulation.history import MESSAGE, Appended, Ended, Fact, Failed, Trimmed
+from tests.simulation.history import MESSAGE, OPERATION, Appended, Ended, Fact, Failed, Trimmed
 from tests.simulation.scene import APPLIED, REAL, Core, Scene, name_of
-from tests.simulation.traffic import Clients, Sent
+from tests.simulation.traffic import Clients, Request, Sent
 from tests.simulation.worker import Worker
 
 ROUNDS_MAX = 400
@@ -50,6 +50,7 @@ class World:
         self.new_disk = new_disk or (TwinDisk if on_twin else Disk)
         self.workers = [Worker(self.scene, name, self.new_disk()) for name in "ab"]
         self.transactions: list[Transaction] = []
+        self.ids: list[str] = []  # of every message that was sent
         for shard in self.scene.shards:
             self.scene.owner[shard] = rnd.choice(self.workers).name
         if rnd.random() < 0.15:
@@ -127,13 +128,29 @@ class World:
     def produce(self) -> None:
         shard = self._any_shard()
         now_ms = self.scene.broker.now_ms
-        records = [self._append(shard, self.clients.send(now_ms)) for _ in range(self.rnd.randint(1, 3))]
+        records = [self._append_any(shard, now_ms) for _ in range(self.rnd.randint(1, 3))]
         if self.rnd.random() < 0.12:
             self.scene.seen["client transaction opened"] += 1
             self.scene.broker.partitions[shard].open.add(records[0].offset)
             self.transactions.append(Transaction(shard, records))
         else:
             self.scene.history += records
+
+    def _append_any(self, shard: Shard, now_ms: int) -> Appended:
+        if self.ids and self.rnd.random() < self.scene.habits.operations:
+            return self._append_request(shard, self.clients.ask(self.ids, now_ms))
+        record = self._append(shard, self.clients.send(now_ms))
+        self.ids.append(record.id or "")
+        return record
+
+    def _append_request(self, shard: Shard, request: Request) -> Appended:
+        scene, partition = self.scene, self.scene.broker.partitions[shard]
+        at_ms = scene.broker.now_ms
+        due_ms = request.due_ms and request.due_ms(at_ms, ())
+        offset = partition.append(at_ms, request.body)
+        scene.seen[request.situation] += 1
+        scene.tell("append {} #{} {} {}", shard, offset, request.situation, request.target)
+        return Appended(name_of(shard), offset, OPERATION, at_ms, due_ms=due_ms, target=request.target)
 
     def _append(self, shard: Shard, sent: Sent) -> Appended:
         scene, partition = self.scene, self.scene.broker.partitions[shard]

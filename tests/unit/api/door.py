@@ -12,7 +12,8 @@ from api.app import create_app
 from api.services import ApiSettings, Services
 from delayline.clock import ManualClock
 from delayline.inquiry import Found, Gone
-from delayline.message import MessageId
+from delayline.message import MessageId, Shard
+from delayline.outcome import Outcome
 from delayline.record import Record, decode_body
 from delayline.rules import DAY_MS, Rules
 from mq.contract import Append, Position
@@ -32,6 +33,15 @@ class KnownOwners:
         self.messages: dict[str, Found | Gone] = {}
         self.failure: Exception | None = None
         self.silent = False
+        self.operations: list[tuple[Shard, int]] = []
+        self.decide: Callable[[], Outcome | None] = lambda: None
+
+    def decided(self, shard: Shard, offset: int) -> "Future[Outcome]":
+        self.operations.append((shard, offset))
+        answer: Future[Outcome] = Future()
+        if (outcome := self.decide()) is not None:
+            answer.set_result(outcome)
+        return answer
 
     def find(self, message_id: MessageId) -> "Future[Found | Gone | None]":
         answer: Future[Found | Gone | None] = Future()

@@ -48,11 +48,8 @@ def test_a_wrong_method_is_a_problem_that_names_the_right_ones(method: str, path
 @pytest.mark.parametrize(
     ("method", "path"),
     [
-        ("DELETE", "/v1/messages/orders.0.1.2"),
-        ("PATCH", "/v1/messages/orders.0.1.2"),
         ("GET", "/v1/messages"),
         ("POST", "/v1/messages:cancel"),
-        ("POST", "/v1/messages/orders.0.1.2:deliver"),
         ("GET", "/v1/topics/orders/own/7"),
         ("PATCH", "/v1/topics/orders/own/7"),
         ("DELETE", "/v1/topics/orders/own/7"),
