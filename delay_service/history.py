@@ -15,7 +15,7 @@ from delayline.outcome import AuditRow, Outcome
 
 _PACKED = struct.Struct(">QQQQB")
 OPERATIONS_MAX = 10_000
-"""Remembered, decided or not: whoever wants to know what becomes of one asks at once."""
+"""Those that are remembered, decided or waited for: whoever wants to know what becomes of one asks at once."""
 _OUTCOMES = list(Outcome)
 
 
@@ -26,7 +26,7 @@ class History:
         self._messages_max = messages_max
         self._retention_ms = retention_ms
         self._endings: dict[tuple[Shard, int], bytes] = {}
-        self._operations: dict[tuple[Shard, int], Future[Outcome]] = {}
+        self._operations: dict[tuple[Shard, int], Outcome | Future[Outcome]] = {}
         self._lock = Lock()
 
     def record(self, shard: Shard, rows: Iterable[AuditRow], at_ms: int) -> None:
@@ -45,15 +45,25 @@ class History:
     def decided(self, shard: Shard, offset: int) -> "Future[Outcome]":
         """What becomes of the operation at this offset, once a commit of this worker has decided it. Any thread."""
         with self._lock:
-            future = self._operations.setdefault((shard, offset), Future())
-            while len(self._operations) > OPERATIONS_MAX:
-                del self._operations[next(iter(self._operations))]
+            known = self._operations.get((shard, offset))
+            future: Future[Outcome] = known if isinstance(known, Future) else Future()
+            if isinstance(known, Outcome):
+                future.set_result(known)
+            else:
+                self._note(shard, offset, future)
         return future
 
     def _decide(self, shard: Shard, offset: int, outcome: Outcome) -> None:
-        future = self.decided(shard, offset)
-        if not future.done():
-            future.set_result(outcome)
+        with self._lock:
+            waiting = self._operations.get((shard, offset))
+            self._note(shard, offset, outcome)
+        if isinstance(waiting, Future):
+            waiting.set_result(outcome)
+
+    def _note(self, shard: Shard, offset: int, what: "Outcome | Future[Outcome]") -> None:
+        self._operations[shard, offset] = what
+        while len(self._operations) > OPERATIONS_MAX:
+            del self._operations[next(iter(self._operations))]
 
     def _forget(self, now_ms: int) -> None:
         """Drop what is too old or too many, from the oldest on; a few per call keep pace with what comes in."""
