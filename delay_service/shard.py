@@ -64,8 +64,7 @@ class ShardSettings:
 
 @dataclass(slots=True)
 class _Taken:
-    """A batch in flight. `ended` are the keys that it delivers or buries, `moved` those that it re-appends. What was
-    read since, and what it has passed, is in `late`: offsets."""
+    """A batch in flight: `ended` are the keys that it delivers or buries, `moved` those that it re-appends."""
 
     batch: ShardBatch
     ended: list[Key]
@@ -74,7 +73,6 @@ class _Taken:
     rows: list[AuditRow]
     at_ms: int
     marks_low_water: bool
-    late: set[int] = field(default_factory=set)
 
 
 class Finished(NamedTuple):
@@ -190,14 +188,8 @@ class Shard:
         if entries:
             self._index.put(entries, near_until_ms, names)
             passed = self._highest_delivered()
-            for key in [entry.key for entry in entries if (entry[0], entry[1]) <= passed]:
-                self._is_late(key)
+            self._late.update([offset for due_ms, offset, _ in entries if (due_ms, offset) <= passed])
         self.position = max(self.position, end)
-
-    def _is_late(self, key: Key) -> None:
-        """Whether a record that only the batch in flight has passed is late, that batch's end will tell."""
-        taken = self._taken
-        (taken.late if taken and key > self.cursor.delivered_key else self._late).add(key.offset)
 
     def _obey(self, offset: int, accepted_at_ms: int, meaning: BufferRecord, near_until_ms: int | None) -> None:
         """Records of our own: what they name has ended, what they say is in force. And operations."""
@@ -222,10 +214,10 @@ class Shard:
         """A re-append carries on the message of the record that it replaces."""
         if replaces is not None:
             self._end_by_name(replaces)
-        self._moving.pop(origin or "", None)
         terminal = self._inherited.covers(entry.key)
         names = [(origin.encode(), entry.key)] if origin else []
         self._put([] if terminal else [entry], near_until_ms, entry.offset + 1, names)
+        self._moving.pop(origin or "", None)  # not before it is indexed: there may be no room
 
     def _end_by_name(self, key: Key) -> None:
         """A record that we read names `key`. Behind the recorded end it is our own word, read back: `committed`
@@ -414,7 +406,6 @@ class Shard:
             self._low_water_said = taken.at_ms, cursor
         self._late.difference_update(key.offset for key in taken.ended)
         self._late.difference_update(key.offset for key in taken.decided.ended)
-        self._late |= taken.late
         self._operations.forget(taken.decided.count)
         self._controls = [row for row in self._controls if row.offset >= cursor.next_offset]
         for key, (message_id, due_ms) in taken.moved.items():

@@ -85,6 +85,7 @@ class _Judge:
         self.endings: dict[int, str] = {}  # offset -> outcome, by what was seen in the topics
         self.rows: dict[int, dict[str, Any]] | None = None
         self.carriers: dict[str, int] = {}  # message id -> offset of the newest record that carries it
+        self.first: dict[str, int] = {}  # message id -> offset of the first one
         self.named: set[int] = set()
         self.rules: list[tuple[int, int]] = []  # (offset, number)
         self.cursor: Cursor | None = None
@@ -130,6 +131,7 @@ class _Judge:
             return
         self.pending[fact.offset] = (fact.due_ms, fact.offset)
         self.carriers[fact.id] = fact.offset
+        self.first.setdefault(fact.id, fact.offset)
 
     def carry_on(self, fact: Appended) -> None:
         """A re-append must be the record that it replaces under another offset, and end it."""
@@ -258,9 +260,9 @@ class _Judge:
             self.say("operation", f"{offset} was decided in a commit that does not pass it")
 
     def could_end(self, asked: Appended) -> bool:
-        """Whether its message waits for delivery now, accepted before it."""
+        """Whether its message, which was accepted before it, waits for delivery now."""
         carrier = self.carriers.get(asked.target or "")
-        if carrier is None or carrier not in self.pending or carrier > asked.offset:
+        if carrier is None or carrier not in self.pending or self.first[asked.target or ""] > asked.offset:
             return False
         return not self.facts[carrier].undeliverable
 

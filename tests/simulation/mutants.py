@@ -266,22 +266,16 @@ MUTANTS = (
         "pass",
     ),
     _one(
-        "what only an aborted batch has passed holds O back for good",
-        SHARD,
-        "(taken.late if taken and key > self.cursor.delivered_key else self._late).add(key.offset)",
-        "self._late.add(key.offset)",
-    ),
-    _one(
-        "what the batch in flight has passed is forgotten when it is true",
-        SHARD,
-        "self._late |= taken.late",
-        "pass",
-    ),
-    _one(
         "an operation is decided although its message is on the move",
         OPERATIONS,
         "if asked.offset >= before or on_the_move(name) or name in moving:",
         "if asked.offset >= before or name in moving:",
+    ),
+    _one(
+        "a message is no longer on the move although there was no room to index it",
+        SHARD,
+        "terminal = self._inherited.covers(entry.key)",
+        'self._moving.pop(origin or "", None); terminal = self._inherited.covers(entry.key)',
     ),
     _one(
         "an operation is decided although this batch moves its message",
