@@ -55,6 +55,8 @@ class Violation(NamedTuple):
 
 def check(history: Iterable[Fact]) -> list[Violation]:
     """Every broken promise in the order of its discovery, at most VIOLATIONS_MAX: the first one is the cause."""
+    history = list(history)
+    knows_rows = any(isinstance(fact, Committed) and fact.rows is not None for fact in history)
     violations: list[Violation] = []
     judges: dict[str, _Judge] = {}
     for at, fact in enumerate(history):
@@ -64,7 +66,7 @@ def check(history: Iterable[Fact]) -> list[Violation]:
                 judge.end(fact.drained)
             break
         if fact.shard not in judges:
-            judges[fact.shard] = _Judge(fact.shard, violations)
+            judges[fact.shard] = _Judge(fact.shard, violations, knows_rows)
         judge = judges[fact.shard]
         judge.at = at
         judge.hear(fact)
@@ -76,8 +78,10 @@ def check(history: Iterable[Fact]) -> list[Violation]:
 class _Judge:
     """What is known about one shard, and every rule as a method."""
 
-    def __init__(self, shard: str, violations: list[Violation]) -> None:
+    def __init__(self, shard: str, violations: list[Violation], knows_rows: bool) -> None:
+        """Only outcome rows tell what is cancelled: without them, whatever a client has cancelled may be so."""
         self.shard = shard
+        self.knows_rows = knows_rows
         self.at = 0
         self.violations = violations
         self.facts: dict[int, Appended] = {}
@@ -90,6 +94,7 @@ class _Judge:
         self.rules: list[tuple[int, int]] = []  # (offset, number)
         self.cursor: Cursor | None = None
         self.asked: dict[str, int] = {}  # message id -> the due time that this commit's operations say
+        self.requests: dict[str, list[int | None]] = {}  # message id -> what was ever asked for, as `due_ms`
 
     def hear(self, fact: Fact) -> None:
         match fact:
@@ -122,14 +127,23 @@ class _Judge:
             self.name_all(fact)
         elif fact.kind == RULES:
             self.rules.append((fact.offset, fact.rules_number or 0))
-        elif fact.kind != OPERATION:
+        elif fact.kind == OPERATION:
+            self.request(fact)
+        else:
             self.say("reappend", f"the service wrote a record nobody knows: {fact.kind}")
+
+    def request(self, fact: Appended) -> None:
+        target = fact.target or ""
+        self.requests.setdefault(target, []).append(fact.due_ms)
+        if fact.due_ms is None and not self.knows_rows:
+            self.pending.pop(self.carriers.get(target, -1), None)
 
     def carry(self, fact: Appended) -> None:
         if fact.due_ms is None or fact.id is None:
             self.say("reappend", f"record {fact.offset} carries a message without id or due time")
             return
-        self.pending[fact.offset] = (fact.due_ms, fact.offset)
+        if self.knows_rows or None not in self.requests.get(fact.id, ()):
+            self.pending[fact.offset] = (fact.due_ms, fact.offset)
         self.carriers[fact.id] = fact.offset
         self.first.setdefault(fact.id, fact.offset)
 
@@ -146,7 +160,7 @@ class _Judge:
         if _identity(fact) != _identity(origin):
             self.say("payload", f"record {fact.offset} carries on record {old} as something else")
         wanted = self.asked.get(fact.id or "", origin.due_ms)
-        if fact.due_ms != wanted:
+        if fact.due_ms != wanted and (self.knows_rows or fact.due_ms not in self.requests.get(fact.id or "", ())):
             self.say("reappend", f"record {fact.offset} carries on record {old} to {fact.due_ms} instead of {wanted}")
         self.facts[fact.offset] = fact._replace(undeliverable=origin.undeliverable)
         self.end_record(old, "superseded")
