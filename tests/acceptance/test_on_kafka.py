@@ -9,6 +9,7 @@ import pytest
 
 from tests.acceptance.asking import HTTP, run, send, wait_for
 from tests.acceptance.conftest import MakeServer
+from tests.acceptance.racing import RACES, race
 from tests.conftest import started
 from tests.fault.server import Server, read_topic
 
@@ -101,6 +102,14 @@ def test_a_server_with_a_worker_knows_its_messages(running: Callable[..., list[S
     found = wait_for(lambda: asked(server.url, message["message_id"]).json()["state"], lambda it: it == "pending")
     assert (answer.status_code, found) == (200, "pending")
     assert asked(server.url, f"orders-none.0.0.{message['message_id'].rpartition('.')[2]}").status_code == 404
+
+
+@pytest.mark.slow
+def test_nobody_is_told_cancelled_and_gets_the_message(running: Callable[..., list[Server]], topic: str) -> None:
+    (server,) = running("serve")
+    (sentinel,) = send(server.url, topic, ["0"], delay="1ms")
+    wait_for(lambda: asked(server.url, sentinel["message_id"]).status_code, lambda status: status == 200)
+    race(server.url, topic, lambda: arrived(server.url, topic, 1)[1:], RACES // 3)
 
 
 def test_topics_of_others_are_never_made(running: Callable[..., list[Server]], topic: str) -> None:

@@ -1,0 +1,67 @@
+"""Cancels that race the due instant, and what must be true of their answers."""
+
+import asyncio
+import os
+from collections import Counter
+from collections.abc import Callable
+from random import Random, SystemRandom
+
+import httpx
+
+from delayline.clock import SystemClock
+from tests.acceptance.asking import HTTP, numbers, wait_for
+
+RACES = int(os.environ.get("RACES") or 1000)
+PER_S = 200
+"""More than a client in Python can send, on a machine that does other work, would all be too late."""
+LEAD_MS = 3000
+"""How long before the first due instant all is sent."""
+SPREAD_S = -0.3, 0.15
+"""When a message is cancelled, against its own due instant. A machine that is busy is late: it gets some lead."""
+PATIENCE_S = 120.0
+CLOCK = SystemClock()
+
+
+def race(url: str, topic: str, arrived: Callable[[], list[str]], races: int = RACES) -> None:
+    """Each message is cancelled around its due instant; `arrived` are the values in the topic, sorted.
+    What was confirmed must never arrive, what was refused must."""
+    seed = int(os.environ.get("SEED") or SystemRandom().randrange(1 << 32))
+    print(f"SEED={seed} RACES={races}")
+    values = numbers(races)
+    answers = asyncio.run(_cancelled(url, _sent(url, topic, values), Random(seed)))
+    kept = sorted(value for value, status in zip(values, answers, strict=True) if status == 409)
+    found = wait_for(arrived, lambda found: len(found) >= len(kept))
+    counts = Counter(answers)
+    print(f"{counts[204]} cancelled, {counts[409]} too late, {races} chances to lie")
+    assert set(counts) == {204, 409}
+    assert min(counts.values()) >= races / 50
+    assert found == kept
+
+
+def _sent(url: str, topic: str, values: list[str]) -> list[tuple[str, float]]:
+    """(message id, due in epoch s) of every message; they are due one after the other."""
+    first_ms = CLOCK.now_ms() + LEAD_MS
+    due_ms = [first_ms + 1000 * at // PER_S for at in range(len(values))]
+    found: list[tuple[str, float]] = []
+    for start in range(0, len(values), 500):
+        batch = list(zip(values, due_ms, strict=True))[start : start + 500]
+        body = {"messages": [{"value": value, "schedule": {"deliver_at": ms}} for value, ms in batch]}
+        answer = HTTP.post(f"{url}/v1/topics/{topic}/messages", json=body)
+        assert answer.status_code == 201, answer.text
+        ids = [result["message"]["message_id"] for result in answer.json()["results"]]
+        found += [(message_id, ms / 1000) for message_id, (_, ms) in zip(ids, batch, strict=True)]
+    return found
+
+
+async def _cancelled(url: str, messages: list[tuple[str, float]], rnd: Random) -> list[int]:
+    loop = asyncio.get_running_loop()
+    ahead_s = CLOCK.now_ms() / 1000 - loop.time()
+
+    async def cancel(http: httpx.AsyncClient, message_id: str, at_s: float) -> int:
+        await asyncio.sleep(at_s - ahead_s - loop.time())
+        answer = await http.delete(f"{url}/v1/messages/{message_id}")
+        return answer.status_code
+
+    async with httpx.AsyncClient(timeout=PATIENCE_S) as http:
+        moments = [(message_id, due_s + rnd.uniform(*SPREAD_S)) for message_id, due_s in messages]
+        return await asyncio.gather(*(cancel(http, message_id, at_s) for message_id, at_s in moments))
