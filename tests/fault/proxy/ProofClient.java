@@ -45,7 +45,7 @@ public final class ProofClient {
         stop = Path.of(args[8]);
         settings.put("bootstrap.servers", args[0]);
         settings.put("compression.type", args[6]);
-        settings.put("linger.ms", "5");
+        settings.put("linger.ms", System.getProperty("linger.ms"));
         settings.put("batch.size", System.getProperty("batch.size"));
         settings.put("reconnect.backoff.max.ms", "200");
         if (args[9].equals("transactional")) {

@@ -105,12 +105,13 @@ class Client:
 @dataclass(frozen=True)
 class Load:
     """What each client does: records per second over so many partitions; delays up to so much (0: one hour). Only
-    Java's knows `batch_bytes`."""
+    Java's knows `batch_bytes` and `linger_ms`."""
 
     partitions: int = 2
     rate: int = 300
     delay_max_ms: int = 0
     batch_bytes: int = 4000
+    linger_ms: int = 5
 
 
 _FATES: Mapping[str, Fate] = {"a": Fate.ACKNOWLEDGED, "f": Fate.FAILED, "x": Fate.ABORTED}
@@ -132,5 +133,6 @@ def read_notes(lines: Sequence[str]) -> dict[int, Note]:
 
 def _program(kind: Kind, load: Load) -> list[str]:
     if kind.library == "java":
-        return program(SOURCE.stem, compiled(SOURCE), f"-Dbatch.size={load.batch_bytes}")
+        batching = f"-Dbatch.size={load.batch_bytes}", f"-Dlinger.ms={load.linger_ms}"
+        return program(SOURCE.stem, compiled(SOURCE), *batching)
     return [sys.executable, "-m", "tests.fault.proxy.producer", kind.library]
