@@ -86,6 +86,15 @@ def test_a_delay_of_zero_goes_straight_to_the_topic(opened: Door) -> None:
     assert in_target(opened, 2) == [1, 2]
 
 
+def test_an_operation_stands_in_the_buffer_with_the_message_that_it_is_about(opened: Door) -> None:
+    opened.make_topic(1)
+    cancel = [("delay-op", b"cancel"), ("delay-ref", f"{opened.place.topic}.0.0.1767225600000".encode())]
+    assert produced(opened, [(b"1", DELAY), (b"2", cancel)]) == [None, None]
+    (refused,) = produced(opened, [(b"3", [*cancel, *DELAY])])
+    assert refused.code() == KafkaError.INVALID_RECORD
+    assert in_buffer(opened, 2) == [1, 2]
+
+
 def test_kafka_python_is_served(opened: Door) -> None:
     from kafka import KafkaConsumer, KafkaProducer
 
