@@ -11,7 +11,8 @@ The order of a takeover (each step was seen to fail without the others):
     2. fence it           unless it is a member of the group: then it has let the shard go in good order. Its open
                           transaction is aborted, a later one refused. A worker of this process is no stranger: what
                           an outage has left open of its own commit it ends itself
-    3. read, stable       while a transaction is open on the offset the answer is refused; never use an outdated one
+    3. read, stable       while a transaction is open on the offset the answer is refused; never use an outdated one.
+                          The mirror is read up to its end, however long another worker's transaction hides some of it
 """
 
 from base64 import b85decode, b85encode

@@ -111,9 +111,11 @@ class Readers:
         return records
 
     def last(self, topic: str, partition: int, key: bytes) -> Message | None:
-        """The last committed record with this key, found by reading the whole partition."""
+        """The last committed record with this key, found by reading the whole partition: up to its present end, and
+        not only to where somebody's open transaction hides the rest. Raises QueueUnavailable, also where that does
+        not end in time."""
         found: Message | None = None
-        start, end = self._cluster.log_range(topic, partition, readable=True)
+        start, end = self._cluster.log_range(topic, partition)
         if start == end:
             return None
         with self._lent() as consumer:
@@ -121,12 +123,13 @@ class Readers:
             while True:
                 message = self._message(consumer, self._clock.monotonic_s() + self._settings.request_timeout_s)
                 if message is None:
-                    raise QueueUnavailable(f"reading {topic}: no answer")
+                    raise QueueUnavailable(f"reading {topic}: no answer, or a transaction that does not end")
                 error = message.error()
                 if error is None:
                     found = message if message.key() == key else found
                 elif trouble.end_of_partition(error):
-                    return found
+                    if (message.offset() or 0) >= end:
+                        return found
                 elif not error.retriable():
                     raise trouble.queue_error(error, f"reading {topic}")
 

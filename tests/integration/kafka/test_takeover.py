@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from threading import Thread
+from threading import Thread, Timer
 
 import pytest
 
@@ -51,6 +51,32 @@ def test_a_deleted_group_is_made_up_for_by_the_mirror(ready: Place) -> None:
     group = f"{ready.namespace}-worker"
     soon(lambda: ready.admin.delete_consumer_groups([group])[group].exception() is None)
     assert queue.takeover(ready.shard).cursor == claimed
+
+
+def test_the_mirror_is_not_believed_while_a_transaction_of_somebody_else_hides_its_end(ready: Place) -> None:
+    """Rows of the cursor topic are shared: what stood before that transaction would be an outdated cursor."""
+    from confluent_kafka import Producer
+
+    queue = ready.queue()
+    queue.ensure_buffer(ready.topic, DEFAULT_RULES)
+    worker = ready.worker(queue)
+    worker.assigned(2)
+    worker.claim(ready.shard)
+    other = Producer(queue._settings.transactional(f"{ready.namespace}-other"))
+    other.init_transactions()
+    other.begin_transaction()
+    for row in range(4):
+        other.produce(f"{ready.namespace}.cursor", b"", b"", partition=row)
+    other.flush()
+    last = replace(worker.cursors[ready.shard], delivered_key=Key(7, 4))
+    worker.sink.commit([ShardBatch(ready.shard, last, [Delivery(body(b"d"))])])
+    worker.close()
+    group = f"{ready.namespace}-worker"
+    soon(lambda: ready.admin.delete_consumer_groups([group])[group].exception() is None)
+    ender = Timer(1.0, other.abort_transaction)
+    ender.start()
+    assert queue.takeover(ready.shard).cursor == last
+    ender.join()
 
 
 def test_offsets_reset_by_hand_are_made_up_for_by_the_mirror(ready: Place) -> None:
