@@ -19,6 +19,9 @@ from tests.simulation import facts
 from tests.simulation.history import MESSAGE, Appended, Committed, Dead, Ended, Fact, Moved
 from tests.simulation.history import Cursor as CursorFact
 
+OUTAGE_MS = 1000
+"""Between two records that lie side by side: the second belongs to a later transaction."""
+
 
 @dataclass(frozen=True)
 class Evidence:
@@ -65,10 +68,11 @@ class Evidence:
         return [found[offset] for offset in sorted(found)]
 
     def _commits(self, shard: At) -> Iterator[Committed]:
-        """The transactions that delivered into the target partition, in their order."""
+        """The transactions that delivered into the target partition, in their order: a marker stands between them, or
+        an outage has swallowed it, which leaves a gap in time."""
         group: list[Seen] = []
         for seen in self.seen[shard]:
-            if group and seen.offset != group[-1].offset + 1:
+            if group and (seen.offset != group[-1].offset + 1 or seen.at_ms - group[-1].at_ms > OUTAGE_MS):
                 yield _committed(shard, group)
                 group = []
             group.append(seen)
