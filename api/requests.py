@@ -7,6 +7,7 @@ from urllib.parse import parse_qsl
 
 from starlette.requests import Request
 
+from api.decoding import check_text
 from api.in_flight import Ticket
 from api.problems import (
     INVALID_REQUEST,
@@ -26,7 +27,13 @@ _INTEGER = re.compile(r"[0-9]{1,18}")
 
 async def read_body(request: Request, bytes_max: int, timeout_s: float) -> bytes:
     """The body of a JSON request. Raises Refusal: wrong media type, too large (also when no length was announced),
-    too slow, or too much in flight."""
+    too slow, too much in flight, or not UTF-8."""
+    body = await _read(request, bytes_max, timeout_s)
+    check_text(body)
+    return body
+
+
+async def _read(request: Request, bytes_max: int, timeout_s: float) -> bytes:
     scope = request.scope
     headers: Mapping[bytes, bytes] = scope["delayline.headers"]
     _check_type(headers)

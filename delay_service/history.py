@@ -13,9 +13,9 @@ from delayline.inquiry import Ending
 from delayline.message import Shard
 from delayline.outcome import AuditRow, Outcome
 
-_PACKED = struct.Struct(">QQQQB")
 OPERATIONS_MAX = 10_000
 """Those that are remembered, decided or waited for: whoever wants to know what becomes of one asks at once."""
+_PACKED = struct.Struct(">QQQQB")
 _OUTCOMES = list(Outcome)
 
 

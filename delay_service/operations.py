@@ -65,6 +65,10 @@ class Decided:
     rows: list[AuditRow] = field(default_factory=list)
 
 
+NOTHING = Decided()
+"""Where no operation waits, as nearly always; never filled."""
+
+
 class Operations:
     """Those that wait, in the order of the log."""
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from delay_service.dead import as_it_came, encode_dead
-from delay_service.operations import Decided, Move, Operations, Target
+from delay_service.operations import NOTHING, Decided, Move, Operations, Target
 from delay_service.takeover import Plan, prepare
 from delayline.buffer_record import (
     BufferRecord,
@@ -263,7 +263,9 @@ class Shard:
 
     def _decide(self) -> Decided:
         """O passes no late record that waits, so it passes no operation behind one either."""
-        before = min(self._late, default=self.position) if self._operations else 0
+        if not self._operations:
+            return NOTHING
+        before = min(self._late, default=self.position)
         return self._operations.decide(before, self._target, self._moving.__contains__)
 
     def _target(self, message_id: MessageId) -> Target | None:
@@ -465,16 +467,16 @@ class Shard:
     def find(self, message_id: MessageId) -> Pending | None:
         """A pending message of this shard by the id of its first acceptance."""
         key = self._key(message_id)
-        key, value = self._moving.get(str(message_id)) or (key, self._index.get(key))
+        moving = self._moving.get(str(message_id))
+        key, value = moving or (key, self._index.get(key))
         if value is None:
             return None
         meta, packed = decode_value(value)
-        is_moving = str(message_id) in self._moving
         if meta is not None and meta.dead_code is not None:
             return Pending(key, as_it_came(packed), meta.accepted_at_ms, 0)
         record = decode_packed(packed)
         shown = record._replace(headers=record.headers[:-1])
-        return Pending(key, shown, accepted_at_ms_of(packed), (meta.version if meta else 0) + is_moving)
+        return Pending(key, shown, accepted_at_ms_of(packed), (meta.version if meta else 0) + (moving is not None))
 
     def due_ms(self, record: LogRecord) -> int | None:
         """When the message of a buffer record is due; None for a record that is no message."""

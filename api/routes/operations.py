@@ -15,7 +15,7 @@ from starlette.responses import Response
 from api import openapi
 from api.answers import Answer
 from api.bridge import Bridge
-from api.decoding import check_text, decode
+from api.decoding import decode
 from api.drafts import Judge
 from api.problems import ALREADY_TERMINAL, Refusal
 from api.requests import Query, read_body
@@ -77,7 +77,6 @@ class OperationRoutes:
     async def reschedule(self, request: Request) -> Response:
         message_id = _message_id(request)
         body = await read_body(request, self._settings.body_bytes_max, self._settings.body_timeout_s)
-        check_text(body)
         schedule = decode(_PATCH, body).schedule
         await self._move(message_id, self._judge.directive(schedule, self._clock.now_ms()) or _AT_ONCE)
         return self._messages.answer(await self._messages.found(message_id), full=False)

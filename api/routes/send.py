@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from api import openapi
 from api.answers import Answer, json_answer
-from api.decoding import check_text, decode, has_unknown_field
+from api.decoding import decode, has_unknown_field
 from api.drafts import Draft, Drafter, Judge
 from api.problems import INVALID_BODY, LIMIT_EXCEEDED, Refusal, member_problem, refused
 from api.requests import Query, read_body
@@ -97,9 +97,7 @@ class SendRoutes:
         return json_answer(200, PreviewOut(format_moment(now_ms), directive is None, [format_moment(due_ms)]))
 
     async def _body(self, request: Request) -> bytes:
-        body = await read_body(request, self._settings.body_bytes_max, self._settings.body_timeout_s)
-        check_text(body)
-        return body
+        return await read_body(request, self._settings.body_bytes_max, self._settings.body_timeout_s)
 
     async def _send_single(self, request: Request, topic: str, message: MessageIn, mode: Mode) -> Response:
         draft = self._drafter.draft(topic, message, self._clock.now_ms())

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from random import SystemRandom
 
 from tests.brokers.distribution import CACHE, Unavailable
+from tests.fault.kafka.run import shortfalls
 from tests.fault.proxy import end_to_end, parts
 from tests.fault.proxy.judge import RULES
 from tests.fault.proxy.marked import POINTS
@@ -55,11 +56,6 @@ def report(name: str, outcome: Outcome) -> None:
     for failure in outcome.failures:
         print(f"FAILED  {failure}")
     sys.stdout.flush()
-
-
-def shortfalls(tally: Counter[str], wanted: Mapping[str, int]) -> list[str]:
-    """What did not happen as often as it should have."""
-    return [f"{name}: {tally[name]} of {count}" for name, count in wanted.items() if tally[name] < count]
 
 
 def conclude(outcomes: Sequence[Outcome], *, whole: bool) -> int:

@@ -8,12 +8,13 @@ from random import Random, SystemRandom
 import pytest
 
 from tests.brokers.distribution import Unavailable
+from tests.fault.kafka.run import shortfalls
 from tests.fault.proxy import end_to_end, parts
 from tests.fault.proxy.clients import Load
 from tests.fault.proxy.marked import POINTS
 from tests.fault.proxy.parts import Outcome, Stage
 from tests.fault.proxy.proxies import KILLS, marked
-from tests.fault.proxy.run import report, shortfalls
+from tests.fault.proxy.run import report
 
 pytestmark = pytest.mark.slow
 SEED = int(os.environ.get("SEED", "0")) or SystemRandom().randrange(1, 2**31)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from threading import Thread, Timer
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -17,7 +18,10 @@ from delayline.rules import DEFAULT_RULES
 from mq.contract import Append, Delivery, Lost, Revoked, ShardBatch
 from mq.errors import CommitError, Fenced, QueueUnavailable
 from mq.kafka.producers import Aborted
-from tests.integration.kafka.conftest import CLOCK, PATIENCE_S, Place, body, soon
+from tests.integration.kafka.conftest import CLOCK, PATIENCE_S, Place, Worker, body, soon
+
+if TYPE_CHECKING:
+    from mq.kafka.queue import KafkaQueue
 
 
 @pytest.fixture
@@ -27,11 +31,17 @@ def ready(place: Place) -> Place:
     return place
 
 
-def test_the_next_owner_finds_the_last_cursor(ready: Place) -> None:
-    queue = ready.queue()
+def at_work(ready: Place, **settings: Any) -> tuple["KafkaQueue", Worker]:
+    """A queue, and a worker that both shards are assigned to."""
+    queue = ready.queue(**settings)
     queue.ensure_buffer(ready.topic, DEFAULT_RULES)
-    first = ready.worker(queue)
-    first.assigned(2)
+    worker = ready.worker(queue)
+    worker.assigned(2)
+    return queue, worker
+
+
+def test_the_next_owner_finds_the_last_cursor(ready: Place) -> None:
+    queue, first = at_work(ready)
     claimed = first.claim(ready.shard)
     last = replace(claimed, next_offset=0, delivered_key=Key(7, 4))
     first.sink.commit([ShardBatch(ready.shard, last, [Delivery(body(b"d"))])])
@@ -42,10 +52,7 @@ def test_the_next_owner_finds_the_last_cursor(ready: Place) -> None:
 
 
 def test_a_deleted_group_is_made_up_for_by_the_mirror(ready: Place) -> None:
-    queue = ready.queue()
-    queue.ensure_buffer(ready.topic, DEFAULT_RULES)
-    worker = ready.worker(queue)
-    worker.assigned(2)
+    queue, worker = at_work(ready)
     claimed = worker.claim(ready.shard)
     worker.close()
     group = f"{ready.namespace}-worker"
@@ -57,10 +64,7 @@ def test_the_mirror_is_not_believed_while_a_transaction_of_somebody_else_hides_i
     """Rows of the cursor topic are shared: what stood before that transaction would be an outdated cursor."""
     from confluent_kafka import Producer
 
-    queue = ready.queue()
-    queue.ensure_buffer(ready.topic, DEFAULT_RULES)
-    worker = ready.worker(queue)
-    worker.assigned(2)
+    queue, worker = at_work(ready)
     worker.claim(ready.shard)
     other = Producer(queue._settings.transactional(f"{ready.namespace}-other"))
     other.init_transactions()
@@ -82,10 +86,7 @@ def test_the_mirror_is_not_believed_while_a_transaction_of_somebody_else_hides_i
 def test_offsets_reset_by_hand_are_made_up_for_by_the_mirror(ready: Place) -> None:
     from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 
-    queue = ready.queue()
-    queue.ensure_buffer(ready.topic, DEFAULT_RULES)
-    worker = ready.worker(queue)
-    worker.assigned(2)
+    queue, worker = at_work(ready)
     claimed = worker.claim(ready.shard)
     worker.close()
     group = f"{ready.namespace}-worker"
@@ -131,10 +132,7 @@ def test_an_open_transaction_of_a_dead_worker_is_ended_by_the_takeover(ready: Pl
     """Its cursor is not in the log yet: an outdated one must not be read, and it must not be committed later."""
     from confluent_kafka import KafkaException, Producer, TopicPartition
 
-    queue = ready.queue(transaction_timeout_s=60.0)
-    queue.ensure_buffer(ready.topic, DEFAULT_RULES)
-    dead = ready.worker(queue)
-    dead.assigned(2)
+    queue, dead = at_work(ready, transaction_timeout_s=60.0)
     claimed = dead.claim(ready.shard)
     producer = Producer(queue._settings.transactional(dead.writer))
     producer.init_transactions()
@@ -156,10 +154,7 @@ def test_a_transaction_that_cannot_be_ended_is_left_behind_and_the_next_owner_fe
     """Its markers would be written with acks=all, to a partition with too few replicas."""
     from confluent_kafka import KafkaError, KafkaException, Producer
 
-    queue = ready.queue()
-    queue.ensure_buffer(ready.topic, DEFAULT_RULES)
-    worker = ready.worker(queue)
-    worker.assigned(2)
+    queue, worker = at_work(ready)
     worker.claim(ready.shard)
 
     def unfinished() -> None:
@@ -187,10 +182,7 @@ def test_a_transaction_that_cannot_be_ended_is_left_behind_and_the_next_owner_fe
 def test_while_a_member_has_a_transaction_open_the_takeover_waits(ready: Place) -> None:
     from confluent_kafka import Producer, TopicPartition
 
-    queue = ready.queue()
-    queue.ensure_buffer(ready.topic, DEFAULT_RULES)
-    worker = ready.worker(queue)
-    worker.assigned(2)
+    queue, worker = at_work(ready)
     worker.claim(ready.shard)
     producer = Producer(queue._settings.transactional(f"{ready.namespace}-other"))
     producer.init_transactions()
@@ -203,10 +195,7 @@ def test_while_a_member_has_a_transaction_open_the_takeover_waits(ready: Place) 
 
 
 def test_two_that_claim_after_the_same_handover_are_not_both_believed(ready: Place) -> None:
-    queue = ready.queue()
-    queue.ensure_buffer(ready.topic, DEFAULT_RULES)
-    worker = ready.worker(queue)
-    worker.assigned(2)
+    _, worker = at_work(ready)
     claimed = worker.claim(ready.shard)
     with pytest.raises(Fenced):
         worker.sink.commit([ShardBatch(ready.shard, replace(claimed, writer="somebody else"))])
@@ -264,10 +253,7 @@ def test_a_frozen_worker_that_wakes_up_writes_nothing_any_more(ready: Place) -> 
 
 
 def test_a_worker_whose_broker_comes_back_goes_on(ready: Place) -> None:
-    queue = ready.queue(session_timeout_s=6.0)
-    queue.ensure_buffer(ready.topic, DEFAULT_RULES)
-    worker = ready.worker(queue)
-    worker.assigned(2)
+    _, worker = at_work(ready, session_timeout_s=6.0)
     worker.claim(ready.shard)
     node = ready.kafka.nodes[0]
     node.freeze()
@@ -289,10 +275,7 @@ def test_a_worker_whose_broker_comes_back_goes_on(ready: Place) -> None:
 
 
 def test_an_unpolled_worker_gives_its_shards_up(ready: Place) -> None:
-    queue = ready.queue(poll_interval_max_s=2.0)
-    queue.ensure_buffer(ready.topic, DEFAULT_RULES)
-    stuck = ready.worker(queue)
-    stuck.assigned(2)
+    queue, stuck = at_work(ready, poll_interval_max_s=2.0)
     heir = ready.worker(queue)
     assert len(heir.assigned(2)) == 2
     assert soon(lambda: [event for event in stuck.poll() if isinstance(event, (Lost, Revoked))])
