@@ -15,6 +15,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from delayline.buffer_record import Operation, encode_reappend
+from delayline.errors import Bug
 from delayline.message import Key, MessageId
 from delayline.outcome import AuditRow, Outcome
 
@@ -88,10 +89,11 @@ class Operations:
         decided = Decided()
         moving: set[str] = set()
         for asked in islice(self._asked, DECIDED_MAX):
-            name = str(asked.operation.message_id)
+            message_id = _message_id(asked.operation)
+            name = str(message_id)
             if asked.offset >= before or on_the_move(name) or name in moving:
                 break
-            if _decide(asked, decided, find(asked.operation.message_id)) is Outcome.SUPERSEDED:
+            if _decide(asked, decided, find(message_id)) is Outcome.SUPERSEDED:
                 moving.add(name)
             decided.count += 1
         if decided.count < len(self._asked):
@@ -106,7 +108,7 @@ class Operations:
 
 def _decide(asked: Asked, decided: Decided, target: Target | None) -> Outcome | None:
     """What becomes of the target by it; None where there is none."""
-    message_id, due_ms = asked.operation
+    message_id, due_ms = _message_id(asked.operation), asked.operation.due_ms
     if target is None or target.key in decided.ended:
         decided.rows.append(_row(asked, Outcome.UNMATCHED, NOT_PENDING))
         return None
@@ -123,6 +125,12 @@ def _decide(asked: Asked, decided: Decided, target: Target | None) -> Outcome | 
     decided.rows.append(_row(asked, Outcome.APPLIED, reason))
     decided.rows.append(AuditRow(key.offset, name, key.due_ms, accepted_at_ms, outcome, successor, reason))
     return outcome
+
+
+def _message_id(operation: Operation) -> MessageId:
+    if not isinstance(operation.ref, MessageId):
+        raise Bug("own ids are refused where directives are read")
+    return operation.ref
 
 
 def _row(asked: Asked, outcome: Outcome, reason: str) -> AuditRow:

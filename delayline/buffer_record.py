@@ -17,13 +17,29 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from delayline.errors import MalformedMessageId, MalformedRecord, UnknownFormat
-from delayline.headers import ACCEPTED, DECISION, DUE, ECHOED, ORIGIN, REPLACES, RESERVED, RULES, VERSION
+from delayline.headers import (
+    ACCEPTED,
+    CONTROL,
+    DECISION,
+    DUE,
+    ECHOED,
+    IDEMPOTENCY,
+    IF_MATCH,
+    ORIGIN,
+    REPLACES,
+    RESERVED,
+    RULES,
+    TERMS,
+    VERSION,
+)
 from delayline.message import Header, Key, MessageId
 from delayline.record import Split, decode_body, decode_packed, encode_body, pack, split_directives
 from delayline.rules import Rules
 from delayline.schedule import Invalid, Op, Schedule, Verdict, directive_names, read_directives
+from delayline.terms import Idempotency, Terms
 
 DECISION_VERSION = 1
 
@@ -32,7 +48,8 @@ class Meta(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
     """What the index keeps about a record beside its packed bytes; None for a plain message.
 
     `origin` and `version` belong to a re-append; `dead_code` and `dead_reason` to a record that will go to the
-    dead-letter topic instead of its target, with `accepted_at_ms` because its bytes are kept as they came.
+    dead-letter topic instead of its target, with `accepted_at_ms` because its bytes are kept as they came; `terms`
+    to a message that asks for more than a time.
     """
 
     origin: str | None = None
@@ -40,6 +57,7 @@ class Meta(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
     dead_code: str | None = None
     dead_reason: str | None = None
     accepted_at_ms: int = 0
+    terms: Terms | None = None
 
 
 class Message(NamedTuple):
@@ -49,6 +67,16 @@ class Message(NamedTuple):
     value: bytes
     origin: str | None = None
     replaces: Key | None = None
+    terms: Terms | None = None
+
+    @property
+    def is_claim(self) -> bool:
+        """Whether it takes its place only by a decision: it wants a name for itself, or a time that was read from a
+        calendar is to be fixed."""
+        terms = self.terms
+        if terms is None or self.replaces is not None:
+            return False
+        return bool(terms.names) or (terms.series is not None and terms.series.cron is not None)
 
 
 class Decision(NamedTuple):
@@ -64,13 +92,22 @@ class RulesChange(NamedTuple):
 
 
 class Operation(NamedTuple):
-    """Something to do with a pending message: cancel it, or deliver it at `due_ms` instead."""
+    """Something to do with a pending message, called by its message id or its own id: cancel it, or deliver it at
+    `due_ms` instead. Only where the message has this `version`, if one is given."""
 
-    message_id: MessageId
+    ref: MessageId | str
     due_ms: int | None
+    version: int | None = None
 
 
-BufferRecord = Message | Operation | Decision | RulesChange
+class Control(NamedTuple):
+    """Something to do with the whole shard: `pause`, `resume` or `purge`."""
+
+    kind: str
+
+
+BufferRecord = Message | Operation | Control | Decision | RulesChange
+CONTROLS = ("pause", "resume", "purge")
 
 _META = msgspec.msgpack.Decoder(Meta)
 _NO_META = b"\x00"
@@ -118,11 +155,11 @@ def read(body: bytes, accepted_at_ms: int, rules: Rules) -> BufferRecord:
     for name, _ in directives:
         if name in _OURS:
             if any(name in RESERVED for name, _ in directives):
-                return _read_ours(body, accepted_at_ms)
+                return _read_ours(body, accepted_at_ms, rules)
             directives = [header for header in directives if header[0] not in ECHOED]
             break
     verdict = read_directives(directives, accepted_at_ms, rules)
-    if type(verdict) is Schedule:
+    if type(verdict) is Schedule and verdict.terms is None:
         return Message(verdict.due_ms, _NO_META + pack(split, accepted_at_ms))
     return _read_unusual(verdict, split, body, accepted_at_ms)
 
@@ -132,8 +169,11 @@ def _read_unusual(verdict: Verdict, split: Split, body: bytes, accepted_at_ms: i
     match verdict:
         case Invalid(reason, directive, detail):
             return _dead(reason, f"{directive}: {detail}", body, accepted_at_ms)
-        case Op(message_id, due_ms):
-            return Operation(message_id, due_ms)
+        case Op(ref, due_ms):
+            return Operation(ref, due_ms)
+        case Schedule(due_ms, terms):
+            value = encode_value(Meta(terms=terms), pack(split, accepted_at_ms))
+            return Message(due_ms, value, terms=terms)
         case _:
             return Message(accepted_at_ms, _NO_META + pack(split, accepted_at_ms))
 
@@ -143,13 +183,17 @@ def _dead(code: str, reason: str, body: bytes, accepted_at_ms: int) -> Message:
     return Message(accepted_at_ms, encode_value(meta, body))
 
 
-def _read_ours(body: bytes, accepted_at_ms: int) -> BufferRecord:
+def _read_ours(body: bytes, accepted_at_ms: int, rules: Rules) -> BufferRecord:
     split = split_directives(body, _OURS)
     ours = dict(split.directives)
     if DECISION in ours:
         return _read_decision(body, ours[DECISION])
     if RULES in ours:
         return RulesChange(Rules.decode(decode_body(body).value or b""))
+    if CONTROL in ours:
+        return _read_control(ours[CONTROL])
+    if ours.keys() <= _DOORS:
+        return _read_with(ours, body, accepted_at_ms, rules)
     try:
         return _read_reappend(split, ours)
     except (KeyError, ValueError, MalformedMessageId) as error:
@@ -161,9 +205,43 @@ def _read_reappend(split: Split, ours: dict[bytes, bytes | None]) -> Message:
     origin, due_ms = str(MessageId.parse(headers[ORIGIN])), _natural(headers[DUE])
     replaced_due, replaced_offset = headers[REPLACES].split(".")
     replaces = Key(_natural(replaced_due), _natural(replaced_offset))
-    meta = Meta(origin=origin, version=_natural(headers[VERSION]))
+    terms = None if (written := ours.get(TERMS)) is None else Terms.decode(written)
+    meta = Meta(origin=origin, version=_natural(headers[VERSION]), terms=terms)
     value = encode_value(meta, pack(split, _natural(headers[ACCEPTED])))
-    return Message(due_ms, value, origin, replaces)
+    return Message(due_ms, value, origin, replaces, terms)
+
+
+_DOORS = frozenset({IDEMPOTENCY, IF_MATCH}) | ECHOED
+"""What the HTTP door writes beside a client's directives."""
+
+
+def _read_with(ours: dict[bytes, bytes | None], body: bytes, accepted_at_ms: int, rules: Rules) -> BufferRecord:
+    """A client's record with a condition or a key that the door has added."""
+    split = split_directives(body, _names(rules.aliases))
+    directives = [header for header in split.directives if header[0] not in _OURS]
+    verdict = read_directives(directives, accepted_at_ms, rules)
+    try:
+        if isinstance(verdict, Op) and (version := ours.get(IF_MATCH)) is not None:
+            return Operation(verdict.ref, verdict.due_ms, _natural(version.decode()))
+        if isinstance(verdict, Schedule) and (written := ours.get(IDEMPOTENCY)) is not None:
+            digest, key = written.decode().split(" ", 1)
+            terms = replace(verdict.terms or Terms(), idempotency=Idempotency(key, digest))
+            verdict = Schedule(verdict.due_ms, terms)
+    except ValueError as error:
+        return _dead("malformed-record", f"a header of the HTTP door: {error}", body, accepted_at_ms)
+    return _read_unusual(verdict, split, body, accepted_at_ms)
+
+
+def _read_control(kind: bytes | None) -> Control:
+    text = (kind or b"").decode("utf-8", "replace")
+    if text not in CONTROLS:
+        raise UnknownFormat(f"a control record that says {text!r}")
+    return Control(text)
+
+
+def encode_control(kind: str) -> bytes:
+    """The body of a control record."""
+    return encode_body(None, None, [(CONTROL, kind.encode())])
 
 
 def _natural(text: str) -> int:
@@ -201,13 +279,15 @@ def encode_rules(rules: Rules) -> bytes:
     return encode_body(None, rules.encoded, [(RULES, b"%d" % rules.number)])
 
 
-def encode_reappend(value: bytes, replaces: Key, origin: str, due_ms: int) -> bytes:
+def encode_reappend(value: bytes, replaces: Key, origin: str, due_ms: int, terms: Terms | None = None) -> bytes:
     """The body of the record that carries on the message with index value `value` under a new offset.
 
     Its times are absolute, so that its append time means nothing; it names its origin, so that the message keeps
-    its id; and it names what it replaces, so that reading it ends the old record.
+    its id; and it names what it replaces, so that reading it ends the old record. `terms` stand instead of those
+    that it has had.
     """
     meta, packed = decode_value(value)
+    terms = terms or (meta.terms if meta else None)
     record = decode_packed(packed)
     ours: list[Header] = [
         (ORIGIN, origin.encode()),
@@ -215,4 +295,6 @@ def encode_reappend(value: bytes, replaces: Key, origin: str, due_ms: int) -> by
         (DUE, b"%d" % due_ms),
         (VERSION, b"%d" % ((meta.version if meta else 0) + 1)),
     ]
+    if terms is not None:
+        ours.append((TERMS, terms.encoded))
     return encode_body(record.key, record.value, record.headers + ours)

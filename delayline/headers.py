@@ -14,7 +14,12 @@ OCCURRENCE = b"delayline-occurrence"
 DECISION = b"delayline-decision"
 RULES = b"delayline-rules"
 
-RESERVED = frozenset({ORIGIN, REPLACES, VERSION, OCCURRENCE, DECISION, RULES})
+TERMS = b"delayline-terms"
+CONTROL = b"delayline-control"
+IDEMPOTENCY = b"delayline-idempotency"
+IF_MATCH = b"delayline-if-match"
+
+RESERVED = frozenset({ORIGIN, REPLACES, VERSION, OCCURRENCE, DECISION, RULES, TERMS, CONTROL, IDEMPOTENCY, IF_MATCH})
 """Inside buffer topics only; a client that sends one is refused."""
 
 DEAD_ID = b"delayline-id"

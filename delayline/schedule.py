@@ -17,15 +17,16 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from functools import lru_cache
 from itertools import chain
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import msgspec
 
 from delayline.errors import MalformedDirective, MalformedMessageId
 from delayline.headers import ECHOED, RESERVED
-from delayline.message import MESSAGE_ID_BYTES_MAX, Header, MessageId
+from delayline.message import Header, MessageId
 from delayline.recurrence import check_cron, check_time_zone
 from delayline.rules import HORIZON_MAX_MS, Rules
+from delayline.terms import Series, Terms
 from delayline.times import SECONDS_BELOW_MS, TEXT_CHARS_MAX, format_duration, parse_duration_ms, parse_moment_ms
 
 OWN_ID_BYTES_MAX = 256
@@ -43,9 +44,10 @@ class Reason(StrEnum):
 
 
 class Schedule(msgspec.Struct, frozen=True):
-    """Deliver at `due_ms` (epoch ms UTC); in the past means at once."""
+    """Deliver at `due_ms` (epoch ms UTC); in the past means at once. `terms` are None for most messages."""
 
     due_ms: int
+    terms: Terms | None = None
 
 
 class Immediate(msgspec.Struct, frozen=True):
@@ -53,9 +55,10 @@ class Immediate(msgspec.Struct, frozen=True):
 
 
 class Op(msgspec.Struct, frozen=True):
-    """An operation on a pending message: cancel it, or, where `due_ms` is given, deliver it then instead."""
+    """An operation on a pending message, by its message id or its own id: cancel it, or, where `due_ms` is given,
+    deliver it then instead."""
 
-    message_id: MessageId
+    ref: MessageId | str
     due_ms: int | None = None
 
 
@@ -116,10 +119,10 @@ def _count(text: str) -> int:
     return count
 
 
-def _factor(text: str) -> str:
+def _factor(text: str) -> float:
     if not _FACTOR.fullmatch(text) or float(text) <= 1:
         raise MalformedDirective("expected a factor above 1, such as 2 or 1.5")
-    return text
+    return float(text)
 
 
 def _one_of(*choices: str) -> Callable[[str], str]:
@@ -140,6 +143,25 @@ def _at_most(bytes_max: int) -> Callable[[str], str]:
     return check
 
 
+def _own_id(text: str) -> str:
+    """What looks like a message id could not be told from one in `delay-ref`."""
+    _at_most(OWN_ID_BYTES_MAX)(text)
+    if _message_id(text) is not None:
+        raise MalformedDirective("looks like a message id")
+    return text
+
+
+def _ref(text: str) -> MessageId | str:
+    return _message_id(text) or _own_id(text)
+
+
+def _message_id(text: str) -> MessageId | None:
+    try:
+        return MessageId.parse(text)
+    except MalformedMessageId:
+        return None
+
+
 def _group(text: str) -> str:
     if not _GROUP.fullmatch(text):
         raise MalformedDirective(f"expected a consumer group: 1 to {GROUP_CHARS_MAX} of a-z A-Z 0-9 . _ -")
@@ -151,7 +173,7 @@ _CHECKS: Mapping[bytes, Callable[[str], object]] = {
     b"delay": parse_duration_ms,
     b"deliver-at": parse_moment_ms,
     b"delay-level": _signed_integer,
-    b"delay-id": _at_most(OWN_ID_BYTES_MAX),
+    b"delay-id": _own_id,
     b"delay-on-conflict": _one_of("keep", "replace"),
     b"delay-expire-at": parse_moment_ms,
     b"delay-ttl": _positive_duration,
@@ -160,8 +182,9 @@ _CHECKS: Mapping[bytes, Callable[[str], object]] = {
     b"delay-every": _positive_duration,
     b"delay-times": _count,
     b"delay-backoff": _factor,
+    b"delay-missed": _one_of("all", "latest", "none"),
     b"delay-op": _one_of("cancel", "reschedule"),
-    b"delay-ref": _at_most(MESSAGE_ID_BYTES_MAX),
+    b"delay-ref": _ref,
     b"delay-retry": _group,
 }
 
@@ -178,6 +201,7 @@ _NOT_BUILT: Mapping[bytes, str] = {
     b"delay-every": "repeats are not built yet",
     b"delay-times": "repeats are not built yet",
     b"delay-backoff": "repeats are not built yet",
+    b"delay-missed": "repeats are not built yet",
     b"delay-id": "own ids are not built yet",
     b"delay-on-conflict": "own ids are not built yet",
     b"delay-expire-at": "expiry is not built yet",
@@ -232,17 +256,29 @@ def read_directives(
 def _read(headers: Sequence[Header], accepted_at_ms: int, rules: Rules, horizon_max_ms: int) -> Verdict:
     values = _values(headers, rules)
     time = _agreed_time(values, rules)
-    _check_companions(values, time, accepted_at_ms)
-    if time is not None:
-        _check_horizon(values, time, accepted_at_ms, horizon_max_ms)
+    _check_companions(values, time)
+    if b"delay-op" in values:
+        _check_ref(values[b"delay-ref"])
+        due_ms = None if time is None else _within_horizon(values, time, accepted_at_ms, horizon_max_ms)
+        return Op(cast(MessageId | str, values[b"delay-ref"]), due_ms)
+    series = _series(values)
+    if series is not None and time is None:
+        time = _first(series)
+    if time is None or (time == _NO_DELAY and series is None):
+        _check_built(values)
+        if terms := values.keys() & _TERMS:
+            raise _Refused(min(terms), "means nothing without a delay")
+        return Immediate()
+    due_ms = _within_horizon(values, time, accepted_at_ms, horizon_max_ms)
+    terms = _terms(values, due_ms, series)
+    _check_built(values)
+    return Schedule(due_ms, terms)
+
+
+def _check_built(values: Values) -> None:
     for name, detail in _NOT_BUILT.items():
         if name in values:
             raise _Refused(name, detail, Reason.NOT_SUPPORTED)
-    if b"delay-op" in values:
-        return Op(_ref(values), None if time is None else _due_ms(time, accepted_at_ms))
-    if time is None or time == _NO_DELAY:
-        return Immediate()
-    return Schedule(_due_ms(time, accepted_at_ms))
 
 
 def _values(headers: Sequence[Header], rules: Rules) -> Values:
@@ -351,11 +387,13 @@ def _due_ms(time: _Time, accepted_at_ms: int) -> int:
     return accepted_at_ms + time.ms if time.is_delay else time.ms
 
 
-def _check_horizon(values: Values, time: _Time, accepted_at_ms: int, horizon_max_ms: int) -> None:
-    if _due_ms(time, accepted_at_ms) - accepted_at_ms > horizon_max_ms:
-        name = next(name for name in _TIME_NAMES if name in values)
+def _within_horizon(values: Values, time: _Time, accepted_at_ms: int, horizon_max_ms: int) -> int:
+    due_ms = _due_ms(time, accepted_at_ms)
+    if due_ms - accepted_at_ms > horizon_max_ms:
+        name = next(name for name in (*_TIME_NAMES, b"delay-cron", b"delay-every") if name in values)
         detail = f"due later than {format_duration(horizon_max_ms)} from now"
         raise _Refused(name, detail, Reason.BEYOND_HORIZON)
+    return due_ms
 
 
 _TIME_NAMES = (*(name for name, _ in _TIMES), *(name for name, _, _ in _TIMERS))
@@ -367,13 +405,14 @@ _NEEDS: Mapping[bytes, frozenset[bytes]] = {
     b"delay-time-zone": frozenset({b"delay-cron"}),
     b"delay-times": frozenset({b"delay-cron", b"delay-every"}),
     b"delay-backoff": frozenset({b"delay-every"}),
+    b"delay-missed": frozenset({b"delay-cron", b"delay-every"}),
     b"delay-op": frozenset({b"delay-ref"}),
     b"delay-ref": frozenset({b"delay-op"}),
 }
 """A directive on the left means nothing without one of those on the right."""
 
 
-def _check_companions(values: Values, time: _Time | None, accepted_at_ms: int) -> None:
+def _check_companions(values: Values, time: _Time | None) -> None:
     for name, others in _NEEDS.items():
         if name in values and others.isdisjoint(values):
             needed = " or ".join(sorted(other.decode() for other in others))
@@ -382,9 +421,10 @@ def _check_companions(values: Values, time: _Time | None, accepted_at_ms: int) -
         raise _Refused(b"delay-cron", "a cron expression gives the times; no other may be given")
     if b"delay-retry" in values and len(values) > 1:
         raise _Refused(b"delay-retry", "a retry has its own times; no other directive may be given")
+    if b"delay-ttl" in values and b"delay-expire-at" in values:
+        raise _Refused(b"delay-ttl", "given beside delay-expire-at; one of them is enough")
     if b"delay-op" in values:
         _check_op(values, time)
-    _check_expiry(values, time, accepted_at_ms)
 
 
 def _check_op(values: Values, time: _Time | None) -> None:
@@ -395,24 +435,50 @@ def _check_op(values: Values, time: _Time | None) -> None:
         raise _Refused(min(others), "cannot be changed by an operation")
 
 
-def _ref(values: Values) -> MessageId:
-    """Whom an operation is about. What is no message id would be an own id."""
-    try:
-        found = MessageId.parse(str(values[b"delay-ref"]))
-    except MalformedMessageId:
-        raise _Refused(b"delay-ref", "own ids are not built yet", Reason.NOT_SUPPORTED) from None
-    if found.occurrence is not None:
+def _check_ref(ref: object) -> None:
+    if not isinstance(ref, MessageId):
+        raise _Refused(b"delay-ref", "own ids are not built yet", Reason.NOT_SUPPORTED)
+    if ref.occurrence is not None:
         raise _Refused(b"delay-ref", "repeats are not built yet", Reason.NOT_SUPPORTED)
-    return found
 
 
 _OP_NAMES = frozenset({b"delay-op", b"delay-ref", *_TIME_NAMES})
 
+# --- what a message asks for beside its time
 
-def _check_expiry(values: Values, time: _Time | None, accepted_at_ms: int) -> None:
-    if b"delay-expire-at" not in values:
-        return
-    if b"delay-ttl" in values:
-        raise _Refused(b"delay-ttl", "given beside delay-expire-at; one of them is enough")
-    if time is not None and _number(values, b"delay-expire-at") <= _due_ms(time, accepted_at_ms):
+_TERMS = frozenset({b"delay-id", b"delay-expire-at", b"delay-ttl"})
+
+
+def _terms(values: Values, due_ms: int, series: Series | None) -> Terms | None:
+    expire_at_ms = cast(int | None, values.get(b"delay-expire-at"))
+    if expire_at_ms is not None and expire_at_ms <= due_ms:
         raise _Refused(b"delay-expire-at", "not after the due time")
+    if series is None and _TERMS.isdisjoint(values):
+        return None
+    return Terms(
+        own_id=cast(str | None, values.get(b"delay-id")),
+        replaces=values.get(b"delay-on-conflict") == "replace",
+        expire_at_ms=expire_at_ms,
+        ttl_ms=cast(int | None, values.get(b"delay-ttl")),
+        series=series,
+    )
+
+
+def _series(values: Values) -> Series | None:
+    if b"delay-cron" not in values and b"delay-every" not in values:
+        return None
+    return Series(
+        cron=cast(str | None, values.get(b"delay-cron")),
+        zone=cast(str, values.get(b"delay-time-zone", "UTC")),
+        every_ms=cast(int | None, values.get(b"delay-every")),
+        backoff=cast(float | None, values.get(b"delay-backoff")),
+        times_left=cast(int | None, values.get(b"delay-times")),
+        missed=cast(str, values.get(b"delay-missed", "latest")),
+    )
+
+
+def _first(series: Series) -> _Time:
+    """When a series that names no time begins."""
+    if series.every_ms is None:
+        raise _Refused(b"delay-cron", _NOT_BUILT[b"delay-cron"], Reason.NOT_SUPPORTED)
+    return _Time(True, series.every_ms)

@@ -92,7 +92,7 @@ def test_an_example_is_due_when_the_page_says(name: str, example: str, due: str)
 @pytest.mark.parametrize(("name", "example"), NOT_BUILT)
 def test_an_example_of_what_is_not_built_is_well_formed(name: str, example: str) -> None:
     needed = {"delay-on-conflict": "delay-id", "delay-time-zone": "delay-cron", "delay-times": "delay-every"}
-    needed |= {"delay-backoff": "delay-every"}
+    needed |= {"delay-backoff": "delay-every", "delay-missed": "delay-every"}
     names = [name, needed[name]] if name in needed else [name]
     examples = dict(NOT_BUILT)
     headers = [(one.encode(), examples[one].encode()) for one in names]

@@ -198,6 +198,7 @@ VALID: dict[bytes, bytes] = {
     b"delay-every": b"1h",
     b"delay-times": b"3",
     b"delay-backoff": b"1.5",
+    b"delay-missed": b"none",
     b"delay-op": b"cancel",
     b"delay-ref": b"orders.0.1.1767225600000",
     b"delay-retry": b"billing",
