@@ -26,6 +26,18 @@ class Names:
         prefix = self.buffer("")
         return buffer[len(prefix) :] if buffer.startswith(prefix) else None
 
+    def retry(self, group: str) -> str:
+        """Where the consumer group `group` gets a second time what it has failed on."""
+        return f"{self.namespace}.retry.{group}"
+
+    def dlq(self, group: str) -> str:
+        """Where the group's failures end when it has failed too often."""
+        return f"{self.namespace}.dlq.{group}"
+
+    def is_group(self, topic: str) -> bool:
+        """Whether the topic is a consumer group's, for retries or for those that are over."""
+        return topic.startswith((self.retry(""), self.dlq("")))
+
     @property
     def dead(self) -> str:
         return f"{self.namespace}.dead"

@@ -164,6 +164,12 @@ class ShardBatch:
     appends: list[bytes] = field(default_factory=list)  # re-appends, decisions, rules: into the buffer partition
     audit: list[bytes] = field(default_factory=list)  # into <ns>.audit
     dead: list[bytes] = field(default_factory=list)  # into <ns>.dead
+    elsewhere: list[Append] = field(default_factory=list)  # into a group's topic, or another partition of the buffer
+
+    @property
+    def alone(self) -> bool:
+        """Whether it is nothing but a cursor, as a claim has to be."""
+        return not (self.deliveries or self.appends or self.audit or self.dead or self.elsewhere)
 
 
 DispatchBatch = Sequence[ShardBatch]
@@ -183,6 +189,12 @@ class Sink(Protocol):
         claims the next epoch. (The epoch alone is not enough: two claimants may have read the same cursor, and the
         second one's claim would pass for the first one's checkpoint.) Raises CommitAborted, CommitUnknown, Fenced,
         DeliveryRefused.
+
+        `elsewhere` knows two kinds of topics. A consumer group's (`Names.retry`, `Names.dlq`) is made where it is
+        missing and topics may be made, with as many partitions as the shard's target; the record goes to the
+        partition of the number that it names, modulo how many there are. Where there is no such topic and none can
+        be made, or it may not be written, DeliveryRefused speaks of a record: others of the shard have other ways.
+        In the shard's own buffer topic the partition must exist.
         """
 
     def close(self) -> None:

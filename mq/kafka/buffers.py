@@ -45,6 +45,7 @@ CURSOR = {
 }
 AUDIT = {"max.message.bytes": str(OWN_BYTES_MAX)}
 DEAD = {"retention.ms": "-1", "max.message.bytes": str(OWN_BYTES_MAX)}
+DLQ = {"retention.ms": "-1"}
 OWN_PARTITIONS = 4
 
 log = logs.get(__name__)
@@ -94,6 +95,20 @@ class Buffers:
                 self._begun[name] = described.info
         return described.info
 
+    def ensure_group(self, name: str, target: str) -> Described:
+        """A consumer group's topic; where it is missing, made with partitions and replicas like `target`, for the
+        same records. Raises TopicUnknown."""
+        if not self._names.is_group(name):
+            raise TopicUnknown(f"{name!r} is no topic of a consumer group")
+        if not is_topic_name(name):
+            raise TopicUnknown(f"{name!r} cannot be a topic: 1 to 249 of the characters a-z A-Z 0-9 . _ -")
+        try:
+            return self._cluster.recall(name)
+        except TopicUnknown:
+            like = self.target(target)
+            kept = DLQ if name.startswith(self._names.dlq("")) else {}
+            return self._make(name, len(like.info.partitions), like.replicas, {**self._sizes(like), **kept})
+
     def _adjusted(self, target: Described, name: str) -> Described:
         """The buffer topic with the target's partitions and the right configuration."""
         wanted = self._config(target)
@@ -110,13 +125,13 @@ class Buffers:
         return self._led(name, partitions)
 
     def _config(self, target: Described) -> dict[str, str]:
+        return {**BUFFER, **self._sizes(target)}
+
+    def _sizes(self, target: Described) -> dict[str, str]:
+        """For records of the target, with what is added to them on their way."""
         own = self._cluster.config(target.info.name)
         bytes_max = int(own["max.message.bytes"]) + HEADER_ROOM_BYTES
-        return {
-            **BUFFER,
-            "max.message.bytes": str(bytes_max),
-            "min.insync.replicas": own["min.insync.replicas"],
-        }
+        return {"max.message.bytes": str(bytes_max), "min.insync.replicas": own["min.insync.replicas"]}
 
     def _make(self, name: str, partitions: int, replicas: int, config: Mapping[str, str]) -> Described:
         if not self._settings.topics_create:

@@ -17,6 +17,7 @@ from mq.kafka.client import KafkaClient
 from mq.kafka.clock import MEASURE_S, BrokerClock
 from mq.kafka.cluster import Cluster, partition_number
 from mq.kafka.cursors import MARK_KEY, Cursors
+from mq.kafka.elsewhere import Elsewhere
 from mq.kafka.readers import Readers
 from mq.kafka.settings import LOGGER, KafkaSettings
 from mq.kafka.sink import KafkaSink
@@ -53,7 +54,14 @@ class KafkaQueue:
         source = KafkaSource(self._settings, self._cluster, writer, self._clock, self._brokers)
         try:
             sink = KafkaSink(
-                self._settings, self._cluster, self._cursors, source.membership, writer, self._clock, self._brokers
+                self._settings,
+                self._cluster,
+                self._cursors,
+                Elsewhere(self._settings, self._cluster, self._buffers),
+                source.membership,
+                writer,
+                self._clock,
+                self._brokers,
             )
         except BaseException:
             source.close()

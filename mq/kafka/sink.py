@@ -9,10 +9,11 @@ At least once: what users and auditors see goes without a transaction and is ack
 follow in one.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from threading import Lock
 
 from confluent_kafka import KafkaError, Message, Producer, TopicPartition
@@ -29,6 +30,7 @@ from mq.kafka import trouble
 from mq.kafka.clock import BrokerClock
 from mq.kafka.cluster import Cluster
 from mq.kafka.cursors import MARK_KEY, Cursors, encode_metadata, shard_key, spread
+from mq.kafka.elsewhere import Elsewhere, Placed
 from mq.kafka.membership import Membership, Standing
 from mq.kafka.producers import Aborted, Bulk, Failure, Outgoing, Send, Transactions
 from mq.kafka.settings import KafkaSettings
@@ -48,6 +50,7 @@ class KafkaSink:
         settings: KafkaSettings,
         cluster: Cluster,
         cursors: Cursors,
+        elsewhere: Elsewhere,
         membership: Membership,
         writer: str,
         clock: Clock,
@@ -58,6 +61,7 @@ class KafkaSink:
         self._names = settings.names
         self._cluster = cluster
         self._cursors = cursors
+        self._elsewhere = elsewhere
         self._membership = membership
         self._writer = writer
         self._clock = clock
@@ -179,8 +183,7 @@ class KafkaSink:
             return False
         if self._claims.get(part.shard) == (tenure, part.cursor.owner_epoch):
             return True
-        alone = not (part.deliveries or part.appends or part.audit or part.dead)
-        return alone and self._cursors.epoch(part.shard) + 1 == part.cursor.owner_epoch
+        return part.alone and self._cursors.epoch(part.shard) + 1 == part.cursor.owner_epoch
 
     # --- what is written
 
@@ -188,8 +191,9 @@ class KafkaSink:
         """The standing under which it was written. Raises CommitError."""
         for _ in range(GENERATIONS_MAX):
             standing = self._standing(batch)
+            elsewhere = self._elsewhere.place(batch)
             try:
-                self._transact(batch, standing)
+                self._transact(batch, elsewhere, standing)
                 self._committed_last = True
                 return standing
             except Aborted as aborted:
@@ -199,18 +203,20 @@ class KafkaSink:
                     self._retire()
                     raise Fenced([part.shard for part in batch]) from aborted
                 if not trouble.old_generation(aborted.error):
-                    raise self._refusal(batch, aborted) from aborted
+                    raise self._refusal(batch, elsewhere, aborted) from aborted
             self._membership.wait_newer(standing, REBALANCE_S)
         raise CommitAborted("the worker group keeps being rebalanced")
 
-    def _transact(self, batch: DispatchBatch, standing: Standing) -> None:
+    def _transact(self, batch: DispatchBatch, elsewhere: Placed, standing: Standing) -> None:
         offsets = [self._offset(part) for part in batch]
+        visible = (send for part in batch for send in self._visible(part, elsewhere.get(part.shard, ())))
+        hidden = (send for part in batch for send in self._hidden(part))
         if self._plain is not None:
-            self._send_plainly(self._plain, [send for part in batch for send in self._visible(part)])
-        sends = (send for part in batch for send in self._sends(part))
+            self._send_plainly(self._plain, visible)
+        sends = hidden if self._plain is not None else chain(visible, hidden)
         self._transactions.run(sends, offsets, standing.metadata)
 
-    def _send_plainly(self, producer: Producer, sends: Sequence[Send | Bulk]) -> None:
+    def _send_plainly(self, producer: Producer, sends: Iterable[Send | Bulk]) -> None:
         outgoing = Outgoing()
         for send in sends:
             outgoing.send(producer, send)
@@ -228,19 +234,18 @@ class KafkaSink:
         """With the id that whoever takes over has to fence."""
         return replace(cursor, writer=self._id) if self._retired else cursor
 
-    def _sends(self, part: ShardBatch) -> Iterator[Send | Bulk]:
-        """What belongs into the transaction."""
-        if self.atomic:
-            yield from self._visible(part)
+    def _hidden(self, part: ShardBatch) -> Iterator[Send | Bulk]:
+        """What only workers read: always in the transaction."""
         buffer, number = self._names.buffer(part.shard.topic), int(part.shard.name)
         for body in part.appends:
             yield Send(buffer, number, body)
         yield self._mirror(part)
 
-    def _visible(self, part: ShardBatch) -> Iterator[Send | Bulk]:
-        """What others than workers read."""
+    def _visible(self, part: ShardBatch, elsewhere: Iterable[Send]) -> Iterator[Send | Bulk]:
+        """What others than workers read, or other shards' workers."""
         shard, number = part.shard, int(part.shard.name)
         yield Bulk(shard.topic, number, part.deliveries)
+        yield from elsewhere
         for topic, bodies in ((self._names.audit, part.audit), (self._names.dead, part.dead)):
             if bodies:
                 row = self._row(topic, shard)
@@ -260,31 +265,38 @@ class KafkaSink:
 
     # --- what became of it
 
-    def _refusal(self, batch: DispatchBatch, aborted: Aborted) -> CommitError:
+    def _refusal(self, batch: DispatchBatch, elsewhere: Placed, aborted: Aborted) -> CommitError:
         """Nothing was written: why, and whose fault it is."""
         if trouble.not_a_member(aborted.error) or trouble.fenced(aborted.error):
             return Fenced([part.shard for part in batch])
-        by_target = {(part.shard.topic, int(part.shard.name)): part.shard for part in batch}
+        by_target = {(send.topic, send.partition): shard for shard, sends in elsewhere.items() for send in sends}
+        by_target |= {(part.shard.topic, int(part.shard.name)): part.shard for part in batch}
         if aborted.silent:
-            refused = self._guilty_target(batch)
+            refused = self._guilty_target(batch, elsewhere)
             if refused and self.atomic:
                 self._retire()
             return refused or CommitAborted(str(aborted))
         strangers = [failure for failure in aborted.failures if failure[:2] not in by_target]
         if strangers or not aborted.failures:
             return CommitAborted(_sentence(strangers[0]) if strangers else str(aborted))
-        guilty = next((fail for fail in aborted.failures if trouble.of_record(fail.error)), aborted.failures[0])
+        guilty = next((failure for failure in aborted.failures if self._of_record(failure)), aborted.failures[0])
         shard = by_target[guilty.topic, guilty.partition]
-        return DeliveryRefused(shard, _sentence(guilty), of_record=trouble.of_record(guilty.error))
+        return DeliveryRefused(shard, _sentence(guilty), of_record=self._of_record(guilty))
 
-    def _guilty_target(self, batch: DispatchBatch) -> DeliveryRefused | None:
+    def _of_record(self, failure: Failure) -> bool:
+        if self._names.is_own(failure.topic):
+            return self._elsewhere.is_of_record(failure)
+        return trouble.of_record(failure.error)
+
+    def _guilty_target(self, batch: DispatchBatch, elsewhere: Placed) -> DeliveryRefused | None:
         """Where the library does not say which record made it give up: a target that would take nothing. A cluster
         that does not answer is no target's fault."""
         with suppress(QueueError):
             for part in batch:
-                trouble_seen = self._cluster.target_trouble(*part.shard) if part.deliveries else None
-                if trouble_seen:
-                    return DeliveryRefused(part.shard, trouble_seen, of_record=False)
+                seen = self._cluster.target_trouble(*part.shard) if part.deliveries else None
+                seen = seen or self._elsewhere.trouble(elsewhere.get(part.shard, ()))
+                if seen:
+                    return DeliveryRefused(part.shard, seen, of_record=False)
         return None
 
 

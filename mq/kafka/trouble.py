@@ -18,12 +18,9 @@ _OF_RECORD = _TOO_LARGE | {
     KafkaError.INVALID_MSG,
     KafkaError.INVALID_MSG_SIZE,
 }
-_OF_TARGET = _NO_TOPIC | {
-    KafkaError._UNKNOWN_PARTITION,
+_FORBIDDEN = {
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
     KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-    KafkaError.NOT_ENOUGH_REPLICAS,
-    KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
     KafkaError.TOPIC_EXCEPTION,
     KafkaError.POLICY_VIOLATION,
 }
@@ -75,9 +72,9 @@ def of_record(error: KafkaError) -> bool:
     return error.code() in _OF_RECORD
 
 
-def of_target(error: KafkaError) -> bool:
-    """The topic refuses every record until somebody mends it."""
-    return error.code() in _OF_TARGET
+def forbidden(error: KafkaError) -> bool:
+    """We may not: make the topic, or write to it."""
+    return error.code() in _FORBIDDEN
 
 
 def no_topic(error: KafkaError) -> bool:

@@ -64,7 +64,8 @@ class LocalQueue:
         self._ledger.check()
         source = LocalSource(self._ledger, self._storage, self._clock)
         self._ledger.hand_over(source)
-        return source, LocalSink(self._ledger, self._committer, source, self._limits.record_bytes_max)
+        bytes_max = self._limits.record_bytes_max
+        return source, LocalSink(self._ledger, self._committer, source, bytes_max, self._group_topic)
 
     def close(self) -> None:
         """Finish what has been asked for and let go. Later calls raise QueueUnavailable."""
@@ -150,6 +151,14 @@ class LocalQueue:
         if not is_topic_name(name):
             raise TopicUnknown(f"{name!r} cannot be a topic: 1 to 249 of the characters a-z A-Z 0-9 . _ -")
         return self._ensure(name, self._limits.partitions)
+
+    def _group_topic(self, name: str, partitions: int) -> Topic:
+        """A consumer group's topic, made on first use. Raises TopicUnknown."""
+        if not self._names.is_group(name):
+            raise TopicUnknown(f"{name!r} is no topic of a consumer group")
+        if not is_topic_name(name):
+            raise TopicUnknown(f"{name!r} cannot be a topic: 1 to 249 of the characters a-z A-Z 0-9 . _ -")
+        return self._ensure(name, partitions)
 
     def ensure_buffer(self, name: str, rules: Rules) -> TopicInfo:
         target = self._target(name)

@@ -1,7 +1,7 @@
 """The worker's two ends: Source and Sink of a local queue."""
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from threading import Condition
 from zlib import crc32
@@ -9,8 +9,26 @@ from zlib import crc32
 from delayline.clock import Clock
 from delayline.errors import Bug
 from delayline.message import Shard
-from mq.contract import Assigned, ClockOffset, Delivery, DispatchBatch, Event, Fetched, Lost, OutOfRange, ShardBatch
-from mq.errors import CommitAborted, DeliveryRefused, QueueClosed
+from mq.contract import (
+    Append,
+    Assigned,
+    ClockOffset,
+    Delivery,
+    DispatchBatch,
+    Event,
+    Fetched,
+    Lost,
+    OutOfRange,
+    ShardBatch,
+)
+from mq.errors import (
+    CommitAborted,
+    DeliveryRefused,
+    PartitionUnknown,
+    QueueClosed,
+    RecordTooLarge,
+    TopicUnknown,
+)
 from mq.local.ledger import Ledger
 from mq.local.steps import CommitStep, Committer, Progress, Run
 from mq.local.storage import Storage
@@ -200,11 +218,20 @@ class LocalSink:
 
     atomic = True
 
-    def __init__(self, ledger: Ledger, committer: Committer, source: LocalSource, record_bytes_max: int) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        committer: Committer,
+        source: LocalSource,
+        record_bytes_max: int,
+        group_topic: Callable[[str, int], Topic],
+    ) -> None:
+        """`group_topic` gives a consumer group's topic, made with so many partitions where it is missing."""
         self._ledger = ledger
         self._committer = committer
         self._source = source
         self._record_bytes_max = record_bytes_max
+        self._group_topic = group_topic
         self._closed = False
 
     def commit(self, batch: DispatchBatch) -> None:
@@ -220,8 +247,7 @@ class LocalSink:
         self._closed = True
 
     def _progress(self, part: ShardBatch) -> Progress:
-        alone = not (part.deliveries or part.appends or part.audit or part.dead)
-        return Progress(part.shard, self._buffer(part.shard), part.cursor, alone)
+        return Progress(part.shard, self._buffer(part.shard), part.cursor, part.alone)
 
     def _buffer(self, shard: Shard) -> Partition:
         """Raises TopicUnknown, PartitionUnknown."""
@@ -240,7 +266,21 @@ class LocalSink:
             runs.append(Run(_spread(self._ledger.topic(names.audit), shard), part.audit))
         if part.dead:
             runs.append(Run(_spread(self._ledger.topic(names.dead), shard), part.dead))
+        runs += [Run(self._elsewhere(shard, append), [append.body]) for append in part.elsewhere]
         return runs
+
+    def _elsewhere(self, shard: Shard, append: Append) -> Partition:
+        """Where it goes. Raises DeliveryRefused."""
+        topic, name, body = append
+        try:
+            if topic == self._ledger.names.buffer(shard.topic):
+                return self._ledger.topic(topic).partition(name)
+            if len(body) > self._record_bytes_max:
+                raise RecordTooLarge(f"a record of {len(body)} bytes, the limit is {self._record_bytes_max}")
+            partitions = self._group_topic(topic, len(self._ledger.topic(shard.topic).partitions)).partitions
+            return partitions[int(name) % len(partitions)]
+        except (TopicUnknown, PartitionUnknown, RecordTooLarge) as error:
+            raise DeliveryRefused(shard, str(error), of_record=not isinstance(error, PartitionUnknown)) from error
 
     def _deliveries(self, shard: Shard, deliveries: Sequence[Delivery]) -> Run:
         """Hot: about 0.2 us per record."""

@@ -198,6 +198,7 @@ class SuiteSink:
             part,
             shard=self._names.shard_out(part.shard),
             deliveries=[Delivery(wrap(body), at_ms) for body, at_ms in part.deliveries],
+            elsewhere=[Append(self._names.out(topic), name, wrap(body)) for topic, name, body in part.elsewhere],
             **{name: [wrap(body) for body in getattr(part, name)] for name in ("appends", "audit", "dead")},
         )
 

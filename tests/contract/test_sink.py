@@ -9,15 +9,22 @@ from delayline.clock import ManualClock
 from delayline.cursor import Cursor
 from delayline.errors import Bug
 from delayline.message import Key, Shard
-from mq.contract import Delivery, LogRecord, ShardBatch
-from mq.errors import CommitAborted, DeliveryRefused, Fenced
+from mq.contract import HEADER_ROOM_BYTES, Append, Delivery, LogRecord, ShardBatch
+from mq.errors import CommitAborted, DeliveryRefused, Fenced, TopicUnknown
 from mq.local.queue import LocalQueue
 from tests.contract.conftest import NAMESPACE, MakeQueue, local_only
 from tests.contract.drive import Worker, append, bodies, buffer, next_claim, start_worker
 
 SHARD = Shard("orders", "0")
 OTHER = Shard("orders", "1")
-EVERYTHING = {"deliveries": [Delivery(b"d")], "appends": [b"r"], "audit": [b"u"], "dead": [b"x"]}
+RETRY = f"{NAMESPACE}.retry.billing"
+EVERYTHING = {
+    "deliveries": [Delivery(b"d")],
+    "appends": [b"r"],
+    "audit": [b"u"],
+    "dead": [b"x"],
+    "elsewhere": [Append(RETRY, "0", b"y")],
+}
 
 
 @pytest.fixture
@@ -32,7 +39,19 @@ def everywhere(queue: LocalQueue, topic: str) -> list[bytes]:
 
 def written(queue: LocalQueue) -> list[bytes]:
     topics = ["orders", f"{NAMESPACE}.buffer.orders", f"{NAMESPACE}.audit", f"{NAMESPACE}.dead"]
-    return [body for topic in topics for body in everywhere(queue, topic)]
+    return [body for topic in topics for body in everywhere(queue, topic)] + in_group_topic(queue)
+
+
+def local(queue: LocalQueue) -> bool:
+    return isinstance(queue, LocalQueue)
+
+
+def in_group_topic(queue: LocalQueue, topic: str = RETRY) -> list[bytes]:
+    """Nothing where it has not been made."""
+    try:
+        return everywhere(queue, topic)
+    except TopicUnknown:
+        return []
 
 
 # --- what a commit makes true
@@ -43,7 +62,7 @@ def test_a_commit_makes_everything_true_at_once(queue: LocalQueue, worker: Worke
     cursor = replace(worker.cursors[SHARD], next_offset=5, delivered_key=Key(7, 4), low_offset=3)
     worker.cursors[SHARD] = cursor
     worker.commit(SHARD, **EVERYTHING)
-    assert written(queue) == [b"d", b"r", b"u", b"x"]
+    assert written(queue) == [b"d", b"r", b"u", b"x", b"y"]
     assert queue.takeover(SHARD).cursor == cursor
 
 
@@ -100,6 +119,86 @@ def test_thousands_of_deliveries_keep_their_order(queue: LocalQueue, worker: Wor
 
 def test_an_empty_commit_is_done(worker: Worker) -> None:
     worker.sink.commit([])
+
+
+# --- elsewhere
+
+
+def test_a_groups_topic_is_made_like_the_target_when_the_first_record_goes_there(make_queue: MakeQueue) -> None:
+    queue = make_queue(partitions=3)
+    worker = start_worker(queue)
+    worker.commit(OTHER, elsewhere=[Append(RETRY, "1", b"a"), Append(RETRY, "1", b"b")])
+    worker.commit(SHARD, elsewhere=[Append(f"{NAMESPACE}.dlq.billing", "0", b"c")])
+    assert queue.topic(RETRY).partitions == ("0", "1", "2")
+    assert bodies(queue, RETRY, "1") == [b"a", b"b"]
+    assert in_group_topic(queue, f"{NAMESPACE}.dlq.billing") == [b"c"]
+
+
+def test_a_groups_topic_with_fewer_partitions_is_written_modulo_their_count(make_queue: MakeQueue) -> None:
+    queue = make_queue(partitions=2)
+    worker = start_worker(queue)
+    worker.commit(SHARD, elsewhere=[Append(RETRY, number, number.encode()) for number in ("0", "1", "2", "5")])
+    assert [bodies(queue, RETRY, partition) for partition in "01"] == [[b"0", b"2"], [b"1", b"5"]]
+
+
+def test_another_partition_of_the_buffer_is_appended_to_and_fetched(queue: LocalQueue, worker: Worker) -> None:
+    worker.seek_all()
+    worker.commit(SHARD, elsewhere=[Append(buffer(queue), "3", b"a")], appends=[b"b"])
+    assert {shard.name: [record.body for record in records] for shard, records in worker.poll().items()} == {
+        "0": [b"b"],
+        "3": [b"a"],
+    }
+
+
+@pytest.mark.parametrize("topic", ["nowhere", f"{NAMESPACE}.nowhere", f"{NAMESPACE}.retry.{'g' * 240}"])
+def test_a_topic_that_is_no_groups_is_refused_and_the_shard_named(
+    queue: LocalQueue, worker: Worker, topic: str
+) -> None:
+    batch = [
+        ShardBatch(OTHER, worker.cursors[OTHER], **EVERYTHING),
+        ShardBatch(SHARD, worker.cursors[SHARD], elsewhere=[Append(topic, "0", b"e")]),
+    ]
+    with pytest.raises(DeliveryRefused) as refused:
+        worker.sink.commit(batch)
+    assert (refused.value.shard, refused.value.of_record) == (SHARD, True)
+    assert written(queue) == []
+
+
+def test_a_partition_that_the_buffer_does_not_have_is_refused_whatever_the_record(
+    queue: LocalQueue, worker: Worker
+) -> None:
+    with pytest.raises(DeliveryRefused) as refused:
+        worker.commit(SHARD, elsewhere=[Append(buffer(queue), "4", b"e")], appends=[b"r"])
+    assert (refused.value.shard, refused.value.of_record) == (SHARD, False)
+    assert written(queue) == []
+
+
+def test_what_a_groups_topic_cannot_take_is_named_and_nothing_is_written(make_queue: MakeQueue) -> None:
+    queue = make_queue(record_bytes_max=100)
+    worker = start_worker(queue)
+    room = b"x" * (101 if local(queue) else 101 + HEADER_ROOM_BYTES)
+    batch = [
+        ShardBatch(OTHER, worker.cursors[OTHER], **EVERYTHING),
+        ShardBatch(SHARD, worker.cursors[SHARD], elsewhere=[Append(RETRY, "0", room)]),
+    ]
+    with pytest.raises(DeliveryRefused) as refused:
+        worker.sink.commit(batch)
+    assert (refused.value.shard, refused.value.of_record) == (SHARD, True)
+    assert written(queue) == []
+
+
+def test_the_topics_of_groups_are_not_topics_of_users(queue: LocalQueue, worker: Worker) -> None:
+    worker.commit(SHARD, elsewhere=[Append(RETRY, "0", b"a")])
+    assert queue.topics() == ["orders"]
+
+
+@local_only("brokers have no limit of their own")
+def test_a_groups_topic_beyond_the_limit_of_topics_is_refused(make_queue: MakeQueue) -> None:
+    queue = make_queue(topics_max=4)
+    worker = start_worker(queue)  # two of its own, the topic, its buffer
+    with pytest.raises(DeliveryRefused) as refused:
+        worker.commit(SHARD, elsewhere=[Append(RETRY, "0", b"a")])
+    assert refused.value.of_record
 
 
 # --- who may commit
