@@ -18,7 +18,7 @@ from delay_service.shard import Shard
 from delayline.message import Key
 from delayline.message import Shard as ShardId
 from mq.contract import ClockOffset
-from store.index import ShardIndex
+from store.index import Buckets, ShardIndex
 
 BACKOFF_FIRST_S = 1.0
 BACKOFF_MAX_S = 60.0
@@ -134,6 +134,6 @@ def backlog(index: ShardIndex, now_ms: int) -> int:
     minute = now_ms // _MINUTE_MS
     passed = 0
     if first_ms // _MINUTE_MS < minute:
-        passed = sum(count for due, count in index.histogram().items() if due < minute)
+        passed, _ = index.histogram(Buckets(minute, 1, 0))
     after = Key(max(first_ms, minute * _MINUTE_MS) - 1, _BEHIND_ALL)
     return passed + sum(key.due_ms <= now_ms for key in index.keys(after, BACKLOG_COUNTED_MAX))

@@ -3,8 +3,10 @@
 from array import array
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from heapq import heappop, heappush
+
+from store.index import Buckets
 
 SEGMENT_OFFSETS = 4096
 """How coarsely a low offset is known. A power of two."""
@@ -14,6 +16,8 @@ _MINUTE_MS = 60_000
 _DAY_MINUTES = 1440
 _COUNT_BITS = 40
 _COUNT_MASK = (1 << _COUNT_BITS) - 1
+"""The low bits of the sum of a day's cells are the sum of their counts. The sum stays below 2^63, where adding up is
+fast: the minutes of a day add up to 2^20."""
 
 
 class LowestFirst:
@@ -81,10 +85,12 @@ class MinuteCounts:
 
     def __init__(self) -> None:
         self._days: dict[int, array[int]] = {}
+        self._totals: dict[int, int] = {}
 
     def add(self, due_times_ms: Iterable[int]) -> None:
         for minute, count in Counter([due_ms // _MINUTE_MS for due_ms in due_times_ms]).items():
             day, cells, at, cell = self._find(minute)
+            self._totals[day] = self._totals.get(day, 0) + count
             if at < len(cells) and cells[at] >> _COUNT_BITS == cell:
                 cells[at] += count
             else:
@@ -96,12 +102,13 @@ class MinuteCounts:
             day, cells, at, _ = self._find(minute)
             left = (cells[at] & _COUNT_MASK) - count
             assert left >= 0, "more records left a minute than were in it"
+            self._totals[day] -= count
             if left:
                 cells[at] -= count
                 continue
             del cells[at]
             if not cells:
-                del self._days[day]
+                del self._days[day], self._totals[day]
 
     def _find(self, minute: int) -> "tuple[int, array[int], int, int]":
         day, cell = divmod(minute, _DAY_MINUTES)
@@ -110,11 +117,31 @@ class MinuteCounts:
             cells = array("Q")
         return day, cells, bisect_left(cells, cell << _COUNT_BITS), cell
 
-    def items(self) -> Iterator[tuple[int, int]]:
-        """`(epoch minute, records)`, ascending."""
-        for day in sorted(self._days):
-            for cell in self._days[day]:
-                yield day * _DAY_MINUTES + (cell >> _COUNT_BITS), cell & _COUNT_MASK
+    def histogram(self, buckets: Buckets) -> list[int]:
+        """See `ShardIndex.histogram`. A day within one bucket costs 0.3 us, another one 1.5 us per bucket that it has
+        a part in and 12 ns per minute."""
+        counts = [0] * (buckets.number + 2)
+        end = buckets.start + buckets.width * buckets.number
+        for day, total in self._totals.items():
+            first = day * _DAY_MINUTES
+            if first >= end:
+                counts[-1] += total
+            elif (slot := buckets.slot(first)) == buckets.slot(first + _DAY_MINUTES - 1):
+                counts[slot] += total
+            else:
+                _spread(self._days[day], first, buckets, counts)
+        return counts
+
+
+def _spread(cells: "array[int]", first: int, buckets: Buckets, counts: list[int]) -> None:
+    """Add the cells of the day that begins with the minute `first` to the slots that they belong to."""
+    at = 0
+    while at < len(cells):
+        slot = buckets.slot(first + (cells[at] >> _COUNT_BITS))
+        next_slot = buckets.start + slot * buckets.width if slot <= buckets.number else first + _DAY_MINUTES
+        end = bisect_left(cells, (next_slot - first) << _COUNT_BITS, at)
+        counts[slot] += sum(cells[at:end]) & _COUNT_MASK
+        at = end
 
 
 class Counts:

@@ -171,13 +171,19 @@ class FarRecords:
             self._head, self._floor = [lowest], keys.behind(lowest)
         return keys.due_of(self._head[0])
 
-    def scan(self, after: Key, limit: int) -> list[Entry]:
-        """Records with keys above `after`."""
+    def scan(self, after: Key, limit: int, bytes_max: int) -> list[Entry]:
+        """Records with keys above `after`, up to and with the one that passes `bytes_max`."""
         if not self._count:
             return []
         rows = self._database.rows(self._above(after), self._bound)
         records = ((row, value) for row, value in rows if len(row) == keys.RECORD_BYTES and not self._owed.hides(row))
-        found = list(islice(records, limit))
+        found: list[tuple[bytes, bytes]] = []
+        size = 0
+        for record in islice(records, limit):
+            found.append(record)
+            size += len(record[1])
+            if size > bytes_max:
+                break
         return _entries([row for row, _ in found], [value for _, value in found])
 
     def keys(self, after: Key, limit: int) -> list[Key]:

@@ -17,6 +17,7 @@ from typing import NamedTuple, Protocol
 
 from delayline.message import Key, Shard
 
+SCAN_BYTES_MAX = 4 << 20
 RESERVE_SHARE = 4
 """An owner that is catching up may fill the disk until this part of what is to stay free is left."""
 
@@ -43,6 +44,18 @@ class Checkpoint:
     offset: int
     topic_id: bytes
     state: bytes = b""
+
+
+class Buckets(NamedTuple):
+    """Equal stretches of due time, in epoch minutes: `number` of them, `width` minutes each, from `start` on."""
+
+    start: int
+    width: int
+    number: int
+
+    def slot(self, minute: int) -> int:
+        """Which number of a histogram counts this minute: 0 before the first bucket, `number` + 1 behind the last."""
+        return min(max((minute - self.start) // self.width, -1), self.number) + 1
 
 
 class ShardIndex(Protocol):
@@ -105,11 +118,13 @@ class ShardIndex(Protocol):
     def pending(self) -> int:
         """How many records are present: exact."""
 
-    def histogram(self) -> dict[int, int]:
-        """Records present per due minute (epoch minutes): exact, without a scan."""
+    def histogram(self, buckets: Buckets) -> list[int]:
+        """How many records are present by due time, without a scan: before the first bucket, in each of them, behind
+        the last. Exact."""
 
-    def scan(self, after: Key, limit: int) -> list[Entry]:
-        """Present records with keys above `after`, ascending, at most `limit`: for listings."""
+    def scan(self, after: Key, limit: int, bytes_max: int = SCAN_BYTES_MAX) -> list[Entry]:
+        """Present records with keys above `after`, ascending, for listings: at most `limit`, and no more than have
+        `bytes_max` together, but one where there is one."""
 
     def keys(self, after: Key, limit: int) -> list[Key]:
         """As `scan`, without copying values: for walks over everything."""

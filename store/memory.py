@@ -15,7 +15,7 @@ from delayline.errors import Bug
 from delayline.message import BEFORE_ALL, Key, Shard
 from store.counts import SEGMENT_OFFSETS
 from store.errors import StoreFull
-from store.index import RESERVE_SHARE, Checkpoint, Covered, Entry, ShardIndex
+from store.index import RESERVE_SHARE, SCAN_BYTES_MAX, Buckets, Checkpoint, Covered, Entry, ShardIndex
 
 UNFLUSHED_WRITES_MAX = 10_000
 """Beyond it the older half counts as flushed, as a disk would have done by then."""
@@ -226,11 +226,19 @@ class MemoryShard:
     def pending(self) -> int:
         return len(self._order)
 
-    def histogram(self) -> dict[int, int]:
-        return dict(sorted(Counter(key.due_ms // 60_000 for key in self._order).items()))
+    def histogram(self, buckets: Buckets) -> list[int]:
+        counts = Counter(buckets.slot(key.due_ms // 60_000) for key in self._order)
+        return [counts[slot] for slot in range(buckets.number + 2)]
 
-    def scan(self, after: Key, limit: int) -> list[Entry]:
-        return [self._entry(key) for key in self.keys(after, limit)]
+    def scan(self, after: Key, limit: int, bytes_max: int = SCAN_BYTES_MAX) -> list[Entry]:
+        found: list[Entry] = []
+        for key in self.keys(after, limit):
+            entry = self._entry(key)
+            bytes_max -= len(entry.value)
+            if bytes_max < 0 and found:
+                break
+            found.append(entry)
+        return found
 
     def keys(self, after: Key, limit: int) -> list[Key]:
         start = 0 if after < BEFORE_ALL else bisect_right(self._order, after)

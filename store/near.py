@@ -4,10 +4,9 @@ Buckets of 100 ms, each a list that is sorted when something is taken from it: a
 a fraction of a heap. Removal marks (by leaving `_present`), and a bucket gives back its room from the front.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from heapq import nsmallest
 from itertools import islice
 
 from delayline.message import Key
@@ -157,8 +156,17 @@ class NearRecords:
         self._by_name.pop(name, None)
 
     def scan(self, after: Key, limit: int) -> list[Entry]:
-        """Present entries above `after`, ascending; for listings: it looks at every one."""
-        return sorted(entry for entry in self._present.values() if entry.key > after)[:limit]
+        """Present entries above `after`, ascending."""
+        return list(islice(self._above(after), limit))
 
     def keys(self, after: Key, limit: int) -> list[Key]:
-        return nsmallest(limit, (key for entry in self._present.values() if (key := entry.key) > after))
+        return [entry.key for entry in islice(self._above(after), limit)]
+
+    def _above(self, after: Key) -> Iterator[Entry]:
+        """Bucket by bucket: what it does not reach is not looked at."""
+        present = self._present
+        for number in sorted(number for number in self._buckets if number >= after.due_ms // BUCKET_MS):
+            bucket = self._buckets[number]
+            entries = bucket.sort()
+            start = max(bucket.start, bisect_left(entries, (after.due_ms, after.offset + 1)))
+            yield from (entry for entry in islice(entries, start, None) if present.get(entry[1]) is entry)

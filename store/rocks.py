@@ -14,7 +14,7 @@ from store.counts import Counts
 from store.database import Database, bounded_by
 from store.errors import StoreDamaged, StoreError, StoreFull
 from store.far import FarRecords
-from store.index import Checkpoint, Covered, Entry, ShardIndex
+from store.index import SCAN_BYTES_MAX, Buckets, Checkpoint, Covered, Entry, ShardIndex
 from store.near import NearRecords
 
 log = structlog.get_logger(__name__)
@@ -200,11 +200,12 @@ class RocksShard:
     def pending(self) -> int:
         return self._counts.pending
 
-    def histogram(self) -> dict[int, int]:
-        return dict(self._counts.minutes.items())
+    def histogram(self, buckets: Buckets) -> list[int]:
+        return self._counts.minutes.histogram(buckets)
 
-    def scan(self, after: Key, limit: int) -> list[Entry]:
-        return sorted(self._near.scan(after, limit) + self._far.scan(after, limit))[:limit]
+    def scan(self, after: Key, limit: int, bytes_max: int = SCAN_BYTES_MAX) -> list[Entry]:
+        near, far = self._near.scan(after, limit), self._far.scan(after, limit, bytes_max)
+        return _cut(sorted(near + far), limit, bytes_max)
 
     def keys(self, after: Key, limit: int) -> list[Key]:
         return sorted(self._near.keys(after, limit) + self._far.keys(after, limit))[:limit]

@@ -7,12 +7,13 @@ place.
 """
 
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from random import Random
 from typing import NamedTuple, Protocol
 
 from delayline.message import BEFORE_ALL, Key, Shard
 from store.errors import StoreFull
-from store.index import Checkpoint, Covered, Entry, ShardIndex
+from store.index import SCAN_BYTES_MAX, Buckets, Checkpoint, Covered, Entry, ShardIndex
 from store.memory import MemoryIndex
 
 SEGMENT = 4
@@ -255,12 +256,16 @@ class SimulatedIndex:
     def pending(self) -> int:
         return len(self._all())
 
-    def histogram(self) -> dict[int, int]:
-        minutes = [key.due_ms // 60_000 for key in self._all()]
-        return {minute: minutes.count(minute) for minute in set(minutes)}
+    def histogram(self, buckets: Buckets) -> list[int]:
+        slots = [buckets.slot(key.due_ms // 60_000) for key in self._all()]
+        return [slots.count(slot) for slot in range(buckets.number + 2)]
 
-    def scan(self, after: Key, limit: int) -> list[Entry]:
-        return sorted(entry for key, entry in self._all().items() if key > after)[:limit]
+    def scan(self, after: Key, limit: int, bytes_max: int = SCAN_BYTES_MAX) -> list[Entry]:
+        found = sorted(entry for key, entry in self._all().items() if key > after)[:limit]
+        sizes = accumulate(len(entry.value) for entry in found)
+        return [
+            entry for at, (entry, size) in enumerate(zip(found, sizes, strict=True)) if not at or size <= bytes_max
+        ]
 
     def keys(self, after: Key, limit: int) -> list[Key]:
         return sorted(key for key in self._all() if key > after)[:limit]

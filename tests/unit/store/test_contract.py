@@ -1,16 +1,20 @@
 """Every sentence of `store.index`, for both indexes."""
 
+from bisect import bisect_right
+
 import pytest
 
 from delayline.errors import Bug
 from delayline.message import BEFORE_ALL, Key, Shard
 from store.counts import SEGMENT_OFFSETS
 from store.errors import StoreFull
-from store.index import Covered, ShardIndex, TimeIndex
+from store.index import Buckets, Covered, ShardIndex, TimeIndex
 from tests.unit.store.conftest import ORDERS, T0, House, checkpoint, entry
 
 EVERYTHING = 1 << 30
 NOTHING_COVERED = Covered(0, BEFORE_ALL)
+DAY_MS = 86_400_000
+MINUTES = Buckets(T0 // 60_000, 1, 2)
 
 
 def keys_due(shard: ShardIndex, until_ms: int = T0 + 10**9) -> list[tuple[int, int]]:
@@ -27,7 +31,7 @@ def test_a_new_shard_holds_nothing(shard: ShardIndex) -> None:
     assert shard.next_due_ms() is None
     assert shard.low_offset() is None
     assert shard.memory_low() is None
-    assert (shard.memory_bytes(), shard.pending(), shard.histogram()) == (0, 0, {})
+    assert (shard.memory_bytes(), shard.pending(), shard.histogram(MINUTES)) == (0, 0, [0, 0, 0, 0])
     assert shard.scan(BEFORE_ALL, 10) == []
 
 
@@ -296,15 +300,33 @@ def test_memory_bytes_covers_the_values_in_memory_and_returns_to_zero(shard: Sha
 
 
 def test_the_histogram_counts_records_per_due_minute(shard: ShardIndex) -> None:
-    minute = T0 // 60_000
     shard.put([entry(T0, 1), entry(T0 + 59_999, 2), entry(T0 + 60_000, 3)], None)
     shard.put([entry(T0 + 1, 4)], T0 + 1)
-    assert shard.histogram() == {minute: 3, minute + 1: 1}
+    assert shard.histogram(MINUTES) == [0, 3, 1, 0]
 
     shard.remove([Key(T0, 1), Key(T0 + 1, 4)], checkpoint())
     shard.discard(Key(T0 + 60_000, 3))
 
-    assert shard.histogram() == {minute: 1}
+    assert shard.histogram(MINUTES) == [0, 1, 0, 0]
+
+
+@pytest.mark.parametrize("buckets", [MINUTES, Buckets(T0 // 60_000 + 1, 7, 3), Buckets(T0 // 60_000 - 5000, 1000, 9)])
+@pytest.mark.parametrize("near_until_ms", [None, T0 + DAY_MS])
+def test_a_histogram_leaves_out_nothing(shard: ShardIndex, near_until_ms: int | None, buckets: Buckets) -> None:
+    dues = [T0 + (n * n * 37 - 5000) * 60_000 + n for n in range(40)]
+    shard.put([entry(due_ms, n) for n, due_ms in enumerate(dues)], near_until_ms)
+    ends = [buckets.start + buckets.width * n for n in range(buckets.number + 1)]
+    slots = [bisect_right(ends, due_ms // 60_000) for due_ms in dues]
+    assert shard.histogram(buckets) == [slots.count(slot) for slot in range(buckets.number + 2)]
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_a_histogram_of_whole_days_is_right_in_the_midst_of_one(shard: ShardIndex, count: int) -> None:
+    day = T0 // DAY_MS * DAY_MS
+    shard.put([entry(day - 1, 0), entry(day, 1), entry(day + DAY_MS - 1, 2), entry(day + DAY_MS, 3)], None)
+    assert shard.histogram(Buckets(day // 60_000, 1440, count)) == ([1, 3] if count == 0 else [1, 2, 1])
+    shard.discard(Key(day + DAY_MS - 1, 2))
+    assert shard.histogram(Buckets(day // 60_000 + 1, 1440, count)) == ([2, 1] if count == 0 else [2, 1, 0])
 
 
 def test_scan_pages_through_memory_and_disk(shard: ShardIndex) -> None:
@@ -315,6 +337,22 @@ def test_scan_pages_through_memory_and_disk(shard: ShardIndex) -> None:
     second = shard.scan(first[-1].key, 100)
 
     assert [found.offset for found in first + second] == list(range(10))
+
+
+@pytest.mark.parametrize("near_until_ms", [None, T0 + 2, T0 + 100])
+def test_a_scan_stops_at_its_bytes_and_gives_one_record_at_least(
+    shard: ShardIndex, near_until_ms: int | None
+) -> None:
+    shard.put([entry(T0 + n, n, b"x" * 100) for n in range(6)], near_until_ms)
+    assert [found.offset for found in shard.scan(BEFORE_ALL, 9, 300)] == [0, 1, 2]
+    assert [found.offset for found in shard.scan(Key(T0, 0), 9, 299)] == [1, 2]
+    assert [found.offset for found in shard.scan(BEFORE_ALL, 9, 1)] == [0]
+
+
+def test_a_scan_above_a_key_goes_on_where_near_records_share_its_time(shard: ShardIndex) -> None:
+    shard.put([entry(T0 + 50, n) for n in (3, 1, 2)] + [entry(T0 + 500, 0)], T0 + 1000)
+    shard.remove([Key(T0 + 50, 2)], checkpoint())
+    assert [found.offset for found in shard.scan(Key(T0 + 50, 1), 9)] == [3, 0]
 
 
 def test_shards_do_not_see_each_other(index: TimeIndex) -> None:
@@ -337,7 +375,8 @@ def test_reset_drops_records_names_and_checkpoint(shard: ShardIndex) -> None:
 
     assert shard.checkpoint() is None
     assert shard.lookup(b"name") is None
-    assert (shard.pending(), shard.histogram(), shard.low_offset(), shard.memory_low()) == (0, {}, None, None)
+    assert (shard.pending(), shard.histogram(MINUTES)) == (0, [0, 0, 0, 0])
+    assert (shard.low_offset(), shard.memory_low()) == (None, None)
     assert keys_due(shard) == []
 
 
@@ -359,7 +398,7 @@ def test_a_reopened_index_holds_what_was_on_disk_and_not_what_was_in_memory(hous
     assert keys_due(again) == [(100, 0)]
     assert (again.lookup(b"far"), again.lookup(b"near")) == (Key(T0 + 100, 0), None)
     assert (again.pending(), again.low_offset(), again.memory_low()) == (1, 0, None)
-    assert again.histogram() == {(T0 + 100) // 60_000: 1}
+    assert again.histogram(MINUTES) == [0, 1, 0, 0]
 
 
 def test_retain_drops_below_low_from_resume_on_and_what_is_covered(house: House) -> None:

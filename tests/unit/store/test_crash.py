@@ -60,7 +60,7 @@ def contents(shard: ShardIndex) -> tuple[int, frozenset[Key]]:
     """What a new process finds."""
     stored = shard.checkpoint()
     shard.retain(0, 1 << 40, OLDEST_RECORD)
-    found = frozenset(record.key for record in shard.scan(BEFORE_ALL, 1 << 30))
+    found = frozenset(record.key for record in shard.scan(BEFORE_ALL, 1 << 30, 1 << 30))
     assert shard.pending() == len(found)
     return (stored.offset if stored else 0), found
 

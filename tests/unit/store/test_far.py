@@ -73,7 +73,7 @@ def test_a_listing_starts_at_the_first_record_present(far: FarRecords, starts: l
     far.put([entry(T0 + n, n) for n in range(3000)], [])
     drain(far, 2000)
 
-    assert offsets(far.scan(BEFORE_ALL, 2)) == [2000, 2001]
+    assert offsets(far.scan(BEFORE_ALL, 2, 1 << 20)) == [2000, 2001]
     assert starts[-1] == keys.encode_record(1, T0 + 2000, 2000)
 
 
@@ -192,7 +192,7 @@ def test_removals_that_could_not_be_written_are_not_seen_again(far: FarRecords, 
     far.remove([Key(T0 + 6, 6)], checkpoint(5))
 
     assert offsets(far.read(T0 + 9, 99, EVERYTHING)) == [4, 5, 7, 9]
-    assert offsets(far.scan(BEFORE_ALL, 99)) == [4, 5, 7, 9]
+    assert offsets(far.scan(BEFORE_ALL, 99, 1 << 20)) == [4, 5, 7, 9]
     assert [far.get(Key(T0 + n, n)) for n in (0, 3, 6, 8)] == [None] * 4
     assert (far.lookup(b"name"), far.lookup(b"late")) == (None, None)
     assert far.next_due_ms() == T0 + 4

@@ -74,7 +74,7 @@ def test_on_a_full_disk_delivery_goes_on_and_putting_resumes_with_the_space(smal
     index.close()
     index = RocksIndex.open(small_disk / "index", memory_bytes_max=MEMORY_BYTES)
     index.shard(ORDERS).retain(0, taken_in + 1, Covered(0, BEFORE_ALL))
-    left = [found.offset for found in index.shard(ORDERS).scan(BEFORE_ALL, 1 << 30)]
+    left = [found.offset for found in index.shard(ORDERS).scan(BEFORE_ALL, 1 << 30, 1 << 30)]
     index.close()
 
     assert left == [taken_in, *range(500, taken_in)]

@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from delayline.message import BEFORE_ALL, Key
 from store.counts import SEGMENT_OFFSETS
-from store.index import Covered, Entry
+from store.index import Buckets, Covered, Entry
 from tests.unit.store.conftest import ORDERS, T0, MemoryHouse, RocksHouse, checkpoint
 
 DUE = st.integers(0, 300).map(lambda n: T0 + n * 37)
@@ -167,7 +167,7 @@ class Model(RuleBasedStateMachine):
             return
         assert self.shard.pending() == len(self.present)
         assert self.shard.next_due_ms() == min((key.due_ms for key in self.present), default=None)
-        assert sum(self.shard.histogram().values()) == len(self.present)
+        assert sum(self.shard.histogram(Buckets(0, 60, 2))) == len(self.present)
         for low, keys in ((self.shard.low_offset(), self.present), (self.shard.memory_low(), self.near)):
             lowest = min((key.offset for key in keys), default=None)
             assert low == (None if lowest is None else lowest // SEGMENT_OFFSETS * SEGMENT_OFFSETS)
