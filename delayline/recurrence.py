@@ -50,8 +50,8 @@ _CALENDAR_ENDS_S = 250_000_000_000
 """In the year 9892. Python's calendar ends with 9999, and the cron library looks 50 years ahead."""
 
 
-def check_cron(text: str) -> None:
-    """Five fields, or six with seconds first; 0 and 7 are Sunday. Raises MalformedDirective."""
+def check_cron(text: str) -> str:
+    """The text: five fields, or six with seconds first; 0 and 7 are Sunday. Raises MalformedDirective."""
     if len(text) > CRON_CHARS_MAX:
         raise MalformedDirective(f"longer than {CRON_CHARS_MAX} characters")
     if not _CRON.fullmatch(text):
@@ -64,11 +64,13 @@ def check_cron(text: str) -> None:
         raise MalformedDirective(f"not a cron expression: {error}") from error
     if not fires:
         raise MalformedDirective("a cron expression that never fires")
+    return text
 
 
-def check_time_zone(text: str) -> None:
-    """A zone or link of the IANA database, as it is spelt there. Raises MalformedDirective."""
+def check_time_zone(text: str) -> str:
+    """The text: a zone or link of the IANA database, as it is spelt there. Raises MalformedDirective."""
     _zone(text)
+    return text
 
 
 def parse_period_ms(text: str) -> int:

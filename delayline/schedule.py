@@ -24,12 +24,15 @@ import msgspec
 from delayline.errors import MalformedDirective, MalformedMessageId
 from delayline.headers import ECHOED, RESERVED
 from delayline.message import Header, MessageId
-from delayline.recurrence import check_cron, check_time_zone
+from delayline.recurrence import check_cron, check_time_zone, first, parse_period_ms
 from delayline.rules import HORIZON_MAX_MS, Rules
 from delayline.terms import Series, Terms
 from delayline.times import SECONDS_BELOW_MS, TEXT_CHARS_MAX, format_duration, parse_duration_ms, parse_moment_ms
 
 OWN_ID_BYTES_MAX = 256
+KEPT_MAX = 2**53
+"""Of figures that stay with a message, in formats that have 64 bits or JSON for them. Due times have the horizon."""
+
 GROUP_CHARS_MAX = 200
 """A consumer group's retry topic is `<ns>.retry.<group>`, and a topic name has at most 249 characters."""
 
@@ -119,6 +122,15 @@ def _count(text: str) -> int:
     return count
 
 
+def _kept(read: Callable[[str], int]) -> Callable[[str], int]:
+    def check(text: str) -> int:
+        if (figure := read(text)) > KEPT_MAX:
+            raise MalformedDirective("too large")
+        return figure
+
+    return check
+
+
 def _factor(text: str) -> float:
     if not _FACTOR.fullmatch(text) or float(text) <= 1:
         raise MalformedDirective("expected a factor above 1, such as 2 or 1.5")
@@ -175,12 +187,12 @@ _CHECKS: Mapping[bytes, Callable[[str], object]] = {
     b"delay-level": _signed_integer,
     b"delay-id": _own_id,
     b"delay-on-conflict": _one_of("keep", "replace"),
-    b"delay-expire-at": parse_moment_ms,
-    b"delay-ttl": _positive_duration,
+    b"delay-expire-at": _kept(parse_moment_ms),
+    b"delay-ttl": _kept(_positive_duration),
     b"delay-cron": check_cron,
     b"delay-time-zone": check_time_zone,
-    b"delay-every": _positive_duration,
-    b"delay-times": _count,
+    b"delay-every": _kept(parse_period_ms),
+    b"delay-times": _kept(_count),
     b"delay-backoff": _factor,
     b"delay-missed": _one_of("all", "latest", "none"),
     b"delay-op": _one_of("cancel", "reschedule"),
@@ -263,11 +275,11 @@ def _read(headers: Sequence[Header], accepted_at_ms: int, rules: Rules, horizon_
         return Op(cast(MessageId | str, values[b"delay-ref"]), due_ms)
     series = _series(values)
     if series is not None and time is None:
-        time = _first(series)
+        time = _first(series, accepted_at_ms)
     if time is None or (time == _NO_DELAY and series is None):
         _check_built(values)
-        if terms := values.keys() & _TERMS:
-            raise _Refused(min(terms), "means nothing without a delay")
+        if alone := values.keys() & _TERMS:
+            raise _Refused(min(alone), "means nothing without a delay")
         return Immediate()
     due_ms = _within_horizon(values, time, accepted_at_ms, horizon_max_ms)
     terms = _terms(values, due_ms, series)
@@ -477,8 +489,12 @@ def _series(values: Values) -> Series | None:
     )
 
 
-def _first(series: Series) -> _Time:
+def _first(series: Series, accepted_at_ms: int) -> _Time:
     """When a series that names no time begins."""
-    if series.every_ms is None:
-        raise _Refused(b"delay-cron", _NOT_BUILT[b"delay-cron"], Reason.NOT_SUPPORTED)
-    return _Time(True, series.every_ms)
+    if series.cron is None:
+        assert series.every_ms is not None, "a series repeats by cron or by a gap"
+        return _Time(True, series.every_ms)
+    first_ms = first(series.cron, series.zone, accepted_at_ms)
+    if first_ms is None:
+        raise _Refused(b"delay-cron", "does not fire in the next 50 years")
+    return _Time(False, first_ms)

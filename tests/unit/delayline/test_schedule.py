@@ -96,7 +96,9 @@ def test_a_directive_given_twice_is_invalid_even_with_one_meaning(name: bytes) -
         (b"deliver-at", b"1969-12-31T23:59:59Z"),
         (b"delay-level", b"3s"), (b"delay-level", b"+3"), (b"delay-level", b"1.5"), (b"delay-level", b"--1"),
         (b"delay-id", b"x" * 257), (b"delay-expire-at", b"soon"), (b"delay-ttl", b"0s"), (b"delay-ttl", b"x"),
-        (b"delay-cron", b"* * *"), (b"delay-every", b"0s"), (b"delay-every", b"PT"),
+        (b"delay-cron", b"* * *"), (b"delay-every", b"0s"), (b"delay-every", b"PT"), (b"delay-every", b"999ms"),
+        (b"delay-expire-at", b"1" * 30), (b"delay-ttl", b"1" * 30 + b"s"),
+        (b"delay-every", b"1" * 30 + b"s"), (b"delay-times", b"1" * 30),
         (b"delay-retry", b"a group"), (b"delay-retry", b"g" * 201),
     ],
 )  # fmt: skip
@@ -182,6 +184,19 @@ def test_headers_of_our_own_are_refused_from_clients(name: bytes) -> None:
 def test_headers_that_a_consumer_echoes_mean_nothing() -> None:
     echoed: list[Header] = [(name, None) for name in sorted(ECHOED)]
     assert read(*echoed, *echoed, (b"delay-ms", b"5")) == Schedule(NOW_MS + 5)
+
+
+def test_a_cron_expression_whose_first_time_is_beyond_the_horizon_is_refused() -> None:
+    headers = [(b"delay-cron", b"0 0 29 2 *")]
+    verdict = read_directives(headers, NOW_MS, DEFAULT_RULES, horizon_max_ms=365 * DAY_MS)
+    assert isinstance(verdict, Invalid)
+    assert (verdict.reason, verdict.directive) == (Reason.BEYOND_HORIZON, "delay-cron")
+
+
+def test_a_cron_expression_that_does_not_fire_any_more_is_invalid() -> None:
+    verdict = read_directives([(b"delay-cron", b"0 9 * * *")], 2**53, DEFAULT_RULES)
+    assert isinstance(verdict, Invalid)
+    assert verdict.reason == Reason.INVALID
 
 
 VALID: dict[bytes, bytes] = {
