@@ -243,6 +243,14 @@ class Handover(NamedTuple):
     topic_id: bytes
 
 
+class Owner(NamedTuple):
+    """A worker by the name that its cursors carry, and where its process answers questions about its shards:
+    "host:port", empty where it answers none."""
+
+    writer: str
+    address: str = ""
+
+
 class Admin(Protocol):
     """Topics and takeovers. Any thread may call it."""
 
@@ -276,6 +284,10 @@ class Admin(Protocol):
     def target_trouble(self, shard: Shard) -> str | None:
         """Why the shard's target partition cannot take deliveries now, as far as that shows without one; None where
         nothing does. Raises QueueUnavailable."""
+
+    def owners(self) -> Mapping[Shard, Owner]:
+        """Who owns which shard at this moment; one that is between two owners is left out. It may be a question to
+        the other end of the network: not for every request. Raises QueueUnavailable where that cannot be said now."""
 
     def appended_at_ms(self, shard: Shard, offset: int) -> int | None:
         """When the first record at or behind `offset` of the shard's buffer was appended; None where there is none.

@@ -6,6 +6,7 @@ from concurrent.futures import Future
 from typing import Any, NamedTuple, TypeVar
 
 from confluent_kafka import (
+    ConsumerGroupState,
     IsolationLevel,
     KafkaError,
     KafkaException,
@@ -39,6 +40,12 @@ PASSING_S = 0.02
 
 FRESH_S = 5.0
 """How long a topic is believed to exist without asking again."""
+
+
+ASSIGNMENT_S = 3.0
+"""How long the coordinator is waited for about who owns what: whoever wants to know asks again."""
+
+_SETTLED = frozenset({ConsumerGroupState.STABLE, ConsumerGroupState.EMPTY, ConsumerGroupState.DEAD})
 
 
 class Described(NamedTuple):
@@ -199,22 +206,34 @@ class Cluster:
     # --- the worker group
 
     def members(self) -> Mapping[str, Sequence[Shard]]:
-        """Client ids of the worker group's members, with the shards that each owns.
+        """Client ids of the worker group's members, with the shards that each owns."""
+        found = self._described_group(self._timeout_s)
+        return _members(self._settings, found)
+
+    def assignment(self) -> Mapping[str, Sequence[Shard]]:
+        """The same, while it means something: in the middle of a rebalance the coordinator knows of no assignment,
+        and members go on with what they have. Raises QueueUnavailable then, and after `ASSIGNMENT_S`."""
+        found = self._described_group(min(self._timeout_s, ASSIGNMENT_S))
+        if found is not None and found.state not in _SETTLED:
+            raise QueueUnavailable(f"group {self._settings.group!r} is being rebalanced")
+        return _members(self._settings, found)
+
+    def _described_group(self, timeout_s: float) -> Any:
+        """None where there is no such group.
 
         By a client of its own each time: one whose question for the coordinator ran out of time has none answered any
         more, and ends the process when the coordinator comes back (librdkafka 2.16, see `offsets.py`)."""
         group = self._settings.group
         admin = _admin(self._settings)
-        answers = admin.describe_consumer_groups([group], request_timeout=self._timeout_s)
+        answers = admin.describe_consumer_groups([group], request_timeout=timeout_s)
         try:
-            found: Any = self._wait(answers[group], f"members of group {group!r}")
+            return self._wait(answers[group], f"members of group {group!r}")
         except QueueError as error:
             if isinstance(error.__cause__, KafkaException) and trouble.no_group(trouble.cause(error.__cause__)):
-                return {}
+                return None
             raise
         finally:
             del admin  # now, and not when whoever holds the error lets go of it: the coordinator may be back by then
-        return {member.client_id: _shards(self._settings, member.assignment) for member in found.members}
 
 
 def _admin(settings: KafkaSettings) -> AdminClient:
@@ -223,6 +242,11 @@ def _admin(settings: KafkaSettings) -> AdminClient:
         return AdminClient(settings.admin())
     except KafkaException as error:
         raise ConfigError(f"mq.properties: {trouble.cause(error).str()}") from None  # the chain would show secrets
+
+
+def _members(settings: KafkaSettings, found: Any) -> dict[str, list[Shard]]:
+    members = found.members if found is not None else ()
+    return {member.client_id: _shards(settings, member.assignment) for member in members}
 
 
 def _shards(settings: KafkaSettings, assignment: Any) -> list[Shard]:

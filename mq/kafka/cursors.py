@@ -26,7 +26,7 @@ from delayline.clock import Clock
 from delayline.cursor import Cursor
 from delayline.errors import UnknownFormat
 from delayline.message import Shard
-from mq.contract import Handover
+from mq.contract import Handover, Owner
 from mq.errors import QueueUnavailable
 from mq.kafka import trouble
 from mq.kafka.cluster import Cluster, partition_number
@@ -72,6 +72,12 @@ def writer_of(client_id: str) -> str:
     """The worker that a member's client id names, `<writer>` or `<writer>@<address>`, or a cursor's writer:
     `<writer>`, or `<writer>@<number>` where it has given ids up."""
     return client_id.partition("@")[0]
+
+
+def owner_of(client_id: str) -> Owner:
+    """The worker that a member's client id names, and its address."""
+    writer, _, address = client_id.partition("@")
+    return Owner(writer, address)
 
 
 class OwnWriter(Protocol):

@@ -9,14 +9,14 @@ from delayline.clock import Clock
 from delayline.message import Shard
 from delayline.record import encode_body
 from delayline.rules import Rules
-from mq.contract import Append, Handover, LogRecord, Position, TopicInfo
+from mq.contract import Append, Handover, LogRecord, Owner, Position, TopicInfo
 from mq.errors import OffsetOutOfRange, QueueClosed, QueueError
 from mq.kafka.buffers import Buffers
 from mq.kafka.chatter import limit
 from mq.kafka.client import KafkaClient
 from mq.kafka.clock import MEASURE_S, BrokerClock
 from mq.kafka.cluster import Cluster, partition_number
-from mq.kafka.cursors import MARK_KEY, Cursors
+from mq.kafka.cursors import MARK_KEY, Cursors, owner_of
 from mq.kafka.elsewhere import Elsewhere
 from mq.kafka.readers import Readers
 from mq.kafka.settings import LOGGER, KafkaSettings
@@ -177,6 +177,11 @@ class KafkaQueue:
     def target_trouble(self, shard: Shard) -> str | None:
         self._check()
         return self._cluster.target_trouble(shard.topic, shard.name)
+
+    def owners(self) -> Mapping[Shard, Owner]:
+        self._check()
+        members = self._cluster.assignment()
+        return {shard: owner_of(client_id) for client_id, shards in members.items() for shard in shards}
 
     def appended_at_ms(self, shard: Shard, offset: int) -> int | None:
         self._check()

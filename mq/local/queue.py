@@ -11,7 +11,7 @@ from delayline.errors import ConfigError
 from delayline.message import Shard
 from delayline.names import Names, is_topic_name
 from delayline.rules import DEFAULT_RULES, Rules
-from mq.contract import HEADER_ROOM_BYTES, Append, Handover, LogRecord, Position, TopicInfo
+from mq.contract import HEADER_ROOM_BYTES, Append, Handover, LogRecord, Owner, Position, TopicInfo
 from mq.errors import OffsetOutOfRange, QueueError, RecordTooLarge, TopicUnknown
 from mq.local.ledger import Ledger
 from mq.local.steps import AppendStep, Barrier, Committer, CreateStep, TrimStep
@@ -54,6 +54,7 @@ class LocalQueue:
         self._committer = committer
         self._clock = clock
         self._limits = limits
+        self._owner: tuple[Owner, LocalSource] | None = None
         self._names = ledger.names
         for name in (self._names.audit, self._names.dead):
             self._ensure(name, limits.partitions)
@@ -64,6 +65,7 @@ class LocalQueue:
         self._ledger.check()
         source = LocalSource(self._ledger, self._storage, self._clock)
         self._ledger.hand_over(source)
+        self._owner = Owner(writer), source
         bytes_max = self._limits.record_bytes_max
         return source, LocalSink(self._ledger, self._committer, source, bytes_max, self._group_topic)
 
@@ -199,6 +201,14 @@ class LocalQueue:
     def target_trouble(self, shard: Shard) -> str | None:
         """Topics here are never removed, and refuse nothing but a record that is too large."""
         return None
+
+    def owners(self) -> Mapping[Shard, Owner]:
+        """The worker of this process: it has no address."""
+        self._ledger.check()
+        if self._owner is None:
+            return {}
+        owner, source = self._owner
+        return dict.fromkeys(source.shards(), owner)
 
     def appended_at_ms(self, shard: Shard, offset: int) -> int | None:
         partition = self._buffer(shard)[1]

@@ -107,6 +107,11 @@ class LocalSource:
             self._ready[shard] = None
             self._changed.notify()
 
+    def shards(self) -> tuple[Shard, ...]:
+        """Those that are assigned to it."""
+        with self._ledger.lock:
+            return tuple(self._readers)
+
     # --- Source
 
     def poll(self, records_max: int, timeout_s: float) -> Sequence[Event]:

@@ -30,6 +30,7 @@ from mq.contract import (
     LogRecord,
     Lost,
     OutOfRange,
+    Owner,
     Position,
     Revoked,
     TopicInfo,
@@ -344,6 +345,9 @@ class SuiteQueue:
 
     def target_trouble(self, shard: Shard) -> str | None:
         return self._queue.target_trouble(self._names.shard_out(shard))
+
+    def owners(self) -> dict[Shard, Owner]:
+        return {self._names.shard_back(shard): owner for shard, owner in self._queue.owners().items()}
 
     def appended_at_ms(self, shard: Shard, offset: int) -> int | None:
         return self._queue.appended_at_ms(self._names.shard_out(shard), offset)

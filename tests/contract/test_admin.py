@@ -9,6 +9,7 @@ from delayline.buffer_record import encode_rules
 from delayline.errors import ConfigError
 from delayline.message import Shard
 from delayline.rules import DEFAULT_RULES, Rules
+from mq.contract import Owner
 from mq.errors import OffsetOutOfRange, PartitionUnknown, TopicUnknown
 from mq.local.queue import LocalQueue
 from tests.contract.conftest import NAMESPACE, MakeQueue, local_only
@@ -212,3 +213,15 @@ def test_it_is_known_when_the_record_at_an_offset_was_appended(queue: LocalQueue
     found = [queue.appended_at_ms(shard, at.offset) for at in positions]
     assert found == [at.appended_at_ms for at in positions]
     assert queue.appended_at_ms(shard, queue.log_range(shard)[1]) is None
+
+
+def test_without_a_worker_nobody_owns_a_shard(queue: LocalQueue) -> None:
+    buffer(queue)
+    assert queue.owners() == {}
+
+
+def test_the_owner_of_a_shard_is_the_worker_that_it_is_assigned_to_until_that_leaves(queue: LocalQueue) -> None:
+    worker = start_worker(queue, "first")
+    assert queue.owners() == dict.fromkeys(worker.cursors, Owner("first"))
+    worker.source.close()
+    assert queue.owners() == {}
