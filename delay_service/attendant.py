@@ -47,16 +47,16 @@ class Attendant:
         identity."""
         low_offset = cursor.low_offset
         try:
-            topic_id = self._admin.buffer_id(shard)
+            _, partitions, topic_id = self._admin.buffer(shard)
             if topic_id != cursor.topic_id:
-                return LookedAfter(topic_id, low_offset, None)
+                return LookedAfter(topic_id, partitions, low_offset, None)
             if last is not None and last.low_offset == low_offset and last.appended_at_ms is not None:
-                return last
+                return last._replace(partitions=partitions)
             if low_offset > (last.low_offset if last else 0):
                 self._admin.trim(shard, low_offset)
-            return LookedAfter(topic_id, low_offset, self._admin.appended_at_ms(shard, low_offset))
+            return LookedAfter(topic_id, partitions, low_offset, self._admin.appended_at_ms(shard, low_offset))
         except TopicUnknown:
-            return LookedAfter(b"", low_offset, None)
+            return LookedAfter(b"", (), low_offset, None)
         except QueueError as error:
             log.debug("buffer not looked after", topic=shard.topic, partition=shard.name, detail=str(error))
             return None

@@ -70,12 +70,17 @@ class Housekeeper:
         owned.skewed = skewed
 
     def recreated(self, shards: Iterable[Owned]) -> Iterator[Owned]:
-        """Have buffers trimmed; those shards whose buffer topic was found to be another one than their cursor's."""
+        """Have buffers trimmed and looked at; those shards whose buffer topic is found to be another one than their
+        cursor's."""
         for owned in shards:
             if owned.core is not None:
                 found = self._attendant.look_after(owned, owned.core.cursor)
-                if found is not None and found.topic_id != owned.core.cursor.topic_id:
+                if found is None:
+                    continue
+                if found.topic_id != owned.core.cursor.topic_id:
                     yield owned
+                else:
+                    owned.core.partitions = found.partitions
 
     def _status(self, owned: Owned, now_s: float) -> ShardStatus:
         core, retry_s = owned.core, max(0.0, owned.retry_at_s - now_s)

@@ -14,10 +14,12 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple
 
+from delay_service.forwarding import FORWARDED
 from delayline.buffer_record import Operation, encode_reappend
 from delayline.errors import Bug
 from delayline.message import Key, MessageId
 from delayline.outcome import AuditRow, Outcome
+from mq.contract import Append
 
 DECIDED_MAX = 1000
 """Per commit, so that a flood of operations does not hold up what is due."""
@@ -63,6 +65,7 @@ class Decided:
     ended: set[Key] = field(default_factory=set)
     moved: dict[Key, Move] = field(default_factory=dict)
     appends: list[bytes] = field(default_factory=list)
+    elsewhere: list[Append] = field(default_factory=list)
     rows: list[AuditRow] = field(default_factory=list)
 
 
@@ -83,7 +86,11 @@ class Operations:
         self._asked.append(Asked(offset, accepted_at_ms, operation))
 
     def decide(
-        self, before: int, find: Callable[[MessageId], Target | None], on_the_move: Callable[[str], bool]
+        self,
+        before: int,
+        find: Callable[[MessageId], Target | None],
+        on_the_move: Callable[[str], bool],
+        forward: Callable[[Operation], Append | None],
     ) -> Decided:
         """What those do that stand before the offset `before`, which O cannot pass in this commit."""
         decided = Decided()
@@ -93,7 +100,10 @@ class Operations:
             name = str(message_id)
             if asked.offset >= before or on_the_move(name) or name in moving:
                 break
-            if _decide(asked, decided, find(message_id)) is Outcome.SUPERSEDED:
+            if (append := forward(asked.operation)) is not None:
+                decided.elsewhere.append(append)
+                decided.rows.append(_row(asked, Outcome.APPLIED, FORWARDED))
+            elif _decide(asked, decided, find(message_id)) is Outcome.SUPERSEDED:
                 moving.add(name)
             decided.count += 1
         if decided.count < len(self._asked):

@@ -9,6 +9,7 @@ Every stall has a reason (a metric label), a sentence for the log, and a next tr
 queue cannot be reached the distance stays small, so that work goes on soon after it is back.
 """
 
+from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -33,10 +34,11 @@ _BEHIND_ALL = (1 << 63) - 1
 
 
 class LookedAfter(NamedTuple):
-    """What was found of a shard's buffer: its topic's identity, the low offset it was trimmed to, and when the record
-    there was appended, None where there is none."""
+    """What was found of a shard's buffer: its topic's identity and partitions, the low offset it was trimmed to, and
+    when the record there was appended, None where there is none."""
 
     topic_id: bytes
+    partitions: Sequence[str]
     low_offset: int
     appended_at_ms: int | None
 

@@ -17,11 +17,12 @@ States of a shard: catching up (position < read_to) -> idle <-> in flight (one b
 ends it). A commit whose fate is unknown ends the object: the shard is taken over anew.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from delay_service.dead import as_it_came, encode_dead
+from delay_service.forwarding import forward
 from delay_service.operations import NOTHING, Decided, Move, Operations, Target
 from delay_service.takeover import Plan, prepare
 from delayline.buffer_record import (
@@ -41,10 +42,11 @@ from delayline.cursor import Cursor
 from delayline.errors import Bug
 from delayline.message import Key, MessageId
 from delayline.message import Shard as ShardId
+from delayline.names import Names
 from delayline.outcome import AuditRow, Outcome, encode_audit, encode_low_water
 from delayline.record import Record, accepted_at_ms_of, decode_packed, seal
 from delayline.rules import Rules
-from mq.contract import Delivery, LogRecord, ShardBatch
+from mq.contract import Append, Delivery, LogRecord, ShardBatch
 from store.index import Checkpoint, Entry, ShardIndex
 
 ROLL_REASON = "roll"
@@ -57,6 +59,7 @@ class ShardSettings:
     """What the configuration says about every shard. `timestamp` is `delivery`, `due` or `accepted`."""
 
     rules: Rules
+    names: Names
     near_due_ms: int = 2000
     timestamp: str = "delivery"
     low_water_interval_ms: int = 30_000
@@ -98,6 +101,7 @@ class _Draft:
     deliveries: list[Delivery] = field(default_factory=list)
     appends: list[bytes] = field(default_factory=list)
     dead: list[bytes] = field(default_factory=list)
+    elsewhere: list[Append] = field(default_factory=list)
     rows: list[AuditRow] = field(default_factory=list)
 
 
@@ -110,6 +114,8 @@ class Shard:
         self.cursor = plan.cursor
         self.position = plan.resume_offset
         self.read_to = plan.read_to
+        self.partitions: Collection[str] = ()
+        """Of the topic, as last seen; the worker says."""
         self._index = index
         self._settings = settings
         self._rules = plan.rules
@@ -244,6 +250,7 @@ class Shard:
         next_offset = min(self._next_offset((*ended, *gone)), decided.undecided)
         draft = self._draft(entries)
         draft.appends += decided.appends
+        draft.elsewhere += decided.elsewhere
         draft.rows += decided.rows
         moved = self._roll(draft, delivered_key, next_offset, decided) | decided.moved
         self._name(draft, ended, next_offset, decided.cancelled)
@@ -257,7 +264,7 @@ class Shard:
         audit = list(encode_audit(self.id, cursor.owner_epoch, now_ms, draft.rows))
         if marks:
             audit.append(self._low_water(cursor, entries, now_ms))
-        batch = ShardBatch(self.id, cursor, draft.deliveries, draft.appends, audit, draft.dead)
+        batch = ShardBatch(self.id, cursor, draft.deliveries, draft.appends, audit, draft.dead, draft.elsewhere)
         self._taken = _Taken(batch, ended, moved, decided, draft.rows, now_ms, marks)
         return batch
 
@@ -266,7 +273,10 @@ class Shard:
         if not self._operations:
             return NOTHING
         before = min(self._late, default=self.position)
-        return self._operations.decide(before, self._target, self._moving.__contains__)
+        return self._operations.decide(before, self._target, self._moving.__contains__, self._forward)
+
+    def _forward(self, operation: Operation) -> Append | None:
+        return forward(operation, self.id, self.partitions, self._settings.names)
 
     def _target(self, message_id: MessageId) -> Target | None:
         """A pending record of this shard, by the id of its message's first acceptance. What is only on its way to the

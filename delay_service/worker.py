@@ -229,7 +229,9 @@ class Worker:
         with self._stalls.stalling(owned):
             index = self._index.shard(owned.id)
             chosen = plan(claimed, self._admin.log_range(owned.id), index.checkpoint())
+            partitions = self._admin.buffer(owned.id).partitions
             owned.core = core = Shard(owned.id, chosen, index, self._settings.shard)
+            core.partitions = partitions
             self._stalls.recover(owned)
             self._keeper.compare_clock(owned)
             self._source.seek(owned.id, core.position)

@@ -26,6 +26,7 @@ from delayline.headers import (
     DECISION,
     DUE,
     ECHOED,
+    FORWARDED,
     IDEMPOTENCY,
     IF_MATCH,
     ORIGIN,
@@ -93,11 +94,13 @@ class RulesChange(NamedTuple):
 
 class Operation(NamedTuple):
     """Something to do with a pending message, called by its message id or its own id: cancel it, or deliver it at
-    `due_ms` instead. Only where the message has this `version`, if one is given."""
+    `due_ms` instead. Only where the message has this `version`, if one is given. `forwarded`: by another shard, to
+    which it was sent."""
 
     ref: MessageId | str
     due_ms: int | None
     version: int | None = None
+    forwarded: bool = False
 
 
 class Control(NamedTuple):
@@ -211,8 +214,8 @@ def _read_reappend(split: Split, ours: dict[bytes, bytes | None]) -> Message:
     return Message(due_ms, value, origin, replaces, terms)
 
 
-_DOORS = frozenset({IDEMPOTENCY, IF_MATCH}) | ECHOED
-"""What the HTTP door writes beside a client's directives."""
+_DOORS = frozenset({IDEMPOTENCY, IF_MATCH, FORWARDED}) | ECHOED
+"""What the HTTP door writes beside a client's directives, or another shard that passes an operation on."""
 
 
 def _read_with(ours: dict[bytes, bytes | None], body: bytes, accepted_at_ms: int, rules: Rules) -> BufferRecord:
@@ -221,8 +224,10 @@ def _read_with(ours: dict[bytes, bytes | None], body: bytes, accepted_at_ms: int
     directives = [header for header in split.directives if header[0] not in _OURS]
     verdict = read_directives(directives, accepted_at_ms, rules)
     try:
-        if isinstance(verdict, Op) and (version := ours.get(IF_MATCH)) is not None:
-            return Operation(verdict.ref, verdict.due_ms, _natural(version.decode()))
+        if isinstance(verdict, Op):
+            version = ours.get(IF_MATCH)
+            expected = None if version is None else _natural(version.decode())
+            return Operation(verdict.ref, verdict.due_ms, expected, FORWARDED in ours)
         if isinstance(verdict, Schedule) and (written := ours.get(IDEMPOTENCY)) is not None:
             digest, key = written.decode().split(" ", 1)
             terms = replace(verdict.terms or Terms(), idempotency=Idempotency(key, digest))
@@ -230,6 +235,21 @@ def _read_with(ours: dict[bytes, bytes | None], body: bytes, accepted_at_ms: int
     except ValueError as error:
         return _dead("malformed-record", f"a header of the HTTP door: {error}", body, accepted_at_ms)
     return _read_unusual(verdict, split, body, accepted_at_ms)
+
+
+def encode_forwarded(operation: Operation) -> bytes:
+    """The body of the operation for the shard that it belongs to: its time is absolute, as counted from its own
+    append time. An operation's key and value mean nothing, and are left behind."""
+    headers: list[Header] = [
+        (b"delay-op", b"cancel" if operation.due_ms is None else b"reschedule"),
+        (b"delay-ref", str(operation.ref).encode()),
+        (FORWARDED, b"1"),
+    ]
+    if operation.due_ms is not None:
+        headers.append((b"deliver-at", b"%d" % operation.due_ms))
+    if operation.version is not None:
+        headers.append((IF_MATCH, b"%d" % operation.version))
+    return encode_body(None, None, headers)
 
 
 def _read_control(kind: bytes | None) -> Control:

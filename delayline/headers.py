@@ -18,8 +18,11 @@ TERMS = b"delayline-terms"
 CONTROL = b"delayline-control"
 IDEMPOTENCY = b"delayline-idempotency"
 IF_MATCH = b"delayline-if-match"
+FORWARDED = b"delayline-forwarded"
 
-RESERVED = frozenset({ORIGIN, REPLACES, VERSION, OCCURRENCE, DECISION, RULES, TERMS, CONTROL, IDEMPOTENCY, IF_MATCH})
+RESERVED = frozenset(
+    {ORIGIN, REPLACES, VERSION, OCCURRENCE, DECISION, RULES, TERMS, CONTROL, IDEMPOTENCY, IF_MATCH, FORWARDED}
+)
 """Inside buffer topics only; a client that sends one is refused."""
 
 DEAD_ID = b"delayline-id"

@@ -277,9 +277,9 @@ class Admin(Protocol):
     def trim(self, shard: Shard, low_offset: int) -> None:
         """Give back the buffer's room below `low_offset`, which must come from a committed cursor."""
 
-    def buffer_id(self, shard: Shard) -> bytes:
-        """The identity of the shard's buffer topic as it is now, or was seconds ago: another one than its cursor's
-        where somebody has deleted the topic and made it again. Raises QueueUnavailable, TopicUnknown."""
+    def buffer(self, shard: Shard) -> TopicInfo:
+        """The shard's buffer topic as it is now, or was seconds ago: of another identity than its cursor's where
+        somebody has deleted the topic and made it again. Raises QueueUnavailable, TopicUnknown."""
 
     def target_trouble(self, shard: Shard) -> str | None:
         """Why the shard's target partition cannot take deliveries now, as far as that shows without one; None where

@@ -20,6 +20,7 @@ from delay_service.worker import Worker, WorkerSettings
 from delayline import logs
 from delayline.clock import SystemClock
 from delayline.message import Shard
+from delayline.names import Names
 from delayline.rules import DEFAULT_RULES
 from mq.kafka.queue import KafkaQueue
 from mq.kafka.settings import KafkaSettings
@@ -40,7 +41,8 @@ def main(servers: str, namespace: str, topic: str, folder: str, *, atomic: bool 
     index = RocksIndex.open(Path(folder), memory_bytes_max=256 << 20)
     source, sink = queue.open_worker(writer)
     metrics = WorkerMetrics(CollectorRegistry(), History(HISTORY_MESSAGES, HISTORY_MS), clock)
-    worker = Worker(source, sink, queue, index, clock, WorkerSettings(ShardSettings(DEFAULT_RULES), writer), metrics)
+    settings = WorkerSettings(ShardSettings(DEFAULT_RULES, Names(namespace)), writer)
+    worker = Worker(source, sink, queue, index, clock, settings, metrics)
     thread = Thread(target=worker.run, name="worker")
     thread.start()
     collect_rarely()

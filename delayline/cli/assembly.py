@@ -178,7 +178,7 @@ def _registry() -> CollectorRegistry:
 def _worker_settings(settings: Settings, writer: str) -> WorkerSettings:
     dispatch, store = settings.dispatch, settings.store
     return WorkerSettings(
-        shard=ShardSettings(settings.rules(), store.near_due, dispatch.timestamp),
+        shard=ShardSettings(settings.rules(), Names(settings.namespace), store.near_due, dispatch.timestamp),
         writer=writer,
         batch_records_max=dispatch.batch_records_max,
         batch_bytes_max=dispatch.batch_bytes_max,

@@ -170,9 +170,9 @@ class KafkaQueue:
         if low_offset > start:
             self._cluster.trim(topic, number, low_offset)
 
-    def buffer_id(self, shard: Shard) -> bytes:
+    def buffer(self, shard: Shard) -> TopicInfo:
         self._check()
-        return self._cluster.recall(self._names.buffer(shard.topic)).info.topic_id
+        return self._cluster.recall(self._names.buffer(shard.topic)).info
 
     def target_trouble(self, shard: Shard) -> str | None:
         self._check()

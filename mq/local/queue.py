@@ -195,8 +195,8 @@ class LocalQueue:
         if self._ledger.trim(partition, low_offset):
             self._committer.submit(TrimStep(partition, low_offset))
 
-    def buffer_id(self, shard: Shard) -> bytes:
-        return self._buffer(shard)[0].topic_id
+    def buffer(self, shard: Shard) -> TopicInfo:
+        return self._buffer(shard)[0].info
 
     def target_trouble(self, shard: Shard) -> str | None:
         """Topics here are never removed, and refuse nothing but a record that is too large."""

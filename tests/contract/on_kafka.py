@@ -340,8 +340,8 @@ class SuiteQueue:
     def trim(self, shard: Shard, low_offset: int) -> None:
         self._queue.trim(self._names.shard_out(shard), low_offset)
 
-    def buffer_id(self, shard: Shard) -> bytes:
-        return self._queue.buffer_id(self._names.shard_out(shard))
+    def buffer(self, shard: Shard) -> TopicInfo:
+        return self._info(self._queue.buffer(self._names.shard_out(shard)))
 
     def target_trouble(self, shard: Shard) -> str | None:
         return self._queue.target_trouble(self._names.shard_out(shard))

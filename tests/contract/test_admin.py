@@ -198,7 +198,8 @@ def test_trimming_one_shard_leaves_the_others(queue: LocalQueue, ten: str) -> No
 def test_a_buffer_has_the_identity_that_its_handover_names(queue: LocalQueue) -> None:
     worker = start_worker(queue)
     shard = next(iter(worker.cursors))
-    assert queue.buffer_id(shard) == queue.takeover(shard).topic_id
+    assert queue.buffer(shard) == queue.topic(f"{NAMESPACE}.buffer.{shard.topic}")
+    assert queue.buffer(shard).topic_id == queue.takeover(shard).topic_id
 
 
 def test_nothing_is_wrong_with_a_target_that_is_there(queue: LocalQueue) -> None:

@@ -150,7 +150,7 @@ class RealWorker:
     def _settings(self) -> WorkerSettings:
         choice = self._rnd.choice
         return WorkerSettings(
-            ShardSettings(self._rules, near_due_ms=choice((0, 100, 2000))),
+            ShardSettings(self._rules, NAMES, near_due_ms=choice((0, 100, 2000))),
             f"w{self._rnd.randrange(10**9)}",
             poll_records_max=choice((3, 50)),
             batch_records_max=choice((1, 4, 100)),

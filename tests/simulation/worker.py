@@ -11,12 +11,15 @@ from delay_service.shard import ShardSettings
 from delay_service.takeover import Plan
 from delayline.cursor import Cursor
 from delayline.message import BEFORE_ALL, Shard
+from delayline.names import Names
 from mq.contract import LogRecord, ShardBatch
 from mq.errors import DeliveryRefused, Fenced, OffsetOutOfRange
 from store.errors import StoreFull
 from tests.simulation.broker import Partition, Request
 from tests.simulation.disk import AnyDisk
 from tests.simulation.scene import ABORTED, APPLIED, LATE, LOST, UNHEARD, Scene
+
+NAMES = Names("delayline")
 
 BYTES_MAX = 4 << 20
 
@@ -241,7 +244,8 @@ class Worker:
         checkpoint = index.checkpoint()
         plan = scene.core.plan(cursor, scene.broker.log_range(shard), checkpoint)
         self._note_plan(shard, plan, checkpoint)
-        settings = ShardSettings(scene.configured_rules(shard), scene.habits.near_due_ms, low_water_interval_ms=5)
+        rules, near_due_ms = scene.configured_rules(shard), scene.habits.near_due_ms
+        settings = ShardSettings(rules, NAMES, near_due_ms, low_water_interval_ms=5)
         self.shards[shard] = scene.core.shard(shard, plan, index, settings)
 
     def _note_plan(self, shard: Shard, plan: Plan, checkpoint: Any) -> None:

@@ -13,6 +13,7 @@ from delay_service.metrics import WorkerMetrics
 from delay_service.shard import ShardSettings
 from delay_service.worker import Worker, WorkerSettings
 from delayline.clock import Clock
+from delayline.names import Names
 from delayline.record import encode_body
 from delayline.rules import DEFAULT_RULES
 from mq.contract import Append
@@ -26,7 +27,9 @@ def working(place: Place, queue: Any, clock: Clock = CLOCK, **settings: Any) -> 
     writer = f"{place.namespace}-worker-{uuid4()}"
     source, sink = queue.open_worker(writer)
     metrics = WorkerMetrics(CollectorRegistry(), History(1000, 86_400_000), clock)
-    given = WorkerSettings(ShardSettings(DEFAULT_RULES), writer, trim_interval_s=0.5, **settings)
+    given = WorkerSettings(
+        ShardSettings(DEFAULT_RULES, Names(place.namespace)), writer, trim_interval_s=0.5, **settings
+    )
     worker = Worker(source, sink, queue, MemoryIndex(), clock, given, metrics)
     thread = Thread(target=worker.run, daemon=True)
     thread.start()

@@ -111,7 +111,7 @@ def test_our_own_topics_are_refused_where_they_can_be_named(opened: Door, client
 
 def test_a_buffer_is_not_fetched_by_its_id_either(opened: Door, client: WireClient) -> None:
     sent(client, opened.place.topic, batch_of([plain(1, delay_ms=b"60000")]))
-    topic_id = opened.place.queue().buffer_id(Shard(opened.place.topic, "0"))
+    topic_id = opened.place.queue().buffer(Shard(opened.place.topic, "0")).topic_id
     request = fetch.FetchRequest(
         max_wait_ms=100,
         topics=[fetch.FetchTopic(topic_id=topic_id, partitions=[fetch.FetchPartition(partition_max_bytes=1 << 20)])],

@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 from delay_service.owned import backlog
 from delayline.record import decode_body, encode_body
 from delayline.rules import Rules
-from mq.contract import Append, ClockOffset, DispatchBatch
+from mq.contract import Append, ClockOffset, DispatchBatch, TopicInfo
 from mq.errors import CommitAborted, DeliveryRefused, QueueClosed, QueueUnavailable
 from tests.unit.delay_service.harness import NAMES, ORDERS, Bench
 from tests.unit.delay_service.test_worker import Reluctant
@@ -288,7 +288,8 @@ def test_a_buffer_topic_made_again_stalls_its_shard_and_is_never_trimmed(
     with_settings(bench, trim_interval_s=0.0)
     bench.send(b"a", (b"delay-ms", b"0"))
     handover = bench.queue.takeover
-    monkeypatch.setattr(type(bench.queue), "buffer_id", lambda *_: b"another topic...")
+    another = TopicInfo(NAMES.buffer("orders"), ("0",), b"another topic...")
+    monkeypatch.setattr(type(bench.queue), "buffer", lambda *_: another)
     bench.turn(2)
     monkeypatch.setattr(bench.queue, "takeover", lambda shard: handover(shard)._replace(topic_id=b"another topic..."))
     bench.clock.advance(1000)
