@@ -70,7 +70,7 @@ def create_app(services: Services) -> DelaylineApi:
 
     topics = TopicBook(services, threads, metrics)
     judge = Judge(settings.rules, settings.horizon_max_ms)
-    drafter = Drafter(judge, settings.rules, settings.is_delay_enabled)
+    drafter = Drafter(judge, settings.rules_for, settings.is_delay_enabled)
     sender = Sender(services, topics, bridge, judge, metrics)
     reader = Reader(services.client, services.admin)
     followers = Followers(

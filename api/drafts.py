@@ -61,6 +61,7 @@ class Judge:
 
     def __init__(self, rules: Rules, horizon_max_ms: int) -> None:
         self._rules = rules
+        self.aliases = rules.aliases
         self._horizon_max_ms = horizon_max_ms
         self._remembered = lru_cache(DELAYS_REMEMBERED)(self._judged_delay)
 
@@ -112,10 +113,13 @@ def _schedule_of(verdict: Verdict) -> Schedule | Immediate:
 class Drafter:
     """Checks messages and encodes them. Hot: once per message (bench/http.py)."""
 
-    def __init__(self, judge: Judge, rules: Rules, is_delay_enabled: Callable[[str], bool]) -> None:
+    def __init__(
+        self, judge: Judge, rules_for: Callable[[str], Rules], is_delay_enabled: Callable[[str], bool]
+    ) -> None:
         self._judge = judge
+        self._rules_for = rules_for
         self._is_delay_enabled = is_delay_enabled
-        self._refused_names = directive_names(rules.aliases) | RESERVED
+        self._refused_names = directive_names(judge.aliases) | RESERVED
 
     def draft(self, topic: str, message: MessageIn, now_ms: int) -> Draft:
         """Raises Refusal."""
@@ -124,16 +128,23 @@ class Drafter:
             raise refused(LIMIT_EXCEEDED, "/key", "too-long", f"a key has at most {KEY_BYTES_MAX} bytes")
         value = _bytes_of(message.value, message.value_base64, "/value")
         headers = self._headers(message.headers) if message.headers else []
-        directive = self._directive(topic, message.schedule, now_ms) if message.schedule is not None else None
+        directive = self._directive(topic, message.schedule, now_ms)
         if directive is not None:
             headers.append(directive)
         return Draft(key, message.partition, encode_body(key, value, headers), directive)
 
-    def _directive(self, topic: str, schedule: ScheduleIn, now_ms: int) -> Header | None:
+    def _directive(self, topic: str, schedule: ScheduleIn | None, now_ms: int) -> Header | None:
+        if schedule is None:
+            return self._default(topic)
         directive = self._judge.directive(schedule, now_ms)
         if directive is not None and not self._is_delay_enabled(topic):
             raise Refusal(TOPIC_NOT_ENABLED, f"delay.topics does not name {topic!r}")
         return directive
+
+    def _default(self, topic: str) -> Header | None:
+        """A default delay enters the log like any other: it holds even before the log's own rules say so."""
+        delay_ms = self._rules_for(topic).default_delay_ms
+        return (_DELAY_MS, b"%d" % delay_ms) if delay_ms and self._is_delay_enabled(topic) else None
 
     def _headers(self, given: Sequence[HeaderIn]) -> list[Header]:
         if len(given) > HEADERS_MAX:

@@ -132,7 +132,7 @@ class TopicBook:
         buffer = self._names.buffer(topic)
         if delayed:
             check_name(buffer)
-            admin.ensure_buffer(topic, settings.rules)
+            admin.ensure_buffer(topic, settings.rules_for(topic))
         return Target(
             info=info,
             buffer=buffer,

@@ -92,7 +92,7 @@ class _Running:
         index = RocksIndex.open(folder / "index", memory_bytes_max=256 << 20)
         source, sink = queue.open_worker("bench")
         metrics = WorkerMetrics(CollectorRegistry(), History(1_000_000, 86_400_000), _CLOCK)
-        settings = WorkerSettings(ShardSettings(DEFAULT_RULES, Names("delayline")), "bench")
+        settings = WorkerSettings(lambda _: ShardSettings(DEFAULT_RULES, Names("delayline")), "bench")
         self.worker = Worker(source, sink, queue, index, _CLOCK, settings, metrics)
         self._profile = profile
         self._thread = threading.Thread(target=self._run)

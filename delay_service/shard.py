@@ -56,7 +56,7 @@ ROLLED_BYTES_MAX = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class ShardSettings:
-    """What the configuration says about every shard. `timestamp` is `delivery`, `due` or `accepted`."""
+    """What the configuration says about the shards of a topic. `timestamp` is `delivery`, `due` or `accepted`."""
 
     rules: Rules
     names: Names

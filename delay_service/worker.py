@@ -55,7 +55,7 @@ log = logs.get(__name__)
 class WorkerSettings:
     """Bounds and intervals of one worker."""
 
-    shard: ShardSettings
+    shard_of: Callable[[str], ShardSettings]  # by topic
     writer: str
     poll_records_max: int = 5000
     batch_records_max: int = 5000
@@ -230,7 +230,7 @@ class Worker:
             index = self._index.shard(owned.id)
             chosen = plan(claimed, self._admin.log_range(owned.id), index.checkpoint())
             partitions = self._admin.buffer(owned.id).partitions
-            owned.core = core = Shard(owned.id, chosen, index, self._settings.shard)
+            owned.core = core = Shard(owned.id, chosen, index, self._settings.shard_of(owned.id.topic))
             core.partitions = partitions
             self._stalls.recover(owned)
             self._keeper.compare_clock(owned)

@@ -13,6 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
+import msgspec
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -52,6 +53,9 @@ from delayline.setting_types import (
     sizes,
 )
 
+DELAY_RULES_MAX = 100
+"""They are looked through for every batch and message: about 0.2 us each."""
+
 NAMESPACE_CHARS_MAX = 64
 """Leaves 177 of a topic name's 249 characters to the topic whose buffer carries the namespace in front."""
 
@@ -79,6 +83,10 @@ def _check_pattern(pattern: str) -> str:
     if not re.fullmatch(r"[a-zA-Z0-9._*?-]{1,249}", pattern):
         raise PydanticCustomError("setting", "expected a topic name, in which * and ? may stand for others")
     return pattern
+
+
+def _pattern_of(topics: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile("|".join(map(translate, topics)) if topics else r"(?!)")
 
 
 Patterns = Annotated[tuple[Annotated[str, AfterValidator(_check_pattern)], ...], CommaSeparated]
@@ -154,13 +162,19 @@ class Log(_Section):
 
 
 class DelayRule(_Section):
-    """What holds for the topics that match; the first rule that matches wins."""
+    """What holds for the topics that match; the first rule that matches wins, even one that says nothing more."""
 
-    topics: Patterns
-    default_delay: Duration | None = None
-    rate_max: int | None = Field(default=None, ge=1)
-    pending_max: int | None = Field(default=None, ge=1)
-    late_max: Duration | None = None
+    topics: Annotated[Patterns, Field(min_length=1)]
+    default_delay: Annotated[Duration, durations("1ms", "36500d")] | None = None
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """Matches the names of its topics."""
+        return _pattern_of(self.topics)
+
+
+NO_RULE = DelayRule(topics=("*",))
+"""What holds where no rule does."""
 
 
 class Delay(_Section):
@@ -171,12 +185,12 @@ class Delay(_Section):
     aliases: Annotated[tuple[Literal["rocketmq", "rabbitmq", "etf1"], ...], CommaSeparated] = ()
     levels: Levels = _default("1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h")
     discovery_interval: Annotated[Duration, durations("100ms", "1h")] = _default("2s")
-    rule: Annotated[tuple[DelayRule, ...], JsonText] = ()
+    rule: Annotated[tuple[DelayRule, ...], JsonText, Field(max_length=DELAY_RULES_MAX)] = ()
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
         """Matches the names of delay-enabled topics."""
-        return re.compile("|".join(map(translate, self.topics)) if self.topics else r"(?!)")
+        return _pattern_of(self.topics)
 
 
 class KafkaProxy(_Section):
@@ -243,15 +257,41 @@ class Settings(_Section):
         """The log remembers the rules, so they must be small enough for it, and every level must be within reach."""
         if max(self.delay.levels) > self.delay.horizon_max:
             raise PydanticCustomError("setting", "a delay level is longer than delay.horizon_max")
-        if len(self.rules().encoded) > RULES_BYTES_MAX:
+        if any(len(rules.encoded) > RULES_BYTES_MAX for rules in self._rules_by_default.values()):
             message = f"delay.levels are too long: the rules have more than {RULES_BYTES_MAX} bytes"
             raise PydanticCustomError("setting", "{message}", {"message": message})
+        if max(self._rules_by_default) > self.delay.horizon_max:
+            raise PydanticCustomError("setting", "a default_delay is longer than delay.horizon_max")
+        return self
+
+    @model_validator(mode="after")
+    def _check_rule_topics(self) -> Self:
+        """A rule for a topic that takes no delays would be accepted and do nothing."""
+        for topic in (topic for rule in self.delay.rule for topic in rule.topics):
+            if not set("*?") & set(topic) and not self.is_delay_enabled(topic):
+                message = f"delay.rule: {topic} takes no delays, see delay.topics"
+                raise PydanticCustomError("setting", "{message}", {"message": message})
         return self
 
     def rules(self) -> Rules:
-        """The part of the settings that due times depend on."""
+        """The part of the settings that due times depend on, for topics without a rule of their own."""
+        return self._rules_by_default[0]
+
+    def rules_for(self, topic: str) -> Rules:
+        """The same for this topic."""
+        return self._rules_by_default[self.rule_for(topic).default_delay or 0]
+
+    def rule_for(self, topic: str) -> DelayRule:
+        """The first rule that matches."""
+        return next((rule for rule in self.delay.rule if rule.pattern.match(topic)), NO_RULE)
+
+    @cached_property
+    def _rules_by_default(self) -> Mapping[int, Rules]:
+        """By default delay in ms: there are few, and each is encoded once."""
         delay = self.delay
-        return Rules(levels_ms=delay.levels, aliases=delay.aliases)
+        rules = Rules(levels_ms=delay.levels, aliases=delay.aliases)
+        defaults = {0, *(rule.default_delay or 0 for rule in delay.rule)}
+        return {default_ms: msgspec.structs.replace(rules, default_delay_ms=default_ms) for default_ms in defaults}
 
     def is_delay_enabled(self, topic: str) -> bool:
         """Whether messages to the topic may wait. Never for our own topics and for those of the queue itself, nor
@@ -318,7 +358,6 @@ Only = Mapping[str, tuple[Any, str]]
 
 UNBUILT: Only = {
     "api.auth": ("none", "authentication is not built yet"),
-    "delay.rule": ((), "rules for single topics are not built yet"),
     "proxy.rocketmq.port": (0, "the RocketMQ proxy is not built yet"),
 }
 
@@ -378,7 +417,7 @@ def _source(settings: Settings, key: str) -> str:
 
 def describe(settings: Settings) -> list[tuple[str, str, str]]:
     """Every setting as (key, value as it would be written, where it comes from); secrets are hidden."""
-    dumped = settings.model_dump(mode="json")
+    dumped = settings.model_dump(mode="json", exclude_none=True)
     rows = []
     for path in setting_paths(Settings):
         value: Any = dumped

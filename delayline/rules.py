@@ -42,6 +42,8 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     parser: int = PARSER_VERSION
     levels_ms: tuple[int, ...] = DEFAULT_LEVELS_MS
     aliases: tuple[str, ...] = ()
+    default_delay_ms: int = 0
+    """Of a message that says nothing about time, in a topic with a `default_delay`; 0: it is not delayed."""
 
     def same_as(self, other: "Rules") -> bool:
         """Whether both give every record the same due time; the number is only a name."""
@@ -66,11 +68,12 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         if rules.parser != PARSER_VERSION:
             raise UnknownFormat(f"rules of parser version {rules.parser}, this program has {PARSER_VERSION}")
         if not rules._can_be_followed():
-            raise UnknownFormat("rules with a level or an alias family that this program cannot follow")
+            raise UnknownFormat("rules with a time or an alias family that this program cannot follow")
         return rules
 
     def _can_be_followed(self) -> bool:
         known = bool(self.levels_ms) and set(self.aliases) <= set(ALIASES)
+        known = known and 0 <= self.default_delay_ms <= HORIZON_MAX_MS
         return known and all(0 < level_ms <= HORIZON_MAX_MS for level_ms in self.levels_ms)
 
 

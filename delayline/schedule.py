@@ -244,8 +244,8 @@ def read_directives(
     `horizon_max_ms` is how far ahead a door lets a message be due: its policy at that moment, and no part of the
     rules, so that a message that one door has accepted is never judged again by another's.
 
-    Headers that are no directives are passed over, so all of a record's may be given. Never raises for what a
-    client could have written.
+    Headers that are no directives are passed over, so all of a record's may be given. Without a word about time the
+    rules' default delay holds; `delay-ms: 0` is a word. Never raises for what a client could have written.
 
     Hot: once per buffered record. One plain `delay-ms` or `deliver-at` is answered here, at a fraction of a
     microsecond, exactly as the long way would; anything odd about it goes the long way.
@@ -259,6 +259,8 @@ def read_directives(
                     return Schedule(accepted_at_ms + ms)
             elif name == b"deliver-at" and SECONDS_BELOW_MS <= ms <= accepted_at_ms + horizon_max_ms:
                 return Schedule(ms)
+    elif not headers and rules.default_delay_ms:
+        return Schedule(accepted_at_ms + rules.default_delay_ms)
     try:
         return _read(headers, accepted_at_ms, rules, horizon_max_ms)
     except _Refused as refused:
@@ -276,6 +278,8 @@ def _read(headers: Sequence[Header], accepted_at_ms: int, rules: Rules, horizon_
     series = _series(values)
     if series is not None and time is None:
         time = _first(series, accepted_at_ms)
+    if time is None and rules.default_delay_ms and b"delay-retry" not in values:
+        time = _Time(True, rules.default_delay_ms)
     if time is None or (time == _NO_DELAY and series is None):
         _check_built(values)
         if alone := values.keys() & _TERMS:
@@ -395,12 +399,8 @@ _TIMES: Sequence[tuple[bytes, Callable[[Values, Rules], _Time | None]]] = (
 )
 
 
-def _due_ms(time: _Time, accepted_at_ms: int) -> int:
-    return accepted_at_ms + time.ms if time.is_delay else time.ms
-
-
 def _within_horizon(values: Values, time: _Time, accepted_at_ms: int, horizon_max_ms: int) -> int:
-    due_ms = _due_ms(time, accepted_at_ms)
+    due_ms = accepted_at_ms + time.ms if time.is_delay else time.ms
     if due_ms - accepted_at_ms > horizon_max_ms:
         name = next(name for name in (*_TIME_NAMES, b"delay-cron", b"delay-every") if name in values)
         detail = f"due later than {format_duration(horizon_max_ms)} from now"

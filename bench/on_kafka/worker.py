@@ -41,7 +41,7 @@ def main(servers: str, namespace: str, topic: str, folder: str, *, atomic: bool 
     index = RocksIndex.open(Path(folder), memory_bytes_max=256 << 20)
     source, sink = queue.open_worker(writer)
     metrics = WorkerMetrics(CollectorRegistry(), History(HISTORY_MESSAGES, HISTORY_MS), clock)
-    settings = WorkerSettings(ShardSettings(DEFAULT_RULES, Names(namespace)), writer)
+    settings = WorkerSettings(lambda _: ShardSettings(DEFAULT_RULES, Names(namespace)), writer)
     worker = Worker(source, sink, queue, index, clock, settings, metrics)
     thread = Thread(target=worker.run, name="worker")
     thread.start()

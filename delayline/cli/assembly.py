@@ -176,9 +176,9 @@ def _registry() -> CollectorRegistry:
 
 
 def _worker_settings(settings: Settings, writer: str) -> WorkerSettings:
-    dispatch, store = settings.dispatch, settings.store
+    dispatch, store, names = settings.dispatch, settings.store, Names(settings.namespace)
     return WorkerSettings(
-        shard=ShardSettings(settings.rules(), Names(settings.namespace), store.near_due, dispatch.timestamp),
+        shard_of=lambda topic: ShardSettings(settings.rules_for(topic), names, store.near_due, dispatch.timestamp),
         writer=writer,
         batch_records_max=dispatch.batch_records_max,
         batch_bytes_max=dispatch.batch_bytes_max,
@@ -198,5 +198,6 @@ def _api_settings(settings: Settings) -> ApiSettings:
         batch_messages_max=settings.api.batch_messages_max,
         is_delay_enabled=settings.is_delay_enabled,
         rules=settings.rules(),
+        rules_for=settings.rules_for,
         horizon_max_ms=settings.delay.horizon_max,
     )

@@ -45,7 +45,7 @@ def _proxy_settings(settings: Settings) -> "ProxySettings":
         access=read_access(settings.mq.client_properties()),
         names=Names(settings.namespace),
         is_delay_enabled=settings.is_delay_enabled,
-        rules=settings.rules(),
+        rules_for=settings.rules_for,
         horizon_max_ms=settings.delay.horizon_max,
         node_id_base=given.node_id_base,
         nodes_max=given.nodes_max,

@@ -43,8 +43,8 @@ class Hub:
 def open_hub(settings: ProxySettings, admin: Admin, metrics: ProxyMetrics, clock: Clock) -> Hub:
     topology = Topology(settings)
     backend = Backend(settings, topology, clock)
-    twins = Twins(settings, backend, admin, settings.rules, clock)
+    twins = Twins(settings, backend, admin, clock)
     mark = f"{settings.names.namespace}.".encode()
     hidden = Hidden(settings.names.is_own, mark, twins.hidden_ids)
-    screen = Screen(settings.rules, settings.horizon_max_ms)
+    screen = Screen(settings.rules_for, settings.horizon_max_ms)
     return Hub(settings, clock, metrics, topology, View(topology.advertise, hidden), screen, backend, twins)

@@ -4,8 +4,9 @@ The verdict on a record is `delayline.schedule.read_directives`', as everywhere.
 whole, as a broker does it; the errors name the records that are at fault (KIP-467).
 """
 
-from collections.abc import Set
+from collections.abc import Callable, Set
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from delayline.headers import RESERVED
 from delayline.rules import Rules
@@ -47,22 +48,27 @@ class Seen:
     refusal: Refusal | None
 
 
+@lru_cache
+def _directives(aliases: tuple[str, ...]) -> Directives:
+    return Directives(directive_names(aliases) | RESERVED)
+
+
 class Screen:
     """One for as long as the rules stay the same."""
 
-    def __init__(self, rules: Rules, horizon_max_ms: int) -> None:
-        self._rules = rules
+    def __init__(self, rules_for: Callable[[str], Rules], horizon_max_ms: int) -> None:
+        self._rules_for = rules_for
         self._horizon_max_ms = horizon_max_ms
-        self._directives = Directives(directive_names(rules.aliases) | RESERVED)
 
-    def look(self, batch: Batch, now_ms: int) -> Seen:
-        """Which records are delayed is a function of their bytes; `now_ms` only bounds how far ahead they may be
-        due. Raises BatchError."""
-        scan = scan_batch(batch, self._directives)
+    def look(self, topic: str, batch: Batch, now_ms: int) -> Seen:
+        """Which records are delayed is a function of their topic and bytes; `now_ms` only bounds how far ahead they
+        may be due. Raises BatchError."""
+        rules = self._rules_for(topic)
+        scan = scan_batch(batch, _directives(rules.aliases), every=rules.default_delay_ms > 0)
         delayed: set[int] = set()
         errors: list[RecordError] = []
         for found in scan.found:
-            verdict = read_directives(found.directives, now_ms, self._rules, self._horizon_max_ms)
+            verdict = read_directives(found.directives, now_ms, rules, self._horizon_max_ms)
             if isinstance(verdict, Invalid):
                 errors.append(RecordError(found.place, f"{verdict.directive}: {verdict.detail}"))
             elif not isinstance(verdict, Immediate):
@@ -70,6 +76,13 @@ class Screen:
         if delayed:
             scan.batch.check()
         return Seen(scan, delayed, _invalid(errors) if errors else None)
+
+    def look_at_legacy(self, topic: str) -> Refusal | None:
+        """Message sets older than headers hold no directives. Nor is there a way to delay them all the same."""
+        if not self._rules_for(topic).default_delay_ms:
+            return None
+        text = "the topic has a default delay, which needs the record format of Kafka 0.11"
+        return Refusal(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, text)
 
 
 def _invalid(errors: list[RecordError]) -> Refusal:

@@ -25,7 +25,7 @@ class ProxySettings:
     access: Access
     names: Names
     is_delay_enabled: Callable[[str], bool]
-    rules: Rules
+    rules_for: Callable[[str], Rules]
     horizon_max_ms: int
     node_id_base: int = 0
     nodes_max: int = 16

@@ -190,12 +190,15 @@ class Split:
             self._go(pieces, seen)
 
     def _see(self, piece: Piece, data: Buffer, seen: "dict[Piece, tuple[Records, Seen | None]]") -> None:
-        """Message sets older than headers hold no directives; an empty field is for the broker to judge."""
+        """An empty field is for the broker to judge."""
         records = None
         try:
-            if kind_of(data) is Kind.BATCH:
+            kind = kind_of(data)
+            if kind is Kind.LEGACY:
+                piece.refusal = self._hub.screen.look_at_legacy(piece.topic)
+            elif kind is Kind.BATCH:
                 records = read_batch(data)
-                seen[piece] = records, self._hub.screen.look(records, self._hub.clock.now_ms())
+                seen[piece] = records, self._hub.screen.look(piece.topic, records, self._hub.clock.now_ms())
         except BatchError as error:
             piece.refusal = refusal_of(error)
             if records is not None:

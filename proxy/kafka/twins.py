@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from delayline import logs
 from delayline.clock import Clock
 from delayline.errors import DelaylineError
-from delayline.rules import Rules
 from mq.contract import HEADER_ROOM_BYTES, Admin
 from mq.errors import QueueError
 from proxy.kafka.backend import RAISED, Backend, Leader, TopicMissing
@@ -108,13 +107,12 @@ class Unready:
 class Twins:
     """One per event loop."""
 
-    def __init__(self, settings: ProxySettings, backend: Backend, admin: Admin, rules: Rules, clock: Clock) -> None:
+    def __init__(self, settings: ProxySettings, backend: Backend, admin: Admin, clock: Clock) -> None:
         self._settings = settings
         self._names = settings.names
         self._backend = backend
         self._coordinators = Coordinators(backend)
         self._admin = admin
-        self._rules = rules
         self._clock = clock
         self._targets: dict[str, tuple[float, Target | Unready]] = {}  # bounded by the delay-enabled topics
         self._learning: dict[str, asyncio.Task[None]] = {}
@@ -163,7 +161,7 @@ class Twins:
 
     async def _make_ready(self, topic: str) -> Target:
         config = await self._backend.topic_config(topic, "max.message.bytes", "cleanup.policy")
-        info = await asyncio.to_thread(self._admin.ensure_buffer, topic, self._rules)
+        info = await asyncio.to_thread(self._admin.ensure_buffer, topic, self._settings.rules_for(topic))
         self.hidden_ids.add(info.topic_id)
         bytes_max = int(config["max.message.bytes"])
         return Target(

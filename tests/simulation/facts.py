@@ -16,6 +16,7 @@ from delayline.record import Record, decode_body
 from mq.contract import LogRecord, ShardBatch
 from tests.simulation import history
 from tests.simulation.history import DECISION, REAPPEND, RULES, Appended, Committed, Dead, Delivered, Key
+from tests.simulation.traffic import InForce
 
 SEAL = [b"delayline-accepted", b"delayline-id", b"delayline-due"]
 _ROW_COLUMNS = ("off", "id", "due", "acc", "out", "suc", "rsn")
@@ -106,9 +107,10 @@ def own_record(shard: str, record: LogRecord) -> Appended:
     return _reappend(shard, record, content, ours)
 
 
-def levels_of(body: bytes) -> tuple[int, ...]:
-    """The level table that a rules record puts in force."""
-    return tuple(msgspec.json.decode(decode_body(body).value or b"")["levels_ms"])
+def rules_of(body: bytes) -> InForce:
+    """What a rules record puts in force."""
+    rules = msgspec.json.decode(decode_body(body).value or b"")
+    return InForce(tuple(rules["levels_ms"]), rules["default_delay_ms"])
 
 
 def _reappend(shard: str, record: LogRecord, content: Record, ours: dict[bytes, bytes | None]) -> Appended:

@@ -149,8 +149,9 @@ class RealWorker:
 
     def _settings(self) -> WorkerSettings:
         choice = self._rnd.choice
+        shard = ShardSettings(self._rules, NAMES, near_due_ms=choice((0, 100, 2000)))
         return WorkerSettings(
-            ShardSettings(self._rules, NAMES, near_due_ms=choice((0, 100, 2000))),
+            lambda _: shard,
             f"w{self._rnd.randrange(10**9)}",
             poll_records_max=choice((3, 50)),
             batch_records_max=choice((1, 4, 100)),

@@ -1,7 +1,7 @@
 """What all players of a run share: the broker, who owns what, the record of what became true, and chance."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from random import Random
 from typing import NamedTuple
 
@@ -17,11 +17,12 @@ from mq.errors import DeliveryRefused, Fenced
 from tests.simulation import facts, habits
 from tests.simulation.broker import Broker, Request
 from tests.simulation.history import RULES, Fact
-from tests.simulation.traffic import REFUSED_BY_TARGET
+from tests.simulation.traffic import REFUSED_BY_TARGET, InForce
 
 CLOCK_SHOWN_MS = 100_000_000
 RULES_POOL = tuple(
-    msgspec.structs.replace(DEFAULT_RULES, levels_ms=levels) for levels in ((10, 40, 90), (30, 5, 200), (70, 71, 72))
+    msgspec.structs.replace(DEFAULT_RULES, levels_ms=levels, default_delay_ms=default_ms)
+    for levels, default_ms in (((10, 40, 90), 0), ((30, 5, 200), 60), ((70, 71, 72), 25))
 )
 
 APPLIED, ABORTED, LOST, LATE, UNHEARD = "applied", "aborted", "lost", "late", "applied, answer lost"
@@ -52,8 +53,8 @@ class Scene:
         self.owner: dict[Shard, str] = {}
         self.broker = Broker(self.shards, self._applied, _refuses)
         self.wire: list[Request] = []
-        self._rules: dict[Shard, list[tuple[int, tuple[int, ...]]]] = {
-            shard: [(-1, DEFAULT_RULES.levels_ms)] for shard in self.shards
+        self._rules: dict[Shard, list[tuple[int, InForce]]] = {
+            shard: [(-1, InForce(DEFAULT_RULES.levels_ms, 0))] for shard in self.shards
         }
         self._show = show
 
@@ -64,17 +65,17 @@ class Scene:
 
     # --- rules
 
-    def levels_at(self, shard: Shard, offset: int) -> Sequence[int]:
-        """The level table in force for a record at `offset`, as the log says."""
-        return next(levels for start, levels in reversed(self._rules[shard]) if start < offset)
+    def rules_at(self, shard: Shard, offset: int) -> InForce:
+        """In force for a record at `offset`, as the log says."""
+        return next(rules for start, rules in reversed(self._rules[shard]) if start < offset)
 
     def configured_rules(self, shard: Shard) -> Rules:
         """What a worker that starts now has in its settings: the rules in force, or others, because somebody has
         changed them."""
-        offset, levels_ms = self._rules[shard][-1]
+        offset, rules = self._rules[shard][-1]
         if offset < 0 or self.rnd.random() < 0.3:
             return self.rnd.choice(RULES_POOL)
-        return msgspec.structs.replace(DEFAULT_RULES, levels_ms=levels_ms)
+        return msgspec.structs.replace(DEFAULT_RULES, **rules._asdict())
 
     # --- commits
 
@@ -104,7 +105,7 @@ class Scene:
         for record, appended in zip(written, fact.appended, strict=True):
             self.seen[f"{appended.kind} record written"] += 1
             if appended.kind == RULES:
-                self._rules[part.shard].append((record.offset, facts.levels_of(record.body)))
+                self._rules[part.shard].append((record.offset, facts.rules_of(record.body)))
         for row in fact.rows or ():
             if row["id"] is None and row["rsn"] is not None:
                 self.seen[f"operation {row['out']}: {row['rsn']}"] += 1

@@ -13,8 +13,16 @@ from delayline.record import encode_body
 DELAYS_MS = (0, 1, 5, 20, 20, 50, 120, 300)
 REFUSED_BY_TARGET = b"refused by the target"
 
-Due = Callable[[int, Sequence[int]], int]
-"""(accepted_at_ms, levels in force) -> due_ms."""
+
+class InForce(NamedTuple):
+    """The rules that the log says are in force, as far as they decide when a record is due."""
+
+    levels_ms: tuple[int, ...]
+    default_delay_ms: int
+
+
+Due = Callable[[int, InForce], int]
+"""(accepted_at_ms, rules in force) -> due_ms."""
 
 
 class Sent(NamedTuple):
@@ -27,8 +35,12 @@ class Sent(NamedTuple):
     undeliverable: bool = False
 
 
-def at_once(accepted_at_ms: int, _: Sequence[int]) -> int:
+def at_once(accepted_at_ms: int, _: InForce) -> int:
     return accepted_at_ms
+
+
+def _by_default(accepted_at_ms: int, rules: InForce) -> int:
+    return accepted_at_ms + rules.default_delay_ms
 
 
 def _after(delay_ms: int) -> Due:
@@ -36,13 +48,14 @@ def _after(delay_ms: int) -> Due:
 
 
 def _at(due_ms: int) -> Due:
-    return lambda _accepted, _levels: due_ms
+    return lambda _accepted, _rules: due_ms
 
 
 def _at_level(level: int) -> Due:
     """RocketMQ's rule: nothing at or below zero, the last one for everything beyond the table."""
 
-    def due_ms(accepted_at_ms: int, levels: Sequence[int]) -> int:
+    def due_ms(accepted_at_ms: int, rules: InForce) -> int:
+        levels = rules.levels_ms
         return accepted_at_ms if level <= 0 else accepted_at_ms + levels[min(level, len(levels)) - 1]
 
     return due_ms
@@ -116,7 +129,7 @@ class Clients:
         return self._message([(b"delay-level", b"%d" % level)], _at_level(level), "sent with a level")
 
     def without(self, _: int) -> Sent:
-        return self._message([], at_once, "sent without a directive")
+        return self._message([], _by_default, "sent without a directive")
 
     def refused(self, _: int) -> Sent:
         """Fine by every rule of ours, but its target will not take it."""

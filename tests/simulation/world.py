@@ -146,7 +146,7 @@ class World:
     def _append_request(self, shard: Shard, request: Request) -> Appended:
         scene, partition = self.scene, self.scene.broker.partitions[shard]
         at_ms = scene.broker.now_ms
-        due_ms = request.due_ms and request.due_ms(at_ms, ())
+        due_ms = request.due_ms and request.due_ms(at_ms, scene.rules_at(shard, partition.end))
         offset = partition.append(at_ms, request.body)
         scene.seen[request.situation] += 1
         scene.tell("append {} #{} {} {}", shard, offset, request.situation, request.target)
@@ -155,7 +155,7 @@ class World:
     def _append(self, shard: Shard, sent: Sent) -> Appended:
         scene, partition = self.scene, self.scene.broker.partitions[shard]
         at_ms = scene.broker.now_ms
-        due_ms = sent.due_ms(at_ms, scene.levels_at(shard, partition.end))
+        due_ms = sent.due_ms(at_ms, scene.rules_at(shard, partition.end))
         offset = partition.append(at_ms, sent.body)
         message_id = f"{name_of(shard)}.{offset}.{due_ms}"
         scene.seen[sent.situation] += 1

@@ -72,7 +72,8 @@ def _needles(names: Iterable[bytes]) -> list[bytes]:
 
 
 class Found(NamedTuple):
-    """A record with directives. `place` counts from 0 in its batch, `size` are the bytes of its body as sent."""
+    """A record with directives, or any where every one was asked for. `place` counts from 0 in its batch, `size` are
+    the bytes of its body as sent."""
 
     place: int
     directives: list[Header]
@@ -136,22 +137,27 @@ class Scan:
         return head.base_timestamp + max(read_varint(self.plain, self.spans[place][0] + 1)[0] for place in places)
 
 
-def scan_batch(batch: Batch, directives: Directives, plain_bytes_max: int = PLAIN_BYTES_MAX) -> Scan:
-    """Find the records that carry one of `directives`. Raises MalformedBatch and BatchTooLarge.
+def scan_batch(
+    batch: Batch, directives: Directives, plain_bytes_max: int = PLAIN_BYTES_MAX, *, every: bool = False
+) -> Scan:
+    """Find the records that carry one of `directives`, or `every` record. Raises MalformedBatch and BatchTooLarge.
 
     A control batch is not looked into: brokers refuse it from a client.
     """
     head = batch.head
-    if head.is_control or (head.codec is Codec.NONE and directives.search(batch.payload).next_from(0) is None):
+    if head.is_control:
+        return Scan(batch, [])
+    if not every and head.codec is Codec.NONE and directives.search(batch.payload).next_from(0) is None:
         return Scan(batch, [])
     plain = decompress(head.codec, batch.payload, plain_bytes_max)
     search = directives.search(plain)
-    if search.next_from(0) is None:
+    if not every and search.next_from(0) is None:
         return Scan(batch, [])
     if head.codec is Codec.NONE:
         batch = replace(batch, payload=plain)  # the copy that has been made serves the checksum, too
     spans = walk(plain, head.record_count)
-    return Scan(batch, list(_found(plain, spans, directives.names, search)), plain, spans)
+    found = _found(plain, spans, directives.names, search)
+    return Scan(batch, list(_every(plain, spans, found) if every else found), plain, spans)
 
 
 def walk(plain: bytes, count: int) -> list[Span]:
@@ -204,6 +210,13 @@ def _found(plain: bytes, spans: list[Span], names: frozenset[bytes], search: Sea
         if found := _directives_of(plain[body_at:end], names):
             yield Found(place, found, plain[body_at] != _NULL_LENGTH, end - body_at)
         at = search.next_from(end)
+
+
+def _every(plain: bytes, spans: list[Span], found: Iterator[Found]) -> Iterator[Found]:
+    """The others as well, in their places."""
+    with_directives = {one.place: one for one in found}
+    for place, (_, _, body_at, end) in enumerate(spans):
+        yield with_directives.get(place) or Found(place, [], plain[body_at] != _NULL_LENGTH, end - body_at)
 
 
 def _directives_of(body: bytes, names: frozenset[bytes]) -> list[Header]:

@@ -27,9 +27,8 @@ def working(place: Place, queue: Any, clock: Clock = CLOCK, **settings: Any) -> 
     writer = f"{place.namespace}-worker-{uuid4()}"
     source, sink = queue.open_worker(writer)
     metrics = WorkerMetrics(CollectorRegistry(), History(1000, 86_400_000), clock)
-    given = WorkerSettings(
-        ShardSettings(DEFAULT_RULES, Names(place.namespace)), writer, trim_interval_s=0.5, **settings
-    )
+    shard = ShardSettings(DEFAULT_RULES, Names(place.namespace))
+    given = WorkerSettings(lambda _: shard, writer, trim_interval_s=0.5, **settings)
     worker = Worker(source, sink, queue, MemoryIndex(), clock, given, metrics)
     thread = Thread(target=worker.run, daemon=True)
     thread.start()

@@ -88,6 +88,7 @@ class Door:
                         "version": "1.2.3",
                         "guarantee": "exactly-once",
                         "rules": rules or Rules(),
+                        "rules_for": lambda _: rules or Rules(),
                         "horizon_max_ms": 3650 * DAY_MS,
                         "is_delay_enabled": lambda topic: topic != "plain",
                         "topics_on_first_use": True,

@@ -101,6 +101,29 @@ def test_a_level_above_the_table_is_its_last_one() -> None:
     assert door.send({"schedule": {"level": 99}}).json()["due_at"] == "2026-01-01T00:00:07.000Z"
 
 
+def test_a_message_without_a_schedule_waits_where_the_topic_has_a_default_delay() -> None:
+    door = Door(rules=Rules(default_delay_ms=900_000))
+    answer = door.send({"partition": 0, "value": "a"})
+    assert answer.status_code == 201
+    assert answer.json()["message_id"] == f"orders.0.1.{NOW_MS + 900_000}"  # behind the rules record
+    assert (answer.json()["state"], answer.json()["due_at"]) == ("accepted", "2026-01-01T00:15:00.000Z")
+    assert door.records(BUFFER)[-1].headers == [(b"delay-ms", b"900000")]
+    assert door.records("orders") == []
+
+
+@pytest.mark.parametrize("schedule", [{"delay": "0s"}, {"delay_ms": 0}, {"level": 0}])
+def test_no_delay_is_a_time_and_no_default_is_added(schedule: dict[str, Any]) -> None:
+    door = Door(rules=Rules(default_delay_ms=900_000))
+    answer = door.send({"partition": 0, "value": "a", "schedule": schedule}).json()
+    assert (answer["message_id"], answer["state"]) == (None, "delivered")
+    assert len(door.records("orders")) == 1
+
+
+def test_a_topic_that_is_not_enabled_has_no_default_delay() -> None:
+    door = Door(rules=Rules(default_delay_ms=900_000))
+    assert door.send({"value": "a"}, "/v1/topics/plain/messages").json()["state"] == "delivered"
+
+
 def test_a_level_beside_the_same_delay_is_no_contradiction_and_leaves_one_header() -> None:
     door = Door()
     assert door.send({"partition": 0, "schedule": {"level": 1, "delay_ms": 1000}}).status_code == 201

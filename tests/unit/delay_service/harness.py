@@ -61,7 +61,7 @@ class Bench:
         self.history = History(1000, 86_400_000)
         self.queue.ensure_buffer("orders", DEFAULT_RULES)
         self.settings = WorkerSettings(
-            ShardSettings(rules, NAMES),
+            lambda _: ShardSettings(rules, NAMES),
             "w1",
             batch_records_max=batch_records_max,
             near_bytes_max=near_bytes_max,

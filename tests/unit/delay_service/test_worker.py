@@ -2,10 +2,11 @@
 
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import replace
 
 import pytest
 
-from delay_service.shard import Shard
+from delay_service.shard import Shard, ShardSettings
 from delayline.buffer_record import encode_rules
 from delayline.message import Key, MessageId
 from delayline.outcome import AuditRow, Outcome, decode_audit
@@ -211,6 +212,58 @@ def test_changed_rules_are_written_into_the_log_before_they_count() -> None:
     bench.clock.advance(6000)
     bench.turn()
     assert (after_one_second, bench.delivered()) == ([b"old"], [b"old", b"new"])
+
+
+def test_what_says_nothing_about_time_waits_by_the_default_delay_that_was_in_force() -> None:
+    bench = Bench(rules=Rules(default_delay_ms=5000))
+    bench.send(b"before the rule")
+    bench.turn()
+    bench.send(b"by default")
+    bench.send(b"at once", (b"delay-ms", b"0"))
+    bench.turn()
+    at_first = bench.delivered()
+    bench.clock.advance(4999)
+    bench.turn()
+    assert at_first == bench.delivered() == [b"before the rule", b"at once"]
+    bench.clock.advance(1)
+    bench.turn()
+    assert bench.delivered()[2:] == [b"by default"]
+
+
+@pytest.mark.parametrize("index_is_lost", [False, True])
+def test_a_changed_default_delay_leaves_what_waits_as_it_is_also_after_a_rebuild(index_is_lost: bool) -> None:
+    bench = Bench(rules=Rules(default_delay_ms=5000))
+    bench.turn()
+    bench.send(b"five")
+    bench.turn()
+    bench.worker.stop()
+    bench.worker.run()
+    bench.index = MemoryIndex() if index_is_lost else bench.index
+    bench.settings = replace(bench.settings, shard_of=lambda _: ShardSettings(Rules(default_delay_ms=1000), NAMES))
+    bench.start("w2")
+    bench.turn()
+    bench.send(b"one")
+    bench.turn()
+    bench.clock.advance(1000)
+    bench.turn()
+    assert bench.delivered() == [b"one"]
+    bench.clock.advance(4000)
+    bench.turn()
+    assert bench.delivered() == [b"one", b"five"]
+
+
+def test_a_message_that_is_carried_on_and_an_operation_have_no_default_delay() -> None:
+    bench = Bench(rules=Rules(default_delay_ms=5000))
+    bench.turn()
+    start_ms = bench.clock.now_ms()
+    offset = bench.send(b"carried", (b"delay-ms", b"1000"))
+    bench.turn()
+    reference = b"orders.0.%d.%d" % (offset, start_ms + 1000)
+    bench.send(b"", (b"delay-op", b"reschedule"), (b"delay-ref", reference), (b"delay-ms", b"2000"))
+    bench.turn()
+    bench.clock.advance(2000)
+    bench.turn()
+    assert bench.delivered() == [b"carried"]
 
 
 def test_rules_of_an_unknown_parser_stop_the_shard_with_a_reason(bench: Bench) -> None:

@@ -119,7 +119,7 @@ def test_a_file_that_is_not_toml_is_named(tmp_path: Path, content: bytes) -> Non
         ("[api]\nprot = 1", "api.prot", "api.port"),
         ("[dispach]\nbatch_records_max = 1", "dispach", "dispatch"),
         ("[proxy.kafka]\nprt = 1", "proxy.kafka.prt", "proxy.kafka.port"),
-        ("[[delay.rule]]\ntopics = ['a']\nrate = 1", "delay.rule.0.rate", "delay.rule.0.rate_max"),
+        ("[[delay.rule]]\ntopics = ['a']\ndelay = '1s'", "delay.rule.0.delay", "delay.rule.0.default_delay"),
     ],
 )
 def test_a_misspelt_key_is_named_with_the_nearest(
@@ -192,7 +192,7 @@ def test_a_section_must_be_a_table(load: Any) -> None:
         ("DELAY__LEVELS", "1s  2s", "delay.levels: expected a duration"),
         ("DELAY__HORIZON_MAX", "36501d", "delay.horizon_max: expected 1s to 36500d"),
         ("MQ__KIND", "rabbit", "mq.kind: input should be 'embedded', 'kafka' or 'rocketmq'"),
-        ("DELAY__RULE", '[{"topics":["a"],"rate_max":0}]', "delay.rule.0.rate_max: input should be greater"),
+        ("DELAY__RULE", '[{"topics":["a b"]}]', "delay.rule.0.topics.0: expected a topic name"),
         ("DELAY__RULE", "[{}]", "delay.rule.0.topics: field required"),
     ],
 )
@@ -233,6 +233,58 @@ def test_the_default_rules_are_those_of_the_vocabulary(load: Any) -> None:
 def test_the_rules_follow_the_settings(load: Any) -> None:
     rules = load("[delay]\nlevels = '5s 1h'\nhorizon_max = '2h'\naliases = ['etf1']").rules()
     assert rules == Rules(levels_ms=(5000, 3_600_000), aliases=("etf1",))
+
+
+RULES = """
+[[delay.rule]]
+topics = ["mail-urgent"]
+[[delay.rule]]
+topics = ["mail-*", "digest"]
+default_delay = "15m"
+[[delay.rule]]
+topics = ["*"]
+default_delay = "1s"
+"""
+
+
+@pytest.mark.parametrize(
+    ("topic", "default_ms"), [("mail-urgent", 0), ("mail-eu", 900_000), ("digest", 900_000), ("orders", 1000)]
+)
+def test_the_first_rule_that_matches_is_the_only_one(load: Any, topic: str, default_ms: int) -> None:
+    assert load(RULES).rules_for(topic) == Rules(default_delay_ms=default_ms)
+
+
+def test_a_topic_without_a_rule_has_the_rules_of_all(load: Any) -> None:
+    settings = load("[[delay.rule]]\ntopics = 'mail'\ndefault_delay = '15m'")
+    assert settings.rules_for("orders") == settings.rules() == DEFAULT_RULES
+
+
+def test_rules_in_the_environment_are_json_and_shown_as_such(load: Any) -> None:
+    text = '[{"topics": ["mail-*"], "default_delay": "15m"}, {"topics": ["x"]}]'
+    settings = load(env={"DELAY__RULE": text})
+    assert settings.rules_for("mail-eu").default_delay_ms == 900_000
+    assert ("delay.rule", text, "DELAYLINE_DELAY__RULE") in describe(settings)
+
+
+@pytest.mark.parametrize(
+    ("rule", "sentence"),
+    [
+        ("topics = []", "delay.rule.0.topics: value should have at least 1 item"),
+        ("default_delay = '1s'", "delay.rule.0.topics: field required"),
+        ("topics = ['a b']", "delay.rule.0.topics.0: expected a topic name"),
+        ("topics = ['*']\ndefault_delay = '0s'", "delay.rule.0.default_delay: expected 1ms to 36500d, not '0s'"),
+        ("topics = ['*']\ndefault_delay = 15", "delay.rule.0.default_delay: expected a duration with its unit"),
+        ("topics = ['*']\ndefault_delay = '3651d'", "a default_delay is longer than delay.horizon_max"),
+        ("topics = ['delayline.dead']", "delay.rule: delayline.dead takes no delays, see delay.topics"),
+    ],
+)
+def test_a_rule_that_makes_no_sense_is_refused(load: Any, rule: str, sentence: str) -> None:
+    assert sentence_of(load, f"[[delay.rule]]\n{rule}").startswith(sentence)
+
+
+def test_a_rule_for_a_topic_that_takes_no_delays_is_refused(load: Any) -> None:
+    sentence = sentence_of(load, "[delay]\ntopics = ['mail-*']\n[[delay.rule]]\ntopics = ['mail-eu', 'orders']")
+    assert sentence == "delay.rule: orders takes no delays, see delay.topics."
 
 
 @pytest.mark.parametrize(
@@ -284,7 +336,6 @@ def test_a_topic_takes_delays_when_a_pattern_names_it_and_its_buffer_can_exist(
         ("[worker]\nport = 9000", "worker.port"),
         ("[api]\nauth = 'basic'", "api.auth"),
         ("[delay]\ndiscovery_interval = '5s'", "delay.discovery_interval"),
-        ("[[delay.rule]]\ntopics = ['mail-*']\ndefault_delay = '15m'", "delay.rule"),
         ("[proxy.kafka]\nport = 9092", "proxy.kafka.port"),
         ("[proxy.kafka]\nadvertised_host = 'k1'", "proxy.kafka.advertised_host"),
         ("[proxy.kafka]\nframe_bytes_max = '2MiB'", "proxy.kafka.frame_bytes_max"),

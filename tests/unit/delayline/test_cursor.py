@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from delayline.cursor import CURSOR_BYTES_MAX, Cursor
 from delayline.errors import UnknownFormat
 from delayline.message import BEFORE_ALL, Key
-from delayline.rules import ALIASES, RULES_BYTES_MAX, Rules
+from delayline.rules import ALIASES, HORIZON_MAX_MS, RULES_BYTES_MAX, Rules
 from tests.unit.delayline.test_rules import RULES
 
 OFFSETS = st.integers(0, (1 << 63) - 1)
@@ -55,7 +55,7 @@ def test_a_writer_that_is_not_text_is_an_unknown_format() -> None:
 
 
 def test_the_largest_cursor_keeps_its_bound() -> None:
-    rules = Rules(levels_ms=(10**6,) * 60, aliases=ALIASES, number=1 << 30)
+    rules = Rules(levels_ms=(10**6,) * 60, aliases=ALIASES, number=1 << 30, default_delay_ms=HORIZON_MAX_MS)
     assert len(rules.encoded) <= RULES_BYTES_MAX
     assert len(Cursor(topic_id=bytes(16), writer="w" * 255, rules=rules).encode()) + 2 < CURSOR_BYTES_MAX
 

@@ -16,6 +16,7 @@ RULES = st.builds(
     number=st.integers(0, 1 << 31),
     levels_ms=st.lists(TIMES_MS, min_size=1, max_size=64).map(tuple),
     aliases=st.lists(st.sampled_from(ALIASES), unique=True).map(tuple),
+    default_delay_ms=st.just(0) | TIMES_MS,
 )
 
 
@@ -29,7 +30,9 @@ def test_the_number_is_only_a_name(rules: Rules) -> None:
     assert rules.same_as(rules.numbered(rules.number + 1))
 
 
-@pytest.mark.parametrize("other", [Rules(levels_ms=(1,)), Rules(aliases=("etf1",)), Rules(parser=2)])
+@pytest.mark.parametrize(
+    "other", [Rules(levels_ms=(1,)), Rules(aliases=("etf1",)), Rules(parser=2), Rules(default_delay_ms=1)]
+)
 def test_rules_that_could_change_a_due_time_are_not_the_same(other: Rules) -> None:
     assert not DEFAULT_RULES.same_as(other)
 
@@ -45,11 +48,16 @@ def test_the_default_levels_are_rocketmqs() -> None:
         b"", b"{", b"[]", b'{"levels_ms":1}', b'{"aliases":["\xff"]}',
         Rules(parser=PARSER_VERSION + 1).encoded, Rules(levels_ms=()).encoded, Rules(levels_ms=(0,)).encoded,
         Rules(aliases=("celery",)).encoded, Rules(levels_ms=(HORIZON_MAX_MS + 1,)).encoded,
+        Rules(default_delay_ms=-1).encoded, Rules(default_delay_ms=HORIZON_MAX_MS + 1).encoded,
     ],
 )  # fmt: skip
 def test_rules_that_cannot_be_followed_are_an_unknown_format(data: bytes) -> None:
     with pytest.raises(UnknownFormat):
         Rules.decode(data)
+
+
+def test_rules_from_before_default_delays_know_none() -> None:
+    assert Rules.decode(b'{"number":4,"parser":1,"levels_ms":[7],"aliases":[]}') == Rules(number=4, levels_ms=(7,))
 
 
 @given(st.binary(max_size=80))

@@ -167,6 +167,31 @@ def test_beyond_the_horizon_is_refused_not_clamped(name: bytes, value: bytes) ->
     assert (verdict.reason, verdict.directive) == (Reason.BEYOND_HORIZON, name.decode())
 
 
+BY_DEFAULT = Rules(default_delay_ms=5000)
+
+
+@pytest.mark.parametrize("headers", [[], [(b"trace", b"x")], [(b"delayline-id", b"orders.0.1.2")]])
+def test_without_a_word_about_time_the_default_delay_holds(headers: list[Header]) -> None:
+    assert read(*headers, rules=BY_DEFAULT) == Schedule(NOW_MS + 5000)
+
+
+@pytest.mark.parametrize("header", [(b"delay-ms", b"0"), (b"delay", b"0s"), (b"delay-level", b"-1")])
+def test_no_delay_is_a_word_about_time(header: Header) -> None:
+    assert read(header, rules=BY_DEFAULT) == Immediate()
+
+
+@pytest.mark.parametrize("header", [(b"delay-ms", b"7"), (b"deliver-at", b"%d" % (NOW_MS + 7))])
+def test_a_time_takes_the_place_of_the_default_delay(header: Header) -> None:
+    assert read(header, rules=BY_DEFAULT) == read(header) == Schedule(NOW_MS + 7)
+
+
+def test_an_operation_gets_no_time_from_the_default_delay() -> None:
+    cancel = (b"delay-op", b"cancel"), (b"delay-ref", b"orders.0.1.1767225600000")
+    assert read(*cancel, rules=BY_DEFAULT) == read(*cancel)
+    reschedule = (b"delay-op", b"reschedule"), cancel[1]
+    assert isinstance(read(*reschedule, rules=BY_DEFAULT), Invalid)
+
+
 def test_the_rules_say_what_a_level_is() -> None:
     assert read((b"delay-level", b"2"), rules=Rules(levels_ms=(7, 70))) == Schedule(NOW_MS + 70)
 

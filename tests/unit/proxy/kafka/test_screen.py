@@ -2,19 +2,20 @@
 
 import pytest
 
-from delayline.rules import DEFAULT_RULES
+from delayline.rules import DEFAULT_RULES, Rules
 from proxy.kafka.batch.head import read_batch
 from proxy.kafka.errors import CorruptBatch, ErrorCode
 from proxy.kafka.screen import RECORD_ERRORS_MAX, Refusal, Screen, Seen, Target, fits
-from tests.unit.proxy.kafka.batches import Sent, batch_of, plain
+from tests.unit.proxy.kafka.batches import CODECS, Sent, batch_of, plain
 
 NOW_MS = 1_767_225_600_000
-SCREEN = Screen(DEFAULT_RULES, horizon_max_ms=86_400_000)
+SCREEN = Screen(lambda _: DEFAULT_RULES, horizon_max_ms=86_400_000)
+every_codec = pytest.mark.parametrize("codec", CODECS)
 ROOMY = Target(record_bytes_max=1000, batch_bytes_max=10_000, compacted=False)
 
 
 def looked_at(*records: Sent) -> Seen:
-    return SCREEN.look(read_batch(batch_of(list(records))), NOW_MS)
+    return SCREEN.look("orders", read_batch(batch_of(list(records))), NOW_MS)
 
 
 def verdict(seen: Seen, target: Target) -> Refusal | None:
@@ -56,7 +57,55 @@ def test_a_delayed_batch_with_a_wrong_checksum_is_found_out_before_anything_is_w
     data = bytearray(batch_of([plain(1, delay=b"1h")]))
     data[20] ^= 1
     with pytest.raises(CorruptBatch):
-        SCREEN.look(read_batch(data), NOW_MS)
+        SCREEN.look("orders", read_batch(data), NOW_MS)
+
+
+# --- a topic with a default delay
+
+BY_DEFAULT = Screen(lambda topic: Rules(default_delay_ms=1000 * (topic == "mail")), horizon_max_ms=86_400_000)
+
+
+@every_codec
+@pytest.mark.parametrize(
+    ("topic", "records", "delayed"),
+    [
+        ("mail", [plain(0), plain(1)], {0, 1}),
+        ("orders", [plain(0), plain(1)], set()),
+        ("mail", [plain(0), plain(1, delay_ms=b"0"), plain(2, delay=b"5s"), plain(3, trace=b"x")], {0, 2, 3}),
+        ("mail", [plain(0, delay_ms=b"0"), plain(1, delay=b"0s")], set()),
+        ("mail", [plain(0, delayline_id=b"mail.0.1.2")], {0}),
+    ],
+)
+def test_records_without_a_time_are_delayed_where_the_topic_has_a_default(
+    topic: str, records: list[Sent], delayed: set[int], codec: int
+) -> None:
+    seen = BY_DEFAULT.look(topic, read_batch(batch_of(records, codec)), NOW_MS)
+    parts = seen.scan.split(seen.delayed)
+    assert (seen.delayed, seen.refusal) == (delayed, None)
+    assert len(parts.delayed_at) + len(parts.immediate_at) == len(records)
+
+
+def test_a_record_that_is_delayed_by_default_must_fit_like_any_other() -> None:
+    keyless, large = plain(0)._replace(key=None), plain(1)._replace(value=bytes(2000))
+    seen = BY_DEFAULT.look("mail", read_batch(batch_of([keyless, large])), NOW_MS)
+    for target, code in ((ROOMY, 10), (Target(9000, 9000, compacted=True), 87)):
+        refused = verdict(seen, target)
+        assert refused is not None
+        assert refused.code == code
+
+
+def test_a_wrong_checksum_is_found_out_where_nothing_but_the_default_delays() -> None:
+    data = bytearray(batch_of([plain(0)]))
+    data[20] ^= 1
+    with pytest.raises(CorruptBatch):
+        BY_DEFAULT.look("mail", read_batch(data), NOW_MS)
+
+
+def test_records_too_old_for_headers_are_refused_where_they_would_be_delayed() -> None:
+    refusal = BY_DEFAULT.look_at_legacy("mail")
+    assert refusal is not None
+    assert refusal.code == ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
+    assert BY_DEFAULT.look_at_legacy("orders") is None
 
 
 def test_a_batch_that_fits_is_taken() -> None:

@@ -46,7 +46,7 @@ class RelayDouble:
 def split_before(relay: RelayDouble) -> Split:
     hub: Any = SimpleNamespace(
         settings=SimpleNamespace(is_delay_enabled=lambda topic: topic == "orders"),
-        screen=Screen(DEFAULT_RULES, horizon_max_ms=86_400_000),
+        screen=Screen(lambda _: DEFAULT_RULES, horizon_max_ms=86_400_000),
         clock=ManualClock(0),
         view=SimpleNamespace(),
     )
