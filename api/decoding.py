@@ -5,7 +5,7 @@ from typing import TypeVar
 
 import msgspec
 
-from api.problems import INVALID_BODY, NOT_SUPPORTED, Refusal, refused
+from api.problems import INVALID_BODY, Refusal, refused
 
 T = TypeVar("T")
 
@@ -28,7 +28,7 @@ def check_text(body: bytes) -> None:
 
 
 def decode(decoder: msgspec.json.Decoder[T], body: bytes | msgspec.Raw) -> T:
-    """Raises Refusal: `not-supported` for a field that is not built yet, else `invalid-body`."""
+    """Raises Refusal."""
     try:
         return decoder.decode(body)
     except msgspec.ValidationError as error:
@@ -48,8 +48,6 @@ def _refusal(message: str) -> Refusal:
     found = _PLACE.fullmatch(message)
     what, path = (found["what"], found["path"] or "") if found else (message, "")
     pointer = "".join(f"/{name or index}" for name, index in _STEP.findall(path))
-    if what.startswith("Expected `null`,"):
-        return refused(NOT_SUPPORTED, pointer, "not-supported", f"`{pointer.rpartition('/')[2]}` is not built yet")
     if unknown := _UNKNOWN_FIELD.fullmatch(what):
         return _about(f"{pointer}/{_escaped(unknown[1])}", "unknown-field", what)
     if missing := _MISSING_FIELD.fullmatch(what):

@@ -6,6 +6,7 @@ record again when it is ingested, so that the door cannot mean anything else by 
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from operator import attrgetter
 from typing import NamedTuple
 
 import msgspec
@@ -20,7 +21,7 @@ from api.problems import (
     refusal_of_schedule,
     refused,
 )
-from api.schemas import HeaderIn, MessageIn, ScheduleIn
+from api.schemas import HeaderIn, MessageIn, ScheduleIn, TimeIn
 from delayline.errors import Bug
 from delayline.headers import ECHOED, RESERVED
 from delayline.message import Header
@@ -40,20 +41,38 @@ DELAYS_REMEMBERED = 1024
 
 _DELAY_MS = b"delay-ms"
 _DELIVER_AT = b"deliver-at"
-_NAMES = (b"delay", _DELAY_MS, b"delay-level", _DELIVER_AT)
-_FIELD_OF = dict(zip((name.decode() for name in _NAMES), ("delay", "delay_ms", "level", "deliver_at"), strict=True))
+_TIMES = {"delay": b"delay", "delay_ms": _DELAY_MS, "level": b"delay-level", "deliver_at": _DELIVER_AT}
+_OTHERS = {
+    "cron": b"delay-cron",
+    "time_zone": b"delay-time-zone",
+    "every": b"delay-every",
+    "times": b"delay-times",
+    "backoff": b"delay-backoff",
+    "missed": b"delay-missed",
+    "expire_at": b"delay-expire-at",
+    "ttl": b"delay-ttl",
+    "own_id": b"delay-id",
+    "on_conflict": b"delay-on-conflict",
+}
+"""Fields of a schedule and the directives that say the same."""
+
+_FIELD_OF = {name.decode(): field for field, name in (_TIMES | _OTHERS).items()}
+_others_of = attrgetter(*_OTHERS)
+_NO_OTHERS = (None,) * len(_OTHERS)
+_NO_DELAY: Header = (_DELAY_MS, b"0")
 
 _STRING = msgspec.json.Decoder(str)
 _QUOTE = b'"'
 
 
 class Draft(NamedTuple):
-    """A message ready to be appended; without a directive it goes straight to its topic."""
+    """A message ready to be appended; without directives it goes straight to its topic."""
 
     key: bytes | None
     partition: int | None
     body: bytes
-    directive: Header | None
+    directives: Sequence[Header] = ()
+    own_id: str | None = None
 
 
 class Judge:
@@ -65,8 +84,25 @@ class Judge:
         self._horizon_max_ms = horizon_max_ms
         self._remembered = lru_cache(DELAYS_REMEMBERED)(self._judged_delay)
 
-    def directive(self, schedule: ScheduleIn, now_ms: int) -> Header | None:
-        """The one header that enters the log; None where no delay was asked for. Raises Refusal.
+    def directives(self, schedule: ScheduleIn, now_ms: int, default: Sequence[Header] = ()) -> Sequence[Header]:
+        """The headers that enter the log; none where no delay was asked for. `default` says when, where the schedule
+        does not. Raises Refusal."""
+        said = _others_of(schedule)
+        if said == _NO_OTHERS:
+            time = self.time(schedule, now_ms)
+            return () if time is None else (time,)
+        named = zip(_OTHERS.values(), said, strict=True)
+        others = [(name, str(value).encode()) for name, value in named if value is not None]
+        if any(getattr(schedule, field) is not None for field in _TIMES):
+            default = (self.time(schedule, now_ms) or _NO_DELAY,)
+        elif schedule.cron is not None or schedule.every is not None:
+            default = ()
+        headers = [*default, *others]
+        verdict = _schedule_of(read_directives(headers, now_ms, self._rules, self._horizon_max_ms))
+        return () if isinstance(verdict, Immediate) else headers
+
+    def time(self, schedule: TimeIn, now_ms: int) -> Header | None:
+        """The one header that says when; None where no delay was asked for. Raises Refusal.
 
         However a delay is written, the log gets `delay-ms`: its meaning depends neither on the level table of a
         configuration nor on the grammar of durations. A moment stays as it is written.
@@ -78,10 +114,10 @@ class Judge:
         verdict = _schedule_of(self._judged(schedule.delay, schedule.delay_ms, schedule.level))
         return None if isinstance(verdict, Immediate) else (_DELAY_MS, b"%d" % verdict.due_ms)
 
-    def due_ms(self, directive: Header, accepted_at_ms: int) -> int:
-        """The due time of a message that is accepted at that moment, as ingest will find it."""
-        verdict = _schedule_of(read_directives([directive], accepted_at_ms, self._rules))
-        return accepted_at_ms if isinstance(verdict, Immediate) else verdict.due_ms
+    def schedule(self, directives: Sequence[Header], accepted_at_ms: int) -> Schedule:
+        """What ingest will make of a message with these directives that is accepted at that moment."""
+        verdict = _schedule_of(read_directives(directives, accepted_at_ms, self._rules))
+        return Schedule(accepted_at_ms) if isinstance(verdict, Immediate) else verdict
 
     def _judged(self, delay: str | None, delay_ms: int | None, level: int | None) -> Verdict:
         if (delay, delay_ms, level) == (None, None, None):
@@ -96,7 +132,9 @@ class Judge:
 
 def _headers_of(*times: str | int | None) -> list[Header]:
     """What the fields of a schedule say, as directives."""
-    return [(name, str(time).encode()) for name, time in zip(_NAMES, times, strict=False) if time is not None]
+    return [
+        (name, str(time).encode()) for name, time in zip(_TIMES.values(), times, strict=False) if time is not None
+    ]
 
 
 def _schedule_of(verdict: Verdict) -> Schedule | Immediate:
@@ -128,23 +166,24 @@ class Drafter:
             raise refused(LIMIT_EXCEEDED, "/key", "too-long", f"a key has at most {KEY_BYTES_MAX} bytes")
         value = _bytes_of(message.value, message.value_base64, "/value")
         headers = self._headers(message.headers) if message.headers else []
-        directive = self._directive(topic, message.schedule, now_ms)
-        if directive is not None:
-            headers.append(directive)
-        return Draft(key, message.partition, encode_body(key, value, headers), directive)
+        directives = self._directives(topic, message.schedule, now_ms)
+        headers += directives
+        own_id = None if message.schedule is None else message.schedule.own_id
+        return Draft(key, message.partition, encode_body(key, value, headers), directives, own_id)
 
-    def _directive(self, topic: str, schedule: ScheduleIn | None, now_ms: int) -> Header | None:
+    def _directives(self, topic: str, schedule: ScheduleIn | None, now_ms: int) -> Sequence[Header]:
+        default = self._default(topic)
         if schedule is None:
-            return self._default(topic)
-        directive = self._judge.directive(schedule, now_ms)
-        if directive is not None and not self._is_delay_enabled(topic):
+            return default
+        directives = self._judge.directives(schedule, now_ms, default)
+        if directives and not self._is_delay_enabled(topic):
             raise Refusal(TOPIC_NOT_ENABLED, f"delay.topics does not name {topic!r}")
-        return directive
+        return directives
 
-    def _default(self, topic: str) -> Header | None:
+    def _default(self, topic: str) -> Sequence[Header]:
         """A default delay enters the log like any other: it holds even before the log's own rules say so."""
         delay_ms = self._rules_for(topic).default_delay_ms
-        return (_DELAY_MS, b"%d" % delay_ms) if delay_ms and self._is_delay_enabled(topic) else None
+        return [(_DELAY_MS, b"%d" % delay_ms)] if delay_ms and self._is_delay_enabled(topic) else ()
 
     def _headers(self, given: Sequence[HeaderIn]) -> list[Header]:
         if len(given) > HEADERS_MAX:

@@ -14,7 +14,6 @@ from api.problems import Problem
 
 Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 PartitionNumber = Annotated[int, Meta(ge=0, le=2**31 - 1)]
-NotBuilt = Annotated[None, Meta(description="Not built yet: anything but null is refused with `not-supported`.")]
 Json = Annotated[
     Raw | UnsetType,
     Meta(
@@ -37,8 +36,8 @@ class HeaderIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     value_base64: Base64 = None
 
 
-class ScheduleIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """When the message is due: one of the first four, or several that mean the same moment."""
+class TimeIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """When a message is due: one of these, or several that mean the same moment."""
 
     delay: Annotated[str | None, Meta(description="Duration: `90s`, `1h30m`, `7d`, or ISO 8601 `PT1H`.")] = None
     delay_ms: Annotated[Int64 | None, Meta(description="Milliseconds; 0 means at once.")] = None
@@ -48,21 +47,50 @@ class ScheduleIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     level: Annotated[Int64 | None, Meta(description="RocketMQ delay level, from 1; see /v1/info for the table.")] = (
         None
     )
-    expire_at: NotBuilt = None
-    ttl: NotBuilt = None
-    cron: NotBuilt = None
-    time_zone: NotBuilt = None
-    every: NotBuilt = None
-    times: NotBuilt = None
-    missed: NotBuilt = None
-    own_id: NotBuilt = None
-    on_conflict: NotBuilt = None
+
+
+class ScheduleIn(TimeIn, frozen=True, forbid_unknown_fields=True):
+    """When the message is due, once or again and again, and what holds while it waits."""
+
+    cron: Annotated[
+        str | None,
+        Meta(description="Repeat: 5 fields, or 6 with seconds first. It gives the times; no other may be given."),
+    ] = None
+    time_zone: Annotated[str | None, Meta(description="With `cron`: an IANA time zone; else UTC.")] = None
+    every: Annotated[
+        str | None,
+        Meta(
+            description="Repeat: a duration, at least 1s. The first delivery is that far ahead, or at the time given."
+        ),
+    ] = None
+    times: Annotated[
+        Int64 | None, Meta(description="With `cron` or `every`: how many deliveries; else for ever.")
+    ] = None
+    backoff: Annotated[
+        float | None, Meta(description="With `every`: a factor above 1, by which each gap is longer than the last.")
+    ] = None
+    missed: Annotated[
+        str | None,
+        Meta(
+            description="With `cron` or `every`: which of the times that have passed are made up for; see the page."
+        ),
+    ] = None
+    expire_at: Annotated[
+        str | Int64 | None, Meta(description="Not delivered after this moment, which must lie behind the due time.")
+    ] = None
+    ttl: Annotated[str | None, Meta(description="The same, as a duration from the due time on.")] = None
+    own_id: Annotated[
+        str | None, Meta(description="Your own id, at most 256 bytes, for one message that waits at a time.")
+    ] = None
+    on_conflict: Annotated[
+        str | None, Meta(description="With `own_id`: `keep` the message that has it already, or `replace` it.")
+    ] = None
 
 
 class PatchIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A message's new time, counted from when the operation is stored."""
 
-    schedule: ScheduleIn
+    schedule: TimeIn
 
 
 class MessageIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -98,6 +126,7 @@ class PreviewIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A schedule to try out."""
 
     schedule: ScheduleIn
+    count: Annotated[int, Meta(ge=1, le=100, description="How many due times to show of a message that repeats.")] = 5
 
 
 # --- what clients get
@@ -112,7 +141,7 @@ class SentMessage(msgspec.Struct, frozen=True):
     state: Annotated[str, Meta(description="`accepted`: waits for its due time; `delivered`: stands in the topic.")]
     accepted_at: Moment
     due_at: Moment | None
-    own_id: None = None
+    own_id: str | None = None
     version: int = 0
     deduplicated: bool = False
 
@@ -121,7 +150,7 @@ class UnconfirmedMessage(msgspec.Struct, frozen=True):
     """Handed over, not stored yet (`mode=async`)."""
 
     message_id: None = None
-    own_id: None = None
+    own_id: str | None = None
     durable: bool = False
 
 
@@ -223,7 +252,7 @@ class PreviewOut(msgspec.Struct, frozen=True):
 
     accepted_at: Moment
     immediate: Annotated[bool, Meta(description="The message would go straight to the topic.")]
-    due_at: Sequence[Moment]
+    due_at: Annotated[Sequence[Moment], Meta(description="The first of them; all, where there are fewer than asked.")]
 
 
 class Limits(msgspec.Struct, frozen=True):

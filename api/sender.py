@@ -37,11 +37,11 @@ class Sender:
 
     async def target(self, topic: str, drafts: Sequence[Draft]) -> Target:
         """The topic, ready for these drafts. Raises TopicUnknown, QueueUnavailable, Refusal."""
-        return await self._topics.target(topic, delayed=any(draft.directive for draft in drafts))
+        return await self._topics.target(topic, delayed=any(draft.directives for draft in drafts))
 
     def place(self, target: Target, draft: Draft) -> Append:
         """Where the draft goes. Raises Refusal: no such partition, too large for the topic."""
-        delayed = draft.directive is not None
+        delayed = bool(draft.directives)
         room = target.room(delayed=delayed)
         if len(draft.body) > room:
             detail = f"the record has {len(draft.body)} bytes, the topic takes {room}"
@@ -90,14 +90,15 @@ class Sender:
     def sent(self, topic: str, draft: Draft, position: Position) -> SentMessage | Refusal:
         """What a stored message is to its sender."""
         partition, accepted_at = partition_label(position.partition), _moment(position.appended_at_ms)
-        if draft.directive is None:
+        if not draft.directives:
             return SentMessage(None, topic, partition, "delivered", accepted_at, None)
         try:
-            due_ms = self._judge.due_ms(draft.directive, position.appended_at_ms)
+            due_ms = self._judge.schedule(draft.directives, position.appended_at_ms).due_ms
         except Refusal as refusal:
             return refusal
         message_id = MessageId(Shard(topic, position.partition), position.offset, due_ms)
-        return SentMessage(str(message_id), topic, partition, "accepted", accepted_at, _moment(due_ms))
+        due_at = _moment(due_ms)
+        return SentMessage(str(message_id), topic, partition, "accepted", accepted_at, due_at, draft.own_id)
 
 
 def partition_label(name: str) -> int | str:

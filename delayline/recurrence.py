@@ -136,6 +136,19 @@ def ticks(series: Series, first_ms: int) -> Iterator[int]:
         tick_ms = next_ms
 
 
+def deliveries(series: Series, first_ms: int, now_ms: int) -> Iterator[int]:
+    """The ticks that are delivered where the series begins at `first_ms` and nothing is late from `now_ms` on. Those
+    that have passed are made up for as `missed` says."""
+    if first_ms > now_ms or series.missed == "all":
+        return ticks(series, first_ms)
+    last_ms, next_ms = catch_up(series, first_ms, now_ms)
+    if next_ms is None or last_ms == first_ms:
+        return ticks(series, first_ms)
+    if series.backoff is not None:
+        series = replace(series, every_ms=next_ms - last_ms)
+    return ticks(series, last_ms) if series.missed == "latest" else ticks(stepped(series, last_ms, next_ms), next_ms)
+
+
 def _cron(series: Series) -> str:
     assert series.cron is not None, "a series repeats by cron or by a gap"
     return series.cron

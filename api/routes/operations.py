@@ -78,7 +78,7 @@ class OperationRoutes:
         message_id = _message_id(request)
         body = await read_body(request, self._settings.body_bytes_max, self._settings.body_timeout_s)
         schedule = decode(_PATCH, body).schedule
-        await self._move(message_id, self._judge.directive(schedule, self._clock.now_ms()) or _AT_ONCE)
+        await self._move(message_id, self._judge.time(schedule, self._clock.now_ms()) or _AT_ONCE)
         return self._messages.answer(await self._messages.found(message_id), full=False)
 
     async def deliver(self, request: Request) -> Response:

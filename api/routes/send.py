@@ -1,7 +1,8 @@
 """POST /v1/topics/{topic}/messages and POST /v1/schedules:preview."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
+from itertools import islice, takewhile
 from typing import NamedTuple
 
 import msgspec
@@ -30,6 +31,8 @@ from api.schemas import (
 from api.sender import Sender
 from api.services import Services
 from api.topics import Target, TopicBook
+from delayline.recurrence import deliveries
+from delayline.schedule import Schedule
 from delayline.times import format_moment
 from mq.contract import Append
 
@@ -42,7 +45,6 @@ _BATCH_FIELDS = frozenset(BatchIn.__struct_fields__)
 _Sent = SentMessage | UnconfirmedMessage
 
 _ETAG = (b"etag", b'"0"')
-_UNCONFIRMED = UnconfirmedMessage()
 
 
 class Mode(StrEnum):
@@ -90,11 +92,12 @@ class SendRoutes:
 
     async def preview(self, request: Request) -> Response:
         Query(request)
-        schedule = decode(_PREVIEW, await self._body(request)).schedule
+        asked = decode(_PREVIEW, await self._body(request))
         now_ms = self._clock.now_ms()
-        directive = self._judge.directive(schedule, now_ms)
-        due_ms = now_ms if directive is None else self._judge.due_ms(directive, now_ms)
-        return json_answer(200, PreviewOut(format_moment(now_ms), directive is None, [format_moment(due_ms)]))
+        directives = self._judge.directives(asked.schedule, now_ms)
+        schedule = self._judge.schedule(directives, now_ms)
+        moments = [format_moment(due_ms) for due_ms in islice(_due_times(schedule, now_ms), asked.count)]
+        return json_answer(200, PreviewOut(format_moment(now_ms), not directives, moments))
 
     async def _body(self, request: Request) -> bytes:
         return await read_body(request, self._settings.body_bytes_max, self._settings.body_timeout_s)
@@ -105,7 +108,7 @@ class SendRoutes:
         append = self._sender.place(target, draft)
         if mode is not Mode.SYNC:
             self._sender.hand_over(target, [append], request.scope["delayline.ticket"])
-            return Answer(202) if mode is Mode.ONEWAY else json_answer(202, _UNCONFIRMED)
+            return Answer(202) if mode is Mode.ONEWAY else json_answer(202, _unconfirmed(draft))
         (position,) = await self._sender.append(target, [append])
         sent = self._sender.sent(topic, draft, position)
         if isinstance(sent, Refusal):
@@ -128,9 +131,9 @@ class SendRoutes:
             sent = await self._sent(target, batch, appends)
             return _answered(201 if atomic else 200, batch, sent)
         self._sender.hand_over(target, appends, request.scope["delayline.ticket"])
-        return (
-            Answer(202) if mode is Mode.ONEWAY else _answered(202, batch, dict.fromkeys(batch.drafts, _UNCONFIRMED))
-        )
+        if mode is Mode.ONEWAY:
+            return Answer(202)
+        return _answered(202, batch, {index: _unconfirmed(draft) for index, draft in batch.drafts.items()})
 
     def _read_batch(self, body: bytes) -> tuple[bool, Sequence[MessageIn | Refusal]]:
         """(atomic, members). Decoded at once where every member can be, which is several times as fast as one by
@@ -188,6 +191,19 @@ def _mode(request: Request) -> Mode:
     if not request.scope["query_string"]:
         return Mode.SYNC
     return Mode(Query(request, "mode").choice("mode", *Mode) or Mode.SYNC)
+
+
+def _due_times(schedule: Schedule, now_ms: int) -> Iterator[int]:
+    terms = schedule.terms
+    if terms is None or terms.series is None:
+        return iter([schedule.due_ms])
+    times = deliveries(terms.series, schedule.due_ms, now_ms)
+    expire_at_ms = terms.expire_at_ms
+    return times if expire_at_ms is None else takewhile(lambda due_ms: due_ms <= expire_at_ms, times)
+
+
+def _unconfirmed(draft: Draft) -> UnconfirmedMessage:
+    return UnconfirmedMessage(own_id=draft.own_id)
 
 
 def _location(sent: SentMessage) -> list[tuple[bytes, bytes]]:

@@ -1,4 +1,4 @@
-"""Commands that talk to a running server: send, get, tail, topics, status."""
+"""Commands that talk to a running server: send, preview, get, tail, topics, status."""
 
 import json
 import sys
@@ -13,6 +13,18 @@ import typer
 
 from delayline.cli.failure import NOT_FOUND, USAGE, Failure
 from delayline.cli.http_client import DEFAULT_URL, HttpClient
+from delayline.cli.schedule_options import (
+    At,
+    Backoff,
+    Cron,
+    Delay,
+    Every,
+    Level,
+    Missed,
+    Times,
+    TimeZone,
+    schedule_of,
+)
 from delayline.cli.tables import show_fields, show_rows
 from delayline.clock import SystemClock
 from delayline.errors import MalformedDirective
@@ -26,7 +38,7 @@ TOPIC_WAIT_S = 0.5
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this file."""
-    for command in (send, get, tail, topics, status):
+    for command in (send, preview, get, tail, topics, status):
         app.command()(command)
 
 
@@ -68,26 +80,76 @@ def _headers(pairs: list[str]) -> list[dict[str, str]]:
 def send(
     topic: str,
     value: Annotated[str, typer.Argument(help="What arrives, as it is; @FILE reads a file, - standard input.")],
-    delay: Annotated[str | None, typer.Option(help="Duration such as 90s, 1h30m or PT1H.")] = None,
-    at: Annotated[str | None, typer.Option(help="Moment: RFC 3339 with offset, or epoch milliseconds.")] = None,
-    level: Annotated[int | None, typer.Option(help="RocketMQ delay level.")] = None,
+    delay: Delay = None,
+    at: At = None,
+    level: Level = None,
+    cron: Cron = None,
+    time_zone: TimeZone = None,
+    every: Every = None,
+    times: Times = None,
+    backoff: Backoff = None,
+    missed: Missed = None,
     key: Annotated[str | None, typer.Option(help="Messages with one key keep their order in one partition.")] = None,
     partition: Annotated[int | None, typer.Option(help="Instead of a key.")] = None,
     header: Annotated[list[str] | None, typer.Option(help="NAME=VALUE, may be repeated.")] = None,
     url: Url = DEFAULT_URL,
     as_json: Json = False,
 ) -> None:
-    """Send a message, now or later."""
-    moment: Any = int(at) if at and at.isdecimal() else at
-    schedule = {"delay": delay, "deliver_at": moment, "level": level}
+    """Send a message, now, later, or again and again."""
+    schedule = schedule_of(
+        delay=delay,
+        at=at,
+        level=level,
+        cron=cron,
+        time_zone=time_zone,
+        every=every,
+        times=times,
+        backoff=backoff,
+        missed=missed,
+    )
     body: dict[str, Any] = {**_value(value), "headers": _headers(header or [])}
-    optional = {"key": key, "partition": partition, "schedule": {k: v for k, v in schedule.items() if v is not None}}
+    optional = {"key": key, "partition": partition, "schedule": schedule}
     body |= {name: given for name, given in optional.items() if given not in (None, {})}
     answer = HttpClient(url).post(f"/v1/topics/{quote(topic, safe='')}/messages", body)
     if as_json:
         _print_json(answer)
     else:
         typer.echo(_sent(answer))
+
+
+def preview(
+    delay: Delay = None,
+    at: At = None,
+    level: Level = None,
+    cron: Cron = None,
+    time_zone: TimeZone = None,
+    every: Every = None,
+    times: Times = None,
+    backoff: Backoff = None,
+    missed: Missed = None,
+    count: Annotated[int, typer.Option(min=1, max=100, help="How many due times of a repeat to show.")] = 5,
+    url: Url = DEFAULT_URL,
+    as_json: Json = False,
+) -> None:
+    """Show when a message with this schedule would be due. Nothing is sent."""
+    schedule = schedule_of(
+        delay=delay,
+        at=at,
+        level=level,
+        cron=cron,
+        time_zone=time_zone,
+        every=every,
+        times=times,
+        backoff=backoff,
+        missed=missed,
+    )
+    answer = HttpClient(url).post("/v1/schedules:preview", {"schedule": schedule, "count": count})
+    if as_json:
+        _print_json(answer)
+        return
+    accepted_at_ms = parse_moment_ms(answer["accepted_at"])
+    for due_at in answer["due_at"]:
+        typer.echo(f"{due_at}  {_distance(parse_moment_ms(due_at) - accepted_at_ms)}")
 
 
 def _sent(answer: dict[str, Any]) -> str:

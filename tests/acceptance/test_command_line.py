@@ -19,6 +19,11 @@ def test_send_prints_the_id_and_how_long_it_takes(shared: Server) -> None:
     assert re.fullmatch(r"sending\.0\.0\.\d{13}  due \d\d:\d\d:\d\d \(in [45]\.\d s\)\n", ran.out), ran
 
 
+def test_preview_shows_when_a_message_would_be_due(shared: Server) -> None:
+    ran = run("preview", "--delay", "1h30m", url=shared.url)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z  in 90\.0 min\n", ran.out), ran
+
+
 def test_send_without_a_delay_says_that_it_is_delivered(shared: Server) -> None:
     ran = run("send", "sending-now", "hello", "--key", "7", url=shared.url)
     assert re.fullmatch(r"sending-now partition \d  delivered\n", ran.out), ran
@@ -103,6 +108,9 @@ def test_topics_and_status_describe_the_installation(shared: Server) -> None:
         (["send", "orders", "x", "--delay", "soon"], 1, "expected a duration such as 90s, 1h30m or PT1H"),
         (["send", "orders", "x", "--delay", "4000d"], 1, "due later than 3650d from now"),
         (["send", "orders", "x", "--at", "tomorrow"], 1, "expected epoch milliseconds or RFC 3339"),
+        (["send", "orders", "x", "--cron", "0 9 * *"], 1, "expected a cron expression of 5 fields"),
+        (["preview", "--every", "0.5s"], 1, "expected at least 1s between deliveries"),
+        (["preview", "--cron", "0 9 * * *", "--time-zone", "Berlin"], 1, "expected an IANA time zone"),
         (["send", "délai", "x"], 1, "a topic's name has 1 to 249 of a-z A-Z 0-9 . _ -"),
         (["send", "delayline.dead", "x"], 1, "belong to Delayline itself"),
         (["send", "orders", "@/no/such/file"], 2, "cannot read /no/such/file: No such file or directory"),
@@ -139,7 +147,7 @@ def test_no_server_is_one_sentence() -> None:
 
 
 @pytest.mark.parametrize(
-    "command", [[], ["serve"], ["send"], ["get"], ["tail"], ["topics"], ["status"], ["config", "check"]]
+    "command", [[], ["serve"], ["send"], ["preview"], ["get"], ["tail"], ["topics"], ["status"], ["config", "check"]]
 )
 def test_every_command_explains_itself(command: list[str]) -> None:
     ran = run(*command, "--help")

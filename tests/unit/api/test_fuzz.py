@@ -6,6 +6,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from api.schemas import ScheduleIn
 from tests.unit.api.door import MESSAGES, Door, problem
 
 DOOR = Door()
@@ -18,9 +19,7 @@ _json = st.recursive(
     _scalars, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4)
 )
 
-_schedule = st.dictionaries(
-    st.sampled_from(["delay", "delay_ms", "deliver_at", "level", "cron", "own_id", "other"]), _scalars, max_size=3
-)
+_schedule = st.dictionaries(st.sampled_from([*ScheduleIn.__struct_fields__, "other"]), _scalars, max_size=3)
 _headers = st.lists(
     st.dictionaries(st.sampled_from(["name", "value", "value_base64", "other"]), _scalars, max_size=3), max_size=3
 )

@@ -114,12 +114,6 @@ def test_every_answer_to_an_example_has_the_documented_fields(method: str, path:
     assert any(set(schema["required"]) <= set(answer.json()) <= set(schema["properties"]) for schema in schemas)
 
 
-def test_a_field_that_is_not_built_is_documented_as_null() -> None:
-    own_id = DOCUMENT["components"]["schemas"]["ScheduleIn"]["properties"]["own_id"]
-    assert own_id["type"] == "null"
-    assert "Not built" in own_id["description"]
-
-
 def test_the_document_needs_nothing_from_elsewhere() -> None:
     assert "http://" not in json.dumps(DOCUMENT)
     assert "https://" not in json.dumps(DOCUMENT)

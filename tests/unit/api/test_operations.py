@@ -146,7 +146,7 @@ def test_to_deliver_now_is_to_move_it_here() -> None:
         ({"schedule": {"delay": "soon"}}, "invalid-schedule"),
         ({"schedule": {"delay": "1s", "delay_ms": 2}}, "contradictory-schedule"),
         ({"schedule": {"delay": "99999d"}}, "beyond-horizon"),
-        ({"schedule": {"delay": "1s", "ttl": "1h"}}, "not-supported"),
+        ({"schedule": {"delay": "1s", "ttl": "1h"}}, "invalid-body"),  # a time is all that can be changed
         ({"schedule": {"delay": "1s"}, "value": 2}, "invalid-body"),
     ],
 )

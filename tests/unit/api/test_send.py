@@ -153,32 +153,6 @@ def test_two_different_times_are_a_contradiction() -> None:
     assert problem(Door().send({"schedule": {"delay": "1s", "level": 3}})) == (400, "contradictory-schedule")
 
 
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("expire_at", "2027-01-01T00:00:00Z"),
-        ("ttl", "1h"),
-        ("cron", "* * * * *"),
-        ("time_zone", "Europe/Berlin"),
-        ("every", "1h"),
-        ("times", 3),
-        ("missed", "all"),
-        ("own_id", "order-7"),
-        ("on_conflict", "keep"),
-    ],
-)
-def test_a_schedule_field_that_is_not_built_is_refused_and_not_ignored(field: str, value: Any) -> None:
-    door = Door()
-    answer = door.send({"value": 1, "schedule": {"delay": "1s", field: value}})
-    assert problem(answer) == (400, "not-supported")
-    assert pointers(answer) == [(f"/schedule/{field}", "not-supported")]
-    assert door.queue.topics() == []
-
-
-def test_a_schedule_field_that_is_not_built_may_be_null() -> None:
-    assert Door().send({"schedule": {"delay": "1s", "own_id": None}}).status_code == 201
-
-
 def test_a_topic_that_is_not_enabled_takes_messages_without_a_delay_only() -> None:
     door = Door()
     path = "/v1/topics/plain/messages"
@@ -415,30 +389,3 @@ def test_accepted_messages_are_counted_by_topic() -> None:
     door.send({"value": 1})
     door.send({"messages": [{"value": 1}, {"value": 2, "schedule": {"delay": "1s"}}]})
     assert door.metric("delayline_messages_accepted_total", topic="orders", via="http") == 3
-
-
-# --- preview
-
-
-def test_a_preview_says_when_a_schedule_would_be_due_and_stores_nothing() -> None:
-    door = Door()
-    answer = door.send({"schedule": {"delay": "1h30m"}}, "/v1/schedules:preview")
-    assert answer.status_code == 200
-    assert answer.json() == {
-        "accepted_at": "2026-01-01T00:00:00.000Z",
-        "immediate": False,
-        "due_at": ["2026-01-01T01:30:00.000Z"],
-    }
-    assert door.queue.topics() == []
-
-
-@pytest.mark.parametrize(
-    ("body", "type_"),
-    [
-        ({"schedule": {"cron": "* * * * *"}}, "not-supported"),
-        ({"schedule": {"delay": "soon"}}, "invalid-schedule"),
-        ({}, "invalid-body"),
-    ],
-)
-def test_a_preview_refuses_what_a_send_would_refuse(body: dict[str, Any], type_: str) -> None:
-    assert problem(Door().send(body, "/v1/schedules:preview")) == (400, type_)

@@ -19,6 +19,7 @@ from delayline.recurrence import (
     catch_up,
     check_cron,
     check_time_zone,
+    deliveries,
     first,
     following,
     parse_period_ms,
@@ -333,6 +334,27 @@ def test_catching_up_with_growing_gaps_ends_where_walking_does(every_ms: int, ba
 def test_a_series_ends_with_its_last_delivery() -> None:
     assert [*ticks(Series(every_ms=1000, times_left=3), NOW_MS)] == [NOW_MS, NOW_MS + 1000, NOW_MS + 2000]
     assert [*ticks(Series(cron="0 0 * * *", times_left=1), NOW_MS)] == [NOW_MS]
+
+
+@pytest.mark.parametrize(
+    ("missed", "begins"),
+    [("all", [-2500, -1500, -500]), ("latest", [-500, 500, 1500]), ("none", [500, 1500, 2500])],
+)
+def test_what_has_passed_is_made_up_for_as_the_series_says(missed: str, begins: list[int]) -> None:
+    series = Series(every_ms=1000, missed=missed)
+    assert [*islice(deliveries(series, NOW_MS - 2500, NOW_MS), 3)] == [NOW_MS + ms for ms in begins]
+
+
+@pytest.mark.parametrize("missed", ["all", "latest", "none"])
+def test_a_tick_that_no_other_has_followed_is_not_behind(missed: str) -> None:
+    series = Series(every_ms=1000, missed=missed)
+    assert next(deliveries(series, NOW_MS - 999, NOW_MS)) == NOW_MS - 999
+
+
+@pytest.mark.parametrize(("missed", "begins"), [("latest", [-1000, 1000, 5000]), ("none", [1000, 5000, 13_000])])
+def test_gaps_have_grown_with_the_ticks_that_were_left_out(missed: str, begins: list[int]) -> None:
+    series = Series(every_ms=1000, backoff=2.0, missed=missed)
+    assert [*islice(deliveries(series, NOW_MS - 2000, NOW_MS), 3)] == [NOW_MS + ms for ms in begins]
 
 
 def test_only_growing_gaps_change_a_series() -> None:

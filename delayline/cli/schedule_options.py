@@ -1,0 +1,43 @@
+"""Options that say when, for every command that takes a schedule: named as the fields of the HTTP API."""
+
+from typing import Annotated, Any
+
+import typer
+
+Delay = Annotated[str | None, typer.Option(help="Duration such as 90s, 1h30m or PT1H.")]
+At = Annotated[str | None, typer.Option(help="Moment: RFC 3339 with offset, or epoch milliseconds.")]
+Level = Annotated[int | None, typer.Option(help="RocketMQ delay level.")]
+Cron = Annotated[str | None, typer.Option(help="Repeat: 5 fields, or 6 with seconds first.")]
+TimeZone = Annotated[str | None, typer.Option(help="With --cron: an IANA time zone such as Europe/Berlin; else UTC.")]
+Every = Annotated[str | None, typer.Option(help="Repeat: a duration of at least 1s.")]
+Times = Annotated[int | None, typer.Option(help="With --cron or --every: how many deliveries; else for ever.")]
+Backoff = Annotated[float | None, typer.Option(help="With --every: a factor by which the gaps grow.")]
+Missed = Annotated[str | None, typer.Option(help="With --cron or --every, of what has passed: all, latest or none.")]
+
+
+def schedule_of(
+    *,
+    delay: str | None = None,
+    at: str | None = None,
+    level: int | None = None,
+    cron: str | None = None,
+    time_zone: str | None = None,
+    every: str | None = None,
+    times: int | None = None,
+    backoff: float | None = None,
+    missed: str | None = None,
+) -> dict[str, Any]:
+    """The schedule object that says the same; empty where nothing is said."""
+    moment = int(at) if at and at.isdecimal() else at
+    said = {
+        "delay": delay,
+        "deliver_at": moment,
+        "level": level,
+        "cron": cron,
+        "time_zone": time_zone,
+        "every": every,
+        "times": times,
+        "backoff": backoff,
+        "missed": missed,
+    }
+    return {field: value for field, value in said.items() if value is not None}
