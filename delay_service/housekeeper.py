@@ -102,4 +102,5 @@ class Housekeeper:
             low_appended_at_ms=None if looked_after is None else looked_after.appended_at_ms,
             clock=owned.clock,
             retry_s=retry_s,
+            rate_limited=owned.rate_limited,
         )

@@ -90,6 +90,9 @@ class WorkerMetrics(Collector):
         yield self._sum_by_topic("delayline_pending_messages", "Messages waiting, as indexed", pending)
         backlog = ((status.id.topic, status.backlog) for status in statuses)
         yield self._sum_by_topic("delayline_due_backlog_messages", "Messages that are due and not delivered", backlog)
+        limited = ((status.id.topic, int(status.rate_limited)) for status in statuses)
+        text = "Shards whose due messages wait for their topic's rate_max"
+        yield self._sum_by_topic("delayline_rate_limited_shards", text, limited)
         yield self._oldest(statuses)
         yield self._buffer_age(statuses)
         yield self._clocks(statuses)

@@ -63,6 +63,8 @@ class Owned:
     refused_since_s: float | None = None  # since when the target has taken nothing, or may have
     looking: "Future[str | None] | None" = None  # whether the target would take something again
     burying: bool = False  # the next batch goes to the dead letters
+    rate_max: int | None = None  # deliveries per second of its whole topic
+    rate_limited: bool = False  # messages that are due wait for that
     tending: "Future[LookedAfter | None] | None" = None
     looked_after: LookedAfter | None = None
     roller: Roller = field(default_factory=Roller)
@@ -110,7 +112,8 @@ class Owned:
 class ShardStatus:
     """A shard as metrics and health checks see it. `backlog` are messages that are due and not delivered, of the
     running minute at most BACKLOG_COUNTED_MAX; `low_appended_at_ms` is when the record at `low_offset` was appended;
-    `retry_s` how long until a stalled shard tries again."""
+    `retry_s` how long until a stalled shard tries again; `rate_limited` that what is due waits
+    for its topic's rate."""
 
     id: ShardId
     ready: bool
@@ -126,6 +129,7 @@ class ShardStatus:
     low_appended_at_ms: int | None = None
     clock: ClockOffset | None = None
     retry_s: float = 0.0
+    rate_limited: bool = False
 
 
 def backlog(index: ShardIndex, now_ms: int) -> int:

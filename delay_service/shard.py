@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 from delay_service.dead import as_it_came, encode_dead
 from delay_service.forwarding import forward
+from delay_service.lateness import LATE_MAX, NEVER_MS, take_due
 from delay_service.operations import NOTHING, Decided, Move, Operations, Target
 from delay_service.takeover import Plan, prepare
 from delayline.buffer_record import (
@@ -62,6 +63,8 @@ class ShardSettings:
     names: Names
     near_due_ms: int = 2000
     timestamp: str = "delivery"
+    late_max_ms: int = NEVER_MS
+    rate_max: int | None = None  # deliveries of the whole topic per second: the worker keeps to it
     low_water_interval_ms: int = 30_000
 
 
@@ -124,9 +127,7 @@ class Shard:
         self._late: set[int] = set()
         self._controls: list[AuditRow] = []
         self._to_roll: dict[Key, None] = {}
-        self._moving: dict[
-            str, tuple[Key, bytes]
-        ] = {}  # re-appended and not read back: new time, old offset and value
+        self._moving: dict[str, tuple[Key, bytes]] = {}  # re-appended, not read back: new time, old offset, value
         self._operations = Operations()
         self._refused: dict[Key, tuple[str, str]] = {}
         self._taken: _Taken | None = None
@@ -240,7 +241,8 @@ class Shard:
         if self._taken is not None or not self.caught_up:
             return None
         decided = self._decide()
-        entries = self._index.due(now_ms, records_max, bytes_max)
+        too_late_ms = now_ms - self._settings.late_max_ms
+        entries = take_due(self._index, now_ms, too_late_ms, records_max, bytes_max)
         if gone := decided.ended:
             entries = [entry for entry in entries if entry.key not in gone]
         if not (entries or checkpoint or self._to_roll or decided.count or self._rules_to_announce()):
@@ -248,7 +250,7 @@ class Shard:
         delivered_key = max(self.cursor.delivered_key, entries[-1].key) if entries else self.cursor.delivered_key
         ended = [Key(due_ms, offset) for due_ms, offset, _ in entries]
         next_offset = min(self._next_offset((*ended, *gone)), decided.undecided)
-        draft = self._draft(entries)
+        draft = self._draft(entries, too_late_ms)
         draft.appends += decided.appends
         draft.elsewhere += decided.elsewhere
         draft.rows += decided.rows
@@ -323,7 +325,7 @@ class Shard:
             rules=self._rules.at(low_offset),
         )
 
-    def _draft(self, entries: list[Entry]) -> _Draft:
+    def _draft(self, entries: list[Entry], too_late_ms: int) -> _Draft:
         """Hot: once per delivered message (see bench/floors.py)."""
         draft = _Draft()
         timestamp, refused = self._settings.timestamp, self._refused
@@ -336,8 +338,11 @@ class Shard:
                 continue
             accepted_at_ms = accepted_at_ms_of(packed)
             if refused and entry.key in refused:
-                code, reason = refused[entry.key]
-                self._dead(draft, entry, message_id, accepted_at_ms, code, reason, decode_packed(packed))
+                self._dead(draft, entry, message_id, accepted_at_ms, refused[entry.key], decode_packed(packed))
+                continue
+            if due_ms < too_late_ms:
+                row = AuditRow(offset, message_id, due_ms, accepted_at_ms, Outcome.EXPIRED, None, LATE_MAX)
+                draft.rows.append(row)
                 continue
             stamp = None if timestamp == "delivery" else due_ms if timestamp == "due" else accepted_at_ms
             draft.deliveries.append(Delivery(seal(packed, message_id.encode(), due_ms), stamp))
@@ -350,8 +355,8 @@ class Shard:
 
     def _bury(self, draft: _Draft, entry: Entry, message_id: str, meta: Meta, body: bytes) -> None:
         """A record that could not be read, or whose directive was refused: it goes as it came."""
-        code, reason = meta.dead_code or "", meta.dead_reason or ""
-        self._dead(draft, entry, message_id, meta.accepted_at_ms, code, reason, as_it_came(body))
+        why = meta.dead_code or "", meta.dead_reason or ""
+        self._dead(draft, entry, message_id, meta.accepted_at_ms, why, as_it_came(body))
 
     def _dead(
         self,
@@ -359,10 +364,10 @@ class Shard:
         entry: Entry,
         message_id: str,
         accepted_at_ms: int,
-        code: str,
-        reason: str,
+        why: tuple[str, str],
         original: Record,
     ) -> None:
+        code, reason = why
         draft.dead.append(encode_dead(self.id, entry.key, message_id, code, reason, original))
         row = AuditRow(entry.offset, message_id, entry.due_ms, accepted_at_ms, Outcome.DEAD, None, code)
         draft.rows.append(row)

@@ -23,6 +23,7 @@ from delay_service.attendant import Attendant
 from delay_service.errors import BufferRecreated
 from delay_service.housekeeper import Housekeeper
 from delay_service.owned import TARGET, Owned, ShardStatus
+from delay_service.rates import Rates
 from delay_service.shard import Finished, Shard, ShardSettings
 from delay_service.stalls import UNAVAILABLE, Stalls
 from delay_service.takeover import claim, plan
@@ -110,6 +111,7 @@ class Worker:
         self._in_flight: tuple[Future[None], Sequence[ShardBatch], float] | None = None
         self._questions: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._stopping = threading.Event()
+        self._rates = Rates(self._is_due)
         self._turn = 0
         self._next_commit_s = 0.0
         self._next_trim_s = 0.0
@@ -230,8 +232,9 @@ class Worker:
             index = self._index.shard(owned.id)
             chosen = plan(claimed, self._admin.log_range(owned.id), index.checkpoint())
             partitions = self._admin.buffer(owned.id).partitions
-            owned.core = core = Shard(owned.id, chosen, index, self._settings.shard_of(owned.id.topic))
-            core.partitions = partitions
+            settings = self._settings.shard_of(owned.id.topic)
+            owned.core = core = Shard(owned.id, chosen, index, settings)
+            core.partitions, owned.rate_max = partitions, settings.rate_max
             self._stalls.recover(owned)
             self._keeper.compare_clock(owned)
             self._source.seek(owned.id, core.position)
@@ -263,6 +266,7 @@ class Worker:
         batch: list[ShardBatch] = []
         self._turn += 1
         now_s = self._now_s()
+        self._rates.begin(shards, now_s)
         start = self._turn % len(shards) if shards else 0
         for owned in shards[start:] + shards[:start]:
             if owned.core is None or not owned.ready(now_s) or records_left <= 0 or bytes_left <= 0:
@@ -270,12 +274,15 @@ class Worker:
             if owned.skewed or not self._target_takes(owned):
                 continue
             due = checkpoint or now_s - owned.last_commit_s >= self._settings.checkpoint_interval_s
+            allowed = self._rates.allowed(owned)
             records_max = min(records_left, owned.take_max or records_left)
+            records_max = records_max if allowed is None else min(records_max, allowed)
             now_ms = self._source.now_ms(owned.id)
             if owned.burying:
                 entries = self._index.shard(owned.id).due(now_ms, records_max, bytes_left)
                 owned.core.bury((entry.key for entry in entries), TARGET_REFUSES, owned.detail)
             part = owned.core.take(now_ms, records_max, bytes_left, checkpoint=due)
+            self._rates.took(owned, allowed, len(part.deliveries) if part else 0)
             if part is not None:
                 batch.append(part)
                 owned.last_commit_s = now_s
@@ -287,13 +294,16 @@ class Worker:
         """Whether a shard whose target has refused may be tried again: looked at first, and never by a delivery."""
         if owned.refused_since_s is None:
             return True
-        due_ms = self._index.shard(owned.id).next_due_ms()
-        if owned.looking is None and (due_ms is None or due_ms > self._source.now_ms(owned.id)):
+        if owned.looking is None and not self._is_due(owned):
             return True
         trouble = self._attendant.takes_again(owned)
         if trouble:
             self._refuse(owned, trouble)
         return trouble == "" or (trouble is not None and owned.burying)
+
+    def _is_due(self, owned: Owned) -> bool:
+        due_ms = self._index.shard(owned.id).next_due_ms()
+        return due_ms is not None and due_ms <= self._source.now_ms(owned.id)
 
     def _refuse(self, owned: Owned, reason: str) -> None:
         """The target takes nothing: wait, or bury what is due where it has been so for too long."""
@@ -392,7 +402,8 @@ class Worker:
             elif owned.held:
                 continue  # it ends with an event, or is looked at with the status
             elif owned.core.caught_up and (next_due_ms := self._index.shard(owned.id).next_due_ms()) is not None:
-                wait_s = min(wait_s, max(0, next_due_ms - self._source.now_ms(owned.id)) / 1000)
+                due_s = (next_due_ms - self._source.now_ms(owned.id)) / 1000
+                wait_s = min(wait_s, max(due_s, self._rates.wait_s(owned)))
         return wait_s
 
     def _handle(self, event: Event) -> None:

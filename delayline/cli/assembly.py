@@ -12,6 +12,7 @@ from api.app import DelaylineApi, create_app, create_worker_app
 from api.services import ApiSettings, Services
 from delay_service.history import History
 from delay_service.inquiry import NobodyHere, WorkerInquiry
+from delay_service.lateness import NEVER_MS
 from delay_service.metrics import WorkerMetrics
 from delay_service.shard import ShardSettings
 from delay_service.worker import Worker, WorkerSettings
@@ -176,15 +177,27 @@ def _registry() -> CollectorRegistry:
 
 
 def _worker_settings(settings: Settings, writer: str) -> WorkerSettings:
-    dispatch, store, names = settings.dispatch, settings.store, Names(settings.namespace)
+    dispatch, store = settings.dispatch, settings.store
     return WorkerSettings(
-        shard_of=lambda topic: ShardSettings(settings.rules_for(topic), names, store.near_due, dispatch.timestamp),
+        shard_of=lambda topic: _shard_settings(settings, topic),
         writer=writer,
         batch_records_max=dispatch.batch_records_max,
         batch_bytes_max=dispatch.batch_bytes_max,
         near_bytes_max=store.near_bytes_max,
         clock_skew_max_ms=dispatch.clock_skew_max,
         stall_max_s=dispatch.stall_max / 1000,
+    )
+
+
+def _shard_settings(settings: Settings, topic: str) -> ShardSettings:
+    rule = settings.rule_for(topic)
+    return ShardSettings(
+        rules=settings.rules_for(topic),
+        names=Names(settings.namespace),
+        near_due_ms=settings.store.near_due,
+        timestamp=settings.dispatch.timestamp,
+        late_max_ms=NEVER_MS if rule.late_max is None else rule.late_max,
+        rate_max=rule.rate_max,
     )
 
 

@@ -238,8 +238,8 @@ MUTANTS = (
     _one(
         "delivers one millisecond early",
         SHARD,
-        "entries = self._index.due(now_ms, records_max, bytes_max)",
-        "entries = self._index.due(now_ms + 1, records_max, bytes_max)",
+        "entries = take_due(self._index, now_ms, too_late_ms, records_max, bytes_max)",
+        "entries = take_due(self._index, now_ms + 1, too_late_ms, records_max, bytes_max)",
     ),
     _one(
         "control records get their outcome row before O passes them, and again after it",

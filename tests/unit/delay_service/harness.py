@@ -1,6 +1,7 @@
 """A worker over in-memory twins, turned by hand: no threads of its own, no waiting, a clock that moves when told."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from prometheus_client import CollectorRegistry
 
@@ -53,15 +54,19 @@ class Bench:
         batch_records_max: int = 100,
         near_bytes_max: int = 1 << 20,
         partitions: int = 1,
+        topics: Sequence[str] = ("orders",),
+        **shard: Any,
     ) -> None:
+        """`shard` are further settings by topic, as in `mail={"rate_max": 5}`."""
         self.clock = ManualClock()
         self.queue = MemoryQueue(namespace="delayline", clock=self.clock, partitions=partitions)
         self.index = MemoryIndex()
         self.registry = CollectorRegistry()
         self.history = History(1000, 86_400_000)
-        self.queue.ensure_buffer("orders", DEFAULT_RULES)
+        for topic in topics:
+            self.queue.ensure_buffer(topic, DEFAULT_RULES)
         self.settings = WorkerSettings(
-            lambda _: ShardSettings(rules, NAMES),
+            lambda topic: ShardSettings(rules, NAMES, **shard.get(topic, {})),
             "w1",
             batch_records_max=batch_records_max,
             near_bytes_max=near_bytes_max,
@@ -79,10 +84,10 @@ class Bench:
         self.worker = Worker(source, self.sink, self.queue, self.index, self.clock, self.settings, self.metrics)
         self.metrics.watch(lambda: self.worker.statuses)
 
-    def send(self, value: bytes, *headers: Header) -> int:
+    def send(self, value: bytes, *headers: Header, to: Shard = ORDERS) -> int:
         """Append a record to the buffer; its offset."""
         body = encode_body(None, value, headers)
-        return self.queue.append([Append(NAMES.buffer("orders"), "0", body)]).result()[0].offset
+        return self.queue.append([Append(NAMES.buffer(to.topic), to.name, body)]).result()[0].offset
 
     def send_raw(self, body: bytes) -> int:
         return self.queue.append([Append(NAMES.buffer("orders"), "0", body)]).result()[0].offset
@@ -93,8 +98,8 @@ class Bench:
             self.worker.turn()
             self.worker.wait_for_commit()
 
-    def delivered(self) -> list[bytes | None]:
-        return [decode_body(record.body).value for record in self.log("orders")]
+    def delivered(self, topic: str = "orders", partition: str = "0") -> list[bytes | None]:
+        return [decode_body(record.body).value for record in self.log(topic, partition)]
 
-    def log(self, topic: str) -> Sequence[LogRecord]:
-        return self.queue.read(topic, "0", 0, 10_000)
+    def log(self, topic: str, partition: str = "0") -> Sequence[LogRecord]:
+        return self.queue.read(topic, partition, 0, 10_000)

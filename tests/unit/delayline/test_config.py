@@ -254,6 +254,11 @@ def test_the_first_rule_that_matches_is_the_only_one(load: Any, topic: str, defa
     assert load(RULES).rules_for(topic) == Rules(default_delay_ms=default_ms)
 
 
+def test_a_rule_says_how_fast_and_how_late(load: Any) -> None:
+    rule = load("[[delay.rule]]\ntopics = 'sms'\nrate_max = 5\nlate_max = '1h'").rule_for("sms")
+    assert (rule.rate_max, rule.late_max, rule.default_delay) == (5, 3_600_000, None)
+
+
 def test_a_topic_without_a_rule_has_the_rules_of_all(load: Any) -> None:
     settings = load("[[delay.rule]]\ntopics = 'mail'\ndefault_delay = '15m'")
     assert settings.rules_for("orders") == settings.rules() == DEFAULT_RULES
@@ -275,6 +280,8 @@ def test_rules_in_the_environment_are_json_and_shown_as_such(load: Any) -> None:
         ("topics = ['*']\ndefault_delay = '0s'", "delay.rule.0.default_delay: expected 1ms to 36500d, not '0s'"),
         ("topics = ['*']\ndefault_delay = 15", "delay.rule.0.default_delay: expected a duration with its unit"),
         ("topics = ['*']\ndefault_delay = '3651d'", "a default_delay is longer than delay.horizon_max"),
+        ("topics = ['*']\nrate_max = 0", "delay.rule.0.rate_max: input should be greater"),
+        ("topics = ['*']\nlate_max = '999ms'", "delay.rule.0.late_max: expected 1s to 36500d, not '999ms'"),
         ("topics = ['delayline.dead']", "delay.rule: delayline.dead takes no delays, see delay.topics"),
     ],
 )
