@@ -5,7 +5,7 @@ record again when it is ingested, so that the door cannot mean anything else by 
 """
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -84,7 +84,9 @@ class Judge:
         self._horizon_max_ms = horizon_max_ms
         self._remembered = lru_cache(DELAYS_REMEMBERED)(self._judged_delay)
 
-    def directives(self, schedule: ScheduleIn, now_ms: int, default: Sequence[Header] = ()) -> Sequence[Header]:
+    def directives(
+        self, schedule: ScheduleIn, now_ms: int, default: Callable[[], Sequence[Header]] = tuple
+    ) -> Sequence[Header]:
         """The headers that enter the log; none where no delay was asked for. `default` says when, where the schedule
         does not. Raises Refusal."""
         said = _others_of(schedule)
@@ -92,12 +94,11 @@ class Judge:
             time = self.time(schedule, now_ms)
             return () if time is None else (time,)
         named = zip(_OTHERS.values(), said, strict=True)
-        others = [(name, str(value).encode()) for name, value in named if value is not None]
+        headers: list[Header] = [(name, str(value).encode()) for name, value in named if value is not None]
         if any(getattr(schedule, field) is not None for field in _TIMES):
-            default = (self.time(schedule, now_ms) or _NO_DELAY,)
-        elif schedule.cron is not None or schedule.every is not None:
-            default = ()
-        headers = [*default, *others]
+            headers.insert(0, self.time(schedule, now_ms) or _NO_DELAY)
+        elif schedule.cron is None and schedule.every is None:
+            headers[:0] = default()
         verdict = _schedule_of(read_directives(headers, now_ms, self._rules, self._horizon_max_ms))
         return () if isinstance(verdict, Immediate) else headers
 
@@ -172,10 +173,9 @@ class Drafter:
         return Draft(key, message.partition, encode_body(key, value, headers), directives, own_id)
 
     def _directives(self, topic: str, schedule: ScheduleIn | None, now_ms: int) -> Sequence[Header]:
-        default = self._default(topic)
         if schedule is None:
-            return default
-        directives = self._judge.directives(schedule, now_ms, default)
+            return self._default(topic)
+        directives = self._judge.directives(schedule, now_ms, partial(self._default, topic))
         if directives and not self._is_delay_enabled(topic):
             raise Refusal(TOPIC_NOT_ENABLED, f"delay.topics does not name {topic!r}")
         return directives
