@@ -32,20 +32,6 @@ class HasWorker(Protocol):
     worker: Worker | None
 
 
-class NobodyHere:
-    """Owners, in a process without a worker."""
-
-    def find(self, message_id: MessageId) -> "Future[Found | Gone | None]":
-        """See `delayline.inquiry.Owners`."""
-        future: Future[Found | Gone | None] = Future()
-        future.set_exception(OwnerUnavailable(f"shard {'.'.join(message_id.shard)} belongs to another process"))
-        return future
-
-    def decided(self, _shard: ShardId, _offset: int) -> "Future[Outcome]":
-        """See `delayline.inquiry.Owners`."""
-        return Future()
-
-
 class WorkerInquiry:
     """Asks one worker. To be used as a context manager."""
 
@@ -63,6 +49,17 @@ class WorkerInquiry:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
+
+    @property
+    def writer(self) -> str:
+        """The worker's name; empty before there is one. Any thread."""
+        worker = self._host.worker
+        return worker.writer if worker is not None else ""
+
+    def owns(self, shard: ShardId) -> bool:
+        """Whether the shard is the worker's right now. Any thread."""
+        worker = self._host.worker
+        return worker is not None and worker.owns(shard)
 
     def find(self, message_id: MessageId) -> "Future[Found | Gone | None]":
         """See `delayline.inquiry.Owners`."""
@@ -120,9 +117,10 @@ class WorkerInquiry:
 
     @staticmethod
     def _core(worker: Worker, message_id: MessageId) -> Shard:
-        """Raises OwnerUnavailable."""
+        """Raises OwnerUnavailable, also before everything is read that an earlier owner can have decided: until then
+        a message may seem to wait that has been delivered."""
         core = worker.core(message_id.shard)
-        if core is None:
+        if core is None or not core.caught_up:
             why = "is being taken over" if worker.owns(message_id.shard) else "belongs to another worker"
             raise OwnerUnavailable(f"shard {'.'.join(message_id.shard)} {why}")
         return core

@@ -82,7 +82,7 @@ class Observer(Protocol):
 
 
 class Worker:
-    """See the module docstring. `run` belongs to one thread; `stop`, `call` and `statuses` to any."""
+    """See the module docstring. `run` belongs to one thread; `stop`, `call`, `owns` and `statuses` to any."""
 
     def __init__(
         self,
@@ -181,8 +181,13 @@ class Worker:
         return owned.core if owned else None
 
     def owns(self, shard: ShardId) -> bool:
-        """Whether the shard is assigned to this worker. Worker's thread only."""
+        """Whether the shard is assigned to this worker right now. Any thread."""
         return shard in self._owned
+
+    @property
+    def writer(self) -> str:
+        """The name that its cursors carry, and under which it is known to others."""
+        return self._settings.writer
 
     def _now_s(self) -> float:
         return self._clock.monotonic_s()

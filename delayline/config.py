@@ -21,6 +21,7 @@ from pydantic import (
     ConfigDict,
     Field,
     PrivateAttr,
+    SecretStr,
     ValidationError,
     model_validator,
 )
@@ -58,6 +59,10 @@ DELAY_RULES_MAX = 100
 
 NAMESPACE_CHARS_MAX = 64
 """Leaves 177 of a topic name's 249 characters to the topic whose buffer carries the namespace in front."""
+
+
+SECRET_CHARS_MIN = 16
+"""Sixteen random letters and digits are 95 bits: more than anybody tries."""
 
 
 def _default(text: str) -> Any:
@@ -154,6 +159,20 @@ class WorkerDoor(_Section):
     port: Port = 8081
 
 
+class Internal(_Section):
+    """Where a process with a worker answers the other processes of the installation about its shards."""
+
+    host: str = "127.0.0.1"
+    port: Port = 0
+    advertised_host: Annotated[str, Field(max_length=255)] = ""
+    secret: Secret = SecretStr("")
+
+    @property
+    def reached_at(self) -> str:
+        """The host by which others know it."""
+        return self.advertised_host or self.host
+
+
 class Log(_Section):
     """Log lines."""
 
@@ -239,6 +258,7 @@ class Settings(_Section):
     history: History = History()
     api: Api = Api()
     worker: WorkerDoor = WorkerDoor()
+    internal: Internal = Internal()
     log: Log = Log()
     delay: Delay = Delay()
     proxy: Proxy = Proxy()
@@ -330,6 +350,7 @@ def load_settings(
     settings._given = given
     _refuse_unbuilt(settings)
     _refuse_open_door(settings)
+    _check_internal(settings)
     return settings
 
 
@@ -363,6 +384,7 @@ UNBUILT: Only = {
     "proxy.rocketmq.port": (0, "the RocketMQ proxy is not built yet"),
 }
 
+_ONE_PROCESS = "the embedded queue lives in one process, so nobody else asks"
 _NO_BROKERS = "the Kafka proxy stands before Kafka brokers"
 
 EMBEDDED: Only = {
@@ -373,6 +395,7 @@ EMBEDDED: Only = {
     "dispatch.clock_skew_max": (5000, "the embedded queue and its worker share one clock"),
     "worker.host": ("127.0.0.1", "the embedded queue has its worker in the process that answers HTTP"),
     "worker.port": (8081, "the embedded queue has its worker in the process that answers HTTP"),
+    **{f"internal.{name}": (field.get_default(), _ONE_PROCESS) for name, field in Internal.model_fields.items()},
     "delay.discovery_interval": (2000, "the embedded queue tells of new topics at once"),
     **{f"proxy.kafka.{name}": (field.get_default(), _NO_BROKERS) for name, field in KafkaProxy.model_fields.items()},
     "proxy.kafka.frame_bytes_max": (100 << 20, _NO_BROKERS),
@@ -397,6 +420,25 @@ def _refuse_open_door(settings: Settings) -> None:
                 f"{key}: {host} can be reached from other machines and there is no authentication; "
                 f"bind to 127.0.0.1 (from {_source(settings, key)})."
             )
+
+
+def _check_internal(settings: Settings) -> None:
+    """Who knows the secret may read every message; who hears a signature may try secrets against it."""
+    internal = settings.internal
+    secret = internal.secret.get_secret_value()
+    if not secret and not _is_loopback(internal.host):
+        raise ConfigError(
+            f"internal.host: {internal.host} can be reached from other machines: give every process of the "
+            f"installation the same internal.secret (from {_source(settings, 'internal.host')})."
+        )
+    if secret and len(secret) < SECRET_CHARS_MIN:
+        source = _source(settings, "internal.secret")
+        raise ConfigError(f"internal.secret: it has less than {SECRET_CHARS_MIN} characters (from {source}).")
+    if not internal.advertised_host and internal.host in ("", "0.0.0.0", "::"):
+        raise ConfigError(
+            f"internal.advertised_host: {internal.host} is every address of this machine; say by which one the other "
+            "processes of the installation reach it."
+        )
 
 
 def _is_loopback(host: str) -> bool:

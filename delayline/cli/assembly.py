@@ -11,12 +11,13 @@ from prometheus_client import CollectorRegistry, Gauge, disable_created_metrics
 from api.app import DelaylineApi, create_app, create_worker_app
 from api.services import ApiSettings, Services
 from delay_service.history import History
-from delay_service.inquiry import NobodyHere, WorkerInquiry
+from delay_service.inquiry import WorkerInquiry
 from delay_service.lateness import NEVER_MS
 from delay_service.metrics import WorkerMetrics
 from delay_service.shard import ShardSettings
 from delay_service.worker import Worker, WorkerSettings
 from delayline import __version__, logs
+from delayline.cli.between import address_of, all_owners, answering, internal_port
 from delayline.cli.proxies import kafka_proxy
 from delayline.cli.queues import Watch, open_queue
 from delayline.cli.worker_thread import WorkerThread
@@ -24,6 +25,7 @@ from delayline.clock import Clock
 from delayline.config import Settings
 from delayline.names import Names
 from mq.contract import Queue
+from owners.listener import Listener
 from store.rocks import RocksIndex
 
 if TYPE_CHECKING:
@@ -34,27 +36,28 @@ log = logs.get(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A running process: its door, and its worker and its Kafka proxy where it has them."""
+    """A running process: its door, and its worker, the worker's own port and its Kafka proxy where it has them."""
 
     app: DelaylineApi
     worker: WorkerThread | None = None
     proxy: "ProxyThread | None" = None
+    listener: Listener | None = None
 
     def raise_failure(self) -> None:
         """Raise what ended one of the threads, if that was not us."""
-        for thread in (self.worker, self.proxy):
+        for thread in (self.worker, self.proxy, self.listener):
             if thread is not None and thread.failure is not None:
                 raise thread.failure
 
 
 @contextmanager
 def everything(settings: Settings, clock: Clock) -> Iterator[Process]:
-    """The HTTP door and a worker in one process. Raises QueueError, StoreError."""
-    with _held(open_queue(settings, clock)) as queue:
-        registry = _registry()
-        history = _history(settings)
-        thread = _worker_thread(settings, queue, registry, history, clock)
-        owners = WorkerInquiry(thread, queue, Names(settings.namespace), history)
+    """The HTTP door and a worker in one process. Raises QueueError, StoreError, CannotListen."""
+    registry = _registry()
+    with (
+        _asked_worker(settings, registry, clock) as (queue, thread, here, listener),
+        all_owners(settings, queue, clock, here) as owners,
+    ):
         services = Services(
             settings=_api_settings(settings),
             client=queue,
@@ -65,19 +68,23 @@ def everything(settings: Settings, clock: Clock) -> Iterator[Process]:
             readiness=thread.readiness,
         )
         app = create_app(services)
-        with _working(thread), owners, _proxying(settings, queue, registry, app, clock) as proxy:
-            yield Process(app, thread, proxy)
+        with _proxying(settings, queue, registry, app, clock) as proxy:
+            yield Process(app, thread, proxy, listener)
 
 
 @contextmanager
 def api_alone(settings: Settings, clock: Clock) -> Iterator[Process]:
     """The HTTP door for messages that workers in other processes deliver. Raises QueueError."""
-    with _held(open_queue(settings, clock)) as queue, Watch(queue) as watch:
+    with (
+        _held(open_queue(settings, clock)) as queue,
+        Watch(queue) as watch,
+        all_owners(settings, queue, clock) as owners,
+    ):
         services = Services(
             settings=_api_settings(settings),
             client=queue,
             admin=queue,
-            owners=NobodyHere(),
+            owners=owners,
             clock=clock,
             registry=_registry(),
             readiness=watch.readiness,
@@ -87,12 +94,23 @@ def api_alone(settings: Settings, clock: Clock) -> Iterator[Process]:
 
 @contextmanager
 def worker_alone(settings: Settings, clock: Clock) -> Iterator[Process]:
-    """A worker, and a door for health and metrics. Raises QueueError, StoreError."""
-    with _held(open_queue(settings, clock)) as queue:
-        registry = _registry()
-        thread = _worker_thread(settings, queue, registry, _history(settings), clock)
-        with _working(thread):
-            yield Process(create_worker_app(__version__, registry, thread.readiness), thread)
+    """A worker, and a door for health and metrics. Raises QueueError, StoreError, CannotListen."""
+    registry = _registry()
+    with _asked_worker(settings, registry, clock) as (_, thread, _, listener):
+        yield Process(create_worker_app(__version__, registry, thread.readiness), thread, listener=listener)
+
+
+@contextmanager
+def _asked_worker(
+    settings: Settings, registry: CollectorRegistry, clock: Clock
+) -> Iterator[tuple[Queue, WorkerThread, WorkerInquiry, Listener | None]]:
+    """A worker at work, and who answers for it, to this process and to others."""
+    with internal_port(settings) as bound, _held(open_queue(settings, clock, address_of(bound, settings))) as queue:
+        history = _history(settings)
+        thread = _worker_thread(settings, queue, registry, history, clock)
+        here = WorkerInquiry(thread, queue, Names(settings.namespace), history)
+        with _working(thread), here, answering(bound, here, settings, clock) as listener:
+            yield queue, thread, here, listener
 
 
 @contextmanager

@@ -12,9 +12,9 @@ from mq.errors import QueueError
 WATCH_S = 2.0
 
 
-def open_queue(settings: Settings, clock: Clock) -> Queue:
-    """Raises QueueError, ConfigError."""
-    return _kafka(settings, clock) if settings.mq.kind == "kafka" else _embedded(settings, clock)
+def open_queue(settings: Settings, clock: Clock, address: str = "") -> Queue:
+    """`address` is where this process answers questions about its worker's shards. Raises QueueError, ConfigError."""
+    return _kafka(settings, clock, address) if settings.mq.kind == "kafka" else _embedded(settings, clock)
 
 
 def _embedded(settings: Settings, clock: Clock) -> Queue:
@@ -28,7 +28,7 @@ def _embedded(settings: Settings, clock: Clock) -> Queue:
     )
 
 
-def _kafka(settings: Settings, clock: Clock) -> Queue:
+def _kafka(settings: Settings, clock: Clock, address: str) -> Queue:
     try:
         from mq.kafka.queue import KafkaQueue
         from mq.kafka.settings import KafkaSettings
@@ -44,6 +44,7 @@ def _kafka(settings: Settings, clock: Clock) -> Queue:
             atomic=mq.guarantee == "exactly-once",
             topics_create=mq.topics_create,
             properties=mq.client_properties(),
+            address=address,
             discovery_interval_s=settings.delay.discovery_interval / 1000,
         ),
         clock,

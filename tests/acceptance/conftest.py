@@ -2,10 +2,16 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
+from uuid import uuid4
 
 import pytest
 
+from tests.acceptance.on_kafka import make_topic, settings_of
 from tests.fault.server import Server
+
+if TYPE_CHECKING:
+    from tests.brokers.kafka import Kafka
 
 MakeServer = Callable[..., Server]
 
@@ -42,3 +48,26 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     server.wait_ready()
     yield server
     server.kill()
+
+
+@pytest.fixture
+def topic(kafka: "Kafka") -> str:
+    name = f"orders-{uuid4().hex[:8]}"
+    make_topic(kafka, name)
+    return name
+
+
+@pytest.fixture
+def running(kafka: "Kafka", make_server: MakeServer) -> Callable[..., list[Server]]:
+    """Servers of one installation on the session's broker, by their commands, ready."""
+
+    def run_all(*commands: str) -> list[Server]:
+        settings = settings_of(kafka)
+        servers = [make_server(f"{n}-{command}", command=command, **settings) for n, command in enumerate(commands)]
+        for server in servers:
+            server.start()
+        for server in servers:
+            server.wait_ready()
+        return servers
+
+    return run_all

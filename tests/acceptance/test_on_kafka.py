@@ -1,63 +1,17 @@
 """The commands on a Kafka, as a user starts them: a door, workers, and a broker that is not always there."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
-from uuid import uuid4
+from typing import Any
 
 import httpx
 import pytest
 
 from tests.acceptance.asking import HTTP, run, send, wait_for
 from tests.acceptance.conftest import MakeServer
+from tests.acceptance.on_kafka import PARTITIONS, asked, make_topic, settings_of
 from tests.acceptance.racing import RACES, race
 from tests.conftest import started
 from tests.fault.server import Server, read_topic
-
-if TYPE_CHECKING:
-    from tests.brokers.kafka import Kafka
-
-PARTITIONS = 2
-
-
-def make_topic(kafka: "Kafka", topic: str) -> None:
-    from confluent_kafka.admin import AdminClient, NewTopic
-
-    config = {"message.timestamp.type": "LogAppendTime"}
-    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
-    admin.create_topics([NewTopic(topic, PARTITIONS, 1, config=config)])[topic].result()
-
-
-@pytest.fixture
-def topic(kafka: "Kafka") -> str:
-    name = f"orders-{uuid4().hex[:8]}"
-    make_topic(kafka, name)
-    return name
-
-
-def settings_of(kafka: "Kafka") -> dict[str, str]:
-    return {
-        "mq__kind": "kafka",
-        "mq__bootstrap_servers": kafka.bootstrap_servers,
-        "namespace": f"ns{uuid4().hex[:8]}",
-        "delay__topics": "orders-*",
-        "delay__discovery_interval": "200ms",
-    }
-
-
-@pytest.fixture
-def running(kafka: "Kafka", make_server: MakeServer) -> Callable[..., list[Server]]:
-    """Servers of one installation on the session's broker, by their commands, ready."""
-
-    def run_all(*commands: str) -> list[Server]:
-        settings = settings_of(kafka)
-        servers = [make_server(f"{n}-{command}", command=command, **settings) for n, command in enumerate(commands)]
-        for server in servers:
-            server.start()
-        for server in servers:
-            server.wait_ready()
-        return servers
-
-    return run_all
 
 
 def arrived(url: str, topic: str, count: int) -> list[str]:
@@ -71,10 +25,6 @@ def arrived(url: str, topic: str, count: int) -> list[str]:
 
 def sent_one(url: str, topic: str, **schedule: Any) -> httpx.Response:
     return HTTP.post(f"{url}/v1/topics/{topic}/messages", json={"value": "x", "schedule": schedule}, timeout=20)
-
-
-def asked(url: str, message_id: str) -> httpx.Response:
-    return HTTP.get(f"{url}/v1/messages/{message_id}", timeout=20)
 
 
 def test_what_one_process_accepts_another_delivers(running: Callable[..., list[Server]], topic: str) -> None:

@@ -341,6 +341,8 @@ def test_a_topic_takes_delays_when_a_pattern_names_it_and_its_buffer_can_exist(
         ("[mq.properties]\n'linger.ms' = 5", "mq.properties"),
         ("[dispatch]\nclock_skew_max = '1s'", "dispatch.clock_skew_max"),
         ("[worker]\nport = 9000", "worker.port"),
+        ("[internal]\nport = 9001", "internal.port"),
+        ("[internal]\nsecret = 'sixteen letters!'", "internal.secret"),
         ("[api]\nauth = 'basic'", "api.auth"),
         ("[delay]\ndiscovery_interval = '5s'", "delay.discovery_interval"),
         ("[proxy.kafka]\nport = 9092", "proxy.kafka.port"),
@@ -395,6 +397,40 @@ def test_an_address_that_others_can_reach_is_refused_without_authentication(load
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.9", "::1", "localhost"])
 def test_a_loopback_address_is_accepted(load: Any, host: str) -> None:
     assert load(env={"API__HOST": host}).api.host == host
+
+
+# --- the port for other processes
+
+
+def test_processes_on_one_machine_need_nothing_to_ask_each_other(load: Any) -> None:
+    internal = load(KAFKA).internal
+    assert (internal.host, internal.port, internal.reached_at) == ("127.0.0.1", 0, "127.0.0.1")
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.1", "example.org", ""])
+def test_the_internal_port_is_not_opened_to_other_machines_without_a_secret(load: Any, host: str) -> None:
+    toml = f"{KAFKA}[internal]\nadvertised_host = 'w1'\nhost = '{host}'"
+    assert sentence_of(load, toml).startswith("internal.host: ")
+    assert load(f"{toml}\nsecret = 'sixteen letters!'").internal.reached_at == "w1"
+
+
+def test_the_secret_may_stand_in_a_file(load: Any, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("sixteen letters!\n")
+    internal = load(KAFKA + "[internal]\nhost = '10.0.0.1'\nsecret.file = 'secret'").internal
+    assert internal.secret.get_secret_value() == "sixteen letters!"
+    assert internal.reached_at == "10.0.0.1"
+
+
+def test_a_secret_that_can_be_guessed_is_refused_and_not_shown(load: Any) -> None:
+    found = sentence_of(load, KAFKA + "[internal]\nsecret = 'fifteen letters'")
+    assert found.startswith("internal.secret: ")
+    assert "fifteen letters" not in found
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", ""])
+def test_every_address_of_a_machine_is_none_that_others_can_be_told(load: Any, host: str) -> None:
+    toml = f"{KAFKA}[internal]\nsecret = 'sixteen letters!'\nhost = '{host}'"
+    assert sentence_of(load, toml).startswith("internal.advertised_host: ")
 
 
 # --- secrets

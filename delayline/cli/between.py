@@ -1,0 +1,75 @@
+"""How the processes of an installation ask each other: the port of one that has a worker, and the way to others'.
+
+The embedded queue lives in one process, so there is neither.
+"""
+
+import contextlib
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from delay_service.inquiry import WorkerInquiry
+from delayline.cli.worker_thread import end_process
+from delayline.clock import Clock
+from delayline.config import Settings
+from delayline.inquiry import Owners
+from delayline.listening import listen
+from mq.contract import Queue
+from owners.directory import Directory
+from owners.listener import Desk, Listener
+from owners.routed import RoutedOwners
+from owners.signing import Signer
+
+BACKLOG = 1024
+
+
+@contextmanager
+def internal_port(settings: Settings) -> Iterator[socket.socket | None]:
+    """Bound before there is a worker, because the group of the workers tells its address to others. Raises
+    CannotListen."""
+    if settings.mq.kind == "embedded":
+        yield None
+        return
+    internal = settings.internal
+    in_use = "choose another with internal.port, or 0 for any free one"
+    with contextlib.closing(listen(internal.host, internal.port, backlog=BACKLOG, in_use=in_use)) as bound:
+        yield bound
+
+
+def address_of(bound: socket.socket | None, settings: Settings) -> str:
+    """Where other processes reach it; empty where there is none."""
+    if bound is None:
+        return ""
+    host = settings.internal.reached_at
+    return f"{f'[{host}]' if ':' in host else host}:{bound.getsockname()[1]}"
+
+
+@contextmanager
+def answering(
+    bound: socket.socket | None, here: WorkerInquiry, settings: Settings, clock: Clock
+) -> Iterator[Listener | None]:
+    """Other processes are answered on the port."""
+    if bound is None:
+        yield None
+        return
+    desk = Desk(here, _signer(settings, clock), clock)
+    with Listener(bound, desk, on_failure=end_process) as listener:
+        yield listener
+
+
+@contextmanager
+def all_owners(settings: Settings, queue: Queue, clock: Clock, here: WorkerInquiry | None = None) -> Iterator[Owners]:
+    """The worker of this process, `here`, if there is one, and all others."""
+    if settings.mq.kind == "embedded":
+        assert here is not None, "the commands check that there is a worker"
+        yield here
+        return
+    with (
+        Directory(queue, clock) as directory,
+        RoutedOwners(directory, _signer(settings, clock), queue, clock, here) as routed,
+    ):
+        yield routed
+
+
+def _signer(settings: Settings, clock: Clock) -> Signer:
+    return Signer(settings.internal.secret.get_secret_value(), clock)

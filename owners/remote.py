@@ -1,0 +1,85 @@
+"""Asks the worker of another process."""
+
+from types import TracebackType
+from typing import Any
+
+import httpx
+
+from delayline import logs
+from delayline.inquiry import OwnerUnavailable
+from mq.contract import Owner
+from mq.errors import QueueUnavailable
+from owners import wire
+from owners.errors import NotMine, NotYet, Rejected
+from owners.methods import Malformed, Method
+from owners.signing import Signer
+from owners.wire import Status
+
+CONNECTIONS_MAX = 256
+"""Each waits for one answer. A search through all of them comes with every question."""
+
+KEEP_S = 30.0
+CONNECT_S = 1.0
+LATE_S = 1.0
+"""What an answer may take beyond the time that the worker was given."""
+
+log = logs.get(__name__)
+
+
+class Remote:
+    """Belongs to one event loop. To be used as an asynchronous context manager."""
+
+    def __init__(self, signer: Signer, transport: httpx.AsyncBaseTransport | None = None) -> None:
+        self._signer = signer
+        limits = httpx.Limits(max_connections=CONNECTIONS_MAX, keepalive_expiry=KEEP_S)
+        self._http = httpx.AsyncClient(limits=limits, transport=transport, trust_env=False)
+
+    async def __aenter__(self) -> "Remote":
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._http.aclose()
+
+    async def ask(self, owner: Owner, method: Method, arguments: tuple[Any, ...], wait_s: float) -> Any:
+        """Raises OwnerUnavailable, mostly one of `owners.errors`, and QueueUnavailable."""
+        path = wire.path(owner.writer, method.name, wait_s)
+        body = method.encode_question(arguments)
+        status, answer = await self._sent(owner, path, body, wait_s)
+        if status != Status.ANSWER:
+            raise _error(status, owner, answer.decode(errors="replace")[:500])
+        try:
+            return method.decode_answer(answer)
+        except Malformed as error:
+            raise Rejected(f"the worker at {owner.address}: {error}") from error
+
+    async def _sent(self, owner: Owner, path: str, body: bytes, wait_s: float) -> tuple[int, bytes]:
+        """Raises OwnerUnavailable."""
+        url, headers = f"http://{owner.address}{path}", {wire.SIGNATURE: self._signer.sign(path, body)}
+        limit = httpx.Timeout(wait_s + LATE_S, connect=CONNECT_S)
+        data = bytearray()
+        try:
+            async with self._http.stream("POST", url, content=body, headers=headers, timeout=limit) as answer:
+                async for chunk in answer.aiter_raw():
+                    data += chunk
+                    if len(data) > wire.ANSWER_BYTES_MAX:
+                        return Status.TOO_LARGE, b"its answer is too large"
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            what = f"the worker at {owner.address} does not answer ({type(error).__name__})"
+            raise OwnerUnavailable(what) from error
+        return answer.status_code, bytes(data)
+
+
+def _error(status: int, owner: Owner, detail: str) -> Exception:
+    match status:
+        case Status.NOT_MINE:
+            return NotMine(detail)
+        case Status.NOT_YET:
+            return NotYet(detail)
+        case Status.UNAVAILABLE:
+            return OwnerUnavailable(detail)
+        case Status.QUEUE_UNAVAILABLE:
+            return QueueUnavailable(detail)
+    log.error("a worker does not take our question", address=owner.address, status=status, detail=detail)
+    return Rejected(f"the worker at {owner.address} does not take the question ({status}): {detail}")

@@ -1,0 +1,89 @@
+"""Owners, wherever they are: what the HTTP door asks. An event loop in a thread of its own, around `routing`."""
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from concurrent.futures import Future, ThreadPoolExecutor
+from types import TracebackType
+from typing import Any, TypeVar
+
+import uvloop
+
+from delayline.clock import Clock
+from delayline.inquiry import Found, Gone
+from delayline.message import MessageId, Shard
+from delayline.outcome import Outcome
+from mq.contract import Admin
+from owners.directory import Directory
+from owners.local import LocalOwners
+from owners.methods import METHODS
+from owners.remote import Remote
+from owners.routing import NoShard, Routing
+from owners.signing import Signer
+
+T = TypeVar("T")
+
+FIND_S = 4.5
+"""Less than the door waits, so that it hears why there is no answer."""
+
+DECIDE_S = 11.0
+"""More than the door waits: it knows better what to say about an operation that is not decided yet."""
+
+THREADS_MAX = 2
+STOP_WITHIN_S = 2.0
+
+
+class RoutedOwners:
+    """Any thread may ask it. To be used as a context manager."""
+
+    def __init__(
+        self, directory: Directory, signer: Signer, admin: Admin, clock: Clock, here: LocalOwners | None = None
+    ) -> None:
+        """`here` is the worker of this process, if it has one."""
+        self._directory = directory
+        self._signer = signer
+        self._admin = admin
+        self._clock = clock
+        self._here = here
+        self._started = threading.Event()
+        self._thread = threading.Thread(target=lambda: uvloop.run(self._serve()), name="owners", daemon=True)
+
+    def __enter__(self) -> "RoutedOwners":
+        self._thread.start()
+        self._started.wait()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._loop.call_soon_threadsafe(self._stopping.set)
+        self._thread.join(STOP_WITHIN_S)
+
+    async def _serve(self) -> None:
+        self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
+        threads = ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="owners")
+        async with Remote(self._signer) as remote:
+            self._routing = Routing(self._directory, remote, self._here, self._admin, threads, self._clock)
+            self._started.set()
+            await self._stopping.wait()
+        threads.shutdown(wait=False, cancel_futures=True)
+
+    def _submit(self, answering: "Coroutine[Any, Any, T]") -> "Future[T]":
+        return asyncio.run_coroutine_threadsafe(answering, self._loop)
+
+    # --- delayline.inquiry.Owners
+
+    def find(self, message_id: MessageId) -> "Future[Found | Gone | None]":
+        """See `delayline.inquiry.Owners`."""
+        return self._submit(self._find(message_id))
+
+    async def _find(self, message_id: MessageId) -> Found | Gone | None:
+        try:
+            found: Found | Gone | None = await self._routing.ask(METHODS["find"], (message_id,), FIND_S)
+        except NoShard:
+            return None
+        return found
+
+    def decided(self, shard: Shard, offset: int) -> "Future[Outcome]":
+        """See `delayline.inquiry.Owners`."""
+        return self._submit(self._routing.ask(METHODS["decided"], (shard, offset), DECIDE_S))

@@ -1,0 +1,110 @@
+"""Which worker is asked, and how often.
+
+Through a rebalance a shard is nobody's for a moment, and the table of owners is a moment old: a question is asked
+again until somebody answers it or its time is up. Questions change nothing, so that asking twice does no harm.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Executor
+from typing import Any, Protocol
+
+from delayline.clock import Clock
+from delayline.inquiry import OwnerUnavailable
+from delayline.message import Shard
+from mq.contract import Admin, Owner
+from mq.errors import PartitionUnknown, TopicUnknown
+from owners import local
+from owners.directory import Directory
+from owners.errors import NotMine, Rejected
+from owners.local import LocalOwners
+from owners.methods import Method
+
+PAUSE_S = 0.2
+"""Between two tries."""
+
+LOOK_AGAIN_S = 1.0
+"""After so long without an answer the table is asked whether the shard is still that worker's."""
+
+
+class NoShard(OwnerUnavailable):
+    """There is no such topic or partition: nobody will ever answer."""
+
+
+class AsksWorkers(Protocol):
+    """See `owners.remote.Remote`."""
+
+    async def ask(self, owner: Owner, method: Method, arguments: tuple[Any, ...], wait_s: float) -> Any: ...
+
+
+class Routing:
+    """Belongs to one event loop. `here` is the worker of this process, if it has one; `threads` do what blocks."""
+
+    def __init__(
+        self,
+        directory: Directory,
+        remote: AsksWorkers,
+        here: LocalOwners | None,
+        admin: Admin,
+        threads: Executor,
+        clock: Clock,
+        pause: Callable[[float], Awaitable[object]] = asyncio.sleep,
+    ) -> None:
+        self._directory = directory
+        self._remote = remote
+        self._here = here
+        self._admin = admin
+        self._threads = threads
+        self._clock = clock
+        self._pause = pause
+
+    async def ask(self, method: Method, arguments: tuple[Any, ...], within_s: float) -> Any:
+        """The answer of the shard's owner. Raises OwnerUnavailable, NoShard, QueueUnavailable."""
+        shard, give_up_s = method.shard(arguments), self._clock.monotonic_s() + within_s
+        assert shard is not None, f"{method.name} names no shard"
+        exists = False
+        while True:
+            try:
+                return await self._once(method, shard, arguments, give_up_s)
+            except OwnerUnavailable as error:
+                self._directory.want()
+                if isinstance(error, Rejected) or self._clock.monotonic_s() + PAUSE_S >= give_up_s:
+                    raise
+            if not exists and self._directory.owner(shard) is None:
+                exists = await self._checked(shard)
+            await self._pause(PAUSE_S)
+
+    async def _once(self, method: Method, shard: Shard, arguments: tuple[Any, ...], give_up_s: float) -> Any:
+        wait_s = max(0.0, give_up_s - self._clock.monotonic_s())
+        if self._here is not None and self._here.owns(shard):
+            return await local.ask(self._here, method, arguments, wait_s, self._clock)
+        owner = self._directory.owner(shard)
+        if owner is None:
+            why = f": {self._directory.trouble}" if self._directory.trouble else ""
+            raise OwnerUnavailable(f"nobody owns shard {'.'.join(shard)} right now{why}")
+        if not owner.address or (self._here is not None and owner.writer == self._here.writer):
+            raise OwnerUnavailable(f"shard {'.'.join(shard)} is changing its owner")
+        return await self._there(owner, method, shard, arguments, wait_s)
+
+    async def _there(
+        self, owner: Owner, method: Method, shard: Shard, arguments: tuple[Any, ...], wait_s: float
+    ) -> Any:
+        """A worker that is frozen, or whose machine is gone, says nothing for as long as it may: what the group says
+        meanwhile counts."""
+        asking = asyncio.create_task(self._remote.ask(owner, method, arguments, wait_s))
+        try:
+            while not (await asyncio.wait({asking}, timeout=LOOK_AGAIN_S))[0]:
+                self._directory.want()
+                if self._directory.owner(shard) not in (owner, None):
+                    raise NotMine(f"shard {'.'.join(shard)} has another owner now")
+            return asking.result()
+        finally:
+            asking.cancel()
+
+    async def _checked(self, shard: Shard) -> bool:
+        """Raises NoShard, QueueUnavailable."""
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._threads, self._admin.log_range, shard)
+        except (TopicUnknown, PartitionUnknown) as error:
+            raise NoShard(str(error)) from error
+        return True

@@ -1,0 +1,46 @@
+"""Questions and answers as bytes."""
+
+from typing import Any
+
+import pytest
+
+from delayline.inquiry import Gone, Owners
+from delayline.outcome import Outcome
+from owners.methods import METHODS, Malformed
+from tests.unit.owners.people import FOUND, ID, SHARD
+
+QUESTIONS = [("find", (ID,)), ("find", (ID._replace(occurrence=4),)), ("decided", (SHARD, 1042))]
+ANSWERS = [("find", FOUND), ("find", Gone()), ("find", None), ("decided", Outcome.UNMATCHED)]
+
+
+def test_every_question_of_the_protocol_can_travel() -> None:
+    assert set(METHODS) == {name for name in dir(Owners) if not name.startswith("_")}
+
+
+@pytest.mark.parametrize(("method", "arguments"), QUESTIONS)
+def test_a_question_arrives_as_it_was_asked(method: str, arguments: tuple[Any, ...]) -> None:
+    arrived = METHODS[method].decode_question(METHODS[method].encode_question(arguments))
+    assert arrived == arguments
+    assert [type(one) for one in arrived] == [type(one) for one in arguments]
+    assert METHODS[method].shard(arrived) == SHARD
+
+
+@pytest.mark.parametrize(("method", "answer"), ANSWERS)
+def test_an_answer_arrives_as_it_was_given(method: str, answer: Any) -> None:
+    arrived = METHODS[method].decode_answer(METHODS[method].encode_answer(answer))
+    assert arrived == answer
+    assert type(arrived) is type(answer)
+
+
+@pytest.mark.parametrize("data", [b"", b"\xc1", b"\x90", b"\x91\x01", b"\x92\xa1x\xa1y", b"\x91\xa1\xff"])
+def test_bytes_that_are_no_question_are_malformed(data: bytes) -> None:
+    for method in METHODS.values():
+        with pytest.raises(Malformed):
+            method.decode_question(data)
+
+
+@pytest.mark.parametrize("data", [b"", b"\xc1", b"\x92\x09\xc0", b"\x92\x00\xa5maybe", b"\x92\x00\xa1\xff"])
+def test_bytes_that_are_no_answer_are_malformed(data: bytes) -> None:
+    for method in METHODS.values():
+        with pytest.raises(Malformed):
+            method.decode_answer(data)

@@ -1,0 +1,188 @@
+"""Which worker is asked, through rebalances and outages."""
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from delayline.clock import ManualClock
+from delayline.inquiry import OwnerUnavailable
+from delayline.message import MessageId, Shard
+from delayline.outcome import Outcome
+from mq.contract import Owner
+from mq.errors import QueueUnavailable
+from owners.directory import Directory
+from owners.errors import NotMine, NotYet, Rejected
+from owners.methods import METHODS, Method
+from owners.routing import PAUSE_S, NoShard, Routing
+from tests.unit.owners.people import FOUND, ID, ONE, SHARD, TWO, Group, Pauses, Worker
+
+WITHIN_S = 4.0
+
+
+class Others:
+    """Workers of other processes: what each of them says, in turn; the last word stays."""
+
+    def __init__(self) -> None:
+        self.says: dict[Owner, list[Any]] = {}
+        self.asked: list[tuple[Owner, str, Any, float]] = []
+
+    async def ask(self, owner: Owner, method: Method, arguments: tuple[Any, ...], wait_s: float) -> Any:
+        self.asked.append((owner, method.name, arguments, wait_s))
+        words = self.says.get(owner, [OwnerUnavailable("does not answer")])
+        word = words.pop(0) if len(words) > 1 else words[0]
+        if isinstance(word, Exception):
+            raise word
+        if word is ...:
+            await asyncio.Event().wait()
+        return word
+
+
+class Scene:
+    """A process, its table of owners, and the others."""
+
+    def __init__(self, here: Worker | None = None, **table: Owner) -> None:
+        self.clock = ManualClock()
+        self.pauses = Pauses(self.clock)
+        self.group = Group({Shard("orders", name.removeprefix("p")): owner for name, owner in table.items()})
+        self.directory = Directory(self.group, self.clock)
+        self.directory.refresh()
+        self.others = Others()
+        self.here = here
+
+    def ask(self, method: str = "find", *arguments: Any) -> Any:
+        with ThreadPoolExecutor(1) as threads:
+            routing = Routing(self.directory, self.others, self.here, self.group, threads, self.clock, self.pauses)
+            return asyncio.run(routing.ask(METHODS[method], arguments or (ID,), WITHIN_S))
+
+    def moves(self, to: Owner | None) -> None:
+        """The group assigns SHARD to another, and the table hears of it."""
+        self.group.table = {} if to is None else {SHARD: to}
+        self.directory.refresh()
+
+    @property
+    def asked(self) -> list[Owner]:
+        return [owner for owner, *_ in self.others.asked]
+
+
+def test_the_owner_is_asked_wherever_it_is() -> None:
+    scene = Scene(p3=TWO, p2=ONE)
+    scene.others.says[TWO] = [FOUND]
+    assert scene.ask() == FOUND
+    assert scene.others.asked == [(TWO, "find", (ID,), WITHIN_S)]
+    assert scene.pauses.count == 0
+
+
+def test_the_worker_of_this_process_is_asked_first() -> None:
+    here = Worker(ONE.writer, SHARD)
+    here.answers["find", ID] = FOUND
+    scene = Scene(here, p3=TWO)
+    assert scene.ask() == FOUND
+    assert scene.asked == []
+
+
+def test_a_shard_that_is_not_ours_is_asked_for_elsewhere() -> None:
+    scene = Scene(Worker(ONE.writer), p3=TWO)
+    scene.others.says[TWO] = [FOUND]
+    assert scene.ask() == FOUND
+
+
+def test_a_shard_that_has_just_left_this_process_waits_for_its_new_owner() -> None:
+    scene = Scene(Worker(ONE.writer), p3=ONE)
+    scene.others.says[TWO] = [FOUND]
+    scene.pauses.then[2] = lambda: scene.moves(TWO)
+    assert scene.ask() == FOUND
+    assert scene.asked == [TWO]
+
+
+@pytest.mark.parametrize("word", [NotMine("not mine"), OwnerUnavailable("does not answer"), NotYet("busy")])
+def test_through_a_rebalance_the_question_is_asked_until_the_new_owner_answers(word: Exception) -> None:
+    scene = Scene(p3=ONE)
+    scene.others.says = {ONE: [word], TWO: [OwnerUnavailable("is being taken over"), FOUND]}
+    scene.pauses.then = {2: lambda: scene.moves(None), 4: lambda: scene.moves(TWO)}
+    assert scene.ask() == FOUND
+    assert scene.asked == [ONE, ONE, TWO, TWO]
+
+
+def test_a_wrong_answer_has_the_table_renewed() -> None:
+    scene = Scene(p3=ONE)
+    scene.others.says[ONE] = [NotMine("not mine"), FOUND]
+    wanted: list[None] = []
+    scene.directory.want = lambda: wanted.append(None)  # type: ignore[method-assign]
+    scene.ask()
+    assert len(wanted) == 1
+
+
+def test_when_its_time_is_up_the_last_reason_is_told() -> None:
+    scene = Scene(p3=ONE)
+    scene.others.says[ONE] = [NotMine("early"), OwnerUnavailable("is being taken over")]
+    with pytest.raises(OwnerUnavailable, match="is being taken over"):
+        scene.ask()
+    assert scene.pauses.count == WITHIN_S / PAUSE_S - 1
+    assert [wait_s for *_, wait_s in scene.others.asked][-1] == pytest.approx(PAUSE_S)
+
+
+def test_nobody_owns_a_shard_and_the_reason_is_that_the_group_cannot_be_asked() -> None:
+    scene = Scene()
+    scene.group.failure = QueueUnavailable("the coordinator is away")
+    scene.directory.refresh()
+    with pytest.raises(OwnerUnavailable, match=r"nobody owns shard orders\.3 right now: the coordinator is away"):
+        scene.ask()
+
+
+def test_an_owner_without_an_address_cannot_be_asked() -> None:
+    scene = Scene(p3=Owner("delayline-worker-1", ""))
+    with pytest.raises(OwnerUnavailable):
+        scene.ask()
+    assert scene.asked == []
+
+
+def test_two_processes_that_do_not_understand_each_other_do_not_try_again() -> None:
+    scene = Scene(p3=ONE)
+    scene.others.says[ONE] = [Rejected("another secret"), FOUND]
+    with pytest.raises(Rejected):
+        scene.ask()
+    assert len(scene.asked) == 1
+
+
+def test_an_owner_that_cannot_reach_the_queue_is_not_asked_again() -> None:
+    scene = Scene(p3=ONE)
+    scene.others.says[ONE] = [QueueUnavailable("no brokers"), FOUND]
+    with pytest.raises(QueueUnavailable):
+        scene.ask()
+
+
+def test_a_shard_that_does_not_exist_is_not_waited_for() -> None:
+    scene = Scene()
+    with pytest.raises(NoShard):
+        scene.ask("find", MessageId(Shard("nothing", "0"), 0, 0))
+    assert scene.pauses.count == 0
+
+
+def test_an_owner_that_falls_silent_is_left_once_the_shard_is_anothers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("owners.routing.LOOK_AGAIN_S", 0.001)
+    scene = Scene(p3=ONE)
+    scene.others.says = {ONE: [...], TWO: [Outcome.APPLIED]}
+    looks = 0
+
+    def want() -> None:
+        nonlocal looks
+        looks += 1
+        if looks in (3, 6):
+            scene.moves({3: None, 6: TWO}[looks])
+
+    scene.directory.want = want  # type: ignore[method-assign]
+    assert scene.ask("decided", SHARD, 7) is Outcome.APPLIED
+    assert scene.asked == [ONE, TWO]
+
+
+def test_a_worker_of_this_process_that_loses_the_shard_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("owners.local.LOOK_AGAIN_S", 0.001)
+    here = Worker(ONE.writer, SHARD)
+    scene = Scene(here, p3=TWO)
+    scene.others.says[TWO] = [Outcome.UNMATCHED]
+    looks: list[Any] = []
+    monkeypatch.setattr(here, "owns", lambda shard: looks.append(shard) or len(looks) < 5)
+    assert scene.ask("decided", SHARD, 7) is Outcome.UNMATCHED
+    assert (len(here.open), scene.asked) == (1, [TWO])
