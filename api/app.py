@@ -23,6 +23,7 @@ from api.metrics import Metrics
 from api.problems import Problems
 from api.reader import Reader
 from api.routes import not_built
+from api.routes.console import ConsoleRoutes
 from api.routes.health import HealthRoutes
 from api.routes.installation import InstallationRoutes
 from api.routes.messages import MessageRoutes
@@ -84,6 +85,7 @@ def create_app(services: Services) -> DelaylineApi:
     InstallationRoutes(services, topics).register(app.router)
     HealthRoutes(services.readiness, services.registry, scrapes).register(app.router)
     not_built.register(app.router)
+    ConsoleRoutes().register(app.router)
     _answer_framework_errors(app, problems)
     app.metrics = metrics
     return app

@@ -113,6 +113,7 @@ def _welcome(settings: "Settings", url: str, queue: str) -> str:
     where = "" if url == DEFAULT_URL else f" --url {url}"
     return f"""
 Delayline {__version__} listens on {url} ({queue})
+Console, in a browser: {url}/
 {_hint(settings)}{_kafka_door(settings)}
 Watch a topic, in another terminal:
   {program()} tail orders{where}

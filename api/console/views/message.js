@@ -1,0 +1,154 @@
+// One message: when it is due, what it carries, what has happened to it, and what can be done.
+
+import { get, post, Problem, request } from "../api.js";
+import { away, when } from "../clock.js";
+import { ask, toast } from "../dialogs.js";
+import { h, show } from "../dom.js";
+import { duration, epoch, fromField, toField, zoneName } from "../format.js";
+import { choice, field, input, valueOf } from "../forms.js";
+import { action, badge, broken, due, facts, headersTable, loading, payload, problemBox, table } from "../parts.js";
+import { messagePath } from "../shapes.js";
+
+const WAITS = new Set(["accepted", "pending"]);
+
+export function messageView(context, id) {
+  const place = h("div", null, loading("the message"));
+  const state = h("span", { class: "state" });
+  const actions = h("div", { class: "buttons" });
+  let carried = null; // what it carried while it waited: the server shows it no longer
+  return {
+    title: id,
+    element: h("section", { class: "message" },
+      h("div", { class: "heading" },
+        h("div", null, h("p", { class: "crumb" }, "Message ", state), h("h1", { tabindex: "-1", class: "id" }, broken(id))),
+        actions),
+      place),
+    async refresh(signal) {
+      try {
+        const message = await get(messagePath(id), { view: "full" }, signal);
+        if (message.headers !== undefined) carried = message;
+        show(state, badge(message.state));
+        show(actions, buttons(message, context));
+        show(place, content(message, carried));
+      } catch (error) {
+        if (!(error instanceof Problem) || ![404, 410].includes(error.document.status)) throw error;
+        show(state);
+        show(actions);
+        show(place, problemBox(error));
+      }
+      return {};
+    },
+  };
+}
+
+function content(message, carried) {
+  const isWaiting = WAITS.has(message.state);
+  const moved = message.version > 0;
+  return [
+    h("div", { class: "columns" },
+      h("div", { class: "stack" },
+        h("p", { class: "countdown" }, isWaiting ? ["Due ", away(message.due_at)] : ended(message)),
+        facts(
+          ["Due", due(message.due_at)],
+          message.next_due_at ? ["Next due", due(message.next_due_at)] : null,
+          ["Accepted", due(message.accepted_at)],
+          message.outcome ? ["Ended", due(message.outcome.at)] : null,
+          Number.isFinite(message.outcome?.lateness_ms) ? ["Lateness", duration(message.outcome.lateness_ms)] : null,
+          message.outcome?.reason ? ["Reason", message.outcome.reason] : null,
+          ["Topic", h("a", { href: `#/topics/${encodeURIComponent(message.topic)}` }, broken(message.topic))],
+          ["Partition", String(message.partition)],
+          message.own_id ? ["Own id", h("code", null, message.own_id)] : null,
+          ["Version", moved ? `${message.version}, changed` : `${message.version}, never changed`],
+        ),
+        history(message)),
+      h("div", { class: "stack" }, carried ? carries(carried, isWaiting) :
+        h("p", { class: "empty" }, "Key, value and headers are shown while a message waits. This one has ended."))),
+  ];
+}
+
+function ended(message) {
+  const { outcome } = message;
+  return outcome ? [`${outcome.state[0].toUpperCase()}${outcome.state.slice(1)} `, away(outcome.at)] : message.state;
+}
+
+function carries(message, isWaiting) {
+  return [
+    isWaiting ? null : h("p", { class: "fine", "data-key": "old" }, "As it was read here while it waited."),
+    payload("Value", message.value, message.value_base64),
+    payload("Key", message.key, message.key_base64),
+    h("h2", { class: "small" }, "Headers"),
+    headersTable(message.headers),
+  ];
+}
+
+function history(message) {
+  const events = message.history ?? [];
+  if (events.length === 0) return null;
+  const numbered = events.map((event, index) => ({ ...event, index }));
+  return h("section", null, h("h2", { class: "small" }, "History"),
+    table("History", [
+      { name: "What", of: (row) => row.event, kind: "main" },
+      { name: "When", of: (row) => when(row.at) },
+      { name: "By", of: (row) => row.by ?? "\u2013" },
+      { name: "Version", of: (row) => row.version ?? "\u2013", kind: "number" },
+    ], numbered, (row) => row.index));
+}
+
+function buttons(message, { offer, refresh }) {
+  if (!WAITS.has(message.state)) return null;
+  const act = async (asking) => {
+    if (await asking) await refresh();
+  };
+  return [
+    action("Deliver now", offer.has("POST /v1/messages/{}:deliver"), () => act(deliverNow(message))),
+    action("Reschedule\u2026", offer.has("PATCH /v1/messages/{}"), () => act(reschedule(message, offer))),
+    action("Cancel\u2026", offer.has("DELETE /v1/messages/{}"), () => act(cancel(message)), { class: "danger" }),
+  ];
+}
+
+async function deliverNow(message) {
+  return ask({
+    title: "Deliver it now?",
+    body: h("p", null, "It goes to ", h("code", null, message.topic), " at once instead of ", due(message.due_at), "."),
+    confirm: "Deliver now",
+    act: async () => {
+      await post(messagePath(message.message_id, ":deliver"));
+      toast("It is due now, and on its way.");
+    },
+  });
+}
+
+async function cancel(message) {
+  return ask({
+    title: "Cancel this message?",
+    body: h("p", null, "It will never be delivered. It is due ", due(message.due_at), "."),
+    confirm: "Cancel the message",
+    isDangerous: true,
+    act: async () => {
+      await request("DELETE", messagePath(message.message_id));
+      toast("Cancelled: it will never be delivered.");
+    },
+  });
+}
+
+async function reschedule(message, offer) {
+  const at = "/schedule";
+  const fields = h("div", { class: "stack" });
+  const draw = (how) => show(fields, how === "delay"
+    ? field("Delay from now", `${at}/delay`, input({ value: "1h" }), { hint: "Such as 90s, 1h30m, 1.5d or PT1H." })
+    : field("Moment", `${at}/deliver_at`, input({ type: "datetime-local", step: 1, value: toField(epoch(message.due_at)) }), { hint: `In ${zoneName()}.` }));
+  draw("delay");
+  const options = [["delay", "After a delay"], ["deliver_at", "At a moment"]];
+  return ask({
+    title: "Deliver it at another time",
+    body: [choice("When", "reschedule-when", options, "delay", (event) => draw(event.target.value)), fields],
+    confirm: "Reschedule",
+    act: async (form) => {
+      const delay = valueOf(form, `${at}/delay`);
+      const schedule = delay ? { delay } : { deliver_at: fromField(valueOf(form, `${at}/deliver_at`)) };
+      const ifMatch = offer.heeds("PATCH /v1/messages/{}", "If-Match") ? `"${message.version}"` : undefined;
+      const { body } = await request("PATCH", messagePath(message.message_id), { body: { schedule }, ifMatch });
+      toast("Moved: due ", due(body.due_at), ".");
+    },
+  });
+}

@@ -1,0 +1,205 @@
+// One topic: what it waits for, shard by shard, what it delivered last, and what can be done with all of it.
+
+import { get, post } from "../api.js";
+import { away, nowMs, whenShort } from "../clock.js";
+import { ask, toast } from "../dialogs.js";
+import { h, show } from "../dom.js";
+import { count, counted, duration, epoch, UNKNOWN } from "../format.js";
+import { field, input, valueOf } from "../forms.js";
+import { histogram, SPANS, spanQuery } from "../histogram.js";
+import { action, badge, broken, empty, figures, incomplete, keyText, loading, messageLink, problemBox, table } from "../parts.js";
+import { Lateness, optional, readTopic, topicPath } from "../shapes.js";
+import { latenessText, stalls, stateOf } from "./topics.js";
+
+const NEXT = 10;
+const NEWEST = 10;
+
+export function topicView(context, name) {
+  const { offer } = context;
+  const lateness = new Lateness();
+  const parts = Object.fromEntries(["state", "actions", "head", "chart", "shards", "next", "newest"].map((part) => [part, h("div", { class: part })]));
+  show(parts.head, loading("the topic"));
+  let span = "24 h";
+  const readChart = optional((signal) => get(topicPath(name, "/histogram"), spanQuery(SPANS[span], nowMs()), signal));
+  const readNext = optional((signal) => get("v1/messages", { topic: name, page_size: NEXT }, signal));
+  const readNewest = optional((signal) => get(topicPath(name, "/records"), { limit: NEWEST }, signal));
+  const view = {
+    title: name,
+    element: frame(name, parts, spans(span, async (chosen) => {
+      span = chosen;
+      await context.refresh();
+    })),
+    async refresh(signal) {
+      const topic = await readTopic(name, offer, signal);
+      show(parts.state, stateOf(topic));
+      show(parts.actions, buttons(topic, context));
+      show(parts.head, incomplete(topic), stalls([topic]), overview(topic, lateness));
+      show(parts.shards, shards(topic));
+      const [chart, next, newest] = await Promise.all([
+        readChart(signal),
+        readNext(signal),
+        readNewest(signal),
+        lateness.renew(signal),
+      ]);
+      show(parts.chart, chart.problem ? problemBox(chart.problem) : [incomplete(chart.value), histogram(chart.value)]);
+      show(parts.next, next.problem ? problemBox(next.problem) : waiting(next.value));
+      show(parts.newest, newest.problem ? problemBox(newest.problem) : records(newest.value.records));
+      show(parts.head, incomplete(topic), stalls([topic]), overview(topic, lateness));
+      return topic;
+    },
+  };
+  return view;
+}
+
+function frame(name, parts, chooser) {
+  const named = encodeURIComponent(name);
+  const part = (title, aside, place) =>
+    h("section", { class: "part" }, h("div", { class: "part-head" }, h("h2", null, title), aside), place);
+  return h("section", { class: "topic" },
+    h("div", { class: "heading" },
+      h("div", null, h("div", { class: "crumb" }, "Topic ", parts.state), h("h1", { tabindex: "-1" }, broken(name))),
+      parts.actions),
+    parts.head,
+    part("When it is due", chooser, parts.chart),
+    part("Next", h("a", { href: `#/messages?topic=${named}` }, "All that wait"), parts.next),
+    part("Shards", null, parts.shards),
+    part("In the topic, newest", h("a", { href: `#/topics/${named}/dead` }, "Dead letters"), parts.newest));
+}
+
+function spans(chosen, choose) {
+  const buttons = Object.keys(SPANS).map((span) => h("button", {
+    type: "button",
+    class: "quiet",
+    "aria-pressed": String(span === chosen),
+    onclick: (event) => {
+      for (const button of buttons) button.setAttribute("aria-pressed", String(button === event.target));
+      choose(span);
+    },
+  }, span));
+  return h("div", { class: "segmented", role: "group", "aria-label": "How far ahead" }, buttons);
+}
+
+function overview(topic, lateness) {
+  if (topic.pending === undefined) {
+    return h("p", { class: "fine" }, `${counted(topic.partitions, "partition")}. This installation does not say how its topics stand.`);
+  }
+  const late = topic.oldest_due_at ? `the oldest ${duration(Math.max(nowMs() - epoch(topic.oldest_due_at), 0))} late` : "nothing is late";
+  return figures(
+    ["Waiting", topic.pending, topic.next_due_at ? ["next ", away(topic.next_due_at)] : "nothing to come", "first"],
+    ["Due, not delivered", topic.due_backlog, late, topic.due_backlog ? "warn" : null],
+    ["Not read in yet", topic.ingest_lag, "ingest lag, records"],
+    ["Lateness", latenessText(lateness, topic.name, 0.99), "99 in 100 deliveries of this process"],
+    topic.dead === undefined ? null : ["Dead letters", topic.dead, null, topic.dead ? "bad" : null],
+  );
+}
+
+function shards(topic) {
+  if (!topic.shards) return h("p", { class: "fine" }, "Shards are not told apart on this installation.");
+  return table("Shards", [
+    { name: "Partition", kind: "main", of: (shard) => String(shard.partition) },
+    { name: "State", of: shardState },
+    { name: "Waiting", kind: "number", of: (shard) => count(shard.pending ?? Number.NaN) },
+    { name: "Overdue", kind: "number", of: (shard) => count(shard.due_backlog ?? Number.NaN) },
+    { name: "Next due", kind: "short", of: (shard) => (shard.next_due_at ? away(shard.next_due_at) : UNKNOWN) },
+    { name: "Ingest lag", kind: "number", of: (shard) => count(shard.ingest_lag ?? Number.NaN) },
+    { name: "Owner epoch", kind: "number", of: (shard) => count(shard.owner_epoch ?? Number.NaN) },
+  ], topic.shards, (shard) => shard.partition);
+}
+
+function shardState({ state, stalled }) {
+  const tone = { running: "delivered", stalled: "stalled", missing: "dead" }[state] ?? "expired";
+  return [badge(tone, state), stalled ? h("small", null, ` ${stalled.reason}: ${stalled.detail}`) : null];
+}
+
+function waiting(list) {
+  if (list.messages.length === 0) return [incomplete(list), empty("Nothing waits in this topic.")];
+  return [incomplete(list), table("Next messages", [
+    { name: "Due", kind: "number", of: (message) => whenShort(message.due_at) },
+    { name: "Away", kind: "short", of: (message) => away(message.due_at) },
+    { name: "Message", kind: "main", of: (message) => messageLink(message.message_id) },
+    { name: "Key", of: keyText },
+  ], list.messages, (message) => message.message_id)];
+}
+
+function records(found) {
+  if (found.length === 0) return empty("Nothing has arrived yet.");
+  const headerOf = (record, name) => record.headers.find((header) => header.name === name)?.value;
+  return table("Newest records", [
+    { name: "Stored", kind: "number", of: (record) => whenShort(record.timestamp) },
+    { name: "Place", kind: "main", of: (record) => h("code", null, `${record.partition}:${record.offset}`) },
+    { name: "Key", of: keyText },
+    { name: "Value", kind: "value", of: (record) => h("code", null, shortened(record)) },
+    { name: "Delayed as", of: (record) => (headerOf(record, "delayline-id") ? messageLink(headerOf(record, "delayline-id")) : UNKNOWN) },
+  ], [...found].reverse(), (record) => `${record.partition}:${record.offset}`);
+}
+
+function shortened({ value, value_base64: base64 }) {
+  const text = value ?? (base64 === undefined ? UNKNOWN : `base64 ${base64}`);
+  return text.length > 120 ? `${text.slice(0, 120)}\u2026` : text;
+}
+
+function buttons(topic, { offer, refresh }) {
+  const act = async (asking) => {
+    if (await asking) await refresh();
+  };
+  const has = (name) => offer.has(`POST /v1/topics/{}:${name}`);
+  return h("div", { class: "buttons" },
+    h("a", { class: "button", href: `#/send?topic=${encodeURIComponent(topic.name)}` }, "Send"),
+    topic.paused
+      ? action("Resume", has("resume"), () => act(resume(topic.name)))
+      : action("Pause\u2026", has("pause"), () => act(pause(topic.name))),
+    action("Purge\u2026", has("purge"), () => act(purge(topic.name)), { class: "danger" }));
+}
+
+function pause(name) {
+  return ask({
+    title: `Pause ${name}?`,
+    body: h("p", null, "Messages are taken in and wait. Nothing of this topic is delivered until it is resumed; what falls due meanwhile is delivered then."),
+    confirm: "Pause the topic",
+    act: async () => {
+      await post(topicPath(name, ":pause"));
+      toast(`${name} is paused.`);
+    },
+  });
+}
+
+async function resume(name) {
+  return ask({
+    title: `Resume ${name}?`,
+    body: h("p", null, "What has fallen due meanwhile is delivered at once."),
+    confirm: "Resume the topic",
+    act: async () => {
+      await post(topicPath(name, ":resume"));
+      toast(`${name} goes on.`);
+    },
+  });
+}
+
+/** The whole topic goes: the name has to be typed, and the server is asked first how much that is. */
+function purge(name) {
+  const found = h("p", { class: "countdown", role: "status" }, "Counting\u2026");
+  return ask({
+    title: `Purge ${name}?`,
+    body: [found, h("p", null, "Everything that waits in this topic is cancelled. What has been delivered stays."),
+      field("Type the topic's name to confirm", "confirm", input())],
+    confirm: "Purge the topic",
+    isDangerous: true,
+    isReady: async () => {
+      const { matched } = await post(topicPath(name, ":purge"), { dry_run: true });
+      show(found, `${counted(matched, "message waits", "messages wait")} now.`);
+    },
+    setUp: ({ form }) => {
+      form.addEventListener("submit", (event) => {
+        if (valueOf(form, "confirm") === name) return;
+        event.stopImmediatePropagation();
+        event.preventDefault();
+        form.querySelector('[data-pointer="confirm"] .fault').textContent = `Type ${name} here.`;
+        form.querySelector('[data-pointer="confirm"] input').focus();
+      }, { capture: true });
+    },
+    act: async () => {
+      const answer = await post(topicPath(name, ":purge"), { dry_run: false });
+      toast(`${counted(answer.cancelled, "message")} cancelled.`);
+    },
+  });
+}

@@ -1,0 +1,1 @@
+"""The operators' console in a headless Chromium, against the real process on the embedded queue."""

@@ -1,0 +1,150 @@
+"""What is done by hand, and what the server says about it."""
+
+import re
+
+from playwright.sync_api import Page, expect
+
+from tests.console.conftest import HTTP, OpenPage, Send, answering
+from tests.fault.server import Server, read_topic
+
+
+def state(server: Server, message_id: str) -> str:
+    return str(HTTP.get(f"{server.url}/v1/messages/{message_id}").json()["state"])
+
+
+def test_a_message_is_sent_and_leads_to_its_page(open_page: OpenPage, server: Server, topic: str) -> None:
+    page = open_page(f"#/send?topic={topic}")
+    page.get_by_label("Value", exact=True).fill('{"big": 12345678901234567890}')
+    page.get_by_label("Key").fill("7")
+    page.get_by_role("button", name="Add a header").click()
+    page.get_by_label("Name").fill("src")
+    page.get_by_label("Value", exact=True).nth(1).fill("console")
+    page.get_by_label("Delay", exact=True).fill("1h30m")
+    expect(page.locator(".preview")).to_have_text(re.compile(r"^Due \d{4}-.* in 1 h (30|29) m"))
+    page.get_by_role("button", name="Send").click()
+    expect(page.locator(".notice.good")).to_contain_text("accepted")
+    page.locator(".notice.good a").click()
+    expect(page.locator("pre").nth(1)).to_have_text('{"big":12345678901234567890}')
+    expect(page.get_by_role("row", name="src")).to_contain_text("console")
+
+
+def test_a_message_without_a_delay_goes_straight_to_its_topic(
+    open_page: OpenPage, server: Server, topic: str
+) -> None:
+    page = open_page(f"#/send?topic={topic}")
+    page.get_by_role("radio", name="Text", exact=True).check()
+    page.get_by_label("Value", exact=True).fill("plain text")
+    page.get_by_role("radio", name="Now", exact=True).check()
+    page.get_by_role("button", name="Send").click()
+    expect(page.locator(".notice.good")).to_contain_text("straight to its topic")
+    assert [record["value"] for record in read_topic(server.url, topic)] == ["plain text"]
+
+
+def test_a_moment_is_meant_in_the_zone_that_is_shown(open_page: OpenPage, topic: str) -> None:
+    page = open_page(f"#/send?topic={topic}")
+    page.get_by_label("Value", exact=True).fill("1")
+    page.get_by_role("radio", name="At a moment", exact=True).check()
+    page.get_by_label("Moment", exact=True).fill("2035-07-01T14:00:00")
+    page.get_by_role("button", name="Send").click()
+    expect(page.locator(".notice.good time")).to_have_attribute("datetime", "2035-07-01T12:00:00.000Z")
+
+
+def test_a_fault_stands_next_to_the_field_it_is_about(open_page: OpenPage, topic: str) -> None:
+    page = open_page(f"#/send?topic={topic}")
+    page.get_by_label("Value", exact=True).fill("1")
+    delay = page.get_by_label("Delay", exact=True)
+    delay.fill("soon")
+    page.get_by_role("button", name="Send").click()
+    detail = "expected a duration such as 90s, 1h30m or PT1H"
+    expect(delay).to_have_attribute("aria-invalid", "true")
+    expect(delay).to_be_focused()
+    expect(delay).to_have_accessible_description(re.compile(re.escape(detail)))
+    problem = page.locator(".answer .notice.problem")
+    expect(problem).to_contain_text("The schedule is not valid")
+    expect(problem).to_contain_text("400 invalid-schedule, request ")
+    delay.fill("1h")
+    page.get_by_role("button", name="Send").click()
+    expect(page.locator(".notice.good")).to_be_visible()
+    assert delay.get_attribute("aria-invalid") is None
+
+
+def test_what_the_server_never_sees_is_said_at_its_field_too(open_page: OpenPage) -> None:
+    page = open_page("#/send")
+    page.get_by_label("Value", exact=True).fill("1")
+    page.get_by_role("button", name="Send").click()
+    expect(page.get_by_label("Topic")).to_have_attribute("aria-invalid", "true")
+    page.get_by_label("Topic").fill("orders")
+    page.get_by_label("Value", exact=True).fill("{not json")
+    page.get_by_role("button", name="Send").click()
+    expect(page.get_by_label("Value", exact=True)).to_have_attribute("aria-invalid", "true")
+    expect(page.locator(".answer .notice")).to_contain_text("The value is no JSON")
+
+
+def opened(open_page: OpenPage, message_id: str, button: str) -> Page:
+    page = open_page(f"#/messages/{message_id}")
+    page.get_by_role("button", name=button).click()
+    expect(page.get_by_role("dialog")).to_be_visible()
+    return page
+
+
+def test_a_message_is_cancelled_after_it_was_asked_about(open_page: OpenPage, server: Server, send: Send) -> None:
+    sent = send("x", delay="1h")
+    page = opened(open_page, sent["message_id"], "Cancel")
+    page.get_by_role("button", name="Leave it").click()
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    assert state(server, sent["message_id"]) == "pending"
+    page.get_by_role("button", name="Cancel").click()
+    page.get_by_role("button", name="Cancel the message").click()
+    expect(page.locator(".state")).to_contain_text("cancelled")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    assert state(server, sent["message_id"]) == "cancelled"
+
+
+def test_a_message_is_moved(open_page: OpenPage, send: Send) -> None:
+    sent = send("x", delay="1h")
+    page = opened(open_page, sent["message_id"], "Reschedule")
+    page.get_by_role("radio", name="At a moment", exact=True).check()
+    page.get_by_label("Moment", exact=True).fill("2035-07-01T14:00:00")
+    page.get_by_role("button", name="Reschedule", exact=True).click()
+    expect(page.locator(".facts time").first).to_have_attribute("datetime", "2035-07-01T12:00:00.000Z")
+    expect(page.locator(".facts")).to_contain_text("1, changed")
+
+
+def test_a_dialog_stays_open_with_what_the_server_said(open_page: OpenPage, send: Send) -> None:
+    sent = send("x", delay="1h")
+    page = opened(open_page, sent["message_id"], "Reschedule")
+    page.get_by_label("Delay from now").fill("whenever")
+    page.get_by_role("button", name="Reschedule", exact=True).click()
+    expect(page.get_by_label("Delay from now")).to_have_attribute("aria-invalid", "true")
+    expect(page.get_by_role("dialog")).to_contain_text("The schedule is not valid")
+
+
+def test_a_message_is_had_now(open_page: OpenPage, server: Server, send: Send, topic: str) -> None:
+    sent = send("early", delay="1h")
+    page = opened(open_page, sent["message_id"], "Deliver now")
+    page.get_by_role("dialog").get_by_role("button", name="Deliver now").click()
+    expect(page.locator(".state")).to_contain_text("delivered")
+    assert [record["value"] for record in read_topic(server.url, topic)] == ["early"]
+
+
+def test_who_is_too_late_to_cancel_hears_how_it_ended(open_page: OpenPage, send: Send, server: Server) -> None:
+    sent = send("x", delay="1h")
+    page = opened(open_page, sent["message_id"], "Cancel")
+    assert HTTP.post(f"{server.url}/v1/messages/{sent['message_id']}:deliver").status_code == 204
+    page.get_by_role("button", name="Cancel the message").click()
+    expect(page.get_by_role("dialog")).to_contain_text("409 already-terminal")
+    expect(page.get_by_role("dialog")).to_contain_text("It is delivered since ")
+
+
+def test_a_repeat_is_previewed_with_its_next_times(open_page: OpenPage, topic: str) -> None:
+    page = open_page(f"#/send?topic={topic}")
+    days = [f"2035-07-0{day}T09:00:00.000Z" for day in range(1, 6)]
+    answering(page, "/v1/schedules:preview", {"accepted_at": days[0], "immediate": False, "due_at": days})
+    page.get_by_role("radio", name="By cron").check()
+    expect(page.locator(".preview time")).to_have_text([day[:10] + " 11:00:00" for day in days])
+
+
+def test_a_schedule_that_cannot_be_is_told_before_it_is_sent(open_page: OpenPage, topic: str) -> None:
+    page = open_page(f"#/send?topic={topic}")
+    page.get_by_label("Delay", exact=True).fill("4000d")
+    expect(page.locator(".preview")).to_contain_text("3650d")

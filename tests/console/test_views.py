@@ -1,0 +1,126 @@
+"""What the console shows of a real server."""
+
+import re
+
+from playwright.sync_api import expect
+
+from tests.console.conftest import OpenPage, Send
+from tests.fault.server import Server
+
+
+def test_topics_are_listed_and_lead_to_their_pages(open_page: OpenPage, send: Send, topic: str) -> None:
+    send("now")
+    page = open_page()
+    page.get_by_role("link", name=topic).click()
+    expect(page.get_by_role("heading", level=1)).to_have_text(topic)
+    expect(page.get_by_role("heading", level=1)).to_be_focused()
+    expect(page).to_have_title(f"{topic} · Delayline")
+
+
+def test_a_search_leaves_the_topics_that_match(open_page: OpenPage, send: Send, topic: str) -> None:
+    send("now")
+    send("now", to=f"other.{topic}")
+    page = open_page()
+    page.get_by_label("Find a topic").fill("other.")
+    expect(page.locator("tbody tr")).to_have_count(1)
+    page.get_by_label("Find a topic").fill("no such name")
+    expect(page.locator("tbody tr")).to_have_count(0)
+    expect(page.get_by_text("No topic has “no such name” in its name.")).to_be_visible()
+
+
+def test_a_message_stands_there_with_all_it_carries(open_page: OpenPage, send: Send, topic: str) -> None:
+    sent = send({"big": 12345678901234567890}, key="7", headers=[{"name": "src", "value": "web"}], delay="1h")
+    page = open_page(f"#/messages/{sent['message_id']}")
+    expect(page.locator(".state")).to_contain_text("pending")
+    expect(page.locator("pre").first).to_have_text(re.compile(r'^\{\s+"big": 12345678901234567890\s+\}$'))
+    expect(page.locator("pre").nth(1)).to_have_text('{"big":12345678901234567890}')
+    expect(page.get_by_role("row", name="src")).to_contain_text("web")
+    expect(page.locator(".facts")).to_contain_text(topic)
+    expect(page.locator(".countdown")).to_have_text(re.compile("^Due in (1 h|59 m)"))
+
+
+def test_what_a_message_holds_is_text_and_never_markup(open_page: OpenPage, send: Send, topic: str) -> None:
+    evil = "<script>alert(1)</script><img src=x onerror=alert(2)>"
+    sent = send(evil, key=evil, headers=[{"name": evil, "value": evil}], delay="1h")
+    page = open_page(f"#/messages/{sent['message_id']}")
+    expect(page.locator("pre").first).to_have_text(evil)
+    expect(page.get_by_role("row", name=evil)).to_be_visible()
+    send(evil, key=evil, headers=[{"name": "n", "value": evil}])
+    page.goto(page.url.partition("#")[0] + f"#/topics/{topic}")
+    expect(page.get_by_role("table", name="Newest records")).to_contain_text(evil)
+    assert page.locator("main script, main img").count() == 0
+
+
+def test_an_address_that_holds_markup_is_shown_as_text(open_page: OpenPage) -> None:
+    page = open_page("#/nowhere/<img src=x onerror=alert(1)>")
+    expect(page.get_by_role("heading", level=1)).to_have_text("There is no such page")
+    assert page.locator("main img").count() == 0
+
+
+def test_bytes_that_are_no_text_are_shown_in_hexadecimal(open_page: OpenPage, server: Server, topic: str) -> None:
+    from tests.console.conftest import HTTP
+
+    body = {"value_base64": "AP/+", "schedule": {"delay": "1h"}}
+    sent = HTTP.post(f"{server.url}/v1/topics/{topic}/messages", json=body).json()
+    page = open_page(f"#/messages/{sent['message_id']}")
+    expect(page.locator("pre").first).to_have_text("00 ff fe")
+    expect(page.locator("figcaption").first).to_contain_text("3 B, no text")
+
+
+def test_a_message_that_ends_while_it_is_shown_keeps_what_it_carried(
+    open_page: OpenPage, send: Send, topic: str
+) -> None:
+    sent = send("soon", delay="3s")
+    page = open_page(f"#/messages/{sent['message_id']}")
+    expect(page.locator(".state")).to_contain_text("pending")
+    expect(page.locator(".state")).to_contain_text("delivered")
+    expect(page.locator("pre").first).to_have_text("soon")
+    expect(page.get_by_text("As it was read here while it waited.")).to_be_visible()
+    expect(page.get_by_text("Lateness")).to_be_visible()
+    expect(page.get_by_role("button", name="Cancel")).to_have_count(0)
+
+
+def test_a_message_that_never_was_is_a_problem_as_the_server_tells_it(open_page: OpenPage) -> None:
+    page = open_page("#/messages/orders.0.999999.1767225630000")
+    expect(page.locator("main .notice")).to_contain_text("404 not-found, request ")
+
+
+def test_what_arrives_in_a_topic_appears_by_itself(open_page: OpenPage, send: Send, topic: str) -> None:
+    send("first")
+    page = open_page(f"#/topics/{topic}")
+    newest = page.get_by_role("table", name="Newest records")
+    expect(newest).to_contain_text("first")
+    sent = send("second", delay="200ms")
+    expect(newest).to_contain_text("second")
+    expect(newest.get_by_role("link", name=sent["message_id"])).to_be_visible()
+
+
+def test_updates_stop_and_go_on(open_page: OpenPage, send: Send, topic: str) -> None:
+    send("first")
+    page = open_page(f"#/topics/{topic}")
+    newest = page.get_by_role("table", name="Newest records")
+    expect(newest).to_contain_text("first")
+    expect(page.locator(".live")).to_have_text(re.compile(r"^Live, as of \d\d:\d\d:\d\dPause updates$"))
+    page.get_by_role("button", name="Pause updates").click()
+    expect(page.locator(".live")).to_contain_text("Paused, as of")
+    send("second")
+    page.get_by_role("button", name="Resume updates").click()
+    expect(newest).to_contain_text("second")
+
+
+def test_times_are_local_or_utc_and_the_choice_stays(open_page: OpenPage, send: Send, topic: str) -> None:
+    sent = send("x", deliver_at="2035-07-01T12:00:00Z")
+    page = open_page(f"#/messages/{sent['message_id']}")
+    due = page.locator(".facts time").first
+    expect(due).to_have_text("2035-07-01 14:00:00")
+    page.get_by_role("button", name="Times").click()
+    expect(due).to_have_text("2035-07-01 12:00:00")
+    expect(page.get_by_role("contentinfo")).to_contain_text("times in UTC")
+    page.reload()
+    expect(due).to_have_text("2035-07-01 12:00:00")
+
+
+def test_the_footer_says_what_installation_this_is(open_page: OpenPage) -> None:
+    footer = open_page().get_by_role("contentinfo")
+    expect(footer).to_contain_text("namespace delayline")
+    expect(footer).to_contain_text("delivers exactly once")
