@@ -72,6 +72,7 @@ def _problems(*statuses: int) -> dict[str, Any]:
         410: "It has ended, and how is not kept any more",
         413: "Too large",
         415: "Not JSON",
+        429: "As many messages wait for the topic as its rule allows; see `Retry-After`",
         503: "Not now; see `Retry-After`. A send was not stored, or it is unknown whether",
     }
     return {str(status): {"description": meanings[status], "content": content} for status in statuses}
@@ -160,7 +161,7 @@ SEND = {
                 }
             },
         },
-        **_problems(400, 403, 404, 413, 415, 503),
+        **_problems(400, 403, 404, 413, 415, 429, 503),
     },
 }
 

@@ -62,3 +62,4 @@ class Services:
     clock: Clock
     registry: CollectorRegistry
     readiness: Callable[[], tuple[bool, str]]
+    full: Callable[[str], str | None]  # why a topic takes no more delayed messages; asked per request: must be quick

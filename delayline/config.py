@@ -186,6 +186,7 @@ class DelayRule(_Section):
     topics: Annotated[Patterns, Field(min_length=1)]
     default_delay: Annotated[Duration, durations("1ms", "36500d")] | None = None
     rate_max: int | None = Field(default=None, ge=1, le=1_000_000)
+    pending_max: int | None = Field(default=None, ge=1)
     late_max: Annotated[Duration, durations("1s", "36500d")] | None = None
 
     @cached_property

@@ -68,6 +68,7 @@ class SendRoutes:
     def __init__(self, services: Services, topics: TopicBook, sender: Sender, drafter: Drafter, judge: Judge) -> None:
         self._settings = services.settings
         self._clock = services.clock
+        self._full = services.full
         self._topics = topics
         self._sender = sender
         self._drafter = drafter
@@ -104,6 +105,8 @@ class SendRoutes:
 
     async def _send_single(self, request: Request, topic: str, message: MessageIn, mode: Mode) -> Response:
         draft = self._drafter.draft(topic, message, self._clock.now_ms())
+        if draft.directives and (refusal := self._refusal_where_full(topic)) is not None:
+            raise refusal
         target = await self._sender.target(topic, [draft])
         append = self._sender.place(target, draft)
         if mode is not Mode.SYNC:
@@ -119,6 +122,7 @@ class SendRoutes:
         """One append, whatever the batch is: all members without fault are stored or none is."""
         atomic, members = self._read_batch(body)
         batch = self._drafted(topic, members)
+        self._refuse_where_full(topic, batch, atomic)
         _check_whole(batch, atomic)
         if not batch.drafts:
             return _answered(200, batch, {})
@@ -163,6 +167,22 @@ class SendRoutes:
             except Refusal as refusal:
                 batch.refusals[index] = refusal.under(f"/messages/{index}")
         return batch
+
+    def _refuse_where_full(self, topic: str, batch: _Batch, atomic: bool) -> None:
+        """Raises Refusal for an atomic batch; of another only the messages that would wait are refused."""
+        delayed = [index for index, draft in batch.drafts.items() if draft.directives]
+        refusal = self._refusal_where_full(topic) if delayed else None
+        if refusal is None:
+            return
+        if atomic:
+            raise refusal
+        for index in delayed:
+            del batch.drafts[index]
+            batch.refusals[index] = refusal
+
+    def _refusal_where_full(self, topic: str) -> Refusal | None:
+        full = self._full(topic)
+        return None if full is None else Refusal(LIMIT_EXCEEDED, full, status=429)
 
     def _placed(self, target: Target, batch: _Batch) -> list[Append]:
         """The appends of the drafts that have a place; the others become refusals."""

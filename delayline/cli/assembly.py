@@ -1,7 +1,8 @@
 """The rooms of a process, wired here and nowhere else: queue, index, worker, HTTP door."""
 
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -23,7 +24,9 @@ from delayline.cli.queues import Watch, open_queue
 from delayline.cli.worker_thread import WorkerThread
 from delayline.clock import Clock
 from delayline.config import Settings
+from delayline.errors import ConfigError
 from delayline.names import Names
+from delayline.pending import Counted, PendingLimits
 from mq.contract import Queue
 from owners.listener import Listener
 from store.rocks import RocksIndex
@@ -66,15 +69,17 @@ def everything(settings: Settings, clock: Clock) -> Iterator[Process]:
             clock=clock,
             registry=registry,
             readiness=thread.readiness,
+            full=_limits(settings, thread, clock).full,
         )
         app = create_app(services)
-        with _proxying(settings, queue, registry, app, clock) as proxy:
+        with _proxying(settings, queue, registry, app, clock, services.full) as proxy:
             yield Process(app, thread, proxy, listener)
 
 
 @contextmanager
 def api_alone(settings: Settings, clock: Clock) -> Iterator[Process]:
-    """The HTTP door for messages that workers in other processes deliver. Raises QueueError."""
+    """The HTTP door for messages that workers in other processes deliver. Raises QueueError, ConfigError."""
+    _refuse_limits(settings)
     with (
         _held(open_queue(settings, clock)) as queue,
         Watch(queue) as watch,
@@ -88,6 +93,7 @@ def api_alone(settings: Settings, clock: Clock) -> Iterator[Process]:
             clock=clock,
             registry=_registry(),
             readiness=watch.readiness,
+            full=_never,
         )
         yield Process(create_app(services))
 
@@ -116,11 +122,12 @@ def _asked_worker(
 @contextmanager
 def proxy_alone(settings: Settings, clock: Clock) -> Iterator[Process]:
     """The Kafka proxy, and a door for health and metrics. Raises QueueError, ConfigError, CannotListen."""
+    _refuse_limits(settings)
     with _held(open_queue(settings, clock)) as queue:
         registry = _registry()
         readiness: list[Callable[[], tuple[bool, str]]] = []
         app = create_worker_app(__version__, registry, lambda: readiness[0]())
-        with _proxying(settings, queue, registry, app, clock) as proxy:
+        with _proxying(settings, queue, registry, app, clock, _never) as proxy:
             assert proxy is not None, "the command checks that there is a port"
             readiness.append(proxy.readiness)
             yield Process(app, proxy=proxy)
@@ -128,18 +135,45 @@ def proxy_alone(settings: Settings, clock: Clock) -> Iterator[Process]:
 
 @contextmanager
 def _proxying(
-    settings: Settings, queue: Queue, registry: CollectorRegistry, app: DelaylineApi, clock: Clock
+    settings: Settings,
+    queue: Queue,
+    registry: CollectorRegistry,
+    app: DelaylineApi,
+    clock: Clock,
+    full: Callable[[str], str | None],
 ) -> "Iterator[ProxyThread | None]":
     """The Kafka proxy where the settings have a port for it."""
     if settings.proxy.kafka.port == 0:
         yield None
         return
-    thread = kafka_proxy(settings, queue, registry, app.metrics.accepted, clock)
+    thread = kafka_proxy(settings, queue, registry, app.metrics.accepted, clock, full)
     thread.start()
     try:
         yield thread
     finally:
         thread.stop()
+
+
+def _limits(settings: Settings, thread: WorkerThread, clock: Clock) -> PendingLimits:
+    """By what the worker of this process counts."""
+
+    def figures() -> "Future[Sequence[Counted]]":
+        answer: Future[Sequence[Counted]] = Future()
+        answer.set_result(thread.statuses)
+        return answer
+
+    return PendingLimits(lambda topic: settings.rule_for(topic).pending_max, figures, clock)
+
+
+def _never(_topic: str) -> str | None:
+    return None
+
+
+def _refuse_limits(settings: Settings) -> None:
+    if any(rule.pending_max is not None for rule in settings.delay.rule):
+        raise ConfigError(
+            "delay.rule: a process without a worker does not know what is pending; pending_max is for `serve`."
+        )
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """The Kafka proxy that the settings describe."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, Counter
@@ -16,9 +17,14 @@ if TYPE_CHECKING:
 
 
 def kafka_proxy(
-    settings: Settings, admin: Admin, registry: CollectorRegistry, accepted: Counter, clock: Clock
+    settings: Settings,
+    admin: Admin,
+    registry: CollectorRegistry,
+    accepted: Counter,
+    clock: Clock,
+    full: Callable[[str], str | None],
 ) -> "ProxyThread":
-    """Not started yet. `accepted` counts for all doors of the process. Raises ConfigError."""
+    """Not started yet. `accepted` and `full` are those of all doors of the process. Raises ConfigError."""
     try:
         from delayline.cli.proxy_thread import ProxyThread
         from proxy.kafka.hub import open_hub
@@ -29,7 +35,7 @@ def kafka_proxy(
         ) from error
     proxy_settings = _proxy_settings(settings)
     metrics = ProxyMetrics(registry, accepted)
-    return ProxyThread(lambda: open_hub(proxy_settings, admin, metrics, clock))
+    return ProxyThread(lambda: open_hub(proxy_settings, admin, metrics, clock, full))
 
 
 def _proxy_settings(settings: Settings) -> "ProxySettings":

@@ -2,6 +2,7 @@
 
 import asyncio
 import ssl
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from delayline.clock import Clock
@@ -27,6 +28,7 @@ class Hub:
     screen: Screen
     backend: Backend
     twins: Twins
+    full: Callable[[str], str | None]  # why a topic takes no more delayed messages, if it does not
 
     async def dial(self, address: tuple[str, int], protocol: asyncio.Protocol) -> None:
         """Connect a client's connection to a broker. Raises OSError and TimeoutError."""
@@ -40,11 +42,13 @@ class Hub:
         self.backend.close()
 
 
-def open_hub(settings: ProxySettings, admin: Admin, metrics: ProxyMetrics, clock: Clock) -> Hub:
+def open_hub(
+    settings: ProxySettings, admin: Admin, metrics: ProxyMetrics, clock: Clock, full: Callable[[str], str | None]
+) -> Hub:
     topology = Topology(settings)
     backend = Backend(settings, topology, clock)
     twins = Twins(settings, backend, admin, clock)
     mark = f"{settings.names.namespace}.".encode()
     hidden = Hidden(settings.names.is_own, mark, twins.hidden_ids)
     screen = Screen(settings.rules_for, settings.horizon_max_ms)
-    return Hub(settings, clock, metrics, topology, View(topology.advertise, hidden), screen, backend, twins)
+    return Hub(settings, clock, metrics, topology, View(topology.advertise, hidden), screen, backend, twins, full)

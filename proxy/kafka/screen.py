@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from delayline.headers import RESERVED
 from delayline.rules import Rules
-from delayline.schedule import Immediate, Invalid, directive_names, read_directives
+from delayline.schedule import Immediate, Invalid, Schedule, directive_names, read_directives
 from proxy.kafka.batch.head import Batch
 from proxy.kafka.batch.scan import Directives, Parts, Scan, scan_batch
 from proxy.kafka.errors import BatchError, ErrorCode
@@ -41,11 +41,13 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A batch that was looked at. `delayed` are places in it."""
+    """A batch that was looked at. `delayed` are places in it; `adds` where one of them will wait, and is no operation
+    on what does."""
 
     scan: Scan
     delayed: Set[int]
     refusal: Refusal | None
+    adds: bool = False
 
 
 @lru_cache
@@ -67,15 +69,17 @@ class Screen:
         scan = scan_batch(batch, _directives(rules.aliases), every=rules.default_delay_ms > 0)
         delayed: set[int] = set()
         errors: list[RecordError] = []
+        adds = False
         for found in scan.found:
             verdict = read_directives(found.directives, now_ms, rules, self._horizon_max_ms)
             if isinstance(verdict, Invalid):
                 errors.append(RecordError(found.place, f"{verdict.directive}: {verdict.detail}"))
             elif not isinstance(verdict, Immediate):
                 delayed.add(found.place)
+                adds = adds or isinstance(verdict, Schedule)
         if delayed:
             scan.batch.check()
-        return Seen(scan, delayed, _invalid(errors) if errors else None)
+        return Seen(scan, delayed, _invalid(errors) if errors else None, adds)
 
     def look_at_legacy(self, topic: str) -> Refusal | None:
         """Message sets older than headers hold no directives. Nor is there a way to delay them all the same."""

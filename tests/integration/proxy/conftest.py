@@ -77,6 +77,7 @@ class Door:
         self.stack = stack
         self.port = free_range(1 + NODES_MAX)
         self.registry = CollectorRegistry()
+        self.full: str | None = None
 
     @property
     def address(self) -> str:
@@ -104,7 +105,7 @@ class Door:
         settings = replace(proxy_settings(self.place, self.port), **changes)
         admin = queue or self.place.queue()
         metrics = ProxyMetrics(registry or CollectorRegistry())
-        thread = ProxyThread(lambda: open_hub(settings, admin, metrics, CLOCK))
+        thread = ProxyThread(lambda: open_hub(settings, admin, metrics, CLOCK, lambda _: self.full))
         thread.start()
         try:
             yield thread

@@ -80,6 +80,7 @@ class Door:
         self.owners = KnownOwners()
         self.registry = CollectorRegistry()
         self.readiness = (True, "ready")
+        self.full: set[str] = set()
         self.app = create_app(
             Services(
                 settings=ApiSettings(
@@ -101,6 +102,7 @@ class Door:
                 clock=self.clock,
                 registry=self.registry,
                 readiness=lambda: self.readiness,
+                full=lambda topic: f"{topic} is full" if topic in self.full else None,
             )
         )
 

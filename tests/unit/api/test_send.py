@@ -124,6 +124,39 @@ def test_a_topic_that_is_not_enabled_has_no_default_delay() -> None:
     assert door.send({"value": "a"}, "/v1/topics/plain/messages").json()["state"] == "delivered"
 
 
+FULL = [{"value": "delayed", "schedule": {"delay": "1s"}}, {"value": "at once"}]
+
+
+def full_door() -> Door:
+    door = Door()
+    door.full = {"orders"}
+    return door
+
+
+@pytest.mark.parametrize("body", [FULL[0], {"messages": FULL}, {"messages": FULL[:1]}])
+@pytest.mark.parametrize("mode", ["sync", "async", "oneway"])
+def test_a_full_topic_takes_no_delayed_messages_and_says_when_to_come_again(body: Any, mode: str) -> None:
+    door = full_door()
+    answer = door.send(body, f"{MESSAGES}?mode={mode}")
+    assert problem(answer) == (429, "limit-exceeded")
+    assert (answer.headers["retry-after"], answer.json()["detail"]) == ("1", "orders is full")
+    with pytest.raises(TopicUnknown):
+        door.queue.topic("orders")
+
+
+def test_a_full_topic_takes_what_does_not_wait() -> None:
+    door = full_door()
+    assert door.send(FULL[1]).json()["state"] == "delivered"
+    assert door.send(FULL[0], "/v1/topics/mail/messages").status_code == 201
+
+
+def test_of_a_batch_that_is_not_atomic_a_full_topic_takes_what_does_not_wait() -> None:
+    door = full_door()
+    answer = door.send({"atomic": False, "messages": [*FULL, {"value": "x", "schedule": {"delay": "soon"}}]})
+    assert [result["status"] for result in answer.json()["results"]] == [429, 201, 400]
+    assert [record.value for record in door.all_records("orders")] == [b"at once"]
+
+
 def test_a_level_beside_the_same_delay_is_no_contradiction_and_leaves_one_header() -> None:
     door = Door()
     assert door.send({"partition": 0, "schedule": {"level": 1, "delay_ms": 1000}}).status_code == 201

@@ -280,6 +280,7 @@ def test_rules_in_the_environment_are_json_and_shown_as_such(load: Any) -> None:
         ("topics = ['*']\ndefault_delay = '0s'", "delay.rule.0.default_delay: expected 1ms to 36500d, not '0s'"),
         ("topics = ['*']\ndefault_delay = 15", "delay.rule.0.default_delay: expected a duration with its unit"),
         ("topics = ['*']\ndefault_delay = '3651d'", "a default_delay is longer than delay.horizon_max"),
+        ("topics = ['*']\npending_max = 0", "delay.rule.0.pending_max: input should be greater"),
         ("topics = ['*']\nrate_max = 0", "delay.rule.0.rate_max: input should be greater"),
         ("topics = ['*']\nlate_max = '999ms'", "delay.rule.0.late_max: expected 1s to 36500d, not '999ms'"),
         ("topics = ['delayline.dead']", "delay.rule: delayline.dead takes no delays, see delay.topics"),

@@ -108,6 +108,19 @@ def test_records_too_old_for_headers_are_refused_where_they_would_be_delayed() -
     assert BY_DEFAULT.look_at_legacy("orders") is None
 
 
+@pytest.mark.parametrize(
+    ("records", "adds"),
+    [
+        ([plain(0)], False),
+        ([plain(0), plain(1, delay=b"1h")], True),
+        ([plain(0, delay_op=b"cancel", delay_ref=b"orders.0.1.1767225600000")], False),
+        ([plain(0, delay_op=b"cancel", delay_ref=b"orders.0.1.1767225600000"), plain(1, delay=b"1h")], True),
+    ],
+)
+def test_an_operation_adds_nothing_to_what_waits(records: list[Sent], adds: bool) -> None:
+    assert looked_at(*records).adds is adds
+
+
 def test_a_batch_that_fits_is_taken() -> None:
     assert verdict(looked_at(plain(0), plain(1, delay=b"1h")), ROOMY) is None
 

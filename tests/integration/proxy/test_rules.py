@@ -1,0 +1,102 @@
+"""Rules for single topics, for Kafka clients: delays that nobody asked for, and topics that take no more."""
+
+import asyncio
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaError, Producer
+
+from delayline.rules import Rules
+from tests.integration.kafka.conftest import CLOCK
+from tests.integration.proxy.child import Child
+from tests.integration.proxy.conftest import Door, consumed
+from tests.integration.proxy.test_split import DELAY, in_buffer, in_target, produced
+
+DEFAULT_MS = 1500
+AT_ONCE = [("delay-ms", b"0")]
+
+
+@pytest.mark.parametrize("codec", ["none", "zstd"])
+@pytest.mark.parametrize("idempotent", [True, False])
+def test_records_without_a_directive_wait_where_the_topic_has_a_default_delay(
+    door: Door, codec: str, idempotent: bool
+) -> None:
+    door.make_topic(1)
+    values = [(b"%d" % n, AT_ONCE if n % 3 == 1 else []) for n in range(30)]
+    with door.open(rules_for=lambda _: Rules(default_delay_ms=60_000)):
+        told = produced(door, values, **{"compression.type": codec, "enable.idempotence": idempotent})
+        assert told == [None] * 30
+        assert in_target(door, 10) == [n for n in range(30) if n % 3 == 1]
+        first, *rest = consumed(door.place.kafka.bootstrap_servers, door.place.buffer, 21)
+    assert dict(first.headers()).keys() == {"delayline-rules"}
+    assert [int(one.value()) for one in rest] == [n for n in range(30) if n % 3 != 1]
+
+
+def test_a_record_without_a_directive_is_delivered_when_the_default_delay_is_over(door: Door, tmp_path: Path) -> None:
+    door.make_topic(1)
+    environ = {
+        "DELAYLINE_API__PORT": "0",
+        "DELAYLINE_DATA_DIR": str(tmp_path / "data"),
+        "DELAYLINE_DELAY__DISCOVERY_INTERVAL": "200ms",
+        "DELAYLINE_DELAY__RULE": f'[{{"topics": "orders-*", "default_delay": "{DEFAULT_MS}ms"}}]',
+    }
+    with closing(Child(door, tmp_path, ("serve",), **environ)) as child:
+        child.start()
+        producer = Producer({"bootstrap.servers": door.address})
+        sent_ms = CLOCK.now_ms()
+        for n in range(10):
+            producer.produce(door.place.topic, value=b"%d" % n, headers=AT_ONCE if n % 2 else [])
+        assert producer.flush(20) == 0
+        found = consumed(door.address, door.place.topic, 10, 30)
+        assert [int(one.value()) for one in found] == [*range(1, 10, 2), *range(0, 10, 2)]
+        for one in found[5:]:
+            headers = dict(one.headers())
+            assert one.timestamp()[1] >= int(headers["delayline-due"]) >= sent_ms + DEFAULT_MS
+            assert headers["delayline-id"].endswith(headers["delayline-due"])
+        assert child.stop() == 0
+
+
+def test_a_full_topic_refuses_what_would_wait_and_takes_it_when_there_is_room(opened: Door) -> None:
+    opened.make_topic(1)
+    assert produced(opened, [(b"1", DELAY)]) == [None]
+    opened.full = "it is full"
+    cancel = [("delay-op", b"cancel"), ("delay-ref", f"{opened.place.topic}.0.0.1767225600000".encode())]
+    (refused,) = produced(opened, [(b"2", DELAY)])
+    assert refused.code() == KafkaError.POLICY_VIOLATION
+    assert produced(opened, [(b"3", []), (b"4", AT_ONCE)]) == [None, None]
+    assert produced(opened, [(b"5", cancel)]) == [None]
+    opened.full = None
+    assert produced(opened, [(b"6", DELAY)]) == [None]
+    assert (in_target(opened, 2), in_buffer(opened, 3)) == ([3, 4], [1, 5, 6])
+
+
+def test_one_producer_goes_on_behind_a_refusal(opened: Door) -> None:
+    opened.make_topic(1)
+    producer = Producer({"bootstrap.servers": opened.address, "enable.idempotence": True, "linger.ms": 0})
+    told = []
+    for number in range(9):
+        opened.full = "it is full" if number in (3, 4) else None
+        headers = DELAY if number % 2 else []
+        producer.produce(
+            opened.place.topic, b"%d" % number, headers=headers, on_delivery=lambda error, _: told.append(error)
+        )
+        assert producer.flush(30) == 0
+    assert [error and error.code() for error in told] == [
+        KafkaError.POLICY_VIOLATION if number == 3 else None for number in range(9)
+    ]
+    assert (in_target(opened, 5), in_buffer(opened, 3)) == ([0, 2, 4, 6, 8], [1, 5, 7])
+
+
+def test_aiokafka_is_told_that_a_topic_is_full(opened: Door) -> None:
+    from aiokafka import AIOKafkaProducer
+    from aiokafka.errors import PolicyViolationError
+
+    async def send() -> None:
+        async with AIOKafkaProducer(bootstrap_servers=opened.address) as producer:
+            await producer.send_and_wait(opened.place.topic, b"1", headers=DELAY)
+
+    opened.make_topic(1)
+    opened.full = "it is full"
+    with pytest.raises(PolicyViolationError):
+        asyncio.run(send())

@@ -1,0 +1,105 @@
+"""Whether a topic takes more delayed messages, by figures that are never quite of now."""
+
+from collections.abc import Sequence
+from concurrent.futures import Future
+from typing import NamedTuple
+
+import pytest
+
+from delayline.clock import ManualClock
+from delayline.message import Shard
+from delayline.pending import ASK_EVERY_S, BELIEVED_S, Counted, PendingLimits
+
+
+class One(NamedTuple):
+    id: Shard
+    pending: int
+
+
+class Owners:
+    """Answers when told."""
+
+    def __init__(self) -> None:
+        self.questions: list[Future[Sequence[Counted]]] = []
+
+    def figures(self) -> "Future[Sequence[Counted]]":
+        self.questions.append(Future())
+        return self.questions[-1]
+
+    def say(self, *pending: int, question: int = -1) -> None:
+        counted = [One(Shard("mail", str(number)), count) for number, count in enumerate(pending)]
+        self.questions[question].set_result([*counted, One(Shard("orders", "0"), 10**9)])
+
+
+class Scene:
+    def __init__(self) -> None:
+        self.clock, self.owners = ManualClock(), Owners()
+        self.limits = PendingLimits({"mail": 10}.get, self.owners.figures, self.clock)
+
+    def asked_and_told(self, *pending: int) -> None:
+        self.clock.advance(round(1000 * ASK_EVERY_S))
+        self.limits.full("mail")
+        self.owners.say(*pending)
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return Scene()
+
+
+@pytest.mark.parametrize(
+    ("pending", "sentence"),
+    [
+        ((9,), None),
+        ((4, 5), None),
+        ((10,), "10 messages wait for mail, its limit is 10"),
+        ((4, 7), "11 messages wait"),
+    ],
+)
+def test_a_topic_is_full_once_its_shards_together_have_as_many_as_its_rule_allows(
+    scene: Scene, pending: tuple[int, ...], sentence: str | None
+) -> None:
+    scene.asked_and_told(*pending)
+    full = scene.limits.full("mail")
+    assert full == sentence if sentence is None else (full or "").startswith(sentence)
+
+
+def test_a_topic_without_a_limit_is_never_full_and_nobody_is_asked(scene: Scene) -> None:
+    assert scene.limits.full("orders") is None
+    assert scene.owners.questions == []
+
+
+def test_what_is_not_known_refuses_nothing(scene: Scene) -> None:
+    assert scene.limits.full("mail") is None
+    scene.owners.questions[-1].set_exception(OSError("nobody answers"))
+    assert scene.limits.full("mail") is None
+
+
+def test_owners_are_not_asked_again_at_once(scene: Scene) -> None:
+    for _ in range(100):
+        scene.limits.full("mail")
+    assert len(scene.owners.questions) == 1
+    scene.clock.advance(round(1000 * ASK_EVERY_S))
+    scene.limits.full("mail")
+    assert len(scene.owners.questions) == 2
+
+
+def test_figures_of_another_time_are_forgotten(scene: Scene) -> None:
+    scene.asked_and_told(99)
+    scene.clock.advance(round(1000 * BELIEVED_S))
+    before = scene.limits.full("mail")
+    scene.clock.advance(1)
+    assert (before is not None, scene.limits.full("mail")) == (True, None)
+
+
+def test_a_full_topic_takes_messages_again_once_there_is_room(scene: Scene) -> None:
+    scene.asked_and_told(10)
+    scene.asked_and_told(9)
+    assert scene.limits.full("mail") is None
+
+
+def test_an_answer_that_was_overtaken_says_nothing(scene: Scene) -> None:
+    scene.limits.full("mail")
+    scene.asked_and_told(10)
+    scene.owners.say(0, question=0)
+    assert scene.limits.full("mail") is not None
