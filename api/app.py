@@ -24,6 +24,7 @@ from api.problems import Problems
 from api.reader import Reader
 from api.routes import not_built
 from api.routes.console import ConsoleRoutes
+from api.routes.finding import FindingRoutes
 from api.routes.health import HealthRoutes
 from api.routes.installation import InstallationRoutes
 from api.routes.messages import MessageRoutes
@@ -33,6 +34,7 @@ from api.routes.send import SendRoutes
 from api.routing import PlainRoute
 from api.sender import Sender
 from api.services import Services
+from api.survey import Survey
 from api.topics import TopicBook
 
 _NO_TELEMETRY = TelemetryConfig(tracing=False, metrics=False, logs=False, operation_spans=False, auto_configure=False)
@@ -77,12 +79,14 @@ def create_app(services: Services) -> DelaylineApi:
     followers = Followers(
         reader, follower_threads, settings.followers_max, settings.heartbeat_s, services.clock, closing
     )
+    survey = Survey(services, topics, bridge)
     SendRoutes(services, topics, sender, drafter, judge).register(app.router)
     messages = MessageRoutes(services, bridge)
     messages.register(app.router)
+    FindingRoutes(services, topics, survey).register(app.router)
     OperationRoutes(services, topics, sender, judge, bridge, messages).register(app.router)
     RecordRoutes(reader, topics, followers, problems).register(app.router)
-    InstallationRoutes(services, topics).register(app.router)
+    InstallationRoutes(services, topics, survey).register(app.router)
     HealthRoutes(services.readiness, services.registry, scrapes).register(app.router)
     not_built.register(app.router)
     ConsoleRoutes().register(app.router)

@@ -27,7 +27,10 @@ _DOCUMENTED = (
     schemas.BatchAnswer,
     schemas.MessageOut,
     schemas.RecordsPage,
+    schemas.MessagesPage,
+    schemas.HistogramOut,
     schemas.TopicsOut,
+    schemas.TopicView,
     schemas.PreviewOut,
     schemas.InfoOut,
     schemas.HealthOut,
@@ -270,10 +273,58 @@ READ_RECORDS = {
     },
 }
 
+_MOMENT = {"anyOf": [{"type": "string", "format": "date-time"}, _WHOLE_NUMBER]}
+
+LIST_MESSAGES = {
+    "operationId": "listMessages",
+    "summary": "Messages that wait, by due time, or that have ended lately, newest first",
+    "parameters": [
+        _parameter("topic", "query", "Only this topic", _TOPIC["schema"]),
+        _parameter("key", "query", "Only messages with this key", {"type": "string"}),
+        _parameter("own_id", "query", "Not built yet: refused", {"type": "string"}),
+        _parameter(
+            "state",
+            "query",
+            "What waits, or what has ended so, as far as it is remembered",
+            {
+                "type": "string",
+                "enum": ["pending", "delivered", "cancelled", "expired", "dead", "duplicate"],
+                "default": "pending",
+            },
+        ),
+        _parameter("due_after", "query", "Due at this moment or later", _MOMENT),
+        _parameter("due_before", "query", "Due before this moment", _MOMENT),
+        _parameter("page_size", "query", "Rows", {"type": "integer", "minimum": 1, "maximum": 1000, "default": 100}),
+        _parameter("page_token", "query", "`next_page_token` of the page before", {"type": "string"}),
+    ],
+    "responses": {"200": _json("A page", schemas.MessagesPage), **_problems(400, 404, 503)},
+}
+
+HISTOGRAM = {
+    "operationId": "countDue",
+    "summary": "How many messages are due when",
+    "parameters": [
+        _TOPIC,
+        _parameter("from", "query", "Else now", _MOMENT),
+        _parameter("to", "query", "Else 60 buckets later", _MOMENT),
+        _parameter(
+            "bucket", "query", "Whole minutes, beyond a day whole days", {"type": "string", "default": "1m"}, "1h"
+        ),
+    ],
+    "responses": {"200": _json("Counts", schemas.HistogramOut), **_problems(400, 404, 503)},
+}
+
 LIST_TOPICS = {
     "operationId": "listTopics",
-    "summary": "The topics that users can send to",
+    "summary": "The topics that users can send to, and how they stand",
     "responses": {"200": _json("By name", schemas.TopicsOut), **_problems(400, 503)},
+}
+
+GET_TOPIC = {
+    "operationId": "getTopic",
+    "summary": "How a topic and each of its shards stand",
+    "parameters": [_TOPIC],
+    "responses": {"200": _json("The topic", schemas.TopicView), **_problems(400, 404, 503)},
 }
 
 INFO = {

@@ -18,6 +18,9 @@ from api.problems import (
     Refusal,
     refused,
 )
+from delayline.errors import MalformedDirective
+from delayline.inquiry import LAST_MS
+from delayline.times import parse_moment_ms
 
 _JSON_TYPE = re.compile(rb'application/(?:[\w.-]+\+)?json *(?:; *charset *= *"?utf-?8"? *)?', re.IGNORECASE)
 _CONTENT_LENGTH = re.compile(rb"[0-9]{1,18}")
@@ -128,6 +131,21 @@ class Query:
             detail = f"`{name}` is a number from 0 to {largest}"
             raise refused(INVALID_REQUEST, f"?{name}", "invalid-value", detail)
         return int(value)
+
+    def text(self, name: str) -> str | None:
+        """As it was given; None where it is not."""
+        return self._given.get(name)
+
+    def moment_ms(self, name: str) -> int | None:
+        """Epoch milliseconds; None where it is not given. The plus sign of an offset may stand as it is, though in a
+        query it means a blank. Raises Refusal."""
+        value = self._given.get(name)
+        if value is None:
+            return None
+        try:
+            return min(parse_moment_ms(value.replace(" ", "+")), LAST_MS)
+        except MalformedDirective as error:
+            raise refused(INVALID_REQUEST, f"?{name}", "invalid-value", str(error)) from error
 
 
 def _pairs(query: bytes) -> list[tuple[str, str]]:

@@ -233,18 +233,96 @@ class MessageOut(msgspec.Struct, frozen=True):
     headers: Sequence[HeaderOut] | UnsetType = UNSET
 
 
-class TopicOut(msgspec.Struct, frozen=True):
-    """A topic of the queue."""
+class ShardOut(msgspec.Struct, frozen=True):
+    """Where messages for one partition of a topic wait."""
+
+    topic: str
+    partition: int | str
+
+
+_Complete = Annotated[bool, Meta(description="Every shard's owner has answered; else see `missing_shards`.")]
+
+
+class MessagesPage(msgspec.Struct, frozen=True):
+    """A page of a list of messages, which may be short; only `next_page_token: null` says that there is no more."""
+
+    messages: Sequence[MessageOut]
+    next_page_token: str | None
+    as_of: Moment
+    complete: _Complete
+    missing_shards: Sequence[ShardOut]
+
+
+class HistogramOut(msgspec.Struct, frozen=True, rename={"from_": "from"}):
+    """Pending messages by due time: `counts[i]` from `from` + i * `bucket_ms` on, for one bucket."""
+
+    topic: str
+    from_: Moment
+    to: Moment
+    bucket: str
+    bucket_ms: int
+    counts: Sequence[int]
+    before: int
+    after: int
+    as_of: Moment
+    complete: _Complete
+    missing_shards: Sequence[ShardOut]
+
+
+class StallOut(msgspec.Struct, frozen=True):
+    """Why a shard cannot go on: a word, a sentence, and when it tries again."""
+
+    partition: int | str
+    reason: str
+    detail: str
+    retry_in_ms: int
+
+
+class TopicOut(msgspec.Struct, frozen=True, kw_only=True):
+    """A topic of the queue, and how it stands. Figures are null where nobody answers for any of its shards."""
 
     name: str
     partitions: int
     delay_enabled: bool
+    pending: Annotated[int | None, Meta(description="Messages that wait, as indexed")]
+    due_backlog: Annotated[int | None, Meta(description="Of them, those that are due and not delivered yet")]
+    oldest_due_at: Annotated[Moment | None, Meta(description="When the first of those was due")]
+    next_due_at: Annotated[Moment | None, Meta(description="The first due time of all that wait")]
+    ingest_lag: Annotated[int | None, Meta(description="Buffer records that are not indexed yet")]
+    stalled: Sequence[StallOut]
+    complete: _Complete
+    missing_shards: Sequence[ShardOut]
 
 
 class TopicsOut(msgspec.Struct, frozen=True):
     """The topics that users can send to, by name."""
 
     topics: Sequence[TopicOut]
+    as_of: Moment
+    complete: _Complete
+
+
+class ShardView(msgspec.Struct, frozen=True, kw_only=True):
+    """How a shard stands; every figure is null where nobody answers for it (`missing`)."""
+
+    partition: int | str
+    state: Annotated[str, Meta(description="`running`, `catching-up`, `stalled` or `missing`")]
+    pending: int | None = None
+    due_backlog: int | None = None
+    oldest_due_at: Moment | None = None
+    next_due_at: Moment | None = None
+    ingest_lag: int | None = None
+    owner_epoch: int | None = None
+    next_offset: int | None = None
+    low_offset: int | None = None
+    stalled: StallOut | None = None
+
+
+class TopicView(TopicOut, frozen=True, kw_only=True):
+    """A topic, and each of its shards."""
+
+    as_of: Moment
+    shards: Sequence[ShardView]
 
 
 class PreviewOut(msgspec.Struct, frozen=True):

@@ -2,7 +2,7 @@
 
 import asyncio
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import TypeVar
@@ -13,6 +13,7 @@ from api.metrics import Metrics
 from api.partitioner import partition_index
 from api.problems import FORBIDDEN, INVALID_REQUEST, TOPIC_UNKNOWN, Refusal, refused
 from api.services import Services
+from delayline.message import Shard
 from delayline.names import Names, is_topic_name
 from mq.contract import HEADER_ROOM_BYTES, TopicInfo
 from mq.errors import QueueUnavailable, TopicUnknown
@@ -80,6 +81,32 @@ class TopicBook:
         check_name(topic)
         if self._names.is_own(topic) and topic not in (self._names.dead, self._names.audit):
             raise Refusal(TOPIC_UNKNOWN, f"there is no topic {topic!r}")
+
+    def check_users(self, topic: str) -> None:
+        """Raises Refusal for what can be no topic of users."""
+        check_name(topic)
+        if self._names.is_own(topic):
+            raise Refusal(TOPIC_UNKNOWN, f"there is no topic {topic!r}")
+
+    async def info(self, topic: str) -> TopicInfo:
+        """Of a topic that exists: asking makes none. Raises TopicUnknown, QueueUnavailable."""
+        known = self._known.get(topic)
+        if known is None or self._services.clock.monotonic_s() >= known.fresh_until_s:
+            return await self.ask(lambda: self._services.admin.topic(topic))
+        return known.info
+
+    async def with_buffer(self, topics: Collection[str]) -> set[str]:
+        """Those of the topics that a delayed message was ever sent to. Raises QueueUnavailable."""
+        unknown = [topic for topic in topics if not (topic in self._known and self._known[topic].has_buffer)]
+        found = await self.ask(lambda: {topic for topic in unknown if self._has_buffer(topic)}) if unknown else set()
+        return found | (set(topics) - set(unknown))
+
+    def _has_buffer(self, topic: str) -> bool:
+        try:
+            self._services.admin.topic(self._names.buffer(topic))
+        except TopicUnknown:
+            return False
+        return True
 
     async def target(self, topic: str, *, delayed: bool) -> Target:
         """The topic, with its buffer where `delayed`. Raises TopicUnknown, QueueUnavailable, Refusal."""
@@ -152,6 +179,10 @@ class TopicBook:
             except TopicUnknown:
                 continue
         return found
+
+
+def shards_of(info: TopicInfo) -> list[Shard]:
+    return [Shard(info.name, partition) for partition in info.partitions]
 
 
 def check_name(topic: str) -> None:

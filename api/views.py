@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
 
 from api.schemas import EndingOut, HeaderOut, MessageOut, RecordOut
 from api.sender import partition_label
@@ -66,6 +67,12 @@ def message_out(found: Found, *, full: bool) -> MessageOut:
         value_base64=value_base64,
         headers=headers_out(found.headers) if payload else UNSET,
     )
+
+
+def row_out(found: Found) -> MessageOut:
+    """A message as a row of a list: of what it carries, the key alone, while it waits."""
+    key, key_base64 = text_or_base64(found.key) if found.state in WAITING else (UNSET, UNSET)
+    return replace(message_out(found, full=False), key=key, key_base64=key_base64)
 
 
 def ending_out(ending: Ending) -> EndingOut:

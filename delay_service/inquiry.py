@@ -1,18 +1,31 @@
-"""Answers about single messages from the worker that owns their shard (`delayline.inquiry.Owners`).
+"""Answers from the worker that owns a shard (`delayline.inquiry.Owners`): about single messages here, about many in
+`delay_service.finding`.
 
 What the worker knows is asked in its own thread and never waits for the queue; what only the log can tell is read in
 a thread of the inquiry, so that a question never holds up a delivery.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from types import TracebackType
 from typing import Protocol, TypeVar
 
+from delay_service import finding
 from delay_service.history import History
 from delay_service.shard import Shard
 from delay_service.worker import Worker
-from delayline.inquiry import Found, Gone, OwnerUnavailable, State
+from delayline.inquiry import (
+    DueCounts,
+    DueQuery,
+    Found,
+    Gone,
+    Listing,
+    OwnerUnavailable,
+    Query,
+    ShardFigures,
+    State,
+)
 from delayline.message import MessageId
 from delayline.message import Shard as ShardId
 from delayline.names import Names
@@ -22,6 +35,9 @@ from mq.errors import OffsetOutOfRange, PartitionUnknown, TopicUnknown
 
 T = TypeVar("T")
 THREADS_MAX = 4
+WALKS_MAX = 2
+"""Lists wait for each other, and not single messages for them."""
+
 ANSWER_WITHIN_S = 4.0
 """What the worker's thread gets for a question: it is at work, and a takeover may take a while."""
 
@@ -41,6 +57,7 @@ class WorkerInquiry:
         self._names = names
         self._history = history
         self._threads = ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="inquiry")
+        self._walks = ThreadPoolExecutor(WALKS_MAX, thread_name_prefix="walk")
 
     def __enter__(self) -> "WorkerInquiry":
         return self
@@ -48,7 +65,8 @@ class WorkerInquiry:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        for threads in (self._threads, self._walks):
+            threads.shutdown(wait=False, cancel_futures=True)
 
     @property
     def writer(self) -> str:
@@ -68,6 +86,29 @@ class WorkerInquiry:
     def decided(self, shard: ShardId, offset: int) -> "Future[Outcome]":
         """See `delayline.inquiry.Owners`."""
         return self._history.decided(shard, offset)
+
+    def page(self, shards: Sequence[ShardId], query: Query) -> "Future[list[Listing]]":
+        """See `delayline.inquiry.Owners`."""
+        return self._walks.submit(self._page, shards, query)
+
+    def _page(self, shards: Sequence[ShardId], query: Query) -> list[Listing]:
+        with suppress(OwnerUnavailable):
+            return [finding.page(self._ask, self._history, shards, query)]
+        return []
+
+    def due_counts(self, shards: Sequence[ShardId], query: DueQuery) -> "Future[list[DueCounts]]":
+        """See `delayline.inquiry.Owners`."""
+        return self._walks.submit(self._due_counts, shards, query)
+
+    def _due_counts(self, shards: Sequence[ShardId], query: DueQuery) -> list[DueCounts]:
+        with suppress(OwnerUnavailable):
+            return finding.due_counts(self._ask, shards, query)
+        return []
+
+    def figures(self) -> "Future[list[ShardFigures]]":
+        """See `delayline.inquiry.Owners`."""
+        worker = self._host.worker
+        return _done([] if worker is None else [finding.figures(status) for status in worker.statuses])
 
     def _find(self, message_id: MessageId) -> Found | Gone | None:
         if message_id.occurrence is not None:
@@ -126,7 +167,9 @@ class WorkerInquiry:
         return core
 
     def _known(self, core: Shard, message_id: MessageId) -> Found | None:
-        return self._pending(core, message_id) or self._ended(message_id)
+        return self._pending(core, message_id) or self._history.find(
+            message_id.shard, message_id.offset, message_id.due_ms
+        )
 
     @staticmethod
     def _pending(core: Shard, message_id: MessageId) -> Found | None:
@@ -145,13 +188,6 @@ class WorkerInquiry:
             tuple(record.headers),
         )
 
-    def _ended(self, message_id: MessageId) -> Found | None:
-        known = self._history.find(message_id.shard, message_id.offset, message_id.due_ms)
-        if known is None:
-            return None
-        ending, accepted_at_ms, due_ms = known
-        return Found(message_id, State(ending.outcome.value), accepted_at_ms, due_ms, ending=ending)
-
     def _judge(self, core: Shard, message_id: MessageId, evidence: LogRecord | None) -> Found | Gone | None:
         """Not indexed and not remembered: still on its way from the log, gone, or never accepted. Meanwhile it may
         have been indexed."""
@@ -166,3 +202,9 @@ class WorkerInquiry:
 
 def _accepted(message_id: MessageId, record: LogRecord) -> Found:
     return Found(message_id, State.ACCEPTED, record.appended_at_ms, message_id.due_ms)
+
+
+def _done(answer: T) -> Future[T]:
+    future: Future[T] = Future()
+    future.set_result(answer)
+    return future

@@ -17,7 +17,7 @@ States of a shard: catching up (position < read_to) -> idle <-> in flight (one b
 ends it). A commit whose fate is unknown ends the object: the shard is taken over anew.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -117,8 +117,7 @@ class Shard:
         self.cursor = plan.cursor
         self.position = plan.resume_offset
         self.read_to = plan.read_to
-        self.partitions: Collection[str] = ()
-        """Of the topic, as last seen; the worker says."""
+        self.partitions: Collection[str] = ()  # of the topic, as last seen; the worker says
         self._index = index
         self._settings = settings
         self._rules = plan.rules
@@ -367,9 +366,8 @@ class Shard:
         why: tuple[str, str],
         original: Record,
     ) -> None:
-        code, reason = why
-        draft.dead.append(encode_dead(self.id, entry.key, message_id, code, reason, original))
-        row = AuditRow(entry.offset, message_id, entry.due_ms, accepted_at_ms, Outcome.DEAD, None, code)
+        draft.dead.append(encode_dead(self.id, entry.key, message_id, *why, original))
+        row = AuditRow(entry.offset, message_id, entry.due_ms, accepted_at_ms, Outcome.DEAD, None, why[0])
         draft.rows.append(row)
 
     def _roll(self, draft: _Draft, delivered_key: Key, next_offset: int, decided: Decided) -> dict[Key, Move]:
@@ -421,8 +419,7 @@ class Shard:
         self.cursor = cursor = taken.batch.cursor
         if taken.marks_low_water:
             self._low_water_said = taken.at_ms, cursor
-        self._late.difference_update(key.offset for key in taken.ended)
-        self._late.difference_update(key.offset for key in taken.decided.ended)
+        self._late.difference_update(key.offset for key in (*taken.ended, *taken.decided.ended))
         self._operations.forget(taken.decided.count)
         self._controls = [row for row in self._controls if row.offset >= cursor.next_offset]
         for key, (message_id, due_ms) in taken.moved.items():
@@ -492,6 +489,10 @@ class Shard:
         record = decode_packed(packed)
         shown = record._replace(headers=record.headers[:-1])
         return Pending(key, shown, accepted_at_ms_of(packed), (meta.version if meta else 0) + (moving is not None))
+
+    def pending(self) -> tuple[ShardIndex, Mapping[str, tuple[Key, bytes]]]:
+        """The index, and by message id what is re-appended and not read back: its new due time, its old value."""
+        return self._index, self._moving
 
     def due_ms(self, record: LogRecord) -> int | None:
         """When the message of a buffer record is due; None for a record that is no message."""

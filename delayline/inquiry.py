@@ -1,9 +1,16 @@
-"""Questions about single messages, and who answers them: the owner of the message's shard."""
+"""Questions about messages and shards, and who answers them: the owner of the shard.
 
+What is asked and answered is plain data, because the owner may be another process. A question about many messages
+names shards that several processes may own: each answers with a list, about those of the shards that it owns and has
+read to the end, and lists of several processes are put one behind the other. What nobody answers for is missing, and
+whoever asked says so.
+"""
+
+from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from delayline.message import Header, MessageId, Shard
 from delayline.outcome import Outcome
@@ -54,6 +61,87 @@ class Gone:
     """The message was accepted once and is terminal; how it ended is not kept any more."""
 
 
+LAST_OFFSET = (1 << 63) - 1
+LAST_MS = (1 << 63) - 1
+
+
+class Place(NamedTuple):
+    """Where a row stands in a list. What waits is in order of its due time: `rank` is that, epoch ms; what has ended
+    comes newest first: `rank` is the moment, negative. `offset` is that of the record that carries the message, or of
+    its first one where it has ended."""
+
+    rank: int
+    shard: Shard
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """Messages in one state, with this key if one is given, due from `due_from_ms` on and before `due_until_ms`;
+    at most `limit` of them, behind the place `after`."""
+
+    state: State = State.PENDING
+    key: bytes | None = None
+    due_from_ms: int = 0
+    due_until_ms: int = LAST_MS
+    after: Place | None = None
+    limit: int = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A message of a list, without value and headers."""
+
+    place: Place
+    found: Found
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What one process has found in `shards`, in order: everything up to the place `upto` (None: to the end)."""
+
+    shards: tuple[Shard, ...]
+    rows: tuple[Row, ...]
+    upto: Place | None
+
+
+@dataclass(frozen=True, slots=True)
+class DueQuery:
+    """Stretches of due time, in epoch minutes: `number` of them, `width` minutes each, from `start` on."""
+
+    start: int
+    width: int
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class DueCounts:
+    """Pending messages of a shard by due time: before the first stretch, in each, behind the last."""
+
+    shard: Shard
+    counts: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ShardFigures:
+    """How a shard stood half a second ago at most. `ready`: it has been read to the end. `stalled` says in a word why
+    it cannot go on, `detail` in a sentence, `retry_ms` when it tries again. The other fields mean nothing while it is
+    being taken over (`owner_epoch` is 0 then); `next_due_ms` is the lowest due time of what is pending."""
+
+    shard: Shard
+    ready: bool
+    stalled: str | None = None
+    detail: str = ""
+    retry_ms: int = 0
+    pending: int = 0
+    backlog: int = 0
+    next_due_ms: int | None = None
+    ingest_lag: int = 0
+    owner_epoch: int = 0
+    next_offset: int = 0
+    low_offset: int = 0
+
+
 class Owners(Protocol):
     """Finds the owner of a message and asks it."""
 
@@ -64,6 +152,26 @@ class Owners(Protocol):
         """What becomes of the operation that stands there, once it is decided: applied or unmatched. It may never be
         heard of here, so it is to be waited for with a limit."""
 
+    def page(self, shards: Sequence[Shard], query: Query) -> Future[list[Listing]]:
+        """Messages of these shards. One listing per process."""
+
+    def due_counts(self, shards: Sequence[Shard], query: DueQuery) -> Future[list[DueCounts]]:
+        """How many messages of these shards are due when. Exact."""
+
+    def figures(self) -> Future[list[ShardFigures]]:
+        """How all shards stand that anybody owns. Cheap: nothing is counted for it."""
+
 
 class OwnerUnavailable(Exception):
     """No worker owns the message's shard right now, or it did not answer; ask again."""
+
+
+def merge(listings: Sequence[Listing], limit: int) -> tuple[list[Row], Place | None]:
+    """The first `limit` rows of several processes' listings, and the place behind which the list goes on; None at its
+    end. Rows behind a place that some process has not looked at wait for the next page."""
+    border = min((listing.upto for listing in listings if listing.upto is not None), default=None)
+    rows = sorted((row for listing in listings for row in listing.rows), key=lambda row: row.place)
+    known = rows if border is None else [row for row in rows if row.place <= border]
+    if len(known) > limit:
+        return known[:limit], known[limit - 1].place
+    return known, border

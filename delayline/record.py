@@ -240,6 +240,11 @@ def decode_packed(packed: bytes) -> Record:
     return record._replace(headers=record.headers[:-2])
 
 
+def key_of(body: bytes) -> bytes | None:
+    """The key alone, of a body or a packed record. Raises MalformedRecord."""
+    return _read_bytes(body, 0)[0]
+
+
 def accepted_at_ms_of(packed: bytes) -> int:
     """The moment that `pack` was given, read back from the record's end. Hot: once per delivered message."""
     if packed[_ACCEPTED_AT:-13] == _ACCEPTED_13:

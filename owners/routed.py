@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 from typing import Any, TypeVar
@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import uvloop
 
 from delayline.clock import Clock
-from delayline.inquiry import Found, Gone
+from delayline.inquiry import DueCounts, DueQuery, Found, Gone, Listing, Query, ShardFigures
 from delayline.message import MessageId, Shard
 from delayline.outcome import Outcome
 from mq.contract import Admin
@@ -87,3 +87,22 @@ class RoutedOwners:
     def decided(self, shard: Shard, offset: int) -> "Future[Outcome]":
         """See `delayline.inquiry.Owners`."""
         return self._submit(self._routing.ask(METHODS["decided"], (shard, offset), DECIDE_S))
+
+    def page(self, shards: Sequence[Shard], query: Query) -> "Future[list[Listing]]":
+        """See `delayline.inquiry.Owners`. The worker of this process alone is asked: whoever asks sees what is
+        missing."""
+        return self._here.page(shards, query) if self._here is not None else _nothing()
+
+    def due_counts(self, shards: Sequence[Shard], query: DueQuery) -> "Future[list[DueCounts]]":
+        """See `page`."""
+        return self._here.due_counts(shards, query) if self._here is not None else _nothing()
+
+    def figures(self) -> "Future[list[ShardFigures]]":
+        """See `page`."""
+        return self._here.figures() if self._here is not None else _nothing()
+
+
+def _nothing() -> "Future[list[T]]":
+    future: Future[list[T]] = Future()
+    future.set_result([])
+    return future

@@ -1,6 +1,9 @@
 """Topics and info: what there is."""
 
+from collections.abc import Iterable, Sequence
+
 from fastapi import APIRouter
+from msgspec.structs import asdict
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -10,30 +13,63 @@ from api.drafts import HEADERS_MAX, KEY_BYTES_MAX
 from api.reader import PAGE_RECORDS_MAX
 from api.requests import Query
 from api.routing import add_route
-from api.schemas import InfoOut, Limits, TopicOut, TopicsOut
+from api.schemas import InfoOut, Limits, TopicOut, TopicsOut, TopicView
 from api.services import Services
-from api.topics import TopicBook
+from api.standing import Figures, shard_view, topic_out
+from api.survey import Survey
+from api.topics import TopicBook, shards_of
+from delayline.message import Shard
 from delayline.times import format_duration, format_moment
+from mq.contract import TopicInfo
 
 
 class InstallationRoutes:
     """Questions about the installation as a whole."""
 
-    def __init__(self, services: Services, topics: TopicBook) -> None:
+    def __init__(self, services: Services, topics: TopicBook, survey: Survey) -> None:
         self._services = services
         self._settings = services.settings
         self._topics = topics
+        self._survey = survey
 
     def register(self, router: APIRouter) -> None:
         add_route(router, "GET", "/v1/topics", self.topics, openapi.LIST_TOPICS)
+        add_route(router, "GET", "/v1/topics/{topic}", self.topic, openapi.GET_TOPIC)
         add_route(router, "GET", "/v1/info", self.info, openapi.INFO)
 
     async def topics(self, request: Request) -> Response:
         Query(request)
-        found = await self._topics.ask(self._topics.list)
-        is_enabled = self._settings.is_delay_enabled
-        rows = [TopicOut(info.name, len(info.partitions), is_enabled(info.name)) for info in found]
-        return json_answer(200, TopicsOut(rows))
+        infos = await self._topics.ask(self._topics.list)
+        known = await self._known()
+        missing = await self._missing(infos, known)
+        now_ms = self._services.clock.now_ms()
+        rows = [self._row(info, known, missing, now_ms) for info in infos]
+        return json_answer(200, TopicsOut(rows, format_moment(now_ms), not missing))
+
+    async def topic(self, request: Request) -> Response:
+        Query(request)
+        name: str = request.path_params["topic"]
+        self._topics.check_users(name)
+        info = await self._topics.info(name)
+        known = await self._known()
+        missing = await self._missing([info], known)
+        now_ms = self._services.clock.now_ms()
+        row = self._row(info, known, missing, now_ms)
+        shards = [shard for shard in shards_of(info) if shard in known or shard in missing]
+        views = [shard_view(shard, known.get(shard), now_ms) for shard in shards]
+        return json_answer(200, TopicView(**asdict(row), as_of=format_moment(now_ms), shards=views))
+
+    async def _known(self) -> Figures:
+        return {figures.shard: figures for figures in await self._survey.figures()}
+
+    async def _missing(self, infos: Iterable[TopicInfo], known: Figures) -> list[Shard]:
+        """Shards whose figures are unknown, or not whole before they have been read to the end."""
+        ready = {shard for shard, figures in known.items() if figures.ready}
+        return await self._survey.missing([shard for info in infos for shard in shards_of(info)], ready)
+
+    def _row(self, info: TopicInfo, known: Figures, missing: Sequence[Shard], now_ms: int) -> TopicOut:
+        of_topic = [shard for shard in missing if shard.topic == info.name]
+        return topic_out(info, known, of_topic, now_ms, enabled=self._settings.is_delay_enabled(info.name))
 
     async def info(self, request: Request) -> Response:
         Query(request)

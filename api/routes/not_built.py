@@ -8,7 +8,6 @@ from api.problems import NOT_SUPPORTED, Refusal
 
 _OWN_ID = "/v1/topics/{topic}/own/{own_id}"
 _ENDPOINTS = (
-    ("GET", "/v1/messages"),
     ("POST", "/v1/messages:cancel"),
     ("GET", _OWN_ID),
     ("PATCH", _OWN_ID),
@@ -18,7 +17,6 @@ _ENDPOINTS = (
     ("POST", "/v1/topics/{topic}:purge"),
     ("GET", "/v1/topics/{topic}/dead"),
     ("POST", "/v1/topics/{topic}/dead:redrive"),
-    ("GET", "/v1/topics/{topic}/histogram"),
 )
 
 

@@ -34,6 +34,7 @@ Url = Annotated[str, typer.Option(envvar="DELAYLINE_URL", help="Where the server
 Json = Annotated[bool, typer.Option("--json", help="Print the server's answer as JSON.")]
 DAY_MS = 86_400_000
 TOPIC_WAIT_S = 0.5
+TOPIC_COLUMNS = ("name", "partitions", "delay_enabled", "pending", "due_backlog", "next_due_at", "ingest_lag")
 
 
 def register(app: typer.Typer) -> None:
@@ -245,7 +246,7 @@ def topics(url: Url = DEFAULT_URL, as_json: Json = False) -> None:
     if as_json:
         _print_json(answer)
     elif rows := answer["topics"]:
-        show_rows(list(rows[0]), [list(row.values()) for row in rows])
+        show_rows(TOPIC_COLUMNS, [[row[name] for name in TOPIC_COLUMNS] for row in rows])
     else:
         typer.echo("no topics yet: the first message sent to one makes it")
 

@@ -1,7 +1,7 @@
 """An API over a queue in memory, asked without sockets."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 from api.app import create_app
 from api.services import ApiSettings, Services
 from delayline.clock import ManualClock
-from delayline.inquiry import Found, Gone
+from delayline.inquiry import DueCounts, DueQuery, Found, Gone, Listing, Query, ShardFigures
 from delayline.message import MessageId, Shard
 from delayline.outcome import Outcome
 from delayline.record import Record, decode_body
@@ -35,6 +35,27 @@ class KnownOwners:
         self.silent = False
         self.operations: list[tuple[Shard, int]] = []
         self.decide: Callable[[], Outcome | None] = lambda: None
+        self.shards: list[ShardFigures] = []
+        self.counts: list[DueCounts] = []
+        self.listings: list[Listing] = []
+        self.asked: list[tuple[Sequence[Shard], Query | DueQuery]] = []
+
+    def page(self, shards: Sequence[Shard], query: Query) -> "Future[list[Listing]]":
+        self.asked.append((shards, query))
+        return self._answer(self.listings)
+
+    def due_counts(self, shards: Sequence[Shard], query: DueQuery) -> "Future[list[DueCounts]]":
+        self.asked.append((shards, query))
+        return self._answer(self.counts)
+
+    def figures(self) -> "Future[list[ShardFigures]]":
+        return self._answer(self.shards)
+
+    def _answer(self, found: T) -> "Future[T]":
+        answer: Future[T] = Future()
+        if not self.silent:
+            answer.set_result(found)
+        return answer
 
     def decided(self, shard: Shard, offset: int) -> "Future[Outcome]":
         self.operations.append((shard, offset))
@@ -75,6 +96,7 @@ class Door:
 
     def __init__(self, *, rules: Rules | None = None, record_bytes_max: int | None = None, **settings: Any) -> None:
         self.clock = ManualClock(NOW_MS)
+        self.rules = rules or Rules()
         limits = {} if record_bytes_max is None else {"record_bytes_max": record_bytes_max}
         self.queue = FaultyQueue(namespace="delayline", clock=self.clock, **limits)
         self.owners = KnownOwners()
@@ -88,7 +110,7 @@ class Door:
                         "namespace": "delayline",
                         "version": "1.2.3",
                         "guarantee": "exactly-once",
-                        "rules": rules or Rules(),
+                        "rules": self.rules,
                         "rules_for": lambda _: rules or Rules(),
                         "horizon_max_ms": 3650 * DAY_MS,
                         "is_delay_enabled": lambda topic: topic != "plain",

@@ -1,18 +1,21 @@
 """Topics, info, health, readiness, metrics."""
 
-from tests.unit.api.door import Door, problem
+from typing import Any
+
+from delayline.inquiry import ShardFigures
+from delayline.message import Shard
+from tests.unit.api.door import NOW_MS, Door, problem
 
 
 def test_topics_are_listed_by_name_and_ours_are_not_among_them() -> None:
     door = Door()
     door.send({"value": 1, "schedule": {"delay": "1s"}})
     door.send({"value": 1}, "/v1/topics/plain/messages")
-    assert door.get("/v1/topics").json() == {
-        "topics": [
-            {"name": "orders", "partitions": 4, "delay_enabled": True},
-            {"name": "plain", "partitions": 4, "delay_enabled": False},
-        ]
-    }
+    rows = door.get("/v1/topics").json()["topics"]
+    assert [(row["name"], row["partitions"], row["delay_enabled"]) for row in rows] == [
+        ("orders", 4, True),
+        ("plain", 4, False),
+    ]
 
 
 def test_info_says_what_the_installation_is_and_what_it_takes() -> None:
@@ -52,3 +55,111 @@ def test_a_queue_that_is_closed_makes_topics_unavailable_and_not_a_500() -> None
     door = Door()
     door.queue.close()
     assert problem(door.send({"value": 1})) == (503, "queue-unavailable")
+
+
+# --- how topics stand
+
+
+def figures(number: int, **given: Any) -> ShardFigures:
+    return ShardFigures(Shard("orders", str(number)), **{"ready": True, "owner_epoch": 2, **given})
+
+
+def standing(*shards: ShardFigures) -> Door:
+    door = Door()
+    door.queue.ensure_topic("orders")
+    door.queue.ensure_buffer("orders", door.rules)
+    door.owners.shards = list(shards)
+    return door
+
+
+def test_a_topic_has_the_sums_of_its_shards() -> None:
+    door = standing(
+        figures(0, pending=5, backlog=2, next_due_ms=NOW_MS - 500, ingest_lag=1),
+        figures(1, pending=7, next_due_ms=NOW_MS + 500, ingest_lag=2),
+        figures(2, next_due_ms=None),
+        figures(3, pending=1, next_due_ms=NOW_MS + 900, stalled="target", detail="it is full", retry_ms=4000),
+        ShardFigures(Shard("other", "0"), ready=True, owner_epoch=1, pending=99),
+    )
+    assert door.get("/v1/topics").json() == {
+        "topics": [
+            {
+                "name": "orders",
+                "partitions": 4,
+                "delay_enabled": True,
+                "pending": 13,
+                "due_backlog": 2,
+                "oldest_due_at": "2025-12-31T23:59:59.500Z",
+                "next_due_at": "2025-12-31T23:59:59.500Z",
+                "ingest_lag": 3,
+                "stalled": [{"partition": 3, "reason": "target", "detail": "it is full", "retry_in_ms": 4000}],
+                "complete": True,
+                "missing_shards": [],
+            }
+        ],
+        "as_of": "2026-01-01T00:00:00.000Z",
+        "complete": True,
+    }
+
+
+def test_nothing_is_overdue_before_it_is_due() -> None:
+    (row,) = standing(*(figures(n, next_due_ms=NOW_MS + 1) for n in range(4))).get("/v1/topics").json()["topics"]
+    assert (row["oldest_due_at"], row["next_due_at"]) == (None, "2026-01-01T00:00:00.001Z")
+
+
+def test_a_topic_whose_owners_are_silent_has_no_figures_rather_than_zeros() -> None:
+    door = standing()
+    answer = door.get("/v1/topics").json()
+    (row,) = answer["topics"]
+    assert (row["pending"], row["ingest_lag"], row["complete"], answer["complete"]) == (None, None, False, False)
+    assert len(row["missing_shards"]) == 4
+
+
+def test_a_topic_that_nobody_has_sent_a_delayed_message_to_has_zeros() -> None:
+    door = Door()
+    door.queue.ensure_topic("orders")
+    answer = door.get("/v1/topics").json()
+    assert (answer["topics"][0]["pending"], answer["complete"]) == (0, True)
+    assert door.get("/v1/topics/orders").json()["shards"] == []
+
+
+def test_a_shard_that_is_not_read_to_its_end_counts_and_is_missing() -> None:
+    door = standing(figures(0, pending=5), figures(1, pending=7, ready=False), figures(2), figures(3))
+    (row,) = door.get("/v1/topics").json()["topics"]
+    assert (row["pending"], row["missing_shards"]) == (12, [{"topic": "orders", "partition": 1}])
+
+
+def test_the_shards_of_a_topic_stand_one_by_one() -> None:
+    stall = {"stalled": "takeover", "detail": "no answer", "retry_ms": 10}
+    door = standing(
+        figures(0, pending=5, backlog=1, next_due_ms=NOW_MS, ingest_lag=4, next_offset=9, low_offset=3),
+        figures(1, ready=False),
+        figures(2, ready=False, owner_epoch=0, **stall),
+    )
+    answer = door.get("/v1/topics/orders").json()
+    unknown = dict.fromkeys(answer["shards"][0], None)
+    assert answer["shards"] == [
+        {
+            "partition": 0,
+            "state": "running",
+            "pending": 5,
+            "due_backlog": 1,
+            "oldest_due_at": "2026-01-01T00:00:00.000Z",
+            "next_due_at": "2026-01-01T00:00:00.000Z",
+            "ingest_lag": 4,
+            "owner_epoch": 2,
+            "next_offset": 9,
+            "low_offset": 3,
+            "stalled": None,
+        },
+        {**answer["shards"][1], "partition": 1, "state": "catching-up", "pending": 0},
+        {
+            **unknown,
+            "partition": 2,
+            "state": "stalled",
+            "stalled": {"partition": 2, "reason": "takeover", "detail": "no answer", "retry_in_ms": 10},
+        },
+        {**unknown, "partition": 3, "state": "missing"},
+    ]
+    assert answer["pending"] == 5
+    assert [shard["partition"] for shard in answer["missing_shards"]] == [1, 2, 3]
+    assert (answer["complete"], answer["as_of"]) == (False, "2026-01-01T00:00:00.000Z")

@@ -1,6 +1,7 @@
 """What is remembered of ended messages."""
 
 from delay_service.history import OPERATIONS_MAX, History
+from delayline.inquiry import Ending, State
 from delayline.message import Shard
 from delayline.outcome import AuditRow, Outcome
 
@@ -16,7 +17,8 @@ def test_a_delivery_is_found_with_its_lateness() -> None:
     history.record(ORDERS, [row(7, 1000)], 1020)
     found = history.find(ORDERS, 7, 1000)
     assert found is not None
-    assert (found[0].outcome, found[0].at_ms, found[0].lateness_ms, found[1]) == (Outcome.DELIVERED, 1020, 20, 500)
+    assert found.ending == Ending(Outcome.DELIVERED, 1020, 20)
+    assert (str(found.id), found.state, found.accepted_at_ms) == ("orders.3.7.1000", State.DELIVERED, 500)
 
 
 def test_a_dead_message_is_found_with_its_reason() -> None:
@@ -24,7 +26,7 @@ def test_a_dead_message_is_found_with_its_reason() -> None:
     history.record(ORDERS, [row(7, 1000, Outcome.DEAD, "invalid-schedule")], 1020)
     found = history.find(ORDERS, 7, 1000)
     assert found is not None
-    assert (found[0].outcome, found[0].reason, found[0].lateness_ms) == (Outcome.DEAD, "invalid-schedule", None)
+    assert found.ending == Ending(Outcome.DEAD, 1020, None, "invalid-schedule")
 
 
 def test_a_message_whose_record_was_replaced_is_found_under_its_first_offset() -> None:

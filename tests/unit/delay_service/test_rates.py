@@ -187,9 +187,10 @@ def test_a_message_that_is_taken_too_late_expires() -> None:
     bench.clock.advance(6001)
     bench.turn()
     assert bench.delivered() == [b"late"]
-    ending = bench.history.find(Shard("orders", "0"), 0, bench.clock.now_ms() - 5001)
-    assert ending is not None
-    assert (ending[0].outcome, ending[0].reason) == ("expired", "late-max")
+    found = bench.history.find(Shard("orders", "0"), 0, bench.clock.now_ms() - 5001)
+    assert found is not None
+    assert found.ending is not None
+    assert (found.ending.outcome, found.ending.reason) == ("expired", "late-max")
 
 
 def test_what_has_expired_stays_so_after_a_restart_under_another_rule() -> None:

@@ -1,12 +1,12 @@
 """A worker, a group and other processes that do what a test tells them."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
 from delayline.clock import ManualClock
-from delayline.inquiry import Ending, Found, Gone, State
+from delayline.inquiry import DueCounts, DueQuery, Ending, Found, Gone, Listing, Query, ShardFigures, State
 from delayline.message import MessageId, Shard
 from delayline.outcome import Outcome
 from mq.contract import Owner
@@ -47,6 +47,15 @@ class Worker:
 
     def decided(self, shard: Shard, offset: int) -> "Future[Outcome]":
         return self._answer("decided", (shard, offset))
+
+    def page(self, shards: Sequence[Shard], query: Query) -> "Future[list[Listing]]":
+        return self._answer("page", query)
+
+    def due_counts(self, shards: Sequence[Shard], query: DueQuery) -> "Future[list[DueCounts]]":
+        return self._answer("due_counts", query)
+
+    def figures(self) -> "Future[list[ShardFigures]]":
+        return self._answer("figures", None)
 
     def _answer(self, method: str, about: Any) -> "Future[Any]":
         future: Future[Any] = Future()

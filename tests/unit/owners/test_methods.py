@@ -35,6 +35,8 @@ def test_an_answer_arrives_as_it_was_given(method: str, answer: Any) -> None:
 @pytest.mark.parametrize("data", [b"", b"\xc1", b"\x90", b"\x91\x01", b"\x92\xa1x\xa1y", b"\x91\xa1\xff"])
 def test_bytes_that_are_no_question_are_malformed(data: bytes) -> None:
     for method in METHODS.values():
+        if method.name == "figures" and data == b"\x90":
+            continue  # it has no arguments
         with pytest.raises(Malformed):
             method.decode_question(data)
 

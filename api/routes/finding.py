@@ -1,0 +1,140 @@
+"""GET /v1/messages and /v1/topics/{topic}/histogram: which messages there are, and how many are due when."""
+
+from dataclasses import replace
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from api import openapi, page_token
+from api.answers import json_answer
+from api.problems import INVALID_REQUEST, NOT_SUPPORTED, refused
+from api.requests import Query as Parameters
+from api.routing import add_route
+from api.schemas import HistogramOut, MessagesPage
+from api.services import Services
+from api.survey import Survey, shard_out
+from api.topics import TopicBook
+from api.views import row_out
+from delayline.errors import MalformedDirective
+from delayline.inquiry import LAST_MS, DueQuery, Query, State, merge
+from delayline.times import format_duration, format_moment, parse_duration_ms
+
+PAGE_SIZE = 100
+PAGE_SIZE_MAX = 1000
+BUCKETS = 60
+BUCKETS_MAX = 1440
+_MINUTE_MS, _DAY_MS = 60_000, 86_400_000
+BUCKET_MS_MAX = 3650 * _DAY_MS
+_STATES = [state.value for state in State if state is not State.ACCEPTED]
+_FILTERS = ("topic", "key", "own_id", "state", "due_after", "due_before")
+
+
+class FindingRoutes:
+    """Questions that every owner may have a part of the answer to."""
+
+    def __init__(self, services: Services, topics: TopicBook, survey: Survey) -> None:
+        self._clock = services.clock
+        self._topics = topics
+        self._survey = survey
+
+    def register(self, router: APIRouter) -> None:
+        add_route(router, "GET", "/v1/messages", self.messages, openapi.LIST_MESSAGES)
+        add_route(router, "GET", "/v1/topics/{topic}/histogram", self.histogram, openapi.HISTOGRAM)
+
+    async def messages(self, request: Request) -> Response:
+        given = Parameters(request, *_FILTERS, "page_size", "page_token")
+        topic, query = given.text("topic"), _query(given)
+        if topic is not None:
+            self._topics.check_users(topic)
+        shards = await self._survey.shards(topic)
+        listings = await self._survey.page(shards, query)
+        missing = await self._survey.missing(shards, {shard for listing in listings for shard in listing.shards})
+        rows, place = merge(listings, query.limit)
+        page = MessagesPage(
+            messages=[row_out(row.found) for row in rows],
+            next_page_token=None if place is None else page_token.encode(place, _identity(given, query)),
+            as_of=format_moment(self._clock.now_ms()),
+            complete=not missing,
+            missing_shards=[shard_out(shard) for shard in missing],
+        )
+        return json_answer(200, page)
+
+    async def histogram(self, request: Request) -> Response:
+        topic: str = request.path_params["topic"]
+        query = _due_query(Parameters(request, "from", "to", "bucket"), self._clock.now_ms())
+        self._topics.check_users(topic)
+        shards = await self._survey.shards(topic)
+        found = await self._survey.due_counts(shards, query)
+        missing = await self._survey.missing(shards, {counts.shard for counts in found})
+        none = (0,) * (query.number + 2)
+        before, *counts, after = map(sum, zip(none, *(one.counts for one in found), strict=True))
+        bucket_ms = query.width * _MINUTE_MS
+        answer = HistogramOut(
+            topic=topic,
+            from_=format_moment(query.start * _MINUTE_MS),
+            to=format_moment(query.start * _MINUTE_MS + query.number * bucket_ms),
+            bucket=format_duration(bucket_ms),
+            bucket_ms=bucket_ms,
+            counts=counts,
+            before=before,
+            after=after,
+            as_of=format_moment(self._clock.now_ms()),
+            complete=not missing,
+            missing_shards=[shard_out(shard) for shard in missing],
+        )
+        return json_answer(200, answer)
+
+
+def _query(given: Parameters) -> Query:
+    """Raises Refusal."""
+    state = State(given.choice("state", *_STATES) or State.PENDING)
+    key = given.text("key")
+    if given.text("own_id") is not None:
+        raise refused(NOT_SUPPORTED, "?own_id", "not-supported", "own ids are not built yet")
+    if key is not None and state is not State.PENDING:
+        raise refused(NOT_SUPPORTED, "?key", "not-supported", "keys are known of pending messages only")
+    due_from_ms, due_until_ms = given.moment_ms("due_after"), given.moment_ms("due_before")
+    limit = given.number("page_size", PAGE_SIZE_MAX)
+    if limit == 0:
+        raise refused(INVALID_REQUEST, "?page_size", "invalid-value", f"a page has 1 to {PAGE_SIZE_MAX} messages")
+    query = Query(
+        state=state,
+        key=None if key is None else key.encode(),
+        due_from_ms=due_from_ms or 0,
+        due_until_ms=LAST_MS if due_until_ms is None else due_until_ms,
+        limit=limit or PAGE_SIZE,
+    )
+    token = given.text("page_token")
+    return query if token is None else replace(query, after=page_token.decode(token, _identity(given, query)))
+
+
+def _identity(given: Parameters, query: Query) -> object:
+    """What decides which messages are listed."""
+    return given.text("topic"), query.state, query.key, query.due_from_ms, query.due_until_ms
+
+
+def _due_query(given: Parameters, now_ms: int) -> DueQuery:
+    """Raises Refusal."""
+    width = _bucket_minutes(given.text("bucket") or "1m")
+    start_ms, end_ms = given.moment_ms("from"), given.moment_ms("to")
+    start = (now_ms if start_ms is None else start_ms) // (width * _MINUTE_MS)
+    end = start + BUCKETS if end_ms is None else -(-end_ms // (width * _MINUTE_MS))
+    if not 0 < end - start <= BUCKETS_MAX:
+        pointer = "?from" if end_ms is None else "?to"
+        detail = f"from `from` to `to` there are {end - start} buckets; 1 to {BUCKETS_MAX} are possible"
+        raise refused(INVALID_REQUEST, pointer, "invalid-value", detail)
+    return DueQuery(start * width, width, end - start)
+
+
+def _bucket_minutes(text: str) -> int:
+    """Whole minutes, and beyond a day whole days, whose sums are known. Raises Refusal."""
+    try:
+        bucket_ms = parse_duration_ms(text)
+    except MalformedDirective as error:
+        raise refused(INVALID_REQUEST, "?bucket", "invalid-value", str(error)) from error
+    step_ms = _MINUTE_MS if bucket_ms <= _DAY_MS else _DAY_MS
+    if bucket_ms % step_ms or not 0 < bucket_ms <= BUCKET_MS_MAX:
+        detail = "a bucket has whole minutes, beyond a day whole days, and no more than 3650 days"
+        raise refused(INVALID_REQUEST, "?bucket", "invalid-value", detail)
+    return bucket_ms // _MINUTE_MS
