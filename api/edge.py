@@ -11,12 +11,14 @@ import secrets
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.in_flight import InFlight
-from api.problems import NOT_SUPPORTED, Problems, Refusal
+from api.problems import FORBIDDEN, NOT_SUPPORTED, Problems, Refusal
 
 _REQUEST_ID = re.compile(rb"[\x21-\x7e]{1,128}")
 _NOT_BUILT = (b"idempotency-key", b"if-match", b"prefer")
 _ALWAYS_ANSWERED = frozenset({"/healthz", "/readyz", "/metrics"})
 """An overloaded server is still alive, and says so."""
+_OWN_SITE = frozenset({None, b"same-origin", b"none"})
+_HARMLESS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class Edge:
@@ -62,6 +64,7 @@ class Edge:
         for name in _NOT_BUILT:
             if name in headers:
                 raise Refusal(NOT_SUPPORTED, f"the request header {name.decode().title()} is not built yet")
+        _check_site(scope["method"], headers.get(b"sec-fetch-site"))
         ticket = scope["delayline.ticket"] = self._in_flight.enter()
         try:
             await self._app(scope, receive, send)
@@ -72,3 +75,11 @@ class Edge:
         if given is not None and _REQUEST_ID.fullmatch(given):
             return given.decode()
         return f"{self._run}-{next(self._numbers):x}"
+
+
+def _check_site(method: str, site: bytes | None) -> None:
+    """Any web page may make its reader's browser post here, as long as there is no JSON in it: `:deliver` has no
+    body. The browser says then that another site asks (W3C Fetch Metadata); other clients say nothing. Raises
+    Refusal."""
+    if site not in _OWN_SITE and method not in _HARMLESS:
+        raise Refusal(FORBIDDEN, "a page of another site asks for this")

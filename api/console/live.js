@@ -90,7 +90,7 @@ export class Live {
   toggle() {
     this.isPaused = !this.isPaused;
     this.announce(this.isPaused ? "Updates are paused." : "Updates go on.");
-    if (this.isPaused) clearTimeout(this.timer);
+    if (this.isPaused) this.stop();
     else this.now();
     this.draw();
   }

@@ -101,6 +101,7 @@ def open_page(browser: Browser, server: Server) -> Iterator[OpenPage]:
         contexts.append(context)
         context.set_default_timeout(WITHIN_MS)
         page = context.new_page()
+        page.clock.install()
         page.on("console", lambda message: note("console", message.text) if message.type == "error" else None)
         page.on("pageerror", lambda error: note("exception", str(error)))
         page.on("dialog", lambda dialog: note("dialog", dialog.message))
@@ -112,6 +113,11 @@ def open_page(browser: Browser, server: Server) -> Iterator[OpenPage]:
     for context in contexts:
         context.close()
     assert errors == []
+
+
+def read_again(page: Page) -> None:
+    """The page's clock goes on to its next reading, also where it waits longer because readings failed."""
+    page.clock.fast_forward(10_000)
 
 
 def answering(page: Page, path: str, document: Any, status: int = 200) -> None:

@@ -6,7 +6,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
-from tests.console.conftest import OpenPage, Send
+from tests.console.conftest import OpenPage, Send, read_again
 
 GRAVE = ("serious", "critical")
 
@@ -137,6 +137,7 @@ def test_a_refresh_leaves_the_focus_where_it_is(open_page: OpenPage, send: Send,
     link = page.get_by_role("link", name=topic)
     link.focus()
     send("x", to=f"a.{topic}")
+    read_again(page)
     expect(page.get_by_role("link", name=f"a.{topic}")).to_be_visible()
     expect(page.get_by_role("link", name=topic, exact=True)).to_be_focused()
 

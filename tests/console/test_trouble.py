@@ -4,7 +4,7 @@ from pathlib import Path
 
 from playwright.sync_api import expect
 
-from tests.console.conftest import OpenPage, Send, answering
+from tests.console.conftest import OpenPage, Send, answering, read_again
 from tests.fault.server import Server
 
 
@@ -15,6 +15,7 @@ def test_a_server_that_goes_is_missed_and_its_return_is_noticed(open_page: OpenP
     page = open_page(url=server.url)
     expect(page.get_by_text("No topic yet. The first message makes one.")).to_be_visible()
     server.kill()
+    read_again(page)
     try:
         expect(page.locator(".banner")).to_contain_text("The server does not answer")
         expect(page.locator(".live")).to_contain_text("No answer since")
@@ -22,6 +23,7 @@ def test_a_server_that_goes_is_missed_and_its_return_is_noticed(open_page: OpenP
         expect(page.get_by_text("No topic yet. The first message makes one.")).to_be_visible()
         server.start()
         server.wait_ready()
+        read_again(page)
         expect(page.locator(".live")).to_contain_text("Live, as of")
         expect(page.locator(".banner")).to_be_empty()
         expect(page.locator("#announcer")).to_have_text("The server answers again.")
@@ -50,18 +52,21 @@ def test_a_problem_of_the_server_is_shown_as_it_is(open_page: OpenPage, send: Se
         "request_id": "r-17",
     }
     answering(page, "/v1/topics", problem, 503)
+    read_again(page)
     banner = page.locator(".banner")
     expect(banner).to_contain_text("The queue is away")
     expect(banner).to_contain_text("<b>brokers</b> do not answer")
     expect(banner).to_contain_text("503 queue-unavailable, request r-17")
     expect(page.get_by_role("link", name=topic)).to_be_visible()
     page.unroute_all()
+    read_again(page)
     expect(banner).to_be_empty()
 
 
 def test_an_answer_of_something_in_between_is_told_from_one_of_the_server(open_page: OpenPage) -> None:
     page = open_page()
     page.route("**/v1/topics", lambda route: route.fulfill(status=502, body="<html>Bad Gateway"))
+    read_again(page)
     expect(page.locator(".banner")).to_contain_text("status 502 from 127.0.0.1")
     expect(page.locator(".banner")).to_contain_text("without a problem document")
 
@@ -84,6 +89,7 @@ def test_stalled_shards_stand_first_with_their_reason(open_page: OpenPage, send:
         "missing_shards": [{"topic": topic, "partition": 3}],
     }
     answering(page, "/v1/topics", {"topics": [row], "as_of": "2026-01-01T00:00:10.000Z", "complete": False})
+    read_again(page)
     notice = page.get_by_role("region", name="One shard has stalled")
     expect(notice).to_contain_text(f"{topic}.2 target: not enough replicas tried again in 4.0 s")
     expect(page.get_by_text(f"Nobody answers for these shards right now: {topic}.3")).to_be_visible()

@@ -4,7 +4,7 @@ import re
 
 from playwright.sync_api import expect
 
-from tests.console.conftest import OpenPage, Send
+from tests.console.conftest import HTTP, OpenPage, Send, read_again
 from tests.fault.server import Server
 
 
@@ -58,8 +58,6 @@ def test_an_address_that_holds_markup_is_shown_as_text(open_page: OpenPage) -> N
 
 
 def test_bytes_that_are_no_text_are_shown_in_hexadecimal(open_page: OpenPage, server: Server, topic: str) -> None:
-    from tests.console.conftest import HTTP
-
     body = {"value_base64": "AP/+", "schedule": {"delay": "1h"}}
     sent = HTTP.post(f"{server.url}/v1/topics/{topic}/messages", json=body).json()
     page = open_page(f"#/messages/{sent['message_id']}")
@@ -68,11 +66,13 @@ def test_bytes_that_are_no_text_are_shown_in_hexadecimal(open_page: OpenPage, se
 
 
 def test_a_message_that_ends_while_it_is_shown_keeps_what_it_carried(
-    open_page: OpenPage, send: Send, topic: str
+    open_page: OpenPage, send: Send, server: Server
 ) -> None:
-    sent = send("soon", delay="3s")
+    sent = send("soon", delay="1h")
     page = open_page(f"#/messages/{sent['message_id']}")
     expect(page.locator(".state")).to_contain_text("pending")
+    HTTP.post(f"{server.url}/v1/messages/{sent['message_id']}:deliver").raise_for_status()
+    read_again(page)
     expect(page.locator(".state")).to_contain_text("delivered")
     expect(page.locator("pre").first).to_have_text("soon")
     expect(page.get_by_text("As it was read here while it waited.")).to_be_visible()
@@ -90,7 +90,8 @@ def test_what_arrives_in_a_topic_appears_by_itself(open_page: OpenPage, send: Se
     page = open_page(f"#/topics/{topic}")
     newest = page.get_by_role("table", name="Newest records")
     expect(newest).to_contain_text("first")
-    sent = send("second", delay="200ms")
+    sent = send("second", delay="1ms")
+    read_again(page)
     expect(newest).to_contain_text("second")
     expect(newest.get_by_role("link", name=sent["message_id"])).to_be_visible()
 
@@ -104,6 +105,11 @@ def test_updates_stop_and_go_on(open_page: OpenPage, send: Send, topic: str) -> 
     page.get_by_role("button", name="Pause updates").click()
     expect(page.locator(".live")).to_contain_text("Paused, as of")
     send("second")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    read_again(page)
+    expect(newest).not_to_contain_text("second")
+    assert asked == []
     page.get_by_role("button", name="Resume updates").click()
     expect(newest).to_contain_text("second")
 

@@ -11,20 +11,36 @@ import { Lateness, readTopics, settled, topicPath } from "../shapes.js";
 const SPARKLINES_MAX = 20;
 const SPARKLINES_EVERY_MS = 10_000;
 
+const most = (name) => (one, other) => (other[name] ?? 0) - (one[name] ?? 0);
+const ORDERS = {
+  "by name": () => 0, // as the server has them
+  "most waiting": most("pending"),
+  "most overdue": most("due_backlog"),
+  "most ingest lag": most("ingest_lag"),
+  "next due": (one, other) => soon(one) - soon(other),
+};
+
+function soon(topic) {
+  return topic.next_due_at ? epoch(topic.next_due_at) : Number.MAX_VALUE;
+}
+
 export function topicsView({ query, info, offer }) {
   const place = h("div", null, loading("topics"));
   const search = h("input", { type: "search", id: "topic-search", autocomplete: "off", value: query.get("name") ?? "" });
   const lateness = new Lateness();
   const ahead = new Ahead(offer);
   let known = null;
-  const draw = () => known && show(place, content(known, search.value.trim(), info, lateness, ahead));
-  search.oninput = draw;
+  const draw = () => known && show(place, content(known, { text: search.value.trim(), order: ORDERS[order.value] }, info, lateness, ahead));
+  const order = h("select", { id: "topic-order" }, Object.keys(ORDERS).map((name) => h("option", { value: name }, name)));
+  search.oninput = order.onchange = draw;
   return {
     title: "Topics",
     element: h("section", { class: "topics" },
       h("div", { class: "heading" },
         h("h1", { tabindex: "-1" }, "What waits"),
-        h("div", { class: "search" }, h("label", { for: "topic-search" }, "Find a topic"), search)),
+        h("div", { class: "search" },
+          h("label", { for: "topic-search" }, "Find a topic"), search,
+          h("label", { for: "topic-order" }, "Order"), order)),
       place),
     async refresh(signal) {
       known = await readTopics(signal);
@@ -47,23 +63,23 @@ class Ahead {
   async renew(topics, signal) {
     if (!this.isOffered || performance.now() - this.readAtMs < SPARKLINES_EVERY_MS) return;
     this.readAtMs = performance.now();
-    const most = topics.filter((topic) => topic.pending).sort((a, b) => b.pending - a.pending).slice(0, SPARKLINES_MAX);
+    const fullest = topics.filter((topic) => topic.pending).sort(most("pending")).slice(0, SPARKLINES_MAX);
     const query = spanQuery(SPANS["24 h"], nowMs());
-    const read = most.map(async ({ name }) => [name, (await settled(get(topicPath(name, "/histogram"), query, signal))).value]);
+    const read = fullest.map(async ({ name }) => [name, (await settled(get(topicPath(name, "/histogram"), query, signal))).value]);
     this.byTopic = new Map(await Promise.all(read));
   }
 }
 
 function content(known, wanted, info, lateness, ahead) {
   if (known.topics.length === 0) return nothing(info);
-  const shown = known.topics.filter((topic) => topic.name.includes(wanted));
+  const shown = known.topics.filter((topic) => topic.name.includes(wanted.text)).sort(wanted.order);
   return [
     known.complete === false
       ? incomplete({ complete: false, missing_shards: known.topics.flatMap((topic) => (topic.missing_shards ?? [])) }) : null,
     stalls(known.topics),
     known.hasFigures ? overall(known) : null,
     shown.length === 0
-      ? empty(`No topic has \u201c${wanted}\u201d in its name.`)
+      ? empty(`No topic has \u201c${wanted.text}\u201d in its name.`)
       : table("Topics", columns(known, lateness, ahead), shown, (topic) => topic.name),
   ];
 }

@@ -133,3 +133,18 @@ def test_problems_are_counted_by_type() -> None:
     door = Door()
     door.get("/nowhere")
     assert door.metric("delayline_http_problems_total", type="not-found") == 1
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+def test_pages_of_other_sites_cannot_make_a_browser_act_here(site: str) -> None:
+    door = Door()
+    path = "/v1/messages/orders.0.0.1767225630000:deliver"
+    answer = door.request("POST", path, headers={"sec-fetch-site": site})
+    assert problem(answer) == (403, "forbidden")
+    assert door.get("/v1/info", headers={"sec-fetch-site": site}).status_code == 200
+
+
+@pytest.mark.parametrize("site", ["same-origin", "none"])
+def test_our_own_page_may_act(site: str) -> None:
+    answer = Door().request("POST", MESSAGES, json={"value": 1}, headers={"sec-fetch-site": site})
+    assert answer.status_code == 201
