@@ -1,6 +1,7 @@
 """The judge: decides from a history alone whether the service kept its promises. Imports nothing of the service.
 
     lost        an accepted message that ended in nothing          duplicate   a message that ended twice
+    late        delivered, or expired, otherwise than its limit says
     early       delivered before the broker's clock said so        order       a record passed over for a later key
     payload     another body, due time or identity than was sent   outcome     not exactly one outcome row per record
     sentence    a record is terminal other than the cursor says    cursor      O, D, L or the epoch went wrong
@@ -32,6 +33,7 @@ from tests.simulation.history import (
     Fact,
     Failed,
     Key,
+    Limited,
     Moved,
     Trimmed,
 )
@@ -79,7 +81,8 @@ class _Judge:
     """What is known about one shard, and every rule as a method."""
 
     def __init__(self, shard: str, violations: list[Violation], knows_rows: bool) -> None:
-        """Only outcome rows tell what is cancelled: without them, whatever a client has cancelled may be so."""
+        """Only outcome rows tell what is cancelled and what expired: without them, whatever a client has cancelled
+        may be so, and everything where there is a limit."""
         self.shard = shard
         self.knows_rows = knows_rows
         self.at = 0
@@ -94,6 +97,7 @@ class _Judge:
         self.rules: list[tuple[int, int]] = []  # (offset, number)
         self.cursor: Cursor | None = None
         self.asked: dict[str, int] = {}  # message id -> the due time that this commit's operations say
+        self.late_max_ms: int | None = None
         self.requests: dict[str, list[int | None]] = {}  # message id -> what was ever asked for, as `due_ms`
 
     def hear(self, fact: Fact) -> None:
@@ -102,6 +106,8 @@ class _Judge:
                 self.append(fact)
             case Committed():
                 self.commit(fact)
+            case Limited(late_max_ms=late_max_ms):
+                self.late_max_ms = late_max_ms
             case Moved():
                 self.compare_cursors(fact.before, fact.after)
                 self.cursor = fact.after
@@ -142,7 +148,8 @@ class _Judge:
         if fact.due_ms is None or fact.id is None:
             self.say("reappend", f"record {fact.offset} carries a message without id or due time")
             return
-        if self.knows_rows or None not in self.requests.get(fact.id, ()):
+        may_vanish = self.late_max_ms is not None or None in self.requests.get(fact.id, ())
+        if self.knows_rows or not may_vanish:
             self.pending[fact.offset] = (fact.due_ms, fact.offset)
         self.carriers[fact.id] = fact.offset
         self.first.setdefault(fact.id, fact.offset)
@@ -190,6 +197,8 @@ class _Judge:
         self.asked = {op.target or "": op.due_ms for op in operations if op.due_ms is not None}
         delivered = [key for each in fact.deliveries if (key := self.deliver(each, fact.clock_ms)) is not None]
         dead = [key for each in fact.dead if (key := self.bury(each)) is not None]
+        expired = self.expire(fact)
+        self.check_lateness(fact, delivered, expired)
         for appended in fact.appended:
             self.append(appended)
         self.cancel(fact, operations)
@@ -197,7 +206,7 @@ class _Judge:
         self.check_order(delivered)
         self.file_rows(fact, ended)
         if fact.after is not None:
-            self.check_cursor(fact.after, delivered + dead, ended)
+            self.check_cursor(fact.after, delivered + dead + expired, ended)
         self.check_low_water(fact.low_water)
         self.check_operations(fact, operations, ended)
         self.cursor = fact.after or self.cursor
@@ -232,6 +241,24 @@ class _Judge:
             self.say("payload", f"dead letter {dead.id} says {said}, it is {truth}")
         self.end_record(offset, "dead")
         return sent.due_ms or 0, offset
+
+    def expire(self, fact: Committed) -> list[Key]:
+        """Only outcome rows tell."""
+        expired = [row["off"] for row in fact.rows or () if row["out"] == "expired"]
+        for offset in expired:
+            self.end_record(offset, "expired")
+        return [(self.facts[offset].due_ms or 0, offset) for offset in expired]
+
+    def check_lateness(self, fact: Committed, delivered: list[Key], expired: list[Key]) -> None:
+        if fact.taken_ms is None:
+            return
+        limit_ms = None if self.late_max_ms is None else fact.taken_ms - self.late_max_ms
+        for due_ms, offset in delivered:
+            if limit_ms is not None and due_ms < limit_ms:
+                self.say("late", f"record {offset} due {due_ms} was delivered, taken at {fact.taken_ms}")
+        for due_ms, offset in expired:
+            if limit_ms is None or due_ms >= limit_ms:
+                self.say("late", f"record {offset} due {due_ms} expired, taken at {fact.taken_ms}")
 
     # --- operations
 

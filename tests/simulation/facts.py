@@ -23,7 +23,7 @@ _ROW_COLUMNS = ("off", "id", "due", "acc", "out", "suc", "rsn")
 
 
 def committed(
-    shard: str, part: ShardBatch, before: Cursor | None, written: Sequence[LogRecord], clock_ms: int
+    shard: str, part: ShardBatch, before: Cursor | None, written: Sequence[LogRecord], clock_ms: int, taken_ms: int
 ) -> Committed:
     """What one shard's part of an applied commit says."""
     return Committed(
@@ -35,6 +35,7 @@ def committed(
         [own_record(shard, record) for record in written],
         [row for body in part.audit for row in rows(body)],
         clock_ms,
+        taken_ms,
         [mark for body in part.audit for mark in low_water(body)],
     )
 

@@ -13,7 +13,8 @@ SITUATIONS = (
     "zombie fenced", "claim failed or unknown", "claim fenced", "takeover without an index",
     "takeover with an index up to date", "takeover with an index that is behind", "takeover with an index too old",
     "takeover with the index of another topic", "decision record written", "re-append record written",
-    "rules record written", "message delivered", "dead letter written", "delivery refused by the target",
+    "rules record written", "message delivered", "message expired", "dead letter written",
+    "delivery refused by the target",
     "sent with a delay", "sent with a moment", "sent with a moment in the past", "sent with a level",
     "sent without a directive", "invalid directive", "contradictory directives", "beyond the horizon",
     "directive that is not built", "malformed record", "forged header", "invalid operation",
@@ -54,6 +55,7 @@ class Habits(NamedTuple):
     records_max: tuple[int, ...]
     near_due_ms: int
     fault: float  # how often a commit does not simply succeed
+    late_max_ms: int | None  # how late a message may be delivered
     operations: float  # how much of what clients send are operations on what they have sent
     weights: tuple[int, ...]
 
@@ -64,6 +66,7 @@ def choose(rnd: Random) -> Habits:
         records_max=rnd.choice(((1,), (1, 2, 3), (2, 1000), (1000,))),
         near_due_ms=rnd.choice((0, 40, 2000)),
         fault=rnd.choice((0.0, 0.15, 0.4)),
+        late_max_ms=rnd.choice((None, None, None, 60)),
         operations=rnd.choice((0.0, 0.2, 0.5)),
         weights=rnd.choice(_WEATHER),
     )

@@ -74,9 +74,9 @@ class Dead(NamedTuple):
 
 class Committed(NamedTuple):
     """One shard's part of one commit that was applied. `rows` are outcome rows with the names of the audit format
-    (off id due acc out suc), `low_water` marks are (next offset, due time). `clock_ms` is the latest reading of the
-    broker's clock between the taking of the batch and its commit. `before` and `after` are the stored cursors around
-    it; before the first claim there is none."""
+    (off id due acc out suc), `low_water` marks are (next offset, due time). `taken_ms` is what the broker's clock
+    showed when the batch was taken, `clock_ms` its latest reading from then to the commit. `before` and `after` are
+    the stored cursors around it; before the first claim there is none."""
 
     shard: str
     before: Cursor | None = None
@@ -86,7 +86,15 @@ class Committed(NamedTuple):
     appended: Sequence[Appended] = ()
     rows: Sequence[dict[str, Any]] | None = None
     clock_ms: int | None = None
+    taken_ms: int | None = None
     low_water: Sequence[tuple[int, int]] = ()
+
+
+class Limited(NamedTuple):
+    """What is taken later than this after its due time must expire, and nothing else may."""
+
+    shard: str
+    late_max_ms: int
 
 
 class Moved(NamedTuple):
@@ -117,4 +125,4 @@ class Ended(NamedTuple):
     drained: bool
 
 
-Fact = Appended | Committed | Moved | Trimmed | Failed | Ended
+Fact = Appended | Committed | Limited | Moved | Trimmed | Failed | Ended

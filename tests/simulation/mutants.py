@@ -220,8 +220,8 @@ MUTANTS = (
     _one(
         "a late record that was delivered still holds O back",
         SHARD,
-        "self._late.difference_update(key.offset for key in taken.ended)",
-        "pass",
+        "self._late.difference_update(key.offset for key in (*taken.ended, *taken.decided.ended))",
+        "self._late.difference_update(key.offset for key in taken.decided.ended)",
     ),
     _one(
         "a hole at the log's end is never read past",
@@ -240,6 +240,18 @@ MUTANTS = (
         SHARD,
         "entries = take_due(self._index, now_ms, too_late_ms, records_max, bytes_max)",
         "entries = take_due(self._index, now_ms + 1, too_late_ms, records_max, bytes_max)",
+    ),
+    _one(
+        "delivers what is too late",
+        SHARD,
+        "too_late_ms = now_ms - self._settings.late_max_ms",
+        "too_late_ms = -1",
+    ),
+    _one(
+        "takes for too late what will be so in a millisecond",
+        SHARD,
+        "too_late_ms = now_ms - self._settings.late_max_ms",
+        "too_late_ms = now_ms - self._settings.late_max_ms + 1",
     ),
     _one(
         "control records get their outcome row before O passes them, and again after it",
@@ -262,7 +274,7 @@ MUTANTS = (
     _one(
         "a record that the target refused is thrown away without a letter",
         SHARD,
-        "draft.dead.append(encode_dead(self.id, entry.key, message_id, code, reason, original))",
+        "draft.dead.append(encode_dead(self.id, entry.key, message_id, *why, original))",
         "pass",
     ),
     _one(
@@ -334,8 +346,8 @@ MUTANTS = (
     _one(
         "a late record that an operation has ended still holds O back",
         SHARD,
-        "self._late.difference_update(key.offset for key in taken.decided.ended)",
-        "pass",
+        "self._late.difference_update(key.offset for key in (*taken.ended, *taken.decided.ended))",
+        "self._late.difference_update(key.offset for key in taken.ended)",
     ),
     _one(
         "operations of an aborted batch are forgotten",

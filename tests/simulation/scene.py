@@ -16,7 +16,7 @@ from mq.contract import LogRecord, ShardBatch
 from mq.errors import DeliveryRefused, Fenced
 from tests.simulation import facts, habits
 from tests.simulation.broker import Broker, Request
-from tests.simulation.history import RULES, Fact
+from tests.simulation.history import RULES, Fact, Limited
 from tests.simulation.traffic import REFUSED_BY_TARGET, InForce
 
 CLOCK_SHOWN_MS = 100_000_000
@@ -57,6 +57,8 @@ class Scene:
             shard: [(-1, InForce(DEFAULT_RULES.levels_ms, 0))] for shard in self.shards
         }
         self._show = show
+        if self.habits.late_max_ms is not None:
+            self.history += [Limited(name_of(shard), self.habits.late_max_ms) for shard in self.shards]
 
     def tell(self, text: str, *parts: object) -> None:
         """A line of the trace; formatted only where somebody reads it."""
@@ -100,7 +102,7 @@ class Scene:
 
     def _applied(self, part: ShardBatch, before: Cursor | None, written: list[LogRecord], sent_ms: int) -> None:
         """Write down what one shard's part of a commit has made true."""
-        fact = facts.committed(name_of(part.shard), part, before, written, max(sent_ms, self.broker.now_ms))
+        fact = facts.committed(name_of(part.shard), part, before, written, max(sent_ms, self.broker.now_ms), sent_ms)
         self.history.append(fact)
         for record, appended in zip(written, fact.appended, strict=True):
             self.seen[f"{appended.kind} record written"] += 1
@@ -110,6 +112,7 @@ class Scene:
             if row["id"] is None and row["rsn"] is not None:
                 self.seen[f"operation {row['out']}: {row['rsn']}"] += 1
         self.seen["message delivered"] += len(fact.deliveries)
+        self.seen["message expired"] += sum(row["out"] == "expired" for row in fact.rows or ())
         self.seen["dead letter written"] += len(fact.dead)
         self.tell("COMMIT {} wrote {}", part, [(each.kind, each.offset) for each in fact.appended])
 

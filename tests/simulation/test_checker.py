@@ -19,6 +19,7 @@ from tests.simulation.history import (
     Fact,
     Failed,
     Key,
+    Limited,
     Moved,
     Trimmed,
 )
@@ -276,3 +277,30 @@ def test_a_last_cursor_that_leaves_out_what_was_delivered_is_noticed() -> None:
     moved = Moved(S, cursor(0), cursor(2, (150, 1)))
 
     assert rules_broken(*SENT, DELIVERED, CLAIMED, moved, Ended(True)) == {"sentence"}
+
+
+# --- what is too late
+
+
+def taken(at_ms: int, **other: Any) -> list[Fact]:
+    """Both records in one batch taken then, where 50 ms late is allowed."""
+    return [Limited(S, 50), *SENT, CLAIM, delivery_of_both(clock_ms=at_ms, taken_ms=at_ms, **other), Ended(True)]
+
+
+def test_what_is_within_its_limit_is_delivered() -> None:
+    assert check(taken(200)) == []
+
+
+def test_what_is_beyond_its_limit_expires() -> None:
+    rest = {"deliveries": [delivered(0, 200)], "rows": [row(1, 150, "expired"), row(0, 200)]}
+    assert check(taken(201, **rest)) == []
+    assert rules_broken(*taken(200, **rest)) == {"late"}
+
+
+def test_a_message_beyond_its_limit_must_not_be_delivered() -> None:
+    assert rules_broken(*taken(201)) == {"late"}
+
+
+def test_without_a_limit_nothing_expires() -> None:
+    rest = {"deliveries": [delivered(0, 200)], "rows": [row(1, 150, "expired"), row(0, 200)]}
+    assert rules_broken(*taken(900, **rest)[1:]) == {"late"}

@@ -6,6 +6,7 @@ Between any two steps it may crash, lose its shard, or have its clock, its log a
 from collections.abc import Iterator
 from typing import Any
 
+from delay_service.lateness import NEVER_MS
 from delay_service.shard import Shard as RealShard
 from delay_service.shard import ShardSettings
 from delay_service.takeover import Plan
@@ -245,7 +246,8 @@ class Worker:
         plan = scene.core.plan(cursor, scene.broker.log_range(shard), checkpoint)
         self._note_plan(shard, plan, checkpoint)
         rules, near_due_ms = scene.configured_rules(shard), scene.habits.near_due_ms
-        settings = ShardSettings(rules, NAMES, near_due_ms, low_water_interval_ms=5)
+        late_max_ms = NEVER_MS if scene.habits.late_max_ms is None else scene.habits.late_max_ms
+        settings = ShardSettings(rules, NAMES, near_due_ms, late_max_ms=late_max_ms, low_water_interval_ms=5)
         self.shards[shard] = scene.core.shard(shard, plan, index, settings)
 
     def _note_plan(self, shard: Shard, plan: Plan, checkpoint: Any) -> None:
