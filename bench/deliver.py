@@ -21,6 +21,7 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry
 
 from bench.report import Lap, Report, measured
+from delay_service.decisions import Decisions
 from delay_service.history import History
 from delay_service.metrics import WorkerMetrics
 from delay_service.shard import ShardSettings
@@ -91,7 +92,7 @@ class _Running:
     def __init__(self, folder: Path, queue: EmbeddedQueue, profile: cProfile.Profile | None) -> None:
         index = RocksIndex.open(folder / "index", memory_bytes_max=256 << 20)
         source, sink = queue.open_worker("bench")
-        metrics = WorkerMetrics(CollectorRegistry(), History(1_000_000, 86_400_000), _CLOCK)
+        metrics = WorkerMetrics(CollectorRegistry(), History(1_000_000, 86_400_000), Decisions(), _CLOCK)
         settings = WorkerSettings(lambda _: ShardSettings(DEFAULT_RULES, Names("delayline")), "bench")
         self.worker = Worker(source, sink, queue, index, _CLOCK, settings, metrics)
         self._profile = profile

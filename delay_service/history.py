@@ -11,17 +11,13 @@ import struct
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator
-from concurrent.futures import Future
 from itertools import groupby, islice
-from threading import Lock
 from typing import NamedTuple
 
 from delayline.inquiry import Ending, Found, Place, Query, Row, State
 from delayline.message import MessageId, Shard
 from delayline.outcome import AuditRow, Outcome
 
-OPERATIONS_MAX = 10_000
-"""Those that are remembered, decided or waited for: whoever wants to know what becomes of one asks at once."""
 _PACKED = struct.Struct(">QQQQB")
 _OUTCOMES = list(Outcome)
 _CODES = {outcome: code for code, outcome in enumerate(_OUTCOMES)}
@@ -45,18 +41,13 @@ class History:
         self._retention_ms = retention_ms
         self._endings: dict[tuple[Shard, int], bytes] = {}
         self._commits: deque[_Commit] = deque()
-        self._operations: dict[tuple[Shard, int], Outcome | Future[Outcome]] = {}
-        self._lock = Lock()
 
     def record(self, shard: Shard, rows: Iterable[AuditRow], at_ms: int) -> None:
         """Remember the rows that ended a message for good. Hot: once per delivered message."""
         endings, pack, codes = self._endings, _PACKED.pack, _CODES
         offsets: list[int] = []
-        for row_offset, message_id, due_ms, accepted_at_ms, outcome, _, reason in rows:
-            if due_ms is None:
-                if reason is not None:
-                    self._decide(shard, row_offset, outcome)
-            elif outcome is not Outcome.SUPERSEDED and self._messages_max > 0:
+        for _, message_id, due_ms, accepted_at_ms, outcome, _, reason in rows:
+            if due_ms is not None and outcome is not Outcome.SUPERSEDED and self._messages_max > 0:
                 first_due_ms, offset = _first(message_id or "")
                 packed = pack(at_ms, due_ms, first_due_ms, accepted_at_ms, codes[outcome])
                 endings[shard, offset] = packed + reason.encode() if reason else packed
@@ -65,29 +56,6 @@ class History:
             order_ms = max(at_ms, self._commits[-1].order_ms) if self._commits else at_ms
             self._commits.append(_Commit(order_ms, at_ms, shard, offsets))
         self._forget(at_ms)
-
-    def decided(self, shard: Shard, offset: int) -> "Future[Outcome]":
-        """What becomes of the operation at this offset, once a commit of this worker has decided it. Any thread."""
-        with self._lock:
-            known = self._operations.get((shard, offset))
-            future: Future[Outcome] = known if isinstance(known, Future) else Future()
-            if isinstance(known, Outcome):
-                future.set_result(known)
-            else:
-                self._note(shard, offset, future)
-        return future
-
-    def _decide(self, shard: Shard, offset: int, outcome: Outcome) -> None:
-        with self._lock:
-            waiting = self._operations.get((shard, offset))
-            self._note(shard, offset, outcome)
-        if isinstance(waiting, Future):
-            waiting.set_result(outcome)
-
-    def _note(self, shard: Shard, offset: int, what: "Outcome | Future[Outcome]") -> None:
-        self._operations[shard, offset] = what
-        while len(self._operations) > OPERATIONS_MAX:
-            del self._operations[next(iter(self._operations))]
 
     def _forget(self, now_ms: int) -> None:
         """Drop what is too old or too many, from the oldest on."""
@@ -158,6 +126,7 @@ class History:
 
 
 def _first(message_id: str) -> tuple[int, int]:
-    """(due_ms, offset) in the message id: those of the first acceptance."""
-    _, offset, due_ms = message_id.rsplit(".", 2)
+    """(due_ms, offset) in the message id: those of the first acceptance. What an occurrence ends with, its series
+    ends with for the time being."""
+    _, offset, due_ms = message_id.partition("~")[0].rsplit(".", 2)
     return int(due_ms), int(offset)

@@ -103,4 +103,5 @@ class Housekeeper:
             clock=owned.clock,
             retry_s=retry_s,
             rate_limited=owned.rate_limited,
+            dispatch_paused=cursor.paused,
         )

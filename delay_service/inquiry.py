@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Protocol, TypeVar
 
 from delay_service import finding
+from delay_service.decisions import Decisions
 from delay_service.history import History
 from delay_service.shard import Shard
 from delay_service.worker import Worker
@@ -23,13 +24,13 @@ from delayline.inquiry import (
     Listing,
     OwnerUnavailable,
     Query,
+    Resolution,
     ShardFigures,
     State,
 )
 from delayline.message import MessageId
 from delayline.message import Shard as ShardId
 from delayline.names import Names
-from delayline.outcome import Outcome
 from mq.contract import Client, LogRecord
 from mq.errors import OffsetOutOfRange, PartitionUnknown, TopicUnknown
 
@@ -51,11 +52,12 @@ class HasWorker(Protocol):
 class WorkerInquiry:
     """Asks one worker. To be used as a context manager."""
 
-    def __init__(self, host: HasWorker, client: Client, names: Names, history: History) -> None:
+    def __init__(self, host: HasWorker, client: Client, names: Names, history: History, decisions: Decisions) -> None:
         self._host = host
         self._client = client
         self._names = names
         self._history = history
+        self._decisions = decisions
         self._threads = ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="inquiry")
         self._walks = ThreadPoolExecutor(WALKS_MAX, thread_name_prefix="walk")
 
@@ -83,9 +85,9 @@ class WorkerInquiry:
         """See `delayline.inquiry.Owners`."""
         return self._threads.submit(self._find, message_id)
 
-    def decided(self, shard: ShardId, offset: int) -> "Future[Outcome]":
+    def decided(self, shard: ShardId, offset: int) -> "Future[Resolution]":
         """See `delayline.inquiry.Owners`."""
-        return self._history.decided(shard, offset)
+        return self._decisions.ask(shard, offset)
 
     def page(self, shards: Sequence[ShardId], query: Query) -> "Future[list[Listing]]":
         """See `delayline.inquiry.Owners`."""
@@ -176,7 +178,7 @@ class WorkerInquiry:
         pending = core.find(message_id)
         if pending is None:
             return None
-        key, record, accepted_at_ms, version = pending
+        _, key, record, accepted_at_ms, version, _ = pending
         return Found(
             message_id,
             State.PENDING,

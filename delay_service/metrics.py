@@ -8,6 +8,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from delay_service.decisions import Decisions
 from delay_service.history import History
 from delay_service.owned import ShardStatus
 from delay_service.shard import Finished
@@ -48,8 +49,9 @@ class Lateness:
 class WorkerMetrics(Collector):
     """The worker's observer, and the collector that reads its shards when somebody scrapes."""
 
-    def __init__(self, registry: CollectorRegistry, history: History, clock: Clock) -> None:
+    def __init__(self, registry: CollectorRegistry, history: History, decisions: Decisions, clock: Clock) -> None:
         self._history = history
+        self._decisions = decisions
         self._clock = clock
         self._lateness = Lateness()
         self._statuses: Callable[[], Sequence[ShardStatus]] = tuple
@@ -77,6 +79,8 @@ class WorkerMetrics(Collector):
         for outcome, count in Tally(row.outcome for row in rows if row.id is not None).items():
             self._finished.labels(shard.topic, outcome.value).inc(count)
         self._history.record(shard, rows, at_ms)
+        if finished.resolved:
+            self._decisions.record(shard, finished.resolved)
 
     def committed(self, seconds: float) -> None:
         self._commit.observe(seconds)

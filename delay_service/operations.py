@@ -1,63 +1,136 @@
-"""Operations on pending messages: cancel, and deliver at another time.
+"""What the log asks of a shard, and what becomes of it: operations on pending messages, claims, and controls.
+
+    operation   cancel a message, or deliver it at another time
+    claim       a message that takes its place only by a decision: it wants an own id or an idempotency key for
+                itself, or its time stands in a calendar and is to be fixed
+    control     pause, resume or purge the shard
 
 They are decided in the order of the log, when a batch is taken, and what is decided is part of that batch: nothing
 is in flight then, so "pending" has one meaning, and the commit that makes the decision true is the one whose O passes
-the operation. Replay obeys names alone, an operation below O is never looked at again.
+them. Replay obeys names alone; what stands below O is never looked at again.
 
-An operation waits where its message has been re-appended and not been read back, because it must name the record that
-carries the message then, and where a late record keeps O before it.
+One waits where its message has been re-appended and not been read back, because it must name the record that
+carries the message then, and where a late record keeps O before it. A claim that waits is not delivered.
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from delay_service.forwarding import FORWARDED
-from delayline.buffer_record import Operation, encode_reappend
-from delayline.errors import Bug
-from delayline.message import Key, MessageId
+from delay_service.series import skip
+from delayline.buffer_record import Control, Meta, Operation, encode_reappend
+from delayline.inquiry import Resolution
+from delayline.message import BEFORE_ALL, Key, MessageId
 from delayline.outcome import AuditRow, Outcome
+from delayline.record import accepted_at_ms_of
+from delayline.terms import Terms, own_name
 from mq.contract import Append
+from store.index import Entry
 
 DECIDED_MAX = 1000
 """Per commit, so that a flood of operations does not hold up what is due."""
 
+PURGE_SCANS_MAX = 20
+"""Stretches of DECIDED_MAX records that a purge looks at in one pass before it finds one to end."""
+
 BEHIND_ALL = (1 << 63) - 1
 
 CANCELLED, RESCHEDULED = "cancelled", "rescheduled"
-NOT_PENDING = "not-pending"
+NOT_PENDING, VERSION_MISMATCH = "not-pending", "version-mismatch"
+OWN_ID, IDEMPOTENCY, IDEMPOTENCY_REUSED = "own-id", "idempotency", "idempotency-reused"
+REPLACED, SCHEDULED, PURGED = "replaced", "scheduled", "purged"
 """Reasons in the outcome rows of operations, and of the records that they end."""
 
 
 class Asked(NamedTuple):
-    """An operation that has been read and not been decided."""
+    """What has been read and not been decided. A claim is the key of its record, which stands in the index."""
 
     offset: int
     accepted_at_ms: int
-    operation: Operation
+    what: Operation | Control | Key
 
 
 class Target(NamedTuple):
-    """A pending record: its key, its index value, and when its message was accepted."""
+    """A pending record of a message. `message_id` is that of its first acceptance, `name` what outcome rows call it:
+    of a series, the occurrence."""
 
     key: Key
     value: bytes
-    accepted_at_ms: int
+    meta: Meta | None
+    packed: bytes
+    message_id: str
+    name: str
+
+    @property
+    def terms(self) -> Terms | None:
+        return self.meta.terms if self.meta else None
+
+    @property
+    def is_dead(self) -> bool:
+        """Whether it only goes to the dead letters: there is no message to do anything with."""
+        return self.meta is not None and self.meta.dead_code is not None
+
+    @property
+    def version(self) -> int:
+        return self.meta.version if self.meta else 0
+
+    @property
+    def closing(self) -> "list[tuple[bytes, Known]]":
+        """What to remember of it when it has ended."""
+        terms = self.terms
+        if terms is None or terms.idempotency is None:
+            return []
+        return [(terms.names[-1], Known(self.message_id, terms.idempotency.digest))]
+
+
+class Known(NamedTuple):
+    """A message that has ended, and whose idempotency key is remembered."""
+
+    message_id: str
+    digest: str
+
+
+class View(Protocol):
+    """What a shard knows of its pending messages, with nothing in flight."""
+
+    def carrier(self, ref: MessageId) -> Target | None:
+        """The record that carries this message now."""
+
+    def holder(self, name: bytes) -> Target | None:
+        """The message that has this name."""
+
+    def at(self, key: Key) -> Target | None:
+        """A record by its key."""
+
+    def is_moving(self, name: bytes) -> bool:
+        """Whether the message with this name or id has been re-appended and not been read back."""
+
+    def anything_moves(self) -> bool: ...
+
+    def remembered(self, name: bytes) -> Known | None:
+        """An ended message by its idempotency name."""
+
+    def scan(self, after: Key, limit: int) -> list[Entry]: ...
+
+    def forward(self, operation: Operation) -> Append | None:
+        """The record that passes it on to the shard that it belongs to, where that is another one."""
 
 
 class Move(NamedTuple):
-    """A re-append: whose, and when it is due."""
+    """A re-append: whose, when it is due, and under which names it will be found."""
 
     message_id: str
     due_ms: int
+    names: tuple[bytes, ...] = ()
 
 
 @dataclass(slots=True)
 class Decided:
-    """What the first `count` operations do: they end the records `ended`, and re-append those that are `moved`. The
-    first operation that waits stands at the offset `undecided`."""
+    """What the first `count` of those that wait do: they end the records `ended`, and re-append those that are
+    `moved`. The first one that waits stands at the offset `undecided`."""
 
     count: int = 0
     undecided: int = BEHIND_ALL
@@ -67,10 +140,41 @@ class Decided:
     appends: list[bytes] = field(default_factory=list)
     elsewhere: list[Append] = field(default_factory=list)
     rows: list[AuditRow] = field(default_factory=list)
+    named: dict[bytes, Key] = field(default_factory=dict)  # names that claims have got
+    resolved: list[tuple[int, Resolution]] = field(default_factory=list)  # offset of who asked, what came of it
+    closed: list[tuple[bytes, Known]] = field(default_factory=list)  # idempotency names of what has ended for good
+    paused: bool | None = None
+    purged_to: Key | None = None  # how far a purge has come that goes on with the next commit
+
+    def __bool__(self) -> bool:
+        return bool(self.count or self.ended)
+
+    def end(self, target: Target, outcome: Outcome, reason: str, successor: str | None = None) -> None:
+        key = target.key
+        self.ended.add(key)
+        accepted_at_ms = accepted_at_ms_of(target.packed)
+        self.rows.append(AuditRow(key.offset, target.name, key.due_ms, accepted_at_ms, outcome, successor, reason))
+
+    def cancel(self, target: Target, outcome: Outcome, reason: str, successor: str | None = None) -> None:
+        """End it for good, by name."""
+        self.end(target, outcome, reason, successor)
+        self.cancelled.append(target.key)
+        if outcome is not Outcome.DUPLICATE:
+            self.closed += target.closing
+
+    def carry_on(self, target: Target, due_ms: int, terms: Terms | None) -> None:
+        """In another record; with `terms` instead of its own ones, where they are given."""
+        names = tuple(target.terms.names) if target.terms else ()
+        self.moved[target.key] = Move(target.message_id, due_ms, names)
+        self.appends.append(encode_reappend(target.value, target.key, target.message_id, due_ms, terms))
+
+    def answer(self, asked: Asked, outcome: Outcome, reason: str) -> None:
+        self.resolved.append((asked.offset, Resolution(outcome, reason)))
+        self.rows.append(AuditRow(asked.offset, None, None, asked.accepted_at_ms, outcome, None, reason))
 
 
 NOTHING = Decided()
-"""Where no operation waits, as nearly always; never filled."""
+"""Where nothing waits, as nearly always; never filled."""
 
 
 class Operations:
@@ -78,70 +182,189 @@ class Operations:
 
     def __init__(self) -> None:
         self._asked: deque[Asked] = deque()
+        self._purged_to = BEFORE_ALL
 
     def __bool__(self) -> bool:
         return bool(self._asked)
 
-    def ask(self, offset: int, accepted_at_ms: int, operation: Operation) -> None:
-        self._asked.append(Asked(offset, accepted_at_ms, operation))
+    def ask(self, offset: int, accepted_at_ms: int, what: Operation | Control | Key) -> None:
+        self._asked.append(Asked(offset, accepted_at_ms, what))
 
-    def decide(
-        self,
-        before: int,
-        find: Callable[[MessageId], Target | None],
-        on_the_move: Callable[[str], bool],
-        forward: Callable[[Operation], Append | None],
-    ) -> Decided:
-        """What those do that stand before the offset `before`, which O cannot pass in this commit."""
-        decided = Decided()
-        moving: set[str] = set()
+    def decide(self, before: int, view: View) -> Decided:
+        """What those do that stand at or before the offset `before`, where O is kept in this commit."""
+        deciding = _Deciding(Decided(), view, self._purged_to)
+        decided = deciding.decided
         for asked in islice(self._asked, DECIDED_MAX):
-            message_id = _message_id(asked.operation)
-            name = str(message_id)
-            if asked.offset >= before or on_the_move(name) or name in moving:
+            if asked.offset > before or not deciding.decide(asked):
                 break
-            if (append := forward(asked.operation)) is not None:
-                decided.elsewhere.append(append)
-                decided.rows.append(_row(asked, Outcome.APPLIED, FORWARDED))
-            elif _decide(asked, decided, find(message_id)) is Outcome.SUPERSEDED:
-                moving.add(name)
             decided.count += 1
         if decided.count < len(self._asked):
             decided.undecided = self._asked[decided.count].offset
+        if not decided and decided.purged_to:
+            self._purged_to = decided.purged_to
         return decided
 
-    def forget(self, count: int) -> None:
+    def forget(self, decided: Decided) -> None:
         """The first ones are decided and committed."""
-        for _ in range(count):
+        for _ in range(decided.count):
             self._asked.popleft()
+        self._purged_to = decided.purged_to or self._purged_to
 
 
-def _decide(asked: Asked, decided: Decided, target: Target | None) -> Outcome | None:
-    """What becomes of the target by it; None where there is none."""
-    message_id, due_ms = _message_id(asked.operation), asked.operation.due_ms
-    if target is None or target.key in decided.ended:
-        decided.rows.append(_row(asked, Outcome.UNMATCHED, NOT_PENDING))
-        return None
-    key, value, accepted_at_ms = target
-    name = str(message_id)
-    decided.ended.add(key)
-    if due_ms is None:
-        reason, outcome, successor = CANCELLED, Outcome.CANCELLED, None
-        decided.cancelled.append(key)
-    else:
-        reason, outcome, successor = RESCHEDULED, Outcome.SUPERSEDED, name
-        decided.moved[key] = Move(name, due_ms)
-        decided.appends.append(encode_reappend(value, key, name, due_ms))
-    decided.rows.append(_row(asked, Outcome.APPLIED, reason))
-    decided.rows.append(AuditRow(key.offset, name, key.due_ms, accepted_at_ms, outcome, successor, reason))
-    return outcome
+class _Deciding:
+    """One pass, with what it has decided so far on top of what the shard knows."""
 
+    def __init__(self, decided: Decided, view: View, purged_to: Key) -> None:
+        self.decided = decided
+        self._view = view
+        self._moving: set[bytes] = set()
+        self._purged_to = purged_to
 
-def _message_id(operation: Operation) -> MessageId:
-    if not isinstance(operation.ref, MessageId):
-        raise Bug("own ids are refused where directives are read")
-    return operation.ref
+    def decide(self, asked: Asked) -> bool:
+        """Whether it could be decided; it waits otherwise, and with it all that follow."""
+        match asked.what:
+            case Control("purge"):
+                return self._purge(asked)
+            case Control(kind):
+                self.decided.paused = kind == "pause"
+                self.decided.answer(asked, Outcome.APPLIED, f"{kind}d")
+                return True
+            case Operation() as operation:
+                return self._operate(asked, operation)
+            case Key() as key:
+                return self._claim(key)
 
+    def _waits(self, name: bytes) -> bool:
+        return name in self._moving or self._view.is_moving(name)
 
-def _row(asked: Asked, outcome: Outcome, reason: str) -> AuditRow:
-    return AuditRow(asked.offset, None, None, asked.accepted_at_ms, outcome, None, reason)
+    def _move(self, target: Target, due_ms: int, reason: str) -> None:
+        self.decided.end(target, Outcome.SUPERSEDED, reason, target.name)
+        self._carry_on(target, due_ms, None)
+
+    def _carry_on(self, target: Target, due_ms: int, terms: Terms | None) -> None:
+        """In another record, which is to be read back."""
+        self.decided.carry_on(target, due_ms, terms)
+        self._moving.update((target.message_id.encode(), *self.decided.moved[target.key].names))
+
+    def _holder(self, name: bytes) -> Target | None:
+        """Who has the name now, with those that have got it or lost it in this pass."""
+        key = self.decided.named.get(name)
+        found = self._view.holder(name) if key is None else self._view.at(key)
+        return None if found is None or found.key in self.decided.ended else found
+
+    # --- operations
+
+    def _operate(self, asked: Asked, operation: Operation) -> bool:
+        if (append := self._view.forward(operation)) is not None:
+            self.decided.elsewhere.append(append)
+            self.decided.answer(asked, Outcome.APPLIED, FORWARDED)
+            return True
+        ref = operation.ref
+        series_id = ref._replace(occurrence=None) if isinstance(ref, MessageId) else ref
+        if self._waits(own_name(ref) if isinstance(ref, str) else str(series_id).encode()):
+            return False
+        target = self._target(asked, ref)
+        if target is None or target.is_dead:
+            self.decided.answer(asked, Outcome.UNMATCHED, NOT_PENDING)
+        elif operation.version not in (None, target.version):
+            self.decided.answer(asked, Outcome.UNMATCHED, VERSION_MISMATCH)
+        elif operation.due_ms is not None:
+            self._move(target, operation.due_ms, RESCHEDULED)
+            self.decided.answer(asked, Outcome.APPLIED, RESCHEDULED)
+        else:
+            self._cancel(target, alone=isinstance(ref, MessageId) and ref.occurrence is not None)
+            self.decided.answer(asked, Outcome.APPLIED, CANCELLED)
+        return True
+
+    def _target(self, asked: Asked, ref: MessageId | str) -> Target | None:
+        if isinstance(ref, str):
+            return self._holder(own_name(ref))
+        if ref.offset >= asked.offset:
+            return None  # nobody can mean a message that is not there yet
+        target = self._view.carrier(ref)
+        if target is None or target.key in self.decided.ended:
+            return None
+        return target if ref.occurrence is None or target.name == str(ref) else None
+
+    def _cancel(self, target: Target, *, alone: bool) -> None:
+        """The message, of a series with all that would follow; `alone`, this occurrence only."""
+        after = skip(target.terms, target.key.due_ms) if alone and target.terms else None
+        if after is None or after.next_due_ms is None:
+            self.decided.cancel(target, Outcome.CANCELLED, CANCELLED)
+        else:
+            self.decided.end(target, Outcome.CANCELLED, CANCELLED)
+            self._carry_on(target, after.next_due_ms, after.next_terms)
+
+    # --- claims
+
+    def _claim(self, key: Key) -> bool:
+        claimant = self._view.at(key)
+        if claimant is None or claimant.terms is None:
+            return True  # named in the meantime
+        names = claimant.terms.names
+        if any(self._waits(name) for name in names):
+            return False
+        if self._is_repetition(claimant, claimant.terms) or self._is_duplicate(claimant, claimant.terms):
+            return True
+        self.decided.named.update(dict.fromkeys(names, key))
+        self.decided.resolved.append((key.offset, Resolution(Outcome.APPLIED)))
+        if claimant.terms.series is not None and claimant.terms.series.cron is not None:
+            self._move(claimant, key.due_ms, SCHEDULED)
+        return True
+
+    def _is_repetition(self, claimant: Target, terms: Terms) -> bool:
+        """Whether this very request was accepted before."""
+        if terms.idempotency is None:
+            return False
+        name = terms.names[-1]
+        first = self._holder(name)
+        if first is not None and first.terms is not None and first.terms.idempotency is not None:
+            known: Known | None = Known(first.message_id, first.terms.idempotency.digest)
+        else:
+            known = self._view.remembered(name)
+        if known is None:
+            return False
+        reason = IDEMPOTENCY if known.digest == terms.idempotency.digest else IDEMPOTENCY_REUSED
+        self._refuse(claimant, reason, known.message_id)
+        return True
+
+    def _is_duplicate(self, claimant: Target, terms: Terms) -> bool:
+        """Whether a pending message keeps the own id. One that is to be replaced ends here."""
+        holder = None if terms.own_id is None else self._holder(own_name(terms.own_id))
+        if holder is None:
+            return False
+        if not terms.replaces:
+            self._refuse(claimant, OWN_ID, holder.message_id)
+            return True
+        self.decided.cancel(holder, Outcome.SUPERSEDED, REPLACED, claimant.message_id)
+        return False
+
+    def _refuse(self, claimant: Target, reason: str, survivor: str) -> None:
+        self.decided.cancel(claimant, Outcome.DUPLICATE, reason, survivor)
+        self.decided.resolved.append((claimant.key.offset, Resolution(Outcome.DUPLICATE, reason, survivor)))
+
+    # --- controls
+
+    def _purge(self, asked: Asked) -> bool:
+        """Cancel what was accepted before, some of it per commit."""
+        if self._moving or self._view.anything_moves():
+            return False
+        for _ in range(PURGE_SCANS_MAX):
+            entries = self._view.scan(self._purged_to, DECIDED_MAX)
+            for target in self._accepted_before(asked.offset, entries):
+                if target.key not in self.decided.ended:
+                    self.decided.cancel(target, Outcome.CANCELLED, PURGED)
+            if len(entries) < DECIDED_MAX:
+                self.decided.answer(asked, Outcome.APPLIED, PURGED)
+                self.decided.purged_to = BEFORE_ALL
+                return True
+            self._purged_to = self.decided.purged_to = entries[-1].key
+            if self.decided.ended:
+                break
+        return False
+
+    def _accepted_before(self, offset: int, entries: Sequence[Entry]) -> Iterator[Target]:
+        for entry in entries:
+            target = self._view.at(entry.key)
+            if target and not target.is_dead and MessageId.parse(target.message_id).offset < offset:
+                yield target

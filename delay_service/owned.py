@@ -99,8 +99,8 @@ class Owned:
 
     @property
     def held(self) -> bool:
-        """Whether dispatch waits for something that is not a moment: its clock, or a look at its target."""
-        return self.skewed or self.looking is not None
+        """Whether dispatch waits for something that is not a moment: its clock, a look at its target, a resume."""
+        return self.skewed or self.looking is not None or (self.core is not None and self.core.cursor.paused)
 
     @property
     def reason(self) -> str | None:
@@ -112,8 +112,8 @@ class Owned:
 class ShardStatus:
     """A shard as metrics and health checks see it. `backlog` are messages that are due and not delivered, of the
     running minute at most BACKLOG_COUNTED_MAX; `low_appended_at_ms` is when the record at `low_offset` was appended;
-    `retry_s` how long until a stalled shard tries again; `rate_limited` that what is due waits
-    for its topic's rate."""
+    `retry_s` how long until a stalled shard tries again; `rate_limited` that what is due waits for its topic's rate;
+    `dispatch_paused` that nothing is delivered before somebody resumes the topic."""
 
     id: ShardId
     ready: bool
@@ -130,6 +130,7 @@ class ShardStatus:
     clock: ClockOffset | None = None
     retry_s: float = 0.0
     rate_limited: bool = False
+    dispatch_paused: bool = False
 
 
 def backlog(index: ShardIndex, now_ms: int) -> int:

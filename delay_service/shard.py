@@ -17,37 +17,40 @@ States of a shard: catching up (position < read_to) -> idle <-> in flight (one b
 ends it). A commit whose fate is unknown ends the object: the shard is taken over anew.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from delay_service.dead import as_it_came, encode_dead
+from delay_service.draft import Draft, Drafter
 from delay_service.forwarding import forward
-from delay_service.lateness import LATE_MAX, NEVER_MS, take_due
-from delay_service.operations import NOTHING, Decided, Move, Operations, Target
+from delay_service.lateness import NEVER_MS, take_due
+from delay_service.moving import Moved
+from delay_service.operations import BEHIND_ALL, NOTHING, Decided, Move, Operations
+from delay_service.register import Pending, Register
 from delay_service.takeover import Plan, prepare
 from delayline.buffer_record import (
     BufferRecord,
+    Control,
     Decision,
     Message,
-    Meta,
     Operation,
     RulesChange,
-    decode_value,
     encode_decision,
     encode_reappend,
     encode_rules,
+    is_claim,
     read,
 )
 from delayline.cursor import Cursor
 from delayline.errors import Bug
+from delayline.inquiry import Resolution
 from delayline.message import Key, MessageId
 from delayline.message import Shard as ShardId
 from delayline.names import Names
 from delayline.outcome import AuditRow, Outcome, encode_audit, encode_low_water
-from delayline.record import Record, accepted_at_ms_of, decode_packed, seal
+from delayline.record import accepted_at_ms_of
 from delayline.rules import Rules
-from mq.contract import Append, Delivery, LogRecord, ShardBatch
+from mq.contract import Append, LogRecord, ShardBatch
 from store.index import Checkpoint, Entry, ShardIndex
 
 ROLL_REASON = "roll"
@@ -66,46 +69,30 @@ class ShardSettings:
     late_max_ms: int = NEVER_MS
     rate_max: int | None = None  # deliveries of the whole topic per second: the worker keeps to it
     low_water_interval_ms: int = 30_000
+    idempotency_retention_ms: int = 86_400_000
 
 
 @dataclass(slots=True)
 class _Taken:
-    """A batch in flight: `ended` are the keys that it delivers or buries, `moved` those that it re-appends."""
+    """A batch in flight: `ended` are the keys that it delivers, buries or lets expire, `moved` those that go on in
+    another record, some of both."""
 
     batch: ShardBatch
     ended: list[Key]
     moved: dict[Key, Move]
     decided: Decided
-    rows: list[AuditRow]
+    draft: Draft
     at_ms: int
     marks_low_water: bool
 
 
 class Finished(NamedTuple):
-    """What a commit made true: for metrics, history and waiting callers."""
+    """What a commit made true: for metrics, history and waiting callers. `resolved` says of the records, by offset,
+    that asked for something what has become of it."""
 
     rows: Sequence[AuditRow]
     at_ms: int
-
-
-class Pending(NamedTuple):
-    """A message that waits, as its owner knows it."""
-
-    key: Key
-    record: Record
-    accepted_at_ms: int
-    version: int
-
-
-@dataclass(slots=True)
-class _Draft:
-    """The parts of a batch under construction."""
-
-    deliveries: list[Delivery] = field(default_factory=list)
-    appends: list[bytes] = field(default_factory=list)
-    dead: list[bytes] = field(default_factory=list)
-    elsewhere: list[Append] = field(default_factory=list)
-    rows: list[AuditRow] = field(default_factory=list)
+    resolved: Sequence[tuple[int, Resolution]] = ()
 
 
 class Shard:
@@ -121,12 +108,12 @@ class Shard:
         self._index = index
         self._settings = settings
         self._rules = plan.rules
-        self._id_prefix = f"{shard.topic}.{shard.name}."
+        self._drafter = Drafter(shard, settings.timestamp)
+        self._register = Register(shard, index, self._drafter, self._forward, settings.idempotency_retention_ms)
         self._inherited = plan.cursor
-        self._late: set[int] = set()
+        self._late: dict[int, Key] = {}  # by offset: pending records with a key <= D
         self._controls: list[AuditRow] = []
         self._to_roll: dict[Key, None] = {}
-        self._moving: dict[str, tuple[Key, bytes]] = {}  # re-appended, not read back: new time, old offset, value
         self._operations = Operations()
         self._refused: dict[Key, tuple[str, str]] = {}
         self._taken: _Taken | None = None
@@ -165,7 +152,7 @@ class Shard:
         rules, covered_below = self._rules.latest, self._inherited.next_offset
         for offset, accepted_at_ms, body in records:
             meaning = read(body, accepted_at_ms, rules)
-            if type(meaning) is not Message or meaning.replaces is not None:
+            if type(meaning) is not Message or meaning.replaces is not None or meaning.terms is not None:
                 self._put(entries, near_until_ms, offset)
                 entries = []
                 self._obey(offset, accepted_at_ms, meaning, near_until_ms)
@@ -194,17 +181,20 @@ class Shard:
         if entries:
             self._index.put(entries, near_until_ms, names)
             passed = self._highest_delivered()
-            self._late.update([offset for due_ms, offset, _ in entries if (due_ms, offset) <= passed])
+            self._late |= {key[1]: Key(*key) for *key, _ in entries if tuple(key) <= passed}
         self.position = max(self.position, end)
 
     def _obey(self, offset: int, accepted_at_ms: int, meaning: BufferRecord, near_until_ms: int | None) -> None:
         """Records of our own: what they name has ended, what they say is in force. And operations."""
         is_new = offset >= self._inherited.next_offset
         match meaning:
-            case Message(due_ms, value, origin, replaces):
-                self._succeed(Entry(due_ms, offset, value), origin, replaces, near_until_ms)
+            case Message(replaces=None):
+                self._take_in(offset, accepted_at_ms, meaning, near_until_ms)
                 return
-            case Operation() if is_new:
+            case Message():
+                self._succeed(offset, meaning, near_until_ms)
+                return
+            case Operation() | Control() if is_new:
                 self._operations.ask(offset, accepted_at_ms, meaning)
             case Decision(names):
                 for key in names:
@@ -212,25 +202,43 @@ class Shard:
             case RulesChange(rules):
                 self._rules.change(offset, rules)
                 self._rules_announced = False
-        if is_new and not isinstance(meaning, Operation):
+        if is_new and not isinstance(meaning, Operation | Control):
             self._controls.append(AuditRow(offset, None, None, accepted_at_ms, Outcome.APPLIED))
         self.position = offset + 1
 
-    def _succeed(self, entry: Entry, origin: str | None, replaces: Key | None, near_until_ms: int | None) -> None:
+    def _take_in(self, offset: int, accepted_at_ms: int, message: Message, near_until_ms: int | None) -> None:
+        """A message that asks for more than a time. A claim that O has passed has been decided: one that was a matter
+        of a calendar stands in a re-append now, another has had its names."""
+        entry = Entry(message.due_ms, offset, message.value)
+        names: list[tuple[bytes, Key]] = []
+        terminal = self._inherited.covers(entry.key)
+        is_new = offset >= self._inherited.next_offset
+        if message.terms is not None and message.is_claim and not is_new and not terminal:
+            series = message.terms.series
+            terminal = series is not None and series.cron is not None
+            names = [] if terminal else self._register.free((name, entry.key) for name in message.terms.names)
+        self._put([] if terminal else [entry], near_until_ms, offset + 1, names)
+        if message.is_claim and is_new:
+            self._operations.ask(offset, accepted_at_ms, entry.key)
+
+    def _succeed(self, offset: int, message: Message, near_until_ms: int | None) -> None:
         """A re-append carries on the message of the record that it replaces."""
+        due_ms, value, origin, replaces, terms = message
+        entry = Entry(due_ms, offset, value)
         if replaces is not None:
             self._end_by_name(replaces)
         terminal = self._inherited.covers(entry.key)
         names = [(origin.encode(), entry.key)] if origin else []
+        names += [(name, entry.key) for name in (terms.names if terms else ())]
         self._put([] if terminal else [entry], near_until_ms, entry.offset + 1, names)
-        self._moving.pop(origin or "", None)  # not before it is indexed: there may be no room
+        self._register.moving.pop(origin or "")  # not before it is indexed: there may be no room
 
     def _end_by_name(self, key: Key) -> None:
         """A record that we read names `key`. Behind the recorded end it is our own word, read back: `committed`
         has done it, or is about to."""
         if not self.caught_up:
             self._index.discard(key)
-            self._late.discard(key.offset)
+            self._late.pop(key.offset, None)  # it has ended
 
     # --- taking a batch
 
@@ -240,59 +248,72 @@ class Shard:
         if self._taken is not None or not self.caught_up:
             return None
         decided = self._decide()
+        paused = self.cursor.paused if decided.paused is None else decided.paused
+        held = paused or decided.purged_to is not None
         too_late_ms = now_ms - self._settings.late_max_ms
-        entries = take_due(self._index, now_ms, too_late_ms, records_max, bytes_max)
-        if gone := decided.ended:
-            entries = [entry for entry in entries if entry.key not in gone]
-        if not (entries or checkpoint or self._to_roll or decided.count or self._rules_to_announce()):
+        entries = [] if held else self._dispatchable(now_ms, too_late_ms, records_max, bytes_max, decided)
+        if not (entries or checkpoint or self._to_roll or decided or self._rules_to_announce()):
             return None
         delivered_key = max(self.cursor.delivered_key, entries[-1].key) if entries else self.cursor.delivered_key
         ended = [Key(due_ms, offset) for due_ms, offset, _ in entries]
-        next_offset = min(self._next_offset((*ended, *gone)), decided.undecided)
-        draft = self._draft(entries, too_late_ms)
+        next_offset = min(self._next_offset((*ended, *decided.ended)), decided.undecided)
+        draft = self._drafter.draft(entries, now_ms, too_late_ms, self._refused)
         draft.appends += decided.appends
         draft.elsewhere += decided.elsewhere
         draft.rows += decided.rows
-        moved = self._roll(draft, delivered_key, next_offset, decided) | decided.moved
+        draft.moved |= decided.moved
+        self._roll(draft, delivered_key, next_offset, decided)
         self._name(draft, ended, next_offset, decided.cancelled)
         self._announce_rules(draft)
         draft.rows += [row for row in self._controls if row.offset < next_offset]
-        cursor = self._next_cursor(next_offset, delivered_key)
+        cursor = self._next_cursor(next_offset, delivered_key, paused)
         marks = checkpoint and self._marks_low_water(cursor, now_ms)
-        anything = ended or draft.appends or decided.count or marks
+        anything = ended or draft.appends or decided or marks
         if not (anything or (checkpoint and (cursor != self.cursor or draft.rows))):
             return None
         audit = list(encode_audit(self.id, cursor.owner_epoch, now_ms, draft.rows))
         if marks:
             audit.append(self._low_water(cursor, entries, now_ms))
         batch = ShardBatch(self.id, cursor, draft.deliveries, draft.appends, audit, draft.dead, draft.elsewhere)
-        self._taken = _Taken(batch, ended, moved, decided, draft.rows, now_ms, marks)
+        self._taken = _Taken(batch, ended, draft.moved, decided, draft, now_ms, marks)
         return batch
 
     def _decide(self) -> Decided:
         """O passes no late record that waits, so it passes no operation behind one either."""
+        self._register.settle_contested()
         if not self._operations:
             return NOTHING
         before = min(self._late, default=self.position)
-        return self._operations.decide(before, self._target, self._moving.__contains__, self._forward)
+        return self._operations.decide(before, self._register)
 
     def _forward(self, operation: Operation) -> Append | None:
         return forward(operation, self.id, self.partitions, self._settings.names)
 
-    def _target(self, message_id: MessageId) -> Target | None:
-        """A pending record of this shard, by the id of its message's first acceptance. What is only on its way to the
-        dead letters has no message."""
-        key = self._key(message_id)
-        value = self._index.get(key) if message_id.shard == self.id else None
-        if value is None:
-            return None
-        meta, packed = decode_value(value)
-        is_dead = meta is not None and meta.dead_code is not None
-        return None if is_dead else Target(key, value, accepted_at_ms_of(packed))
+    def _dispatchable(
+        self, now_ms: int, too_late_ms: int, records_max: int, bytes_max: int, decided: Decided
+    ) -> list[Entry]:
+        """What is due and may be delivered beside what is decided: nothing that it ends, and no claim that waits.
+        Late records that an operation waits for come first."""
+        ended, waiting = decided.ended, decided.undecided
+        if self._late and waiting < BEHIND_ALL and (late := self._late_below(waiting, now_ms, ended)):
+            return late[:records_max]
+        due = take_due(self._index, now_ms, too_late_ms, records_max, bytes_max)
+        if decided is NOTHING or not due:
+            return due
+        held = [entry for entry in due if entry.offset >= waiting and is_claim(entry.value)]
+        skipped = ended.union(entry.key for entry in held)
+        entries = [entry for entry in due if entry.key not in skipped]
+        if entries:
+            last = entries[-1].key
+            self._late |= {entry.offset: entry.key for entry in held if entry.key < last}
+        return entries
 
-    def _key(self, message_id: MessageId) -> Key:
-        """Where the record stands that carries the message now, if it is pending."""
-        return self._index.lookup(str(message_id).encode()) or Key(message_id.due_ms, message_id.offset)
+    def _late_below(self, offset: int, now_ms: int, ended: Container[Key]) -> list[Entry]:
+        """Everything up to D that is pending is late; what the batch in flight would have made so may not be."""
+        last = min(self.cursor.delivered_key, Key(now_ms, BEHIND_ALL))
+        keys = sorted(key for key in self._late.values() if key.offset < offset and key <= last and key not in ended)
+        values = ((key, self._index.get(key)) for key in keys)
+        return [Entry(*key, value) for key, value in values if value is not None]
 
     def _marks_low_water(self, cursor: Cursor, now_ms: int) -> bool:
         """Whether it is time to say how far this shard is done, and there is something new to say."""
@@ -309,10 +330,10 @@ class Shard:
 
     def _next_offset(self, taken: Sequence[Key]) -> int:
         """O: the read position, or the first late record that stays behind."""
-        remaining = self._late.difference(key.offset for key in taken) if self._late else self._late
+        remaining = self._late.keys() - {key.offset for key in taken} if self._late else ()
         return min(remaining) if remaining else self.position
 
-    def _next_cursor(self, next_offset: int, delivered_key: Key) -> Cursor:
+    def _next_cursor(self, next_offset: int, delivered_key: Key, paused: bool) -> Cursor:
         lowest = self._index.low_offset()
         low_offset = next_offset if lowest is None else min(lowest, next_offset)
         low_offset = max(low_offset, self.cursor.low_offset)
@@ -322,78 +343,32 @@ class Shard:
             delivered_key=delivered_key,
             low_offset=low_offset,
             rules=self._rules.at(low_offset),
+            paused=paused,
         )
 
-    def _draft(self, entries: list[Entry], too_late_ms: int) -> _Draft:
-        """Hot: once per delivered message (see bench/floors.py)."""
-        draft = _Draft()
-        timestamp, refused = self._settings.timestamp, self._refused
-        for entry in entries:
-            due_ms, offset, value = entry
-            meta, packed = decode_value(value)
-            message_id = self._message_id(due_ms, offset, meta)
-            if meta is not None and meta.dead_code is not None:
-                self._bury(draft, entry, message_id, meta, packed)
-                continue
-            accepted_at_ms = accepted_at_ms_of(packed)
-            if refused and entry.key in refused:
-                self._dead(draft, entry, message_id, accepted_at_ms, refused[entry.key], decode_packed(packed))
-                continue
-            if due_ms < too_late_ms:
-                row = AuditRow(offset, message_id, due_ms, accepted_at_ms, Outcome.EXPIRED, None, LATE_MAX)
-                draft.rows.append(row)
-                continue
-            stamp = None if timestamp == "delivery" else due_ms if timestamp == "due" else accepted_at_ms
-            draft.deliveries.append(Delivery(seal(packed, message_id.encode(), due_ms), stamp))
-            draft.rows.append(AuditRow(offset, message_id, due_ms, accepted_at_ms, Outcome.DELIVERED))
-        return draft
-
-    def _message_id(self, due_ms: int, offset: int, meta: Meta | None) -> str:
-        """A message keeps the id of its first acceptance."""
-        return meta.origin if meta and meta.origin else f"{self._id_prefix}{offset}.{due_ms}"
-
-    def _bury(self, draft: _Draft, entry: Entry, message_id: str, meta: Meta, body: bytes) -> None:
-        """A record that could not be read, or whose directive was refused: it goes as it came."""
-        why = meta.dead_code or "", meta.dead_reason or ""
-        self._dead(draft, entry, message_id, meta.accepted_at_ms, why, as_it_came(body))
-
-    def _dead(
-        self,
-        draft: _Draft,
-        entry: Entry,
-        message_id: str,
-        accepted_at_ms: int,
-        why: tuple[str, str],
-        original: Record,
-    ) -> None:
-        draft.dead.append(encode_dead(self.id, entry.key, message_id, *why, original))
-        row = AuditRow(entry.offset, message_id, entry.due_ms, accepted_at_ms, Outcome.DEAD, None, why[0])
-        draft.rows.append(row)
-
-    def _roll(self, draft: _Draft, delivered_key: Key, next_offset: int, decided: Decided) -> dict[Key, Move]:
+    def _roll(self, draft: Draft, delivered_key: Key, next_offset: int, decided: Decided) -> None:
         """Re-append the records that `roll` asked for and that this commit neither delivers nor leaves unread."""
-        rolled: dict[Key, Move] = {}
         room = ROLLED_BYTES_MAX
-        for key in self._to_roll:
+        for key in self._to_roll if decided.purged_to is None else ():
             if room <= 0:
                 break
             value = self._index.get(key) if key > delivered_key and key.offset < next_offset else None
             if value is None or key in decided.ended:
                 continue
-            room -= len(value)
-            meta, packed = decode_value(value)
-            if meta is not None and meta.dead_code is not None:
+            target = self._drafter.target(key, value)
+            if target.is_dead:
                 continue  # due at once: it pins nothing for long
-            message_id = self._message_id(key.due_ms, key.offset, meta)
-            draft.appends.append(encode_reappend(value, key, message_id, key.due_ms))
-            accepted_at_ms = accepted_at_ms_of(packed)
-            superseded = Outcome.SUPERSEDED
-            row = AuditRow(key.offset, message_id, key.due_ms, accepted_at_ms, superseded, message_id, ROLL_REASON)
+            room -= len(value)
+            draft.appends.append(encode_reappend(value, key, target.message_id, key.due_ms))
+            accepted_at_ms = accepted_at_ms_of(target.packed)
+            row = AuditRow(
+                key.offset, target.name, key.due_ms, accepted_at_ms, Outcome.SUPERSEDED, target.name, ROLL_REASON
+            )
             draft.rows.append(row)
-            rolled[key] = Move(message_id, key.due_ms)
-        return rolled
+            names = tuple(target.terms.names) if target.terms else ()
+            draft.moved[key] = Move(target.message_id, key.due_ms, names)
 
-    def _name(self, draft: _Draft, ended: list[Key], next_offset: int, cancelled: list[Key]) -> None:
+    def _name(self, draft: Draft, ended: list[Key], next_offset: int, cancelled: list[Key]) -> None:
         """What ends otherwise than by the cursor of this commit is named by a decision record: deliveries that it
         does not cover, and what is cancelled."""
         uncovered = [key for key in ended if key.offset >= next_offset] + cancelled
@@ -403,7 +378,7 @@ class Shard:
     def _rules_to_announce(self) -> bool:
         return not (self._rules_announced or self._rules.latest.same_as(self._settings.rules))
 
-    def _announce_rules(self, draft: _Draft) -> None:
+    def _announce_rules(self, draft: Draft) -> None:
         """Configured rules that differ from those in force go into the log before anything relies on them."""
         if self._rules_to_announce():
             number = self._rules.latest.number + 1
@@ -419,20 +394,24 @@ class Shard:
         self.cursor = cursor = taken.batch.cursor
         if taken.marks_low_water:
             self._low_water_said = taken.at_ms, cursor
-        self._late.difference_update(key.offset for key in (*taken.ended, *taken.decided.ended))
-        self._operations.forget(taken.decided.count)
+        if self._late:
+            for key in (*taken.ended, *taken.decided.ended):
+                self._late.pop(key.offset, None)
+        self._operations.forget(taken.decided)
         self._controls = [row for row in self._controls if row.offset >= cursor.next_offset]
-        for key, (message_id, due_ms) in taken.moved.items():
-            value = self._index.get(key)
-            self._index.discard(key)
-            if value is not None and self._index.lookup(message_id.encode()) is None:
-                self._moving[message_id] = Key(due_ms, key.offset), value
+        values = [(key, move, self._index.get(key)) for key, move in taken.moved.items()]
         self._forget_requests(taken)
-        for key in taken.decided.cancelled:
+        for key in (*taken.decided.ended, *taken.moved):
             self._index.discard(key)
-        self._index.remove(taken.ended, self._checkpoint())
+        self._register.bind(taken.decided.named.items())
+        self._register.remember((*taken.draft.closed, *taken.decided.closed), taken.at_ms)
+        ended = [key for key in taken.ended if key not in taken.moved] if taken.moved else taken.ended
+        self._index.remove(ended, self._checkpoint())
+        for key, (message_id, due_ms, names), value in values:
+            if value is not None and self._index.lookup(message_id.encode()) is None:
+                self._register.moving.add(message_id, Moved(Key(due_ms, key.offset), value, names))
         self._rules.forget_below(cursor.low_offset)
-        return Finished(taken.rows, taken.at_ms)
+        return Finished(taken.draft.rows, taken.at_ms, taken.decided.resolved)
 
     def aborted(self) -> None:
         """For certain nothing of the batch in flight was written; the same records will be taken again."""
@@ -465,9 +444,8 @@ class Shard:
         return self._taken
 
     def _checkpoint(self) -> Checkpoint:
-        held = self._index.memory_low()
-        offset = self.cursor.next_offset if held is None else min(held, self.cursor.next_offset)
-        offset = max(offset, self.cursor.low_offset)
+        lowest = (self.cursor.next_offset, self._index.memory_low(), self._register.owed_low())
+        offset = max(min(offset for offset in lowest if offset is not None), self.cursor.low_offset)
         return Checkpoint(offset, self.cursor.topic_id, self._rules.encode(offset))
 
     # --- requests
@@ -477,22 +455,16 @@ class Shard:
         self._to_roll.update(dict.fromkeys(keys))
 
     def find(self, message_id: MessageId) -> Pending | None:
-        """A pending message of this shard by the id of its first acceptance."""
-        key = self._key(message_id)
-        moving = self._moving.get(str(message_id))
-        key, value = moving or (key, self._index.get(key))
-        if value is None:
-            return None
-        meta, packed = decode_value(value)
-        if meta is not None and meta.dead_code is not None:
-            return Pending(key, as_it_came(packed), meta.accepted_at_ms, 0)
-        record = decode_packed(packed)
-        shown = record._replace(headers=record.headers[:-1])
-        return Pending(key, shown, accepted_at_ms_of(packed), (meta.version if meta else 0) + (moving is not None))
+        """A pending message of this shard by the id of its first acceptance; an occurrence only while it waits."""
+        return self._register.find(message_id)
+
+    def find_own(self, own_id: str) -> Pending | None:
+        """The pending message with this own id."""
+        return self._register.find_own(own_id)
 
     def pending(self) -> tuple[ShardIndex, Mapping[str, tuple[Key, bytes]]]:
         """The index, and by message id what is re-appended and not read back: its new due time, its old value."""
-        return self._index, self._moving
+        return self._index, self._register.moving.all()
 
     def due_ms(self, record: LogRecord) -> int | None:
         """When the message of a buffer record is due; None for a record that is no message."""

@@ -74,10 +74,13 @@ class Message(NamedTuple):
     def is_claim(self) -> bool:
         """Whether it takes its place only by a decision: it wants a name for itself, or a time that was read from a
         calendar is to be fixed."""
-        terms = self.terms
-        if terms is None or self.replaces is not None:
-            return False
-        return bool(terms.names) or (terms.series is not None and terms.series.cron is not None)
+        return self.replaces is None and _claims(self.terms)
+
+
+def _claims(terms: Terms | None) -> bool:
+    if terms is None:
+        return False
+    return bool(terms.names) or (terms.series is not None and terms.series.cron is not None)
 
 
 class Decision(NamedTuple):
@@ -136,6 +139,12 @@ def decode_value(value: bytes) -> tuple[Meta | None, bytes]:
     if length == 255:
         start, length = 3, int.from_bytes(value[1:3], "big")
     return _META.decode(value[start : start + length]), value[start + length :]
+
+
+def is_claim(value: bytes) -> bool:
+    """The same (`Message.is_claim`) of an index value."""
+    meta, _ = decode_value(value)
+    return meta is not None and meta.origin is None and _claims(meta.terms)
 
 
 @lru_cache

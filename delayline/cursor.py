@@ -19,15 +19,18 @@ from delayline.errors import UnknownFormat
 from delayline.message import BEFORE_ALL, Key
 from delayline.rules import DEFAULT_RULES, Rules
 
-VERSION = 1
-_FIXED = struct.Struct(">BQqqQI16sBH")
+VERSION = 2
+_FIXED = struct.Struct(">BQqqQI16s?BH")
+_FIXED_1 = struct.Struct(">BQqqQI16sBH")
+"""Version 1 knew no pause."""
 CURSOR_BYTES_MAX = 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cursor:
     """See the module docstring. `topic_id` is the buffer topic's 16-byte identity: a topic that was deleted and
-    made again has another one. `rules` are those in force at `low_offset`."""
+    made again has another one. `rules` are those in force at `low_offset`. While it is `paused`, nothing is
+    delivered."""
 
     topic_id: bytes
     next_offset: int = 0
@@ -36,6 +39,7 @@ class Cursor:
     owner_epoch: int = 0
     writer: str = ""
     rules: Rules = field(default=DEFAULT_RULES)
+    paused: bool = False
 
     def covers(self, key: Key) -> bool:
         """Whether a record with this key is terminal by the cursor alone (it may be terminal by name, too)."""
@@ -52,6 +56,7 @@ class Cursor:
             self.low_offset,
             self.owner_epoch,
             self.topic_id,
+            self.paused,
             len(writer),
             len(rules),
         )
@@ -60,16 +65,20 @@ class Cursor:
     @classmethod
     def decode(cls, data: bytes) -> "Cursor":
         """Raises UnknownFormat: a cursor that cannot be read must stop its shard, never be guessed."""
-        if not data or data[0] != VERSION:
-            raise UnknownFormat(f"cursor format {data[0] if data else 'missing'}, this program knows {VERSION}")
-        if len(data) < _FIXED.size:
+        version = data[0] if data else 0
+        if version not in (1, VERSION):
+            raise UnknownFormat(f"cursor format {version or 'missing'}, this program knows {VERSION}")
+        layout = _FIXED if version == VERSION else _FIXED_1
+        if len(data) < layout.size:
             raise UnknownFormat("a cursor that is cut short")
-        _, next_offset, due_ms, offset, low, epoch, topic_id, writer_len, rules_len = _FIXED.unpack_from(data)
-        if len(data) != _FIXED.size + writer_len + rules_len:
+        _, next_offset, due_ms, offset, low, epoch, topic_id, *paused, writer_len, rules_len = layout.unpack_from(
+            data
+        )
+        rules_at = layout.size + writer_len
+        if len(data) != rules_at + rules_len:
             raise UnknownFormat("a cursor of the wrong length")
-        rules_at = _FIXED.size + writer_len
         try:
-            writer = data[_FIXED.size : rules_at].decode()
+            writer = data[layout.size : rules_at].decode()
         except UnicodeDecodeError as error:
             raise UnknownFormat("a cursor whose writer is not UTF-8") from error
         return cls(
@@ -80,4 +89,5 @@ class Cursor:
             owner_epoch=epoch,
             writer=writer,
             rules=Rules.decode(data[rules_at:]),
+            paused=any(paused),
         )

@@ -142,14 +142,24 @@ class ShardFigures:
     low_offset: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """What has become of a record that asked for something. An operation: `applied`, or `unmatched` with the reason.
+    A message that wanted a name for itself: `applied`, or `duplicate` of the message `successor`."""
+
+    outcome: Outcome
+    reason: str | None = None
+    successor: str | None = None
+
+
 class Owners(Protocol):
     """Finds the owner of a message and asks it."""
 
     def find(self, message_id: MessageId) -> Future[Found | Gone | None]:
         """None: there never was such a message. The future may raise OwnerUnavailable."""
 
-    def decided(self, shard: Shard, offset: int) -> Future[Outcome]:
-        """What becomes of the operation that stands there, once it is decided: applied or unmatched. It may never be
+    def decided(self, shard: Shard, offset: int) -> Future[Resolution]:
+        """What becomes of the record that stands there and asks for something, once it is decided. It may never be
         heard of here, so it is to be waited for with a limit."""
 
     def page(self, shards: Sequence[Shard], query: Query) -> Future[list[Listing]]:

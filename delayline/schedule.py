@@ -208,16 +208,6 @@ _ALIAS_CHECKS: Mapping[str, Mapping[bytes, Callable[[str], object]]] = {
 
 _NOT_BUILT: Mapping[bytes, str] = {
     b"delay-retry": "consumer retry is not built yet",
-    b"delay-cron": "repeats are not built yet",
-    b"delay-time-zone": "repeats are not built yet",
-    b"delay-every": "repeats are not built yet",
-    b"delay-times": "repeats are not built yet",
-    b"delay-backoff": "repeats are not built yet",
-    b"delay-missed": "repeats are not built yet",
-    b"delay-id": "own ids are not built yet",
-    b"delay-on-conflict": "own ids are not built yet",
-    b"delay-expire-at": "expiry is not built yet",
-    b"delay-ttl": "expiry is not built yet",
     b"scheduler-target-topic": "a message is delivered to the topic it was sent to",
     b"scheduler-target-key": "a message keeps the key it was sent with",
 }
@@ -272,7 +262,6 @@ def _read(headers: Sequence[Header], accepted_at_ms: int, rules: Rules, horizon_
     time = _agreed_time(values, rules)
     _check_companions(values, time)
     if b"delay-op" in values:
-        _check_ref(values[b"delay-ref"])
         due_ms = None if time is None else _within_horizon(values, time, accepted_at_ms, horizon_max_ms)
         return Op(cast(MessageId | str, values[b"delay-ref"]), due_ms)
     series = _series(values)
@@ -445,13 +434,6 @@ def _check_op(values: Values, time: _Time | None) -> None:
         raise _Refused(b"delay-op", "reschedule needs a new time" if is_reschedule else "cancel takes no time")
     if others := values.keys() - _OP_NAMES:
         raise _Refused(min(others), "cannot be changed by an operation")
-
-
-def _check_ref(ref: object) -> None:
-    if not isinstance(ref, MessageId):
-        raise _Refused(b"delay-ref", "own ids are not built yet", Reason.NOT_SUPPORTED)
-    if ref.occurrence is not None:
-        raise _Refused(b"delay-ref", "repeats are not built yet", Reason.NOT_SUPPORTED)
 
 
 _OP_NAMES = frozenset({b"delay-op", b"delay-ref", *_TIME_NAMES})

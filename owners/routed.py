@@ -10,9 +10,8 @@ from typing import Any, TypeVar
 import uvloop
 
 from delayline.clock import Clock
-from delayline.inquiry import DueCounts, DueQuery, Found, Gone, Listing, Query, ShardFigures
+from delayline.inquiry import DueCounts, DueQuery, Found, Gone, Listing, Query, Resolution, ShardFigures
 from delayline.message import MessageId, Shard
-from delayline.outcome import Outcome
 from mq.contract import Admin
 from owners.directory import Directory
 from owners.local import LocalOwners
@@ -84,7 +83,7 @@ class RoutedOwners:
             return None
         return found
 
-    def decided(self, shard: Shard, offset: int) -> "Future[Outcome]":
+    def decided(self, shard: Shard, offset: int) -> "Future[Resolution]":
         """See `delayline.inquiry.Owners`."""
         return self._submit(self._routing.ask(METHODS["decided"], (shard, offset), DECIDE_S))
 

@@ -126,6 +126,18 @@ class FarRecords:
         if lowest < self._floor:
             self._lower_floor(lowest)
 
+    def name(self, name: bytes, key: Key) -> None:
+        """Raises StoreFull."""
+        record = keys.encode_record(self._number, *key)
+        batch = self._database.batch()
+        ranges = self._owed.write_to(batch, self._number)
+        batch.put(keys.name_row(record, name), b"")
+        batch.put(keys.lookup_row(self._number, name), keys.encode_key(key))
+        self._database.write(batch, ranges)
+        self._owed = _Removal()
+        self._named += 1
+        self._seen_names.pop(record, None)
+
     def _lower_floor(self, row: bytes) -> None:
         del self._head[bisect_left(self._head, row) :]
         self._head.append(row)

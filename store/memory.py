@@ -170,6 +170,15 @@ class MemoryShard:
         self._near |= near
         self._order = sorted([*self._order, *near, *far])
 
+    def name(self, name: bytes, key: Key) -> None:
+        self._require_ready()
+        self._near_names.pop(name, None)
+        if key in self._near:
+            self._near_names[name] = key
+        else:
+            self._refuse_when_full(True)
+            self._write(lambda durable: durable.put({}, [(name, key)]))
+
     def due(self, until_ms: int, records_max: int, bytes_max: int) -> list[Entry]:
         taken: list[Entry] = []
         size = 0

@@ -71,8 +71,11 @@ class NearRecords:
         self.bytes += size
         self.segments.add([entry[1] for entry in entries])
         for name, key in names:
-            self._by_name[name] = key
-            self._names.setdefault(key, []).append(name)
+            self.name(name, key)
+
+    def name(self, name: bytes, key: Key) -> None:
+        self._by_name[name] = key
+        self._names.setdefault(key, []).append(name)
 
     def take(self, until_ms: int, records_max: int) -> list[Entry]:
         """The lowest entries due at or before `until_ms`; they stay until `remove`."""

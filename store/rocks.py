@@ -157,6 +157,14 @@ class RocksShard:
         self._near.put(near, [(name, key) for name, key in names if key.due_ms <= border])
         self._counts.add(list(map(_DUE, entries)), list(map(_OFFSET, entries)))
 
+    def name(self, name: bytes, key: Key) -> None:
+        self._require_ready()
+        if self._near.get(key) is not None:
+            self._near.name(name, key)
+        else:
+            self._far.name(name, key)
+            self._near.forget_name(name)
+
     def due(self, until_ms: int, records_max: int, bytes_max: int) -> list[Entry]:
         near = self._near.take(until_ms, records_max)
         far = self._far.read(until_ms, records_max, bytes_max)

@@ -26,7 +26,7 @@ from api.sender import Sender
 from api.services import Services
 from api.topics import TopicBook
 from api.views import ending_out
-from delayline.inquiry import WAITING, Found, OwnerUnavailable, State
+from delayline.inquiry import WAITING, Found, OwnerUnavailable, Resolution, State
 from delayline.message import Header, MessageId, Shard
 from delayline.outcome import Outcome
 from delayline.record import encode_body
@@ -99,9 +99,9 @@ class OperationRoutes:
         body = encode_body(None, None, [*directives, (b"delay-ref", str(found.id).encode())])
         target = await self._topics.target(shard.topic, delayed=True)
         (position,) = await self._sender.store(target, [Append(target.buffer, shard.name, body)])
-        return await self._decided(shard, position.offset) is Outcome.APPLIED
+        return (await self._decided(shard, position.offset)).outcome is Outcome.APPLIED
 
-    async def _decided(self, shard: Shard, offset: int) -> Outcome:
+    async def _decided(self, shard: Shard, offset: int) -> Resolution:
         try:
             return await self._bridge.result(self._owners.decided(shard, offset), self._settings.operation_timeout_s)
         except TimeoutError as error:

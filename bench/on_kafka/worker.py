@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry
 
 from bench.on_kafka.broker import PARTITIONS
 from bench.on_kafka.child import answer_questions, arguments, say_ready
+from delay_service.decisions import Decisions
 from delay_service.garbage import collect_rarely
 from delay_service.history import History
 from delay_service.metrics import WorkerMetrics
@@ -40,7 +41,7 @@ def main(servers: str, namespace: str, topic: str, folder: str, *, atomic: bool 
     writer = f"{namespace}-worker-{uuid4()}"
     index = RocksIndex.open(Path(folder), memory_bytes_max=256 << 20)
     source, sink = queue.open_worker(writer)
-    metrics = WorkerMetrics(CollectorRegistry(), History(HISTORY_MESSAGES, HISTORY_MS), clock)
+    metrics = WorkerMetrics(CollectorRegistry(), History(HISTORY_MESSAGES, HISTORY_MS), Decisions(), clock)
     settings = WorkerSettings(lambda _: ShardSettings(DEFAULT_RULES, Names(namespace)), writer)
     worker = Worker(source, sink, queue, index, clock, settings, metrics)
     thread = Thread(target=worker.run, name="worker")

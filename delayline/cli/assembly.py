@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry, Gauge, disable_created_metrics
 
 from api.app import DelaylineApi, create_app, create_worker_app
 from api.services import ApiSettings, Services
+from delay_service.decisions import Decisions
 from delay_service.history import History
 from delay_service.inquiry import WorkerInquiry
 from delay_service.lateness import NEVER_MS
@@ -112,9 +113,9 @@ def _asked_worker(
 ) -> Iterator[tuple[Queue, WorkerThread, WorkerInquiry, Listener | None]]:
     """A worker at work, and who answers for it, to this process and to others."""
     with internal_port(settings) as bound, _held(open_queue(settings, clock, address_of(bound, settings))) as queue:
-        history = _history(settings)
-        thread = _worker_thread(settings, queue, registry, history, clock)
-        here = WorkerInquiry(thread, queue, Names(settings.namespace), history)
+        history, decisions = _history(settings), Decisions()
+        thread = _worker_thread(settings, queue, registry, history, decisions, clock)
+        here = WorkerInquiry(thread, queue, Names(settings.namespace), history, decisions)
         with _working(thread), here, answering(bound, here, settings, clock) as listener:
             yield queue, thread, here, listener
 
@@ -197,7 +198,12 @@ def _working(thread: WorkerThread) -> Iterator[None]:
 
 
 def _worker_thread(
-    settings: Settings, queue: Queue, registry: CollectorRegistry, history: History, clock: Clock
+    settings: Settings,
+    queue: Queue,
+    registry: CollectorRegistry,
+    history: History,
+    decisions: Decisions,
+    clock: Clock,
 ) -> WorkerThread:
     # Half of what the queue keeps free: what the queue has accepted must still find its place in the index.
     index = RocksIndex.open(
@@ -205,7 +211,7 @@ def _worker_thread(
         memory_bytes_max=settings.store.memory_bytes_max,
         disk_free_min_bytes=settings.store.disk_free_min // 2,
     )
-    metrics = WorkerMetrics(registry, history, clock)
+    metrics = WorkerMetrics(registry, history, decisions, clock)
 
     def open_worker() -> Worker:
         writer = f"{settings.namespace}-worker-{uuid.uuid4()}"
@@ -250,6 +256,7 @@ def _shard_settings(settings: Settings, topic: str) -> ShardSettings:
         timestamp=settings.dispatch.timestamp,
         late_max_ms=NEVER_MS if rule.late_max is None else rule.late_max,
         rate_max=rule.rate_max,
+        idempotency_retention_ms=settings.history.retention,
     )
 
 

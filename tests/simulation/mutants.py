@@ -19,14 +19,18 @@ from tests.simulation.world import World
 
 SEEDS_MAX = 6000
 """The most elusive mutant needs a few hundred."""
-SHARD, TAKEOVER, RECORDS, RULES_LOG, OPERATIONS = (
+SHARD, TAKEOVER, RECORDS, RULES_LOG, OPERATIONS, SERIES, DRAFT, MOVING, REGISTER = (
     "delay_service.shard",
     "delay_service.takeover",
     "delayline.buffer_record",
     "delay_service.rules_log",
     "delay_service.operations",
+    "delay_service.series",
+    "delay_service.draft",
+    "delay_service.moving",
+    "delay_service.register",
 )
-_IN_ORDER = (RECORDS, RULES_LOG, TAKEOVER, OPERATIONS, SHARD)
+_IN_ORDER = (RECORDS, RULES_LOG, TAKEOVER, SERIES, OPERATIONS, DRAFT, MOVING, REGISTER, SHARD)
 """Each module may import those before it; all are built anew, so that the mutated one is the one they see."""
 
 
@@ -135,15 +139,15 @@ MUTANTS = (
     _one(
         "the index loses records before the commit that ends them",
         SHARD,
-        "self._taken = _Taken(batch, ended, moved, decided, draft.rows, now_ms, marks)",
-        "self._taken = _Taken(batch, ended, moved, decided, draft.rows, now_ms, marks); "
+        "self._taken = _Taken(batch, ended, draft.moved, decided, draft, now_ms, marks)",
+        "self._taken = _Taken(batch, ended, draft.moved, decided, draft, now_ms, marks); "
         "self._index.remove(ended, self._checkpoint()); ended.clear()",
     ),
     _one(
         "the checkpoint passes records that are only in memory",
         SHARD,
-        "offset = self.cursor.next_offset if held is None else min(held, self.cursor.next_offset)",
-        "offset = self.cursor.next_offset",
+        "lowest = (self.cursor.next_offset, self._index.memory_low(), self._register.owed_low())",
+        "lowest = (self.cursor.next_offset, self._register.owed_low())",
     ),
     _one(
         "L passes pending records",
@@ -183,9 +187,9 @@ MUTANTS = (
     ),
     _one(
         "a re-append gets an id of its own",
-        SHARD,
-        'return meta.origin if meta and meta.origin else f"{self._id_prefix}{offset}.{due_ms}"',
-        'return f"{self._id_prefix}{offset}.{due_ms}"',
+        DRAFT,
+        'message_id = meta.origin if meta and meta.origin else f"{prefix}{offset}.{due_ms}"',
+        'message_id = f"{prefix}{offset}.{due_ms}"',
     ),
     _one(
         "a re-append does not name the record that it replaces",
@@ -196,8 +200,8 @@ MUTANTS = (
     _one(
         "a rolled record stays in the index beside its successor",
         SHARD,
-        "for key, (message_id, due_ms) in taken.moved.items():",
-        "for key, (message_id, due_ms) in dict[Key, Move]().items():",
+        "for key in (*taken.decided.ended, *taken.moved):",
+        "for key in taken.decided.ended:",
     ),
     _one(
         "replay does not end what a re-append replaces",
@@ -214,14 +218,14 @@ MUTANTS = (
     _one(
         "a late record that a name has ended still holds O back",
         SHARD,
-        "self._late.discard(key.offset)",
+        "self._late.pop(key.offset, None)  # it has ended",
         "pass",
     ),
     _one(
         "a late record that was delivered still holds O back",
         SHARD,
-        "self._late.difference_update(key.offset for key in (*taken.ended, *taken.decided.ended))",
-        "self._late.difference_update(key.offset for key in taken.decided.ended)",
+        "for key in (*taken.ended, *taken.decided.ended):",
+        "for key in taken.decided.ended:",
     ),
     _one(
         "a hole at the log's end is never read past",
@@ -238,8 +242,8 @@ MUTANTS = (
     _one(
         "delivers one millisecond early",
         SHARD,
-        "entries = take_due(self._index, now_ms, too_late_ms, records_max, bytes_max)",
-        "entries = take_due(self._index, now_ms + 1, too_late_ms, records_max, bytes_max)",
+        "due = take_due(self._index, now_ms, too_late_ms, records_max, bytes_max)",
+        "due = take_due(self._index, now_ms + 1, too_late_ms, records_max, bytes_max)",
     ),
     _one(
         "delivers what is too late",
@@ -262,8 +266,8 @@ MUTANTS = (
     _one(
         "control records get another outcome row after a takeover",
         SHARD,
-        "if is_new and not isinstance(meaning, Operation):",
-        "if not isinstance(meaning, Operation):",
+        "if is_new and not isinstance(meaning, Operation | Control):",
+        "if not isinstance(meaning, Operation | Control):",
     ),
     _one(
         "outcome rows of control records are forgotten while O is held back",
@@ -273,33 +277,33 @@ MUTANTS = (
     ),
     _one(
         "a record that the target refused is thrown away without a letter",
-        SHARD,
-        "draft.dead.append(encode_dead(self.id, entry.key, message_id, *why, original))",
+        DRAFT,
+        "draft.dead.append(encode_dead(self._shard, key, name, code, reason, original))",
         "pass",
     ),
     _one(
         "an operation is decided although its message is on the move",
         OPERATIONS,
-        "if asked.offset >= before or on_the_move(name) or name in moving:",
-        "if asked.offset >= before or name in moving:",
+        "return name in self._moving or self._view.is_moving(name)",
+        "return name in self._moving",
     ),
     _one(
         "a message is no longer on the move although there was no room to index it",
         SHARD,
-        "terminal = self._inherited.covers(entry.key)",
-        'self._moving.pop(origin or "", None); terminal = self._inherited.covers(entry.key)',
+        "names = [(origin.encode(), entry.key)] if origin else []",
+        'self._register.moving.pop(origin or ""); names = [(origin.encode(), entry.key)] if origin else []',
     ),
     _one(
         "an operation is decided although this batch moves its message",
         OPERATIONS,
-        "if asked.offset >= before or on_the_move(name) or name in moving:",
-        "if asked.offset >= before or on_the_move(name):",
+        "return name in self._moving or self._view.is_moving(name)",
+        "return self._view.is_moving(name)",
     ),
     _one(
         "an operation is decided in a commit that does not pass it",
         OPERATIONS,
-        "if asked.offset >= before or on_the_move(name) or name in moving:",
-        "if on_the_move(name) or name in moving:",
+        "if asked.offset > before or not deciding.decide(asked):",
+        "if not deciding.decide(asked):",
     ),
     _one(
         "O passes an operation that waits",
@@ -310,7 +314,7 @@ MUTANTS = (
     _one(
         "two operations in one batch end the same record",
         OPERATIONS,
-        "if target is None or target.key in decided.ended:",
+        "if target is None or target.key in self.decided.ended:",
         "if target is None:",
     ),
     _one(
@@ -328,14 +332,14 @@ MUTANTS = (
     _one(
         "what an operation ends is delivered in the same commit",
         SHARD,
-        "entries = [entry for entry in entries if entry.key not in gone]",
-        "pass",
+        "skipped = ended.union(entry.key for entry in held)",
+        "skipped = {entry.key for entry in held}",
     ),
     _one(
         "what was cancelled stays in the index",
         SHARD,
-        "for key in taken.decided.cancelled:",
-        "for key in list[Key]():",
+        "for key in (*taken.decided.ended, *taken.moved):",
+        "for key in taken.moved:",
     ),
     _one(
         "what an operation ends is rolled as well",
@@ -346,32 +350,32 @@ MUTANTS = (
     _one(
         "a late record that an operation has ended still holds O back",
         SHARD,
-        "self._late.difference_update(key.offset for key in (*taken.ended, *taken.decided.ended))",
-        "self._late.difference_update(key.offset for key in taken.ended)",
+        "for key in (*taken.ended, *taken.decided.ended):",
+        "for key in taken.ended:",
     ),
     _one(
         "operations of an aborted batch are forgotten",
         SHARD,
         "decided = self._decide()",
-        "decided = self._decide(); self._operations.forget(decided.count); decided.count = 0",
+        "decided = self._decide(); self._operations.forget(decided); decided.count = 0",
     ),
     _one(
         "a rescheduled message keeps its due time",
         OPERATIONS,
-        "decided.appends.append(encode_reappend(value, key, name, due_ms))",
-        "decided.appends.append(encode_reappend(value, key, name, key.due_ms))",
+        "self._move(target, operation.due_ms, RESCHEDULED)",
+        "self._move(target, target.key.due_ms, RESCHEDULED)",
     ),
     _one(
         "an operation carries on what only goes to the dead letters",
-        SHARD,
-        "return None if is_dead else Target(key, value, accepted_at_ms_of(packed))",
-        "return Target(key, value, accepted_at_ms_of(packed))",
+        OPERATIONS,
+        "if target is None or target.is_dead:",
+        "if target is None:",
     ),
     _one(
         "operations below O are decided again after a takeover",
         SHARD,
-        "case Operation() if is_new:",
-        "case Operation():",
+        "case Operation() | Control() if is_new:",
+        "case Operation() | Control():",
     ),
 )
 

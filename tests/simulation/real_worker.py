@@ -14,6 +14,7 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
+from delay_service.decisions import Decisions
 from delay_service.history import History
 from delay_service.metrics import WorkerMetrics
 from delay_service.shard import Shard as Core
@@ -140,7 +141,7 @@ class RealWorker:
         self._source, sink = self._queue.open_worker(settings.writer)
         faulty = FaultySink(sink)
         faulty.fault, faulty.after = self._before, self._after
-        metrics = WorkerMetrics(CollectorRegistry(), History(1000, 86_400_000), self._clock)
+        metrics = WorkerMetrics(CollectorRegistry(), History(1000, 86_400_000), Decisions(), self._clock)
         self._worker = Worker(self._source, faulty, self._queue, self._index, self._clock, settings, metrics)
         self._worker._committer.shutdown()
         self._worker._attendant.close()
@@ -307,7 +308,7 @@ class RealWorker:
         if len(cores) < len(self._partitions):
             yield "a shard is not taken over"
         for core in cores:
-            if pending := self._index.shard(core.id).pending() + len(core._moving):
+            if pending := self._index.shard(core.id).pending() + len(core._register.moving):
                 yield f"{core.id}: {pending} pending"
             if core.cursor.next_offset != self._end(core.id.name):
                 yield f"{core.id}: the cursor stands at {core.cursor.next_offset}, the log ends behind it"

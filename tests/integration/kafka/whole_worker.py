@@ -8,6 +8,7 @@ from uuid import uuid4
 
 from prometheus_client import CollectorRegistry
 
+from delay_service.decisions import Decisions
 from delay_service.history import History
 from delay_service.metrics import WorkerMetrics
 from delay_service.shard import ShardSettings
@@ -26,7 +27,7 @@ def working(place: Place, queue: Any, clock: Clock = CLOCK, **settings: Any) -> 
     """A whole worker in a thread; stopped cleanly at the end."""
     writer = f"{place.namespace}-worker-{uuid4()}"
     source, sink = queue.open_worker(writer)
-    metrics = WorkerMetrics(CollectorRegistry(), History(1000, 86_400_000), clock)
+    metrics = WorkerMetrics(CollectorRegistry(), History(1000, 86_400_000), Decisions(), clock)
     shard = ShardSettings(DEFAULT_RULES, Names(place.namespace))
     given = WorkerSettings(lambda _: shard, writer, trim_interval_s=0.5, **settings)
     worker = Worker(source, sink, queue, MemoryIndex(), clock, given, metrics)

@@ -11,9 +11,8 @@ from prometheus_client import CollectorRegistry
 from api.app import create_app
 from api.services import ApiSettings, Services
 from delayline.clock import ManualClock
-from delayline.inquiry import DueCounts, DueQuery, Found, Gone, Listing, Query, ShardFigures
+from delayline.inquiry import DueCounts, DueQuery, Found, Gone, Listing, Query, Resolution, ShardFigures
 from delayline.message import MessageId, Shard
-from delayline.outcome import Outcome
 from delayline.record import Record, decode_body
 from delayline.rules import DAY_MS, Rules
 from mq.contract import Append, Position
@@ -34,7 +33,7 @@ class KnownOwners:
         self.failure: Exception | None = None
         self.silent = False
         self.operations: list[tuple[Shard, int]] = []
-        self.decide: Callable[[], Outcome | None] = lambda: None
+        self.decide: Callable[[], Resolution | None] = lambda: None
         self.shards: list[ShardFigures] = []
         self.counts: list[DueCounts] = []
         self.listings: list[Listing] = []
@@ -57,11 +56,11 @@ class KnownOwners:
             answer.set_result(found)
         return answer
 
-    def decided(self, shard: Shard, offset: int) -> "Future[Outcome]":
+    def decided(self, shard: Shard, offset: int) -> "Future[Resolution]":
         self.operations.append((shard, offset))
-        answer: Future[Outcome] = Future()
-        if (outcome := self.decide()) is not None:
-            answer.set_result(outcome)
+        answer: Future[Resolution] = Future()
+        if (resolution := self.decide()) is not None:
+            answer.set_result(resolution)
         return answer
 
     def find(self, message_id: MessageId) -> "Future[Found | Gone | None]":

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from api import openapi
-from delayline.inquiry import Found, State
+from delayline.inquiry import Found, Resolution, State
 from delayline.message import MessageId
 from delayline.outcome import Outcome
 from tests.unit.api.door import NOW_MS, Door
@@ -94,7 +94,7 @@ def _knowing_door() -> Door:
     door = Door()
     message_id = openapi.CANCEL["parameters"][0]["example"]
     door.owners.messages[message_id] = Found(MessageId.parse(message_id), State.PENDING, NOW_MS, NOW_MS + 1)
-    door.owners.decide = lambda: Outcome.APPLIED
+    door.owners.decide = lambda: Resolution(Outcome.APPLIED)
     return door
 
 

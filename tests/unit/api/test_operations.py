@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from delayline.inquiry import Ending, Found, Gone, OwnerUnavailable, State
+from delayline.inquiry import Ending, Found, Gone, OwnerUnavailable, Resolution, State
 from delayline.message import MessageId, Shard
 from delayline.outcome import Outcome
 from delayline.record import decode_body
@@ -24,7 +24,7 @@ def found(state: State = State.PENDING) -> Found:
 def door(state: State = State.PENDING, **settings: Any) -> Door:
     made = Door(**settings)
     made.owners.messages[ID] = found(state)
-    made.owners.decide = lambda: Outcome.APPLIED
+    made.owners.decide = lambda: Resolution(Outcome.APPLIED)
     return made
 
 
@@ -38,9 +38,9 @@ def asked(of: Door) -> list[dict[bytes, bytes | None]]:
 def too_late(of: Door, then: Found | Gone) -> None:
     """The message ends between the question and the decision."""
 
-    def decide() -> Outcome:
+    def decide() -> Resolution:
         of.owners.messages[ID] = then
-        return Outcome.UNMATCHED
+        return Resolution(Outcome.UNMATCHED)
 
     of.owners.decide = decide
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
+from delay_service.decisions import Decisions
 from delay_service.history import History
 from delay_service.metrics import WorkerMetrics
 from delay_service.shard import ShardSettings
@@ -63,6 +64,7 @@ class Bench:
         self.index = MemoryIndex()
         self.registry = CollectorRegistry()
         self.history = History(1000, 86_400_000)
+        self.decisions = Decisions()
         for topic in topics:
             self.queue.ensure_buffer(topic, DEFAULT_RULES)
         self.settings = WorkerSettings(
@@ -80,7 +82,7 @@ class Bench:
         """A worker process begins: group member, index and memory of its own."""
         source, sink = self.queue.open_worker(writer)
         self.sink = FaultySink(sink)
-        self.metrics = WorkerMetrics(CollectorRegistry(), self.history, self.clock)
+        self.metrics = WorkerMetrics(CollectorRegistry(), self.history, self.decisions, self.clock)
         self.worker = Worker(source, self.sink, self.queue, self.index, self.clock, self.settings, self.metrics)
         self.metrics.watch(lambda: self.worker.statuses)
 

@@ -1,6 +1,6 @@
 """What is remembered of ended messages."""
 
-from delay_service.history import OPERATIONS_MAX, History
+from delay_service.history import History
 from delayline.inquiry import Ending, State
 from delayline.message import Shard
 from delayline.outcome import AuditRow, Outcome
@@ -64,33 +64,3 @@ def test_a_limit_of_none_keeps_nothing() -> None:
     history = History(0, 60_000)
     history.record(ORDERS, [row(1, 1000)], 1020)
     assert history.find(ORDERS, 1, 1000) is None
-
-
-# --- operations
-
-
-def applied(offset: int) -> AuditRow:
-    return AuditRow(offset, None, None, 1, Outcome.APPLIED, None, "cancelled")
-
-
-def test_what_became_of_an_operation_is_told_to_whoever_asks_before_and_after() -> None:
-    history = History(10, 1000)
-    before = history.decided(ORDERS, 5)
-    assert not before.done()
-    history.record(ORDERS, [applied(5)], 7)
-    assert (before.result(0), history.decided(ORDERS, 5).result(0)) == (Outcome.APPLIED, Outcome.APPLIED)
-    assert not history.decided(ORDERS, 6).done()
-
-
-def test_a_decision_record_is_no_operation() -> None:
-    history = History(10, 1000)
-    history.record(ORDERS, [AuditRow(5, None, None, 1, Outcome.APPLIED)], 7)
-    assert not history.decided(ORDERS, 5).done()
-
-
-def test_so_many_operations_are_remembered_and_the_oldest_are_not() -> None:
-    history = History(10, 1000)
-    for offset in range(OPERATIONS_MAX + 1):
-        history.record(ORDERS, [applied(offset)], 7)
-    assert not history.decided(ORDERS, 0).done()
-    assert history.decided(ORDERS, OPERATIONS_MAX).done()

@@ -1,6 +1,7 @@
 """The cursor's meaning and its encoding."""
 
 from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -44,14 +45,21 @@ def test_any_bytes_are_a_cursor_or_an_unknown_format(data: bytes) -> None:
 
 
 def test_a_cursor_of_another_version_is_never_guessed() -> None:
-    with pytest.raises(UnknownFormat, match="cursor format 2"):
-        Cursor.decode(b"\x02" + Cursor(topic_id=bytes(16)).encode()[1:])
+    with pytest.raises(UnknownFormat, match="cursor format 3"):
+        Cursor.decode(b"\x03" + Cursor(topic_id=bytes(16)).encode()[1:])
+
+
+def test_a_cursor_of_the_first_version_knew_no_pause() -> None:
+    cursor = Cursor(topic_id=bytes(range(16)), next_offset=5, writer="w")
+    encoded = cursor.encode()
+    assert Cursor.decode(b"\x01" + encoded[1:53] + encoded[54:]) == cursor
+    assert Cursor.decode(replace(cursor, paused=True).encode()).paused
 
 
 def test_a_writer_that_is_not_text_is_an_unknown_format() -> None:
     encoded = Cursor(topic_id=bytes(16), writer="w").encode()
     with pytest.raises(UnknownFormat):
-        Cursor.decode(encoded[:56] + b"\xff" + encoded[57:])
+        Cursor.decode(encoded[:57] + b"\xff" + encoded[58:])
 
 
 def test_the_largest_cursor_keeps_its_bound() -> None:

@@ -5,17 +5,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from delayline.headers import ECHOED, RESERVED
-from delayline.message import Header
+from delayline.message import Header, MessageId
 from delayline.rules import DAY_MS, DEFAULT_RULES, Rules
 from delayline.schedule import (
     Immediate,
     Invalid,
+    Op,
     Reason,
     Schedule,
     Verdict,
     directive_names,
     read_directives,
 )
+from delayline.terms import Series, Terms
 
 NOW_MS = 1_767_225_600_000
 HORIZON_MS = 3650 * DAY_MS
@@ -254,26 +256,40 @@ def test_the_table_of_good_values_is_whole() -> None:
     assert VALID.keys() == directive_names(())
 
 
+def test_what_is_not_built_is_refused_when_it_is_well_formed() -> None:
+    assert reason_of(*pick(b"delay-retry")) == Reason.NOT_SUPPORTED
+
+
+HOURLY, WEEKDAYS = Series(every_ms=3_600_000), Series(cron="0 9 * * 1-5", zone="Europe/Berlin", times_left=3)
+
+
 @pytest.mark.parametrize(
-    "headers",
+    ("headers", "due_ms", "terms"),
     [
-        pick(b"delay", b"delay-id"),
-        pick(b"delay", b"delay-id", b"delay-on-conflict"),
-        pick(b"delay-id"),
-        pick(b"delay", b"delay-expire-at"),
-        pick(b"deliver-at", b"delay-ttl"),
-        pick(b"delay-cron"),
-        pick(b"delay-cron", b"delay-time-zone", b"delay-times"),
-        pick(b"delay-every"),
-        pick(b"delay", b"delay-every", b"delay-times", b"delay-backoff"),
-        [*pick(b"delay-op"), (b"delay-ref", b"order-7")],
-        [*pick(b"delay-op"), (b"delay-ref", b"orders.0.1.1767225600000~1")],
-        pick(b"delay-retry"),
+        (pick(b"delay", b"delay-id"), 5000, Terms(own_id="order-7")),
+        (pick(b"delay", b"delay-id", b"delay-on-conflict"), 5000, Terms(own_id="order-7", replaces=True)),
+        (pick(b"delay", b"delay-expire-at"), 5000, Terms(expire_at_ms=1_769_904_000_000)),
+        (pick(b"deliver-at", b"delay-ttl"), 5000, Terms(ttl_ms=3_600_000)),
+        (pick(b"delay-every"), 3_600_000, Terms(series=HOURLY)),
+        (pick(b"delay", b"delay-every"), 5000, Terms(series=HOURLY)),
+        ([*pick(b"delay-every"), (b"delay-ms", b"0")], 0, Terms(series=HOURLY)),
+        (
+            pick(b"delay-every", b"delay-backoff", b"delay-missed"),
+            3_600_000,
+            Terms(series=Series(every_ms=3_600_000, backoff=1.5, missed="none")),
+        ),
+        (pick(b"delay-cron", b"delay-time-zone", b"delay-times"), 8 * 3_600_000, Terms(series=WEEKDAYS)),
     ],
-    ids=lambda headers: " ".join(name.decode() for name, _ in headers),
+    ids=lambda given: " ".join(name.decode() for name, _ in given) if isinstance(given, list) else "",
 )
-def test_what_is_not_built_is_refused_when_it_is_well_formed(headers: list[Header]) -> None:
-    assert reason_of(*headers) == Reason.NOT_SUPPORTED
+def test_more_than_a_time_is_kept_with_the_schedule(headers: list[Header], due_ms: int, terms: Terms) -> None:
+    assert read(*headers) == Schedule(NOW_MS + due_ms, terms)
+
+
+@pytest.mark.parametrize("ref", ["order-7", "orders.0.1.1767225600000", "orders.0.1.1767225600000~3"])
+def test_an_operation_names_a_message_an_occurrence_or_an_own_id(ref: str) -> None:
+    expected = ref if "." not in ref else MessageId.parse(ref)
+    assert read(*pick(b"delay-op"), (b"delay-ref", ref.encode())) == Op(expected)
 
 
 @pytest.mark.parametrize(
@@ -298,6 +314,15 @@ def test_what_is_not_built_is_refused_when_it_is_well_formed(headers: list[Heade
         [*pick(b"delay-every"), (b"delay-times", b"0")],
         [*pick(b"delay-every"), (b"delay-backoff", b"1")],
         [*pick(b"delay-cron"), (b"delay-time-zone", b"Berlin")],
+        [*pick(b"delay-cron"), (b"delay-missed", b"some")],
+        [(b"delay-every", b"10ms")],
+        pick(b"delay", b"delay-missed"),
+        pick(b"delay-id"),
+        [*pick(b"delay-id"), (b"delay-ms", b"0")],
+        pick(b"delay-ttl"),
+        [*pick(b"delay"), (b"delay-id", b"orders.0.1.1767225600000")],
+        [*pick(b"delay"), (b"delay-id", b"x" * 257)],
+        [*pick(b"delay-op"), (b"delay-ref", b"x" * 257)],
     ],
     ids=lambda headers: " ".join(name.decode() for name, _ in headers),
 )

@@ -6,7 +6,18 @@ from concurrent.futures import Future
 from typing import Any
 
 from delayline.clock import ManualClock
-from delayline.inquiry import DueCounts, DueQuery, Ending, Found, Gone, Listing, Query, ShardFigures, State
+from delayline.inquiry import (
+    DueCounts,
+    DueQuery,
+    Ending,
+    Found,
+    Gone,
+    Listing,
+    Query,
+    Resolution,
+    ShardFigures,
+    State,
+)
 from delayline.message import MessageId, Shard
 from delayline.outcome import Outcome
 from mq.contract import Owner
@@ -45,7 +56,7 @@ class Worker:
     def find(self, message_id: MessageId) -> "Future[Found | Gone | None]":
         return self._answer("find", message_id)
 
-    def decided(self, shard: Shard, offset: int) -> "Future[Outcome]":
+    def decided(self, shard: Shard, offset: int) -> "Future[Resolution]":
         return self._answer("decided", (shard, offset))
 
     def page(self, shards: Sequence[Shard], query: Query) -> "Future[list[Listing]]":

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from delayline.clock import ManualClock
-from delayline.inquiry import OwnerUnavailable
+from delayline.inquiry import OwnerUnavailable, Resolution
 from delayline.outcome import Outcome
 from mq.errors import QueueUnavailable
 from owners import wire
@@ -61,9 +61,9 @@ def test_a_signed_question_is_answered_by_the_worker() -> None:
 
 def test_an_operation_is_waited_for() -> None:
     asking = Asking()
-    asking.worker.answers["decided", (SHARD, 7)] = Outcome.APPLIED
+    asking.worker.answers["decided", (SHARD, 7)] = Resolution(Outcome.APPLIED)
     answer = asking.ask("decided", DECIDED.encode_question((SHARD, 7)), wait_s=5)
-    assert (answer.status_code, DECIDED.decode_answer(answer.content)) == (Status.ANSWER, Outcome.APPLIED)
+    assert (answer.status_code, DECIDED.decode_answer(answer.content)) == (Status.ANSWER, Resolution(Outcome.APPLIED))
 
 
 def test_without_the_secret_nothing_is_answered_and_nothing_asked() -> None:

@@ -4,13 +4,18 @@ from typing import Any
 
 import pytest
 
-from delayline.inquiry import Gone, Owners
+from delayline.inquiry import Gone, Owners, Resolution
 from delayline.outcome import Outcome
 from owners.methods import METHODS, Malformed
 from tests.unit.owners.people import FOUND, ID, SHARD
 
 QUESTIONS = [("find", (ID,)), ("find", (ID._replace(occurrence=4),)), ("decided", (SHARD, 1042))]
-ANSWERS = [("find", FOUND), ("find", Gone()), ("find", None), ("decided", Outcome.UNMATCHED)]
+ANSWERS = [
+    ("find", FOUND),
+    ("find", Gone()),
+    ("find", None),
+    ("decided", Resolution(Outcome.UNMATCHED, "not-pending", "x")),
+]
 
 
 def test_every_question_of_the_protocol_can_travel() -> None:

@@ -7,7 +7,7 @@ from contextlib import ExitStack, closing
 import pytest
 
 from delayline.clock import SystemClock
-from delayline.inquiry import Gone, OwnerUnavailable
+from delayline.inquiry import Gone, OwnerUnavailable, Resolution
 from delayline.listening import listen
 from delayline.message import MessageId, Shard
 from delayline.outcome import Outcome
@@ -65,9 +65,9 @@ def test_an_answer_comes_from_the_process_that_owns_the_shard(installation: Inst
     for number in range(3):
         shard = Shard("orders", str(number))
         worker, _ = installation.worker(f"w{number}", shard)
-        worker.answers["decided", (shard, number)] = list(Outcome)[number]
+        worker.answers["decided", (shard, number)] = Resolution(list(Outcome)[number])
     asked = [installation.owners.decided(Shard("orders", str(number)), number) for number in range(3)]
-    assert [future.result(WITHIN_S) for future in asked] == list(Outcome)[:3]
+    assert [future.result(WITHIN_S).outcome for future in asked] == list(Outcome)[:3]
 
 
 @pytest.mark.parametrize("answer", [FOUND, Gone(), None])
@@ -101,12 +101,12 @@ def test_a_process_with_another_secret_is_not_answered(installation: Installatio
 
 def test_what_was_asked_of_an_owner_that_goes_is_answered_by_the_next(installation: Installation) -> None:
     first, listener = installation.worker("first", SHARD)
-    asked: Future[Outcome] = installation.owners.decided(SHARD, 7)
+    asked: Future[Resolution] = installation.owners.decided(SHARD, 7)
     until(lambda: len(first.open) == 1)
     second, _ = installation.worker("second", SHARD)
-    second.answers["decided", (SHARD, 7)] = Outcome.APPLIED
+    second.answers["decided", (SHARD, 7)] = Resolution(Outcome.APPLIED)
     installation.leaves(listener)
-    assert asked.result(WITHIN_S) is Outcome.APPLIED
+    assert asked.result(WITHIN_S) == Resolution(Outcome.APPLIED)
 
 
 def test_a_question_that_is_open_when_everything_ends_is_over() -> None:
@@ -116,7 +116,7 @@ def test_a_question_that_is_open_when_everything_ends_is_over() -> None:
         asked = installation.owners.decided(SHARD, 7)
         until(lambda: len(worker.open) == 1)
     assert asked.cancelled()
-    worker.open[0].set_result(Outcome.APPLIED)
+    worker.open[0].set_result(Resolution(Outcome.APPLIED))
 
 
 def until(condition: Callable[[], bool]) -> None:

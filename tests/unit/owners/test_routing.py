@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from delayline.clock import ManualClock
-from delayline.inquiry import OwnerUnavailable
+from delayline.inquiry import OwnerUnavailable, Resolution
 from delayline.message import MessageId, Shard
 from delayline.outcome import Outcome
 from mq.contract import Owner
@@ -163,7 +163,7 @@ def test_a_shard_that_does_not_exist_is_not_waited_for() -> None:
 def test_an_owner_that_falls_silent_is_left_once_the_shard_is_anothers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("owners.routing.LOOK_AGAIN_S", 0.001)
     scene = Scene(p3=ONE)
-    scene.others.says = {ONE: [...], TWO: [Outcome.APPLIED]}
+    scene.others.says = {ONE: [...], TWO: [Resolution(Outcome.APPLIED)]}
     looks = 0
 
     def want() -> None:
@@ -173,7 +173,7 @@ def test_an_owner_that_falls_silent_is_left_once_the_shard_is_anothers(monkeypat
             scene.moves({3: None, 6: TWO}[looks])
 
     scene.directory.want = want  # type: ignore[method-assign]
-    assert scene.ask("decided", SHARD, 7) is Outcome.APPLIED
+    assert scene.ask("decided", SHARD, 7) == Resolution(Outcome.APPLIED)
     assert scene.asked == [ONE, TWO]
 
 
@@ -181,8 +181,8 @@ def test_a_worker_of_this_process_that_loses_the_shard_is_left(monkeypatch: pyte
     monkeypatch.setattr("owners.local.LOOK_AGAIN_S", 0.001)
     here = Worker(ONE.writer, SHARD)
     scene = Scene(here, p3=TWO)
-    scene.others.says[TWO] = [Outcome.UNMATCHED]
+    scene.others.says[TWO] = [Resolution(Outcome.UNMATCHED)]
     looks: list[Any] = []
     monkeypatch.setattr(here, "owns", lambda shard: looks.append(shard) or len(looks) < 5)
-    assert scene.ask("decided", SHARD, 7) is Outcome.UNMATCHED
+    assert scene.ask("decided", SHARD, 7) == Resolution(Outcome.UNMATCHED)
     assert (len(here.open), scene.asked) == (1, [TWO])

@@ -1,0 +1,44 @@
+"""What has become of records that asked for something: operations, controls, claims. For callers that wait."""
+
+from collections.abc import Iterable
+from concurrent.futures import Future
+from threading import Lock
+
+from delayline.inquiry import Resolution
+from delayline.message import Shard
+
+KEPT_MAX = 100_000
+"""Those that are remembered, decided or waited for: whoever wants to know what becomes of one asks at once."""
+
+
+class Decisions:
+    """Of the commits of one worker. Any thread may ask."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[Shard, int], Resolution | Future[Resolution]] = {}
+        self._lock = Lock()
+
+    def record(self, shard: Shard, resolved: Iterable[tuple[int, Resolution]]) -> None:
+        """A commit has made them true."""
+        for offset, resolution in resolved:
+            with self._lock:
+                waiting = self._known.get((shard, offset))
+                self._note(shard, offset, resolution)
+            if isinstance(waiting, Future):
+                waiting.set_result(resolution)
+
+    def ask(self, shard: Shard, offset: int) -> "Future[Resolution]":
+        """What becomes of the record at this offset, once a commit of this worker has decided it."""
+        with self._lock:
+            known = self._known.get((shard, offset))
+            future: Future[Resolution] = known if isinstance(known, Future) else Future()
+            if isinstance(known, Resolution):
+                future.set_result(known)
+            else:
+                self._note(shard, offset, future)
+        return future
+
+    def _note(self, shard: Shard, offset: int, what: "Resolution | Future[Resolution]") -> None:
+        self._known[shard, offset] = what
+        while len(self._known) > KEPT_MAX:
+            del self._known[next(iter(self._known))]

@@ -1,0 +1,158 @@
+"""What a batch says about the records that it takes: each is delivered, buried, expires, or goes on as a series.
+
+Pure; called once per batch by `delay_service.shard`, which decides what is taken.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from delay_service.dead import as_it_came, encode_dead
+from delay_service.lateness import LATE_MAX
+from delay_service.operations import Known, Move, Target
+from delay_service.series import Firing, fire
+from delayline.buffer_record import Meta, decode_value, encode_reappend
+from delayline.message import Key, Shard
+from delayline.outcome import AuditRow, Outcome
+from delayline.record import Record, accepted_at_ms_of, decode_packed, seal
+from delayline.terms import Terms
+from mq.contract import Append, Delivery
+from store.index import Entry
+
+DEADLINE, MISSED = "deadline", "missed"
+"""Reasons of outcome rows."""
+
+Refusals = Mapping[Key, tuple[str, str]]
+"""(code, reason) of records that the target refuses."""
+
+
+@dataclass(slots=True)
+class Draft:
+    """The parts of a batch under construction. `moved` are those that go on in another record."""
+
+    deliveries: list[Delivery] = field(default_factory=list)
+    appends: list[bytes] = field(default_factory=list)
+    dead: list[bytes] = field(default_factory=list)
+    elsewhere: list[Append] = field(default_factory=list)
+    rows: list[AuditRow] = field(default_factory=list)
+    moved: dict[Key, Move] = field(default_factory=dict)
+    closed: list[tuple[bytes, Known]] = field(default_factory=list)
+
+
+class Drafter:
+    """For one shard. `timestamp` is `delivery`, `due` or `accepted`."""
+
+    def __init__(self, shard: Shard, timestamp: str) -> None:
+        self._shard = shard
+        self._timestamp = timestamp
+        self._id_prefix = f"{shard.topic}.{shard.name}."
+
+    def message_id(self, key: Key, meta: Meta | None) -> str:
+        """A message keeps the id of its first acceptance."""
+        return meta.origin if meta and meta.origin else f"{self._id_prefix}{key.offset}.{key.due_ms}"
+
+    def target(self, key: Key, value: bytes) -> Target:
+        """A record of the index, taken apart."""
+        meta, packed = decode_value(value)
+        message_id = self.message_id(key, meta)
+        return Target(key, value, meta, packed, message_id, _row_name(message_id, meta.terms if meta else None))
+
+    def draft(self, entries: Sequence[Entry], now_ms: int, too_late_ms: int, refused: Refusals) -> Draft:
+        """What was due before `too_late_ms` expires. Hot: once per delivered message (see bench/floors.py)."""
+        draft = Draft()
+        timestamp, prefix = self._timestamp, self._id_prefix
+        for entry in entries:
+            due_ms, offset, value = entry
+            meta, packed = decode_value(value)
+            if meta is not None and (meta.dead_code is not None or meta.terms is not None):
+                self._unusual(draft, entry, now_ms, too_late_ms, refused)
+                continue
+            message_id = meta.origin if meta and meta.origin else f"{prefix}{offset}.{due_ms}"
+            accepted_at_ms = accepted_at_ms_of(packed)
+            if refused and entry.key in refused:
+                self._bury(draft, entry.key, message_id, accepted_at_ms, refused[entry.key], decode_packed(packed))
+                continue
+            if due_ms < too_late_ms:
+                row = AuditRow(offset, message_id, due_ms, accepted_at_ms, Outcome.EXPIRED, None, LATE_MAX)
+                draft.rows.append(row)
+                continue
+            stamp = None if timestamp == "delivery" else due_ms if timestamp == "due" else accepted_at_ms
+            draft.deliveries.append(Delivery(seal(packed, message_id.encode(), due_ms), stamp))
+            draft.rows.append(AuditRow(offset, message_id, due_ms, accepted_at_ms, Outcome.DELIVERED))
+        return draft
+
+    def _unusual(self, draft: Draft, entry: Entry, now_ms: int, too_late_ms: int, refused: Refusals) -> None:
+        """A record that could not be read or whose directive was refused: it goes as it came. Or a message that asks
+        for more than a time."""
+        target = self.target(entry.key, entry.value)
+        meta = target.meta
+        if meta is not None and meta.dead_code is not None:
+            why, original = (meta.dead_code, meta.dead_reason or ""), as_it_came(target.packed)
+            self._bury(draft, target.key, target.name, meta.accepted_at_ms, why, original)
+        elif target.terms is not None:
+            self._with_terms(draft, target, target.terms, now_ms, too_late_ms, refused.get(target.key))
+
+    def _with_terms(
+        self,
+        draft: Draft,
+        target: Target,
+        terms: Terms,
+        now_ms: int,
+        too_late_ms: int,
+        refusal: tuple[str, str] | None,
+    ) -> None:
+        due_ms, offset = target.key
+        firing = Firing(due_ms) if terms.series is None else fire(terms, due_ms, now_ms)
+        successor = None if firing.next_due_ms is None else _row_name(target.message_id, firing.next_terms)
+        accepted_at_ms = accepted_at_ms_of(target.packed)
+        outcome, reason = Outcome.DELIVERED, None
+        expires_ms = None if firing.tick_ms is None else terms.expires_ms(firing.tick_ms)
+        if firing.tick_ms is None:
+            outcome, reason = Outcome.SUPERSEDED if successor else Outcome.EXPIRED, MISSED
+        elif refusal is not None:
+            self._bury(
+                draft, target.key, target.name, accepted_at_ms, refusal, decode_packed(target.packed), successor
+            )
+            outcome = Outcome.DEAD
+        elif expires_ms is not None and now_ms > expires_ms:
+            outcome, reason = Outcome.EXPIRED, DEADLINE
+        elif firing.tick_ms < too_late_ms:
+            outcome, reason = Outcome.EXPIRED, LATE_MAX
+        else:
+            self._deliver(draft, target, firing.tick_ms, accepted_at_ms)
+        if outcome is not Outcome.DEAD:
+            row = AuditRow(offset, target.name, due_ms, accepted_at_ms, outcome, successor, reason)
+            draft.rows.append(row)
+        if firing.next_due_ms is None:
+            draft.closed += target.closing
+        else:
+            self._go_on(draft, target, firing.next_due_ms, firing.next_terms)
+
+    def _deliver(self, draft: Draft, target: Target, tick_ms: int, accepted_at_ms: int) -> None:
+        timestamp = self._timestamp
+        stamp = None if timestamp == "delivery" else tick_ms if timestamp == "due" else accepted_at_ms
+        draft.deliveries.append(Delivery(seal(target.packed, target.name.encode(), tick_ms), stamp))
+
+    @staticmethod
+    def _go_on(draft: Draft, target: Target, due_ms: int, terms: Terms | None) -> None:
+        names = tuple(terms.names) if terms else ()
+        draft.moved[target.key] = Move(target.message_id, due_ms, names)
+        draft.appends.append(encode_reappend(target.value, target.key, target.message_id, due_ms, terms))
+
+    def _bury(
+        self,
+        draft: Draft,
+        key: Key,
+        name: str,
+        accepted_at_ms: int,
+        why: tuple[str, str],
+        original: Record,
+        successor: str | None = None,
+    ) -> None:
+        code, reason = why
+        draft.dead.append(encode_dead(self._shard, key, name, code, reason, original))
+        draft.rows.append(AuditRow(key.offset, name, key.due_ms, accepted_at_ms, Outcome.DEAD, successor, code))
+
+
+def _row_name(message_id: str, terms: Terms | None) -> str:
+    """What outcome rows and deliveries call it: of a series, the occurrence."""
+    return message_id if terms is None or terms.series is None else f"{message_id}~{terms.series.occurrence}"
