@@ -1,8 +1,9 @@
 """What is done by hand, and what the server says about it."""
 
 import re
+from typing import Any
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.console.conftest import HTTP, OpenPage, Send, answering
 from tests.fault.server import Server, read_topic
@@ -148,3 +149,72 @@ def test_a_schedule_that_cannot_be_is_told_before_it_is_sent(open_page: OpenPage
     page = open_page(f"#/send?topic={topic}")
     page.get_by_label("Delay", exact=True).fill("4000d")
     expect(page.locator(".preview")).to_contain_text("3650d")
+
+
+def offering(page: Page, *operations: str) -> None:
+    """The installation says that it has these operations, too."""
+
+    def fulfil(route: Route) -> None:
+        answer = route.fetch()
+        document = answer.json()
+        for operation in operations:
+            method, path = operation.split()
+            document["paths"].setdefault(path, {})[method] = {"parameters": []}
+        route.fulfill(response=answer, json=document)
+
+    page.route("**/openapi.json", fulfil)
+    page.reload()
+
+
+def test_what_cannot_be_done_here_cannot_be_pressed(open_page: OpenPage, send: Send, topic: str) -> None:
+    send("x", delay="1h")
+    page = open_page(f"#/topics/{topic}")
+    document = {"openapi": "3.1.0", "paths": {}, "components": {}}
+    answering(page, "/openapi.json", document)
+    page.reload()
+    purge = page.get_by_role("button", name="Purge")
+    expect(purge).to_have_attribute("aria-disabled", "true")
+    expect(purge).to_have_accessible_name("Purge… (not available on this installation)")
+    purge.click(force=True)
+    expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+def test_all_that_match_are_counted_before_they_are_cancelled(open_page: OpenPage, send: Send, topic: str) -> None:
+    send("x", key="7", delay="1h")
+    page = open_page(f"#/messages?topic={topic}&key=7")
+    offering(page, "post /v1/messages:cancel")
+    asked: list[Any] = []
+
+    def cancel(route: Route) -> None:
+        asked.append(route.request.post_data_json)
+        counts = {"matched": 1234, "cancelled": 1230, "too_late": 4, "unknown": 0}
+        route.fulfill(json=counts | {"dry_run": asked[-1]["dry_run"]})
+
+    page.route("**/v1/messages:cancel", cancel)
+    page.get_by_role("button", name="Cancel all that match").click()
+    expect(page.get_by_role("dialog")).to_contain_text("1,234 messages match now.")
+    page.get_by_role("button", name="Cancel them").click()
+    expect(page.locator(".toast")).to_contain_text("1,230 messages of 1234 cancelled, 4 too late.")
+    filters = {"topic": topic, "key": "7"}
+    assert asked == [{"filter": filters, "dry_run": True}, {"filter": filters, "dry_run": False}]
+
+
+def test_a_purge_wants_the_topics_name_typed(open_page: OpenPage, send: Send, topic: str) -> None:
+    send("x", delay="1h")
+    page = open_page(f"#/topics/{topic}")
+    offering(page, "post /v1/topics/{topic}:purge")
+    asked: list[Any] = []
+
+    def purge(route: Route) -> None:
+        asked.append(route.request.post_data_json)
+        route.fulfill(json={"matched": 1, "cancelled": 0 if asked[-1]["dry_run"] else 1, "too_late": 0, "unknown": 0})
+
+    page.route("**/v1/topics/*:purge", purge)
+    page.get_by_role("button", name="Purge").click()
+    expect(page.get_by_role("dialog")).to_contain_text("1 message waits now.")
+    page.get_by_role("button", name="Purge the topic").click()
+    expect(page.get_by_role("dialog")).to_contain_text(f"Type {topic} here.")
+    page.get_by_label("Type the topic's name to confirm").fill(topic)
+    page.get_by_role("button", name="Purge the topic").click()
+    expect(page.locator(".toast")).to_contain_text("1 message cancelled.")
+    assert asked == [{"dry_run": True}, {"dry_run": False}]

@@ -130,3 +130,102 @@ def test_the_footer_says_what_installation_this_is(open_page: OpenPage) -> None:
     footer = open_page().get_by_role("contentinfo")
     expect(footer).to_contain_text("namespace delayline")
     expect(footer).to_contain_text("delivers exactly once")
+
+
+def test_a_topic_says_how_it_stands(open_page: OpenPage, send: Send, topic: str) -> None:
+    for _ in range(3):
+        send("x", delay="1h")
+    page = open_page()
+    row = page.get_by_role("table", name="Topics").get_by_role("row", name=topic)
+    expect(row.get_by_role("cell").first).to_have_text(re.compile("3$"))
+    expect(row.locator(".sparkline rect")).not_to_have_count(0)
+    row.get_by_role("link").click()
+    expect(page.locator(".figures")).to_contain_text(re.compile(r"Waiting3next in (1 h|59 m)"))
+    expect(page.get_by_role("table", name="Shards").locator("tbody tr")).to_have_count(4)
+    expect(page.get_by_role("table", name="Next messages").locator("tbody tr")).to_have_count(3)
+
+
+def test_topics_stand_in_the_order_that_is_asked_for(open_page: OpenPage, send: Send, topic: str) -> None:
+    for name, count in (("few", 1), ("most", 3), ("some", 2)):
+        for _ in range(count):
+            send("x", to=f"{topic}.{name}", delay="1h")
+    page = open_page()
+    page.get_by_label("Find a topic").fill(topic)
+    names = page.get_by_role("table", name="Topics").get_by_role("rowheader")
+    expect(names).to_contain_text([f"{topic}.few", f"{topic}.most", f"{topic}.some"])
+    page.get_by_label("Order").select_option("most waiting")
+    expect(names).to_contain_text([f"{topic}.most", f"{topic}.some", f"{topic}.few"])
+
+
+def test_what_is_due_when_is_a_picture_and_a_table(open_page: OpenPage, send: Send, topic: str) -> None:
+    send("x", delay="30m")
+    send("x", delay="30m")
+    send("x", delay="3d")
+    page = open_page(f"#/topics/{topic}")
+    expect(
+        page.get_by_role("img", name=re.compile("^2 messages due within 1 d, at most [12] per 15 m"))
+    ).to_be_visible()
+    expect(page.locator(".beyond")).to_have_text("1 later")
+    page.get_by_text("As a table").click()
+    found = page.locator(".as-table tbody td")
+    assert sum(int(text) for text in found.all_text_contents()) == 2
+    page.get_by_role("button", name="7 d").click()
+    expect(page.get_by_role("img", name=re.compile("^3 messages due within 1 w"))).to_be_visible()
+    expect(page.get_by_role("button", name="7 d")).to_have_attribute("aria-pressed", "true")
+    expect(page.locator(".as-table")).to_have_attribute("open", "")
+
+
+def test_messages_are_found_by_key_and_by_when_they_are_due(open_page: OpenPage, send: Send, topic: str) -> None:
+    send("x", key="7", deliver_at="2035-07-01T10:00:00Z")
+    send("x", key="7", deliver_at="2035-07-01T12:00:00Z")
+    send("x", key="8", deliver_at="2035-07-01T12:00:00Z")
+    page = open_page(f"#/messages?topic={topic}")
+    rows = page.get_by_role("table", name="Messages").locator("tbody tr")
+    expect(rows).to_have_count(3)
+    page.get_by_label("Key").fill("7")
+    page.get_by_role("button", name="Search").click()
+    expect(rows).to_have_count(2)
+    page.get_by_label("Due from").fill("2035-07-01T13:00:00")  # 11:00 in UTC
+    page.get_by_role("button", name="Search").click()
+    expect(rows).to_have_count(1)
+    expect(rows).to_contain_text("2035-07-01 14:00:00")
+    expect(page.get_by_label("Key")).to_have_value("7")
+    page.go_back()
+    expect(rows).to_have_count(2)
+
+
+def test_messages_that_ended_are_found_with_how(open_page: OpenPage, send: Send, server: Server, topic: str) -> None:
+    sent = send("x", delay="1h")
+    HTTP.delete(f"{server.url}/v1/messages/{sent['message_id']}").raise_for_status()
+    page = open_page(f"#/messages?topic={topic}&state=cancelled")
+    expect(page.get_by_label("State")).to_have_value("cancelled")
+    expect(page.get_by_role("table", name="Messages").locator("tbody tr")).to_contain_text("cancelled")
+
+
+def test_a_fault_in_a_search_stands_at_its_field(open_page: OpenPage, topic: str) -> None:
+    page = open_page(f"#/messages?topic={topic}&key=7&state=delivered")
+    expect(page.get_by_label("Key")).to_have_attribute("aria-invalid", "true")
+    expect(page.locator(".notice")).to_contain_text("400 not-supported, request ")
+
+
+def test_long_lists_come_in_pages(open_page: OpenPage, server: Server, topic: str) -> None:
+    messages = [{"value": number, "schedule": {"delay": f"{number + 60}m"}} for number in range(60)]
+    answer = HTTP.post(f"{server.url}/v1/topics/{topic}/messages", json={"messages": messages})
+    assert answer.status_code == 201
+    page = open_page(f"#/messages?topic={topic}")
+    table = page.get_by_role("table", name="Messages")
+    expect(table.locator("tbody tr")).to_have_count(50)
+    first = table.get_by_role("rowheader").first.inner_text()
+    page.get_by_role("button", name="Next").click()
+    expect(table.locator("tbody tr")).to_have_count(10)
+    expect(page.get_by_text("Page 2")).to_be_visible()
+    page.get_by_role("button", name="Previous").click()
+    expect(table.get_by_role("rowheader").first).to_have_text(first, use_inner_text=True)
+
+
+def test_a_message_is_opened_by_its_id(open_page: OpenPage, send: Send) -> None:
+    sent = send("x", delay="1h")
+    page = open_page("#/messages")
+    page.get_by_label("Open by id").fill(sent["message_id"])
+    page.get_by_role("button", name="Open").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text(sent["message_id"])

@@ -6,7 +6,7 @@ import { ask, toast } from "../dialogs.js";
 import { h, show } from "../dom.js";
 import { counted, duration, fromField, toField, epoch, UNKNOWN, zoneName } from "../format.js";
 import { clearFaults, field, input, select, showProblem, valueOf } from "../forms.js";
-import { action, badge, empty, facts, incomplete, keyText, loading, messageLink, problemBox, table } from "../parts.js";
+import { action, badge, empty, facts, incomplete, keyText, loading, messageLink, table } from "../parts.js";
 import { Problem } from "../api.js";
 
 const LIST = "GET /v1/messages";
@@ -37,8 +37,7 @@ export function messagesView(context) {
         if (!(error instanceof Problem) || error.document.status >= 503) throw error;
         this.isStill = true; // asking the same again brings the same
         show(place);
-        if (error.isUnavailable) show(fault, problemBox(error), h("p", null, "A message can still be opened by its id."));
-        else showProblem(form, fault, error);
+        showProblem(form, fault, error);
         return {};
       }
     },
@@ -116,8 +115,8 @@ function columns(state) {
   }
   return [
     { name: "Ended", kind: "number", of: (message) => whenShort(message.outcome?.at) },
-    { name: "State", of: (message) => badge(message.state) },
-    id, key, ownId,
+    { name: "State", kind: "short", of: (message) => badge(message.state) },
+    id, ownId,
     { name: "Due", kind: "number", of: (message) => whenShort(message.due_at) },
     state === "delivered"
       ? { name: "Lateness", kind: "number", of: (message) => duration(message.outcome?.lateness_ms ?? Number.NaN) }

@@ -9,7 +9,7 @@ import { field, input, valueOf } from "../forms.js";
 import { histogram, SPANS, spanQuery } from "../histogram.js";
 import { action, badge, broken, empty, figures, incomplete, keyText, loading, messageLink, problemBox, table } from "../parts.js";
 import { Lateness, optional, readTopic, topicPath } from "../shapes.js";
-import { latenessText, stalls, stateOf } from "./topics.js";
+import { isLate, latenessText, stalls, stateOf } from "./topics.js";
 
 const NEXT = 10;
 const NEWEST = 10;
@@ -86,9 +86,9 @@ function overview(topic, lateness) {
   const late = topic.oldest_due_at ? `the oldest ${duration(Math.max(nowMs() - epoch(topic.oldest_due_at), 0))} late` : "nothing is late";
   return figures(
     ["Waiting", topic.pending, topic.next_due_at ? ["next ", away(topic.next_due_at)] : "nothing to come", "first"],
-    ["Due, not delivered", topic.due_backlog, late, topic.due_backlog ? "warn" : null],
+    ["Due, not delivered", topic.due_backlog, late, isLate(topic) ? "warn" : null],
     ["Not read in yet", topic.ingest_lag, "ingest lag, records"],
-    ["Lateness", latenessText(lateness, topic.name, 0.99), "99 in 100 deliveries of this process"],
+    ["Lateness, p99", latenessText(lateness, topic.name, 0.99), lateness.quantile(topic.name, 0.99) === undefined ? "no delivery by this process" : "of what this process delivered"],
     topic.dead === undefined ? null : ["Dead letters", topic.dead, null, topic.dead ? "bad" : null],
   );
 }
@@ -107,7 +107,8 @@ function shards(topic) {
 }
 
 function shardState({ state, stalled }) {
-  const tone = { running: "delivered", stalled: "stalled", missing: "dead" }[state] ?? "expired";
+  if (state === "running") return h("small", null, state);
+  const tone = { stalled: "stalled", missing: "dead" }[state] ?? "expired";
   return [badge(tone, state), stalled ? h("small", null, ` ${stalled.reason}: ${stalled.detail}`) : null];
 }
 

@@ -10,6 +10,7 @@ import { Lateness, readTopics, settled, topicPath } from "../shapes.js";
 
 const SPARKLINES_MAX = 20;
 const SPARKLINES_EVERY_MS = 10_000;
+const LATE_MS = 2000;
 
 const most = (name) => (one, other) => (other[name] ?? 0) - (one[name] ?? 0);
 const ORDERS = {
@@ -98,7 +99,7 @@ function overall({ topics, as_of: asOf }) {
   const isReporting = (name) => topics.some((topic) => topic[name] !== undefined);
   return figures(
     ["Waiting", sum("pending"), `in ${topics.filter((topic) => topic.pending).length} of ${topics.length} topics`, "first"],
-    ["Due, not delivered", backlog, Number.isFinite(oldest) ? `the oldest ${duration(Math.max(epoch(asOf) - oldest, 0))} late` : "nothing is late", backlog ? "warn" : null],
+    ["Due, not delivered", backlog, Number.isFinite(oldest) ? `the oldest ${duration(Math.max(epoch(asOf) - oldest, 0))} late` : "nothing is late", topics.some(isLate) ? "warn" : null],
     ["Not read in yet", sum("ingest_lag"), "ingest lag, records"],
     ["Stalled shards", stalled, stalled ? "see above" : "all go on", stalled ? "bad" : null],
     isReporting("dead") ? ["Dead letters", sum("dead"), null, sum("dead") ? "bad" : null] : null,
@@ -147,7 +148,12 @@ export function latenessText(lateness, topic, part) {
 }
 
 function overdue(topic) {
-  return topic.due_backlog ? h("strong", { class: "warn" }, count(topic.due_backlog)) : count(topic.due_backlog);
+  return isLate(topic) ? h("strong", { class: "warn" }, count(topic.due_backlog)) : count(topic.due_backlog);
+}
+
+/** What has just fallen due is on its way, and figures are half a second old. */
+export function isLate(topic) {
+  return topic.due_backlog > 0 && nowMs() - epoch(topic.oldest_due_at) > LATE_MS;
 }
 
 export function stateOf(topic) {
