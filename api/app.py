@@ -15,6 +15,7 @@ from starlette.routing import Match
 
 from api import openapi
 from api.bridge import Bridge
+from api.dead_letters import DeadLetters
 from api.drafts import Drafter, Judge
 from api.edge import Edge
 from api.follow import Closing, Followers
@@ -24,6 +25,7 @@ from api.problems import Problems
 from api.reader import Reader
 from api.routes import not_built
 from api.routes.console import ConsoleRoutes
+from api.routes.dead import DeadRoutes
 from api.routes.finding import FindingRoutes
 from api.routes.health import HealthRoutes
 from api.routes.installation import InstallationRoutes
@@ -36,6 +38,7 @@ from api.sender import Sender
 from api.services import Services
 from api.survey import Survey
 from api.topics import TopicBook
+from delayline.names import Names
 
 _NO_TELEMETRY = TelemetryConfig(tracing=False, metrics=False, logs=False, operation_spans=False, auto_configure=False)
 
@@ -87,6 +90,8 @@ def create_app(services: Services) -> DelaylineApi:
     OperationRoutes(services, topics, sender, judge, bridge, messages).register(app.router)
     RecordRoutes(reader, topics, followers, problems).register(app.router)
     InstallationRoutes(services, topics, survey).register(app.router)
+    dead = DeadLetters(services.client, services.admin, Names(settings.namespace).dead)
+    DeadRoutes(services, topics, sender, judge, dead).register(app.router)
     HealthRoutes(services.readiness, services.registry, scrapes).register(app.router)
     not_built.register(app.router)
     ConsoleRoutes().register(app.router)

@@ -31,6 +31,9 @@ _DOCUMENTED = (
     schemas.HistogramOut,
     schemas.TopicsOut,
     schemas.TopicView,
+    schemas.RedriveIn,
+    schemas.DeadPage,
+    schemas.RedriveOut,
     schemas.PreviewOut,
     schemas.InfoOut,
     schemas.HealthOut,
@@ -314,6 +317,8 @@ HISTOGRAM = {
     "responses": {"200": _json("Counts", schemas.HistogramOut), **_problems(400, 404, 503)},
 }
 
+_REDRIVE_SOME = {"ids": ["0.17", "2.3"], "schedule": {"delay": "1m"}}
+
 LIST_TOPICS = {
     "operationId": "listTopics",
     "summary": "The topics that users can send to, and how they stand",
@@ -325,6 +330,36 @@ GET_TOPIC = {
     "summary": "How a topic and each of its shards stand",
     "parameters": [_TOPIC],
     "responses": {"200": _json("The topic", schemas.TopicView), **_problems(400, 404, 503)},
+}
+
+LIST_DEAD = {
+    "operationId": "listDeadLetters",
+    "summary": "Messages of a topic that could not be delivered, newest first",
+    "parameters": [
+        _TOPIC,
+        _parameter("limit", "query", "Rows", {"type": "integer", "minimum": 0, "maximum": 1000, "default": 100}),
+        _parameter("before", "query", "`next_before` of the page before", {"type": "string"}),
+    ],
+    "responses": {"200": _json("A page", schemas.DeadPage), **_problems(400, 404, 503)},
+}
+
+REDRIVE = {
+    "operationId": "redriveDeadLetters",
+    "summary": "Send dead letters to their topic again, at least once",
+    "parameters": [_TOPIC],
+    "requestBody": {
+        "required": True,
+        "content": {
+            "application/json": {
+                "schema": _ref(schemas.RedriveIn),
+                "examples": {
+                    "some": {"summary": "Two of them, in a minute", "value": _REDRIVE_SOME},
+                    "all": {"summary": "How many there are", "value": {"all": True, "dry_run": True}},
+                },
+            }
+        },
+    },
+    "responses": {"200": _json("What was done", schemas.RedriveOut), **_problems(400, 403, 404, 413, 415, 503)},
 }
 
 INFO = {

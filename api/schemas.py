@@ -122,6 +122,17 @@ class LooseBatchIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     atomic: bool = True
 
 
+class RedriveIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which dead letters are sent again: those in `ids`, or all that were written up to `until`."""
+
+    ids: Annotated[Sequence[str], Meta(min_length=1, max_length=1000)] | None = None
+    all: bool = False
+    until: Annotated[str | Int64 | None, Meta(description="With `all`: else now.")] = None
+    after: Annotated[str | None, Meta(description="With `all`: `next_after` of the answer before.")] = None
+    schedule: Annotated[TimeIn | None, Meta(description="When; else now, straight to the topic.")] = None
+    dry_run: Annotated[bool, Meta(description="Only count them.")] = False
+
+
 class PreviewIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A schedule to try out."""
 
@@ -267,6 +278,42 @@ class HistogramOut(msgspec.Struct, frozen=True, rename={"from_": "from"}):
     as_of: Moment
     complete: _Complete
     missing_shards: Sequence[ShardOut]
+
+
+class DeadLetterOut(msgspec.Struct, frozen=True, kw_only=True):
+    """A message that could not be delivered, as it came, and why."""
+
+    id: Annotated[str, Meta(description="Of the dead letter: for `dead:redrive`.")]
+    message_id: str
+    topic: str
+    partition: int | str
+    offset: Annotated[int, Meta(description="Where it waited, in the buffer")]
+    due_at: Moment
+    dead_at: Moment
+    error_code: str
+    reason: str
+    key: str | None
+    key_base64: bytes | UnsetType = UNSET
+    value: str | None
+    value_base64: bytes | UnsetType = UNSET
+    headers: Sequence[HeaderOut]
+
+
+class DeadPage(msgspec.Struct, frozen=True):
+    """Dead letters, newest first; only `next_before: null` says that there are no more."""
+
+    messages: Sequence[DeadLetterOut]
+    next_before: str | None
+
+
+class RedriveOut(msgspec.Struct, frozen=True):
+    """How many letters were meant, and how many have been sent again; `next_after` where there are more."""
+
+    matched: int
+    redriven: int
+    not_found: Sequence[str]
+    next_after: str | None
+    dry_run: bool
 
 
 class StallOut(msgspec.Struct, frozen=True):

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
-from api.schemas import EndingOut, HeaderOut, MessageOut, RecordOut
+from api.dead_letters import Letter
+from api.schemas import DeadLetterOut, EndingOut, HeaderOut, MessageOut, RecordOut
 from api.sender import partition_label
 from delayline.inquiry import WAITING, Ending, Found
 from delayline.message import Header
@@ -73,6 +74,28 @@ def row_out(found: Found) -> MessageOut:
     """A message as a row of a list: of what it carries, the key alone, while it waits."""
     key, key_base64 = text_or_base64(found.key) if found.state in WAITING else (UNSET, UNSET)
     return replace(message_out(found, full=False), key=key, key_base64=key_base64)
+
+
+def dead_letter_out(letter: Letter) -> DeadLetterOut:
+    content = letter.content
+    key, key_base64 = text_or_base64(content.original.key)
+    value, value_base64 = text_or_base64(content.original.value)
+    return DeadLetterOut(
+        id=letter.id,
+        message_id=content.message_id,
+        topic=content.topic,
+        partition=partition_label(content.partition),
+        offset=content.offset,
+        due_at=format_moment(content.due_ms),
+        dead_at=format_moment(letter.dead_at_ms),
+        error_code=content.code,
+        reason=content.reason,
+        key=key,
+        key_base64=key_base64,
+        value=value,
+        value_base64=value_base64,
+        headers=headers_out(content.original.headers),
+    )
 
 
 def ending_out(ending: Ending) -> EndingOut:

@@ -25,6 +25,9 @@ RESERVED = frozenset(
 )
 """Inside buffer topics only; a client that sends one is refused."""
 
+REDRIVEN = b"delayline-redriven"
+"""On a record that was sent again from the dead letters: the id that its message had."""
+
 DEAD_ID = b"delayline-id"
 DEAD_TOPIC = b"delayline-topic"
 DEAD_PARTITION = b"delayline-partition"

@@ -15,8 +15,6 @@ _ENDPOINTS = (
     ("POST", "/v1/topics/{topic}:pause"),
     ("POST", "/v1/topics/{topic}:resume"),
     ("POST", "/v1/topics/{topic}:purge"),
-    ("GET", "/v1/topics/{topic}/dead"),
-    ("POST", "/v1/topics/{topic}/dead:redrive"),
 )
 
 

@@ -55,8 +55,6 @@ def test_a_wrong_method_is_a_problem_that_names_the_right_ones(method: str, path
         ("POST", "/v1/topics/orders:pause"),
         ("POST", "/v1/topics/orders:resume"),
         ("POST", "/v1/topics/orders:purge"),
-        ("GET", "/v1/topics/orders/dead"),
-        ("POST", "/v1/topics/orders/dead:redrive"),
     ],
 )
 def test_an_endpoint_that_is_not_built_says_so(method: str, path: str) -> None:

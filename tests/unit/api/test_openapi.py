@@ -92,6 +92,7 @@ def test_the_document_names_exactly_the_routes_that_work() -> None:
 def _knowing_door() -> Door:
     """The message of the examples waits."""
     door = Door()
+    door.queue.ensure_topic("orders")
     message_id = openapi.CANCEL["parameters"][0]["example"]
     door.owners.messages[message_id] = Found(MessageId.parse(message_id), State.PENDING, NOW_MS, NOW_MS + 1)
     door.owners.decide = lambda: Resolution(Outcome.APPLIED)
