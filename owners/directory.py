@@ -67,6 +67,11 @@ class Directory:
                 self._changed.notify_all()
 
     @property
+    def is_empty(self) -> bool:
+        """Whether the queue has never answered yet."""
+        return self._seen_s is None
+
+    @property
     def trouble(self) -> str | None:
         """Why the queue could not say who owns what when it was last asked."""
         return self._trouble

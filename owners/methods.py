@@ -6,6 +6,7 @@ types cannot travel fails when this module is imported.
 """
 
 import inspect
+from collections.abc import Sequence
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
@@ -62,11 +63,16 @@ class Method:
 
     @staticmethod
     def shard(arguments: tuple[Any, ...]) -> Shard | None:
-        """The shard whose owner is asked; None where every worker is."""
+        """The one shard whose owner is asked; None where the question is for several owners."""
         match arguments:
             case (MessageId(shard=shard), *_) | (Shard() as shard, *_):
                 return shard
         return None
+
+
+def covered(answers: Sequence[Any]) -> set[Shard]:
+    """The shards that parts of an answer are about: each says so by its `shard` or its `shards`."""
+    return {shard for one in answers for shard in (one.shards if hasattr(one, "shards") else (one.shard,))}
 
 
 METHODS = {name: Method(name) for name in vars(Owners) if not name.startswith("_")}

@@ -88,20 +88,18 @@ class RoutedOwners:
         return self._submit(self._routing.ask(METHODS["decided"], (shard, offset), DECIDE_S))
 
     def page(self, shards: Sequence[Shard], query: Query) -> "Future[list[Listing]]":
-        """See `delayline.inquiry.Owners`. The worker of this process alone is asked: whoever asks sees what is
-        missing."""
-        return self._here.page(shards, query) if self._here is not None else _nothing()
+        """See `delayline.inquiry.Owners`."""
+        return self._submit(self._routing.ask_all(METHODS["page"], (shards, query), FIND_S))
 
     def due_counts(self, shards: Sequence[Shard], query: DueQuery) -> "Future[list[DueCounts]]":
-        """See `page`."""
-        return self._here.due_counts(shards, query) if self._here is not None else _nothing()
+        """See `delayline.inquiry.Owners`."""
+        return self._submit(self._routing.ask_all(METHODS["due_counts"], (shards, query), FIND_S))
 
     def figures(self) -> "Future[list[ShardFigures]]":
-        """See `page`."""
-        return self._here.figures() if self._here is not None else _nothing()
+        """See `delayline.inquiry.Owners`."""
+        return self._submit(self._figures())
 
-
-def _nothing() -> "Future[list[T]]":
-    future: Future[list[T]] = Future()
-    future.set_result([])
-    return future
+    async def _figures(self) -> list[ShardFigures]:
+        """A shard that has just changed its owner may be shown by both: the later one knows it better."""
+        found = await self._routing.ask_all(METHODS["figures"], (), FIND_S)
+        return list({one.shard: one for one in sorted(found, key=lambda one: one.owner_epoch)}.values())

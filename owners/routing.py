@@ -13,18 +13,22 @@ from delayline.clock import Clock
 from delayline.inquiry import OwnerUnavailable
 from delayline.message import Shard
 from mq.contract import Admin, Owner
-from mq.errors import PartitionUnknown, TopicUnknown
+from mq.errors import PartitionUnknown, QueueError, TopicUnknown
 from owners import local
 from owners.directory import Directory
 from owners.errors import NotMine, Rejected
 from owners.local import LocalOwners
-from owners.methods import Method
+from owners.methods import Method, covered
 
 PAUSE_S = 0.2
 """Between two tries."""
 
 LOOK_AGAIN_S = 1.0
 """After so long without an answer the table is asked whether the shard is still that worker's."""
+
+
+AGAIN_S = 2.0
+"""A list that lacks a shard is better than one that comes late."""
 
 
 class NoShard(OwnerUnavailable):
@@ -73,6 +77,66 @@ class Routing:
             if not exists and self._directory.owner(shard) is None:
                 exists = await self._checked(shard)
             await self._pause(PAUSE_S)
+
+    async def ask_all(self, method: Method, arguments: tuple[Any, ...], within_s: float) -> list[Any]:
+        """What the owners say, one behind the other. The first argument, if there is any, names shards, and each
+        owner is asked about its own. Who does not answer is asked again for `AGAIN_S`, and then left out."""
+        now_s = self._clock.monotonic_s()
+        again_until_s, give_up_s = now_s + AGAIN_S, now_s + within_s
+        while self._directory.is_empty and await self._again(again_until_s):
+            pass
+        answers: list[Any] = []
+        left: set[Shard] | None = set(arguments[0]) if arguments else None
+        while left is None or left:
+            parts, left = self._parts(left)
+            asking = [self._part(method, arguments, owner, shards, give_up_s) for owner, shards in parts.items()]
+            for found, silent in await asyncio.gather(*asking):
+                answers += found
+                left |= silent
+            if left and not await self._again(again_until_s):
+                break
+        return answers
+
+    async def _again(self, until_s: float) -> bool:
+        """Have the table renewed and wait a moment; whether there is time for that."""
+        self._directory.want()
+        if self._clock.monotonic_s() + PAUSE_S > until_s:
+            return False
+        await self._pause(PAUSE_S)
+        return True
+
+    def _parts(self, shards: set[Shard] | None) -> tuple[dict[Owner, set[Shard]], set[Shard]]:
+        """Whom to ask about which shards, and those to ask about later: while the group is being rebalanced nobody
+        can say whose they are. None are all shards that anybody owns."""
+        here, table = self._here, self._directory.owners()
+        ours = Owner(here.writer) if here is not None else None
+        parts: dict[Owner, set[Shard]] = {} if ours is None or shards is not None else {ours: set()}
+        later: set[Shard] = set()
+        for shard in sorted(table if shards is None else shards):
+            owner = ours if here is not None and here.owns(shard) else table.get(shard)
+            if owner is not None and (owner == ours or owner.address):
+                parts.setdefault(owner, set()).add(shard)
+            elif self._directory.trouble:
+                later.add(shard)
+        return parts, later
+
+    async def _part(
+        self, method: Method, arguments: tuple[Any, ...], owner: Owner, shards: set[Shard], give_up_s: float
+    ) -> tuple[list[Any], set[Shard]]:
+        """What one owner says, and the shards to ask about again."""
+        question = (sorted(shards), *arguments[1:]) if arguments else ()
+        wait_s = max(0.0, give_up_s - self._clock.monotonic_s())
+        try:
+            if owner.address:
+                found = await asyncio.wait_for(self._remote.ask(owner, method, question, wait_s), wait_s)
+            else:
+                assert self._here is not None, "nobody else has no address"
+                found = await local.ask(self._here, method, question, wait_s, self._clock)
+        except Rejected:
+            return [], set()
+        except (OwnerUnavailable, QueueError, TimeoutError):
+            return [], shards
+        return found, shards - covered(found)
 
     async def _once(self, method: Method, shard: Shard, arguments: tuple[Any, ...], give_up_s: float) -> Any:
         wait_s = max(0.0, give_up_s - self._clock.monotonic_s())

@@ -10,8 +10,8 @@ from enum import IntEnum
 
 PATH = "/ask/{writer}/{method}/{wait_ms:int}"
 SIGNATURE = "authorization"
-QUESTION_BYTES_MAX = 1 << 20
-"""Ids, shards and filters; no message travels this way."""
+QUESTION_BYTES_MAX = 4 << 20
+"""Ids, filters, and the names of a hundred thousand shards; no message travels this way."""
 
 ANSWER_BYTES_MAX = 128 << 20
 """One message as large as any that the HTTP door takes, or a page of smaller ones."""

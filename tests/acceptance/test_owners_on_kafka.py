@@ -3,6 +3,7 @@
 import os
 import signal
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
@@ -65,12 +66,24 @@ def shared(topic: str, count: int, *servers: Server) -> None:
     )
 
 
+def surveyed(url: str, topic: str) -> tuple[list[str], int, int, bool]:
+    """The messages of the topic as they are listed, how many are counted, and summed, and whether that is all."""
+    page = HTTP.get(f"{url}/v1/messages", params={"topic": topic}).json()
+    counts = HTTP.get(f"{url}/v1/topics/{topic}/histogram", params={"bucket": "30m"}).json()
+    figures = HTTP.get(f"{url}/v1/topics/{topic}").json()
+    listed = sorted(message["message_id"] for message in page["messages"])
+    is_all = page["complete"] and counts["complete"] and figures["complete"]
+    return listed, sum(counts["counts"]), figures["pending"], is_all
+
+
 def test_every_process_answers_for_the_shards_of_all(running: Running, topic: str) -> None:
     api, worker, server = running("api", "worker", "serve")
     ids = pending(api.url, topic, 8)
     shared(topic, 8, worker, server)
+    whole = (sorted(ids), 8, 8, True)
     for url in (api.url, server.url):
         assert [state(url, one) for one in ids] == ["pending"] * 8
+        assert wait_for(lambda url=url: surveyed(url, topic), lambda found: found == whole) == whole
         nothing = asked(url, f"orders-none.0.0.{ids[0].rpartition('.')[2]}")
         assert (nothing.status_code, nothing.json()["type"]) == (404, "/problems/not-found")
 
@@ -102,8 +115,12 @@ def test_when_an_owner_dies_or_freezes_the_next_one_answers(
     ids = pending(api.url, topic, 8)
     shared(topic, 8, first, second)
     os.kill(first.pid, how)
-    meanwhile = [asked(api.url, one).status_code for one in (ids[0], ids[1])]  # one of each partition
-    assert sorted(meanwhile) == [200, 503]
+    with ThreadPoolExecutor(3) as threads:  # the group waits six seconds for a member
+        page = threads.submit(HTTP.get, f"{api.url}/v1/messages", params={"topic": topic})
+        answers = threads.map(lambda one: asked(api.url, one).status_code, ids[:2])  # one of each partition
+        assert sorted(answers) == [200, 503]
+        listed = page.result().json()
+        assert (len(listed["messages"]), listed["complete"], len(listed["missing_shards"])) == (4, False, 1)
     assert [state(api.url, one) for one in ids] == ["pending"] * 8
     assert [answered(lambda one=one: operate(api.url, "DELETE", one)).status_code for one in ids] == [204] * 8
     if how is signal.SIGSTOP:

@@ -60,10 +60,10 @@ class Worker:
         return self._answer("decided", (shard, offset))
 
     def page(self, shards: Sequence[Shard], query: Query) -> "Future[list[Listing]]":
-        return self._answer("page", query)
+        return self._answer("page", (tuple(shards), query))
 
     def due_counts(self, shards: Sequence[Shard], query: DueQuery) -> "Future[list[DueCounts]]":
-        return self._answer("due_counts", query)
+        return self._answer("due_counts", (tuple(shards), query))
 
     def figures(self) -> "Future[list[ShardFigures]]":
         return self._answer("figures", None)

@@ -7,7 +7,7 @@ from contextlib import ExitStack, closing
 import pytest
 
 from delayline.clock import SystemClock
-from delayline.inquiry import Gone, OwnerUnavailable, Resolution
+from delayline.inquiry import DueCounts, DueQuery, Gone, Listing, OwnerUnavailable, Query, Resolution, ShardFigures
 from delayline.listening import listen
 from delayline.message import MessageId, Shard
 from delayline.outcome import Outcome
@@ -90,6 +90,34 @@ def test_why_there_is_no_answer_comes_from_the_owner(
     worker.answers["find", ID] = failure
     with pytest.raises(type(failure), match=str(failure)):
         installation.owners.find(ID).result(WITHIN_S)
+
+
+def test_of_two_workers_that_show_a_shard_the_later_owner_is_believed(installation: Installation) -> None:
+    old, new = ShardFigures(SHARD, True, owner_epoch=3), ShardFigures(SHARD, False, owner_epoch=4)
+    other = ShardFigures(Shard("orders", "0"), True, owner_epoch=1)
+    installation.worker("w1", SHARD)[0].answers["figures", None] = [new]
+    installation.worker("w2", other.shard)[0].answers["figures", None] = [other, old]
+    assert sorted(installation.owners.figures().result(WITHIN_S), key=lambda one: one.shard) == [other, new]
+
+
+def test_an_answer_that_never_ends_is_not_read(installation: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("owners.wire.ANSWER_BYTES_MAX", 300)
+    worker, _ = installation.worker("w", SHARD)
+    worker.answers["find", ID] = FOUND
+    with pytest.raises(OwnerUnavailable, match="its answer is too large"):
+        installation.owners.find(ID).result(WITHIN_S)
+
+
+def test_a_list_is_put_together_from_all_owners(installation: Installation) -> None:
+    shards = [Shard("orders", str(number)) for number in range(3)]
+    for shard in shards:
+        answers = installation.worker(f"w{shard.name}", shard)[0].answers
+        answers["page", ((shard,), Query())] = [Listing((shard,), (), None)]
+        answers["due_counts", ((shard,), DueQuery(0, 1, 1))] = [DueCounts(shard, (0, 1, 0))]
+    listed = installation.owners.page(shards, Query()).result(WITHIN_S)
+    assert sorted(one.shards for one in listed) == [(shard,) for shard in shards]
+    counted = installation.owners.due_counts(shards, DueQuery(0, 1, 1)).result(WITHIN_S)
+    assert sorted(one.shard for one in counted) == shards
 
 
 def test_a_process_with_another_secret_is_not_answered(installation: Installation) -> None:

@@ -1,13 +1,15 @@
 """Which worker is asked, through rebalances and outages."""
 
 import asyncio
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
 from delayline.clock import ManualClock
-from delayline.inquiry import OwnerUnavailable, Resolution
+from delayline.inquiry import DueCounts, DueQuery, OwnerUnavailable, Resolution, ShardFigures
 from delayline.message import MessageId, Shard
 from delayline.outcome import Outcome
 from mq.contract import Owner
@@ -15,7 +17,7 @@ from mq.errors import QueueUnavailable
 from owners.directory import Directory
 from owners.errors import NotMine, NotYet, Rejected
 from owners.methods import METHODS, Method
-from owners.routing import PAUSE_S, NoShard, Routing
+from owners.routing import AGAIN_S, PAUSE_S, NoShard, Routing
 from tests.unit.owners.people import FOUND, ID, ONE, SHARD, TWO, Group, Pauses, Worker
 
 WITHIN_S = 4.0
@@ -52,9 +54,17 @@ class Scene:
         self.here = here
 
     def ask(self, method: str = "find", *arguments: Any) -> Any:
-        with ThreadPoolExecutor(1) as threads:
-            routing = Routing(self.directory, self.others, self.here, self.group, threads, self.clock, self.pauses)
+        with self.routing() as routing:
             return asyncio.run(routing.ask(METHODS[method], arguments or (ID,), WITHIN_S))
+
+    def ask_all(self, method: str, *arguments: Any) -> Any:
+        with self.routing() as routing:
+            return asyncio.run(routing.ask_all(METHODS[method], arguments, WITHIN_S))
+
+    @contextmanager
+    def routing(self) -> Iterator[Routing]:
+        with ThreadPoolExecutor(1) as threads:
+            yield Routing(self.directory, self.others, self.here, self.group, threads, self.clock, self.pauses)
 
     def moves(self, to: Owner | None) -> None:
         """The group assigns SHARD to another, and the table hears of it."""
@@ -174,7 +184,7 @@ def test_an_owner_that_falls_silent_is_left_once_the_shard_is_anothers(monkeypat
 
     scene.directory.want = want  # type: ignore[method-assign]
     assert scene.ask("decided", SHARD, 7) == Resolution(Outcome.APPLIED)
-    assert scene.asked == [ONE, TWO]
+    assert (scene.asked, scene.pauses.count) == ([ONE, TWO], 1)
 
 
 def test_a_worker_of_this_process_that_loses_the_shard_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,3 +196,110 @@ def test_a_worker_of_this_process_that_loses_the_shard_is_left(monkeypatch: pyte
     monkeypatch.setattr(here, "owns", lambda shard: looks.append(shard) or len(looks) < 5)
     assert scene.ask("decided", SHARD, 7) == Resolution(Outcome.UNMATCHED)
     assert (len(here.open), scene.asked) == (1, [TWO])
+
+
+# --- questions to all
+
+
+A, B, C = (Shard("orders", str(number)) for number in range(3))
+
+
+def counts(*shards: Shard) -> list[DueCounts]:
+    return [DueCounts(shard, (1, 2)) for shard in shards]
+
+
+def counted(scene: Scene, *shards: Shard) -> list[Shard]:
+    """Whose counts are in the answer."""
+    return [one.shard for one in scene.ask_all("due_counts", shards, DUE)]
+
+
+DUE = DueQuery(0, 1, 2)
+
+
+def test_each_owner_is_asked_about_its_own_shards() -> None:
+    scene = Scene(p0=ONE, p1=TWO, p2=ONE)
+    scene.others.says = {ONE: [counts(A, C)], TWO: [counts(B)]}
+    assert counted(scene, A, B, C) == [A, C, B]
+    asked = {(owner, tuple(arguments[0])) for owner, _, arguments, _ in scene.others.asked}
+    assert asked == {(ONE, (A, C)), (TWO, (B,))}
+    assert scene.pauses.count == 0
+
+
+def test_the_worker_of_this_process_takes_part() -> None:
+    here = Worker(ONE.writer, A, C)
+    here.answers["due_counts", ((A, C), DUE)] = counts(A, C)
+    scene = Scene(here, p0=ONE, p1=TWO, p2=TWO)
+    scene.others.says[TWO] = [counts(B)]
+    assert sorted(counted(scene, A, B, C)) == [A, B, C]
+    assert scene.asked == [TWO]
+
+
+def test_shards_that_nobody_owns_are_left_out_at_once() -> None:
+    scene = Scene(p0=ONE)
+    scene.others.says[ONE] = [counts(A)]
+    assert counted(scene, A, B) == [A]
+    assert scene.pauses.count == 0
+
+
+def test_while_the_group_is_rebalanced_a_shard_that_nobody_owns_is_waited_for() -> None:
+    scene = Scene(p0=ONE)
+    scene.others.says = {ONE: [counts(A)], TWO: [counts(B)]}
+    scene.group.failure = QueueUnavailable("being rebalanced")
+    scene.directory.refresh()
+
+    def settle() -> None:
+        scene.group.failure = None
+        scene.group.table[B] = TWO
+        scene.directory.refresh()
+
+    scene.pauses.then[3] = settle
+    assert counted(scene, A, B) == [A, B]
+    assert (scene.asked, scene.pauses.count) == ([ONE, TWO], 3)
+
+
+def test_what_an_owner_leaves_out_is_asked_of_the_next_one() -> None:
+    scene = Scene(p0=ONE, p1=ONE)
+    scene.others.says = {ONE: [counts(A), []], TWO: [OwnerUnavailable("starts"), counts(B)]}
+    scene.pauses.then[2] = lambda: (scene.group.table.update({B: TWO}), scene.directory.refresh())
+    assert counted(scene, A, B) == [A, B]
+    assert scene.asked == [ONE, ONE, TWO, TWO]
+
+
+def test_an_owner_that_does_not_answer_is_left_out_after_a_while() -> None:
+    scene = Scene(p0=ONE, p1=TWO)
+    scene.others.says[TWO] = [counts(B)]
+    assert counted(scene, A, B) == [B]
+    assert scene.pauses.count == AGAIN_S / PAUSE_S
+
+
+def test_an_owner_of_another_version_is_left_out() -> None:
+    scene = Scene(p0=ONE, p1=TWO)
+    scene.others.says = {ONE: [Rejected("no such question")], TWO: [counts(B)]}
+    assert counted(scene, A, B) == [B]
+    assert scene.pauses.count == 0
+
+
+def test_the_first_question_of_a_process_waits_for_the_table() -> None:
+    scene = Scene()
+    scene.group.table = {A: ONE}
+    scene.directory = Directory(scene.group, scene.clock)
+    scene.others.says[ONE] = [counts(A)]
+    scene.pauses.then[2] = scene.directory.refresh
+    assert counted(scene, A) == [A]
+
+
+def test_a_question_about_no_shard_in_particular_goes_to_everybody() -> None:
+    here = Worker("delayline-worker-0")
+    here.answers["figures", None] = [ShardFigures(C, True)]
+    scene = Scene(here, p0=ONE, p1=TWO)
+    scene.others.says = {ONE: [[ShardFigures(A, True)]], TWO: [[ShardFigures(B, True)]]}
+    assert {one.shard for one in scene.ask_all("figures")} == {A, B, C}
+    assert [arguments for _, _, arguments, _ in scene.others.asked] == [(), ()]
+
+
+def test_an_owner_that_is_frozen_does_not_hold_up_the_others_beyond_the_time_for_all() -> None:
+    scene = Scene(p0=ONE, p1=TWO)
+    scene.others.says = {ONE: [...], TWO: [counts(B)]}
+    with scene.routing() as routing:
+        found = asyncio.run(routing.ask_all(METHODS["due_counts"], ([A, B], DUE), 0.05))
+    assert [one.shard for one in found] == [B]
