@@ -21,4 +21,4 @@ def take_due(index: ShardIndex, now_ms: int, too_late_ms: int, records_max: int,
     itself: it is no delivery, and need not wait for what bounds those."""
     if too_late_ms > 0 and (late := index.due(too_late_ms - 1, EXPIRED_MAX, bytes_max)):
         return late
-    return index.due(now_ms, records_max, bytes_max) if records_max else []
+    return index.due(now_ms, records_max, bytes_max)

@@ -76,10 +76,8 @@ class Rates:
         if allowed is None:
             return
         self._buckets[owned.id.topic].tokens -= deliveries
-        if allowed == 0:
+        if allowed == 0:  # else the next round tells
             owned.rate_limited = owned.id in self._given
-        elif deliveries < allowed:
-            owned.rate_limited = False  # nothing is left over; where it took all, the next round tells
 
     def wait_s(self, owned: Owned) -> float:
         """How long until the shard's topic has something to give."""

@@ -2,44 +2,34 @@
 
 The counts are half a second old or little more, and lack what is accepted and not indexed yet: a limit is passed by
 what comes in within about a second. What is not known refuses nothing: a shard whose owner does not answer counts as
-empty, and figures of another time are forgotten.
+empty, and old figures are forgotten.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from typing import Protocol
 
 from delayline.clock import Clock
-from delayline.message import Shard
+from delayline.inquiry import ShardFigures
 
 ASK_EVERY_S = 0.5
 BELIEVED_S = 5.0
 
 
-class Counted(Protocol):
-    """A shard and how many of its messages are pending."""
-
-    @property
-    def id(self) -> Shard: ...
-
-    @property
-    def pending(self) -> int: ...
-
-
 class PendingLimits:
-    """Shared by the doors of a process; may be asked from any thread. `figures` must not block."""
+    """Shared by the doors of a process; may be asked from any thread. `figures` must not block, and must end."""
 
     def __init__(
         self,
         pending_max_of: Callable[[str], int | None],
-        figures: Callable[[], Future[Sequence[Counted]]],
+        figures: Callable[[], Future[list[ShardFigures]]],
         clock: Clock,
     ) -> None:
         self._pending_max_of = pending_max_of
         self._figures = figures
         self._clock = clock
-        self._asked_s = float("-inf")
+        self._asking = False
+        self._ask_again_s = float("-inf")
         self._known: tuple[float, Mapping[str, int]] = float("-inf"), {}
 
     def full(self, topic: str) -> str | None:
@@ -49,17 +39,18 @@ class PendingLimits:
         if pending_max is None:
             return None
         now_s = self._clock.monotonic_s()
-        if now_s - self._asked_s >= ASK_EVERY_S:
-            self._asked_s = now_s
-            self._figures().add_done_callback(lambda answer: self._answered(now_s, answer))
-        asked_s, counts = self._known
-        pending = counts.get(topic, 0) if now_s - asked_s <= BELIEVED_S else 0
+        if not self._asking and now_s >= self._ask_again_s:
+            self._asking = True
+            self._figures().add_done_callback(self._answered)
+        told_s, counts = self._known
+        pending = counts.get(topic, 0) if now_s - told_s <= BELIEVED_S else 0
         return f"{pending} messages wait for {topic}, its limit is {pending_max}" if pending >= pending_max else None
 
-    def _answered(self, asked_s: float, answer: Future[Sequence[Counted]]) -> None:
-        if answer.cancelled() or answer.exception() is not None or asked_s < self._known[0]:
-            return
-        counts: Counter[str] = Counter()
-        for one in answer.result():
-            counts[one.id.topic] += one.pending
-        self._known = asked_s, counts
+    def _answered(self, answer: Future[list[ShardFigures]]) -> None:
+        now_s = self._clock.monotonic_s()
+        if not answer.cancelled() and answer.exception() is None:
+            counts: Counter[str] = Counter()
+            for one in answer.result():
+                counts[one.shard.topic] += one.pending
+            self._known = now_s, counts
+        self._asking, self._ask_again_s = False, now_s + ASK_EVERY_S

@@ -89,8 +89,8 @@ class ShardIndex(Protocol):
         """One more way to find a record that is present; whoever had this name has it no more. Raises StoreFull."""
 
     def due(self, until_ms: int, records_max: int, bytes_max: int) -> list[Entry]:
-        """Pending records due at or before `until_ms`, lowest keys first. At least one where there is one, however
-        large. Never walks what was removed."""
+        """Pending records due at or before `until_ms`, lowest keys first, at most `records_max`. The first one
+        however large it is. Never walks what was removed."""
 
     def next_due_ms(self) -> int | None:
         """The lowest due time present."""

@@ -1,8 +1,7 @@
 """The rooms of a process, wired here and nowhere else: queue, index, worker, HTTP door."""
 
 import uuid
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -25,9 +24,9 @@ from delayline.cli.queues import Watch, open_queue
 from delayline.cli.worker_thread import WorkerThread
 from delayline.clock import Clock
 from delayline.config import Settings
-from delayline.errors import ConfigError
+from delayline.inquiry import Owners
 from delayline.names import Names
-from delayline.pending import Counted, PendingLimits
+from delayline.pending import PendingLimits
 from mq.contract import Queue
 from owners.listener import Listener
 from store.rocks import RocksIndex
@@ -70,7 +69,7 @@ def everything(settings: Settings, clock: Clock) -> Iterator[Process]:
             clock=clock,
             registry=registry,
             readiness=thread.readiness,
-            full=_limits(settings, thread, clock).full,
+            full=_limits(settings, owners, clock).full,
         )
         app = create_app(services)
         with _proxying(settings, queue, registry, app, clock, services.full) as proxy:
@@ -79,8 +78,7 @@ def everything(settings: Settings, clock: Clock) -> Iterator[Process]:
 
 @contextmanager
 def api_alone(settings: Settings, clock: Clock) -> Iterator[Process]:
-    """The HTTP door for messages that workers in other processes deliver. Raises QueueError, ConfigError."""
-    _refuse_limits(settings)
+    """The HTTP door for messages that workers in other processes deliver. Raises QueueError."""
     with (
         _held(open_queue(settings, clock)) as queue,
         Watch(queue) as watch,
@@ -94,7 +92,7 @@ def api_alone(settings: Settings, clock: Clock) -> Iterator[Process]:
             clock=clock,
             registry=_registry(),
             readiness=watch.readiness,
-            full=_never,
+            full=_limits(settings, owners, clock).full,
         )
         yield Process(create_app(services))
 
@@ -123,12 +121,12 @@ def _asked_worker(
 @contextmanager
 def proxy_alone(settings: Settings, clock: Clock) -> Iterator[Process]:
     """The Kafka proxy, and a door for health and metrics. Raises QueueError, ConfigError, CannotListen."""
-    _refuse_limits(settings)
-    with _held(open_queue(settings, clock)) as queue:
+    with _held(open_queue(settings, clock)) as queue, all_owners(settings, queue, clock) as owners:
         registry = _registry()
         readiness: list[Callable[[], tuple[bool, str]]] = []
         app = create_worker_app(__version__, registry, lambda: readiness[0]())
-        with _proxying(settings, queue, registry, app, clock, _never) as proxy:
+        full = _limits(settings, owners, clock).full
+        with _proxying(settings, queue, registry, app, clock, full) as proxy:
             assert proxy is not None, "the command checks that there is a port"
             readiness.append(proxy.readiness)
             yield Process(app, proxy=proxy)
@@ -155,26 +153,8 @@ def _proxying(
         thread.stop()
 
 
-def _limits(settings: Settings, thread: WorkerThread, clock: Clock) -> PendingLimits:
-    """By what the worker of this process counts."""
-
-    def figures() -> "Future[Sequence[Counted]]":
-        answer: Future[Sequence[Counted]] = Future()
-        answer.set_result(thread.statuses)
-        return answer
-
-    return PendingLimits(lambda topic: settings.rule_for(topic).pending_max, figures, clock)
-
-
-def _never(_topic: str) -> str | None:
-    return None
-
-
-def _refuse_limits(settings: Settings) -> None:
-    if any(rule.pending_max is not None for rule in settings.delay.rule):
-        raise ConfigError(
-            "delay.rule: a process without a worker does not know what is pending; pending_max is for `serve`."
-        )
+def _limits(settings: Settings, owners: Owners, clock: Clock) -> PendingLimits:
+    return PendingLimits(lambda topic: settings.rule_for(topic).pending_max, owners.figures, clock)
 
 
 @contextmanager

@@ -9,7 +9,8 @@ from delay_service.shard import ShardSettings
 from delayline.message import Shard
 from delayline.rules import DEFAULT_RULES
 from mq.errors import CommitAborted
-from tests.unit.delay_service.harness import NAMES, Bench
+from tests.unit.delay_service.harness import NAMES, ORDERS, Bench
+from tests.unit.delay_service.test_worker_trouble import calm, refuse
 
 MAIL = Shard("mail", "0")
 TURN_MS = 10
@@ -137,6 +138,15 @@ def test_waiting_for_the_rate_is_told_and_is_no_stall() -> None:
     assert (len(bench.delivered("mail")), figure(bench)) == (30, [False])
 
 
+def test_only_shards_with_something_due_are_told() -> None:
+    bench = limited(10, partitions=4)
+    send(bench, 30)
+    due(bench)
+    work(bench, 0.5)
+    told = {status.id: status.rate_limited for status in bench.worker.statuses if status.id.topic == "mail"}
+    assert told == {Shard("mail", partition): partition == "0" for partition in "0123"}
+
+
 def test_a_backlog_within_the_rate_is_not_told() -> None:
     bench = limited(100)
     send(bench, 50)
@@ -173,6 +183,21 @@ def test_what_goes_to_the_dead_letters_is_not_counted() -> None:
         bench.send(b"bad", (b"delay-ms", b"soon"), to=MAIL)
     send(bench, 1)
     bench.turn(30)
+    assert len(bench.log(NAMES.dead)) == 20
+
+
+def test_what_is_buried_does_not_wait_for_the_rate(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(orders={"rate_max": 1})
+    bench.settings = replace(bench.settings, stall_max_s=10.0)
+    bench.start("w2")
+    calm(bench)
+    monkeypatch.setattr(type(bench.queue), "target_trouble", lambda *_: "no such topic")
+    bench.sink.fault = refuse
+    send(bench, 20, ORDERS)
+    bench.turn(8)
+    for _ in range(4):
+        bench.clock.advance(60_000)
+        bench.turn(2)
     assert len(bench.log(NAMES.dead)) == 20
 
 

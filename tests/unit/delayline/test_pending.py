@@ -1,34 +1,32 @@
 """Whether a topic takes more delayed messages, by figures that are never quite of now."""
 
-from collections.abc import Sequence
 from concurrent.futures import Future
-from typing import NamedTuple
 
 import pytest
 
 from delayline.clock import ManualClock
+from delayline.inquiry import ShardFigures
 from delayline.message import Shard
-from delayline.pending import ASK_EVERY_S, BELIEVED_S, Counted, PendingLimits
+from delayline.pending import ASK_EVERY_S, BELIEVED_S, PendingLimits
 
 
-class One(NamedTuple):
-    id: Shard
-    pending: int
+def figures(shard: Shard, pending: int) -> ShardFigures:
+    return ShardFigures(shard, ready=True, pending=pending)
 
 
 class Owners:
     """Answers when told."""
 
     def __init__(self) -> None:
-        self.questions: list[Future[Sequence[Counted]]] = []
+        self.questions: list[Future[list[ShardFigures]]] = []
 
-    def figures(self) -> "Future[Sequence[Counted]]":
+    def figures(self) -> "Future[list[ShardFigures]]":
         self.questions.append(Future())
         return self.questions[-1]
 
     def say(self, *pending: int, question: int = -1) -> None:
-        counted = [One(Shard("mail", str(number)), count) for number, count in enumerate(pending)]
-        self.questions[question].set_result([*counted, One(Shard("orders", "0"), 10**9)])
+        counted = [figures(Shard("mail", str(number)), count) for number, count in enumerate(pending)]
+        self.questions[question].set_result([*counted, figures(Shard("orders", "0"), 10**9)])
 
 
 class Scene:
@@ -76,6 +74,7 @@ def test_what_is_not_known_refuses_nothing(scene: Scene) -> None:
 
 
 def test_owners_are_not_asked_again_at_once(scene: Scene) -> None:
+    scene.asked_and_told(1)
     for _ in range(100):
         scene.limits.full("mail")
     assert len(scene.owners.questions) == 1
@@ -98,8 +97,17 @@ def test_a_full_topic_takes_messages_again_once_there_is_room(scene: Scene) -> N
     assert scene.limits.full("mail") is None
 
 
-def test_an_answer_that_was_overtaken_says_nothing(scene: Scene) -> None:
+def test_there_is_one_question_at_a_time_however_long_it_takes(scene: Scene) -> None:
     scene.limits.full("mail")
+    scene.clock.advance(60_000)
+    scene.limits.full("mail")
+    assert len(scene.owners.questions) == 1
+    scene.owners.say(10)
+    assert scene.limits.full("mail") is not None
+
+
+def test_after_a_question_that_failed_another_is_asked(scene: Scene) -> None:
+    scene.limits.full("mail")
+    scene.owners.questions[-1].cancel()
     scene.asked_and_told(10)
-    scene.owners.say(0, question=0)
     assert scene.limits.full("mail") is not None

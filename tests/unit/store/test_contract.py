@@ -61,6 +61,7 @@ def test_due_stops_at_its_number_of_records(shard: ShardIndex, near_until_ms: in
     shard.put([entry(T0 + n, n) for n in range(10)], near_until_ms)
 
     assert [found.offset for found in shard.due(T0 + 9, 3, EVERYTHING)] == [0, 1, 2]
+    assert shard.due(T0 + 9, 0, EVERYTHING) == []
 
 
 @pytest.mark.parametrize("near_until_ms", [None, T0 + 4, T0 + 100])
