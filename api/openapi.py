@@ -115,6 +115,10 @@ _SEND_EXAMPLES = {
         "value": {"value": "happy new year", "schedule": {"deliver_at": "2030-01-01T00:00:00+01:00"}},
     },
     "level": {"summary": "RocketMQ level 3 (10 s)", "value": {"value": "retry me", "schedule": {"level": 3}}},
+    "every": {
+        "summary": "Three times, a minute apart",
+        "value": {"value": "are you there?", "schedule": {"every": "1m", "times": 3}},
+    },
     "bytes": {
         "summary": "Any bytes, to a partition",
         "value": {"value_base64": "AP8=", "partition": 0, "schedule": {"delay": "PT1H"}},
@@ -179,7 +183,13 @@ PREVIEW = {
         "content": {
             "application/json": {
                 "schema": _ref(schemas.PreviewIn),
-                "examples": {"delay": {"summary": "A duration", "value": {"schedule": {"delay": "1h30m"}}}},
+                "examples": {
+                    "delay": {"summary": "A duration", "value": {"schedule": {"delay": "1h30m"}}},
+                    "cron": {
+                        "summary": "Working days at nine in Berlin",
+                        "value": {"schedule": {"cron": "0 9 * * 1-5", "time_zone": "Europe/Berlin"}, "count": 10},
+                    },
+                },
             }
         },
     },

@@ -26,14 +26,12 @@ def fire(terms: Terms, due_ms: int, now_ms: int) -> Firing:
     """A record with these terms (and a series) is taken at `now_ms`, at or after `due_ms`."""
     series = terms.series
     assert series is not None, "the caller asks about a series"
-    next_ms = following(series, due_ms)
+    tick_ms, next_ms = due_ms, following(series, due_ms)
     is_behind = next_ms is not None and next_ms <= now_ms
-    tick_ms: int | None = due_ms
     if is_behind and series.missed != "all":
-        last_ms, next_ms = catch_up(series, due_ms, now_ms)
-        tick_ms = last_ms if series.missed == "latest" else None
-    if tick_ms is None:
-        return _go_on(terms, next_ms, series)
+        tick_ms, next_ms = catch_up(series, due_ms, now_ms)
+        if series.missed == "none":
+            return _go_on(terms, next_ms, _stepped(series, tick_ms, next_ms))
     left = None if series.times_left is None else series.times_left - 1
     if left == 0:
         return Firing(tick_ms)
@@ -51,9 +49,13 @@ def skip(terms: Terms, due_ms: int) -> Firing:
 
 
 def _after(series: Series, tick_ms: int, next_ms: int | None) -> Series:
+    """The series as it stands behind this delivery."""
+    return replace(_stepped(series, tick_ms, next_ms), occurrence=series.occurrence + 1)
+
+
+def _stepped(series: Series, tick_ms: int, next_ms: int | None) -> Series:
     """The series as it stands at the tick behind this one."""
-    series = series if next_ms is None else stepped(series, tick_ms, next_ms)
-    return replace(series, occurrence=series.occurrence + 1)
+    return series if next_ms is None else stepped(series, tick_ms, next_ms)
 
 
 def _go_on(terms: Terms, next_ms: int | None, series: Series) -> Firing:

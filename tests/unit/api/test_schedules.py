@@ -5,19 +5,12 @@ from typing import Any
 import pytest
 
 from delayline.message import Header
-from delayline.rules import DAY_MS, DEFAULT_RULES, Rules
-from delayline.schedule import Invalid, read_directives
+from delayline.rules import DAY_MS, Rules
 from delayline.times import format_moment
 from tests.unit.api.door import NOW_MS, Door, pointers, problem
 
 PREVIEW = "/v1/schedules:preview"
 BUFFER = "delayline.buffer.orders"
-
-
-@pytest.fixture
-def built(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every directive is delivered, whatever is not built yet: how the door writes them down does not wait for it."""
-    monkeypatch.setattr("delayline.schedule._NOT_BUILT", {})
 
 
 SCHEDULES: list[tuple[dict[str, Any], list[Header]]] = [
@@ -39,7 +32,6 @@ SCHEDULES: list[tuple[dict[str, Any], list[Header]]] = [
 
 
 @pytest.mark.parametrize(("schedule", "directives"), SCHEDULES)
-@pytest.mark.usefixtures("built")
 def test_a_field_enters_the_log_as_the_directive_of_the_same_meaning(
     schedule: dict[str, Any], directives: list[Header]
 ) -> None:
@@ -49,19 +41,6 @@ def test_a_field_enters_the_log_as_the_directive_of_the_same_meaning(
     assert answer.json()["own_id"] == schedule.get("own_id")
     (record,) = door.records(BUFFER)
     assert record.headers == [(b"src", b"web"), *directives]
-
-
-@pytest.mark.parametrize(("schedule", "directives"), SCHEDULES)
-def test_what_is_not_built_is_refused_and_not_ignored(schedule: dict[str, Any], directives: list[Header]) -> None:
-    door = Door()
-    answer = door.send({"schedule": schedule})
-    verdict = read_directives(directives, NOW_MS, DEFAULT_RULES)
-    if not isinstance(verdict, Invalid):
-        assert answer.status_code == 201
-        return
-    assert problem(answer) == (400, verdict.reason)
-    assert next(pointer for pointer, _ in pointers(answer)).removeprefix("/schedule/") in schedule
-    assert door.queue.topics() == []
 
 
 @pytest.mark.parametrize(
@@ -90,7 +69,6 @@ def test_what_is_not_built_is_refused_and_not_ignored(schedule: dict[str, Any], 
         ({"delay": "1s", "on_conflict": "keep"}, "invalid-schedule", "on_conflict"),
     ],
 )
-@pytest.mark.usefixtures("built")
 def test_a_field_that_cannot_be_is_pointed_at(schedule: dict[str, Any], type_: str, field: str) -> None:
     door = Door()
     answer = door.send({"schedule": schedule})
@@ -103,14 +81,12 @@ def test_a_field_may_be_null() -> None:
     assert Door().send({"schedule": {"delay": "1s", "own_id": None, "cron": None}}).status_code == 201
 
 
-@pytest.mark.usefixtures("built")
 def test_the_due_time_of_a_repeat_is_that_of_its_first_delivery() -> None:
     sent = Door().send({"partition": 0, "schedule": {"cron": "30 9 * * *", "time_zone": "Europe/Berlin"}}).json()
     assert sent["due_at"] == "2026-01-01T08:30:00.000Z"
     assert sent["message_id"] == f"orders.0.0.{NOW_MS + 8 * 3_600_000 + 30 * 60_000}"
 
 
-@pytest.mark.usefixtures("built")
 def test_an_own_id_is_said_back_also_where_nothing_is_known_yet() -> None:
     answer = Door().send({"schedule": {"delay": "1s", "own_id": "7"}}, "/v1/topics/orders/messages?mode=async")
     assert answer.json() == {"message_id": None, "own_id": "7", "durable": False}
@@ -120,7 +96,6 @@ def test_an_own_id_is_said_back_also_where_nothing_is_known_yet() -> None:
     ("schedule", "due_ms"),
     [({"own_id": "7"}, 60_000), ({"own_id": "7", "delay": "1s"}, 1000), ({"every": "1h", "own_id": "7"}, 3_600_000)],
 )
-@pytest.mark.usefixtures("built")
 def test_a_default_delay_holds_where_a_schedule_says_nothing_about_time(
     schedule: dict[str, Any], due_ms: int
 ) -> None:
@@ -168,7 +143,6 @@ def test_a_preview_of_no_delay_is_now() -> None:
         ({"schedule": {"every": "1h", "expire_at": "2026-01-01T02:00:00Z"}}, ["01-01T01:00", "01-01T02:00"]),
     ],
 )  # fmt: skip
-@pytest.mark.usefixtures("built")
 def test_a_preview_of_a_repeat_shows_the_first_due_times(body: dict[str, Any], due_at: list[str]) -> None:
     answer = Door().send(body, PREVIEW)
     expected = [f"{moment if moment.startswith('2') else '2026-' + moment}:00.000Z" for moment in due_at]

@@ -2,6 +2,7 @@
 
 import json
 import re
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,11 @@ from delayline.cursor import Cursor
 from delayline.message import Key, MessageId, Shard
 from delayline.outcome import AuditRow, Outcome, encode_audit, encode_low_water
 from delayline.record import decode_body, encode_body
+from delayline.recurrence import first, ticks
 from delayline.rules import ALIASES, DEFAULT_RULES, Rules
 from delayline.schedule import Schedule, directive_names, read_directives
-from delayline.times import format_moment
+from delayline.terms import Series
+from delayline.times import format_moment, parse_moment_ms
 
 DOCS = Path(__file__).parents[3] / "docs"
 NOW_MS = 1_767_225_600_000
@@ -102,6 +105,14 @@ def test_an_example_of_more_than_a_time_is_accepted(name: str, example: str) -> 
     verdict = read_directives(headers, NOW_MS, DEFAULT_RULES)
     assert isinstance(verdict, Schedule)
     assert verdict.terms is not None
+
+
+@pytest.mark.parametrize(("cron", "zone", "after", "due", "_"), rows("directives.md", 5))
+def test_a_repeat_on_the_page_is_due_when_it_says(cron: str, zone: str, after: str, due: str, _: str) -> None:
+    moments = [parse_moment_ms(text) for text in due.split()]
+    begins = first(cron, zone, parse_moment_ms(after))
+    assert begins is not None
+    assert [*islice(ticks(Series(cron=cron, zone=zone), begins), len(moments))] == moments
 
 
 # --- formats
