@@ -61,8 +61,8 @@ def topic(kafka: "Kafka") -> str:
 def running(kafka: "Kafka", make_server: MakeServer) -> Callable[..., list[Server]]:
     """Servers of one installation on the session's broker, by their commands, ready."""
 
-    def run_all(*commands: str) -> list[Server]:
-        settings = settings_of(kafka)
+    def run_all(*commands: str, **more: str) -> list[Server]:
+        settings = {**settings_of(kafka), **more}
         servers = [make_server(f"{n}-{command}", command=command, **settings) for n, command in enumerate(commands)]
         for server in servers:
             server.start()

@@ -55,8 +55,11 @@ def test_a_server_with_a_worker_knows_its_messages(running: Callable[..., list[S
 
 
 @pytest.mark.slow
-def test_nobody_is_told_cancelled_and_gets_the_message(running: Callable[..., list[Server]], topic: str) -> None:
-    (server,) = running("serve")
+@pytest.mark.parametrize("commands", [("serve",), ("api", "worker", "worker")])
+def test_nobody_is_told_cancelled_and_gets_the_message(
+    running: Callable[..., list[Server]], topic: str, commands: tuple[str, ...]
+) -> None:
+    server, *_ = running(*commands)
     (sentinel,) = send(server.url, topic, ["0"], delay="1ms")
     wait_for(lambda: asked(server.url, sentinel["message_id"]).status_code, lambda status: status == 200)
     race(server.url, topic, lambda: arrived(server.url, topic, 1)[1:], RACES // 3)

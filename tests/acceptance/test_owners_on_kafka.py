@@ -88,6 +88,15 @@ def test_every_process_answers_for_the_shards_of_all(running: Running, topic: st
         assert (nothing.status_code, nothing.json()["type"]) == (404, "/problems/not-found")
 
 
+def test_processes_on_several_machines_share_a_secret(running: Running, topic: str) -> None:
+    open_to_others = {"internal__host": "0.0.0.0", "internal__advertised_host": "localhost"}
+    api, worker = running("api", "worker", internal__secret="sixteen letters!", **open_to_others)
+    (known,) = pending(api.url, topic, 1)
+    assert operate(api.url, "DELETE", known).status_code == 204
+    assert "does not take our question" not in api.log.read_text()
+    assert "sixteen letters!" not in api.log.read_text() + worker.log.read_text()
+
+
 @pytest.mark.parametrize("door", ["api", "serve"])
 def test_an_operation_is_decided_by_the_owner_in_another_process(running: Running, topic: str, door: str) -> None:
     asked_one, *workers = running(door, *(["worker", "worker"] if door == "api" else ["worker"]))

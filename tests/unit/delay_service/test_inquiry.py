@@ -1,0 +1,99 @@
+"""Questions about a message whose shard has just changed its owner."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from delay_service.history import History
+from delay_service.inquiry import WorkerInquiry
+from delay_service.worker import Worker
+from delayline.inquiry import Found, Gone, OwnerUnavailable, State
+from delayline.message import MessageId, Shard
+from store.memory import MemoryIndex
+from tests.unit.delay_service.harness import NAMES, ORDERS, Bench
+
+WITHIN_S = 10.0
+
+
+class Answering:
+    """A worker that stands still, and whose thread is whoever asks."""
+
+    def __init__(self, worker: Worker) -> None:
+        self.core, self.owns, self.writer = worker.core, worker.owns, worker.writer
+
+    def call(self, question: Callable[[], Any]) -> "Future[Any]":
+        answer: Future[Any] = Future()
+        try:
+            answer.set_result(question())
+        except OwnerUnavailable as error:
+            answer.set_exception(error)
+        return answer
+
+
+@pytest.fixture
+def bench() -> Bench:
+    """A first owner has delivered what stands behind a message that waits; the second has lost its index, and reads
+    one record at a time."""
+    bench = Bench()
+    bench.send(b"waits", (b"delay", b"1h"))
+    bench.send(b"delivered", (b"delay-ms", b"1000"))
+    bench.turn()
+    bench.clock.advance(1001)
+    bench.turn()
+    assert bench.delivered() == [b"delivered"]
+    bench.index = MemoryIndex()
+    bench.settings = replace(bench.settings, poll_records_max=1)
+    bench.start("w2")
+    return bench
+
+
+@pytest.fixture
+def asked(bench: Bench) -> Iterator[WorkerInquiry]:
+    host = SimpleNamespace(worker=Answering(bench.worker))
+    with WorkerInquiry(host, bench.queue, NAMES, History(10, 1000), bench.decisions) as inquiry:
+        yield inquiry
+
+
+def ids(bench: Bench) -> list[MessageId]:
+    first, second = bench.log(NAMES.buffer("orders"))[:2]
+    return [
+        MessageId(ORDERS, 0, first.appended_at_ms + 3_600_000),
+        MessageId(ORDERS, 1, second.appended_at_ms + 1000),
+    ]
+
+
+def test_nothing_is_said_before_all_is_read_that_an_earlier_owner_can_have_decided(
+    bench: Bench, asked: WorkerInquiry
+) -> None:
+    looks = 0
+    while (core := bench.worker.core(ORDERS)) is None or not core.caught_up:
+        for message_id in ids(bench):
+            with pytest.raises(OwnerUnavailable):
+                asked.find(message_id).result(WITHIN_S)
+        looks += core is not None
+        bench.turn(1)
+    assert looks > 0, "it was never seen while it reads"
+    waiting, delivered = (asked.find(message_id).result(WITHIN_S) for message_id in ids(bench))
+    assert isinstance(waiting, Found)
+    assert waiting.state is State.PENDING
+    assert delivered == Gone()
+
+
+def test_it_is_known_which_shards_are_the_workers(bench: Bench, asked: WorkerInquiry) -> None:
+    assert not asked.owns(ORDERS)
+    bench.turn()
+    assert asked.owns(ORDERS)
+    assert not asked.owns(Shard("orders", "1"))
+    assert asked.writer == "w1"
+
+
+def test_a_process_whose_worker_is_not_open_yet_owns_nothing(bench: Bench) -> None:
+    host = SimpleNamespace(worker=None)
+    with WorkerInquiry(host, bench.queue, NAMES, History(10, 1000), bench.decisions) as inquiry:
+        assert (inquiry.owns(ORDERS), inquiry.writer) == (False, "")
+        with pytest.raises(OwnerUnavailable):
+            inquiry.find(ids(bench)[0]).result(WITHIN_S)
