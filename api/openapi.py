@@ -294,7 +294,9 @@ LIST_MESSAGES = {
     "parameters": [
         _parameter("topic", "query", "Only this topic", _TOPIC["schema"]),
         _parameter("key", "query", "Only messages with this key", {"type": "string"}),
-        _parameter("own_id", "query", "Not built yet: refused", {"type": "string"}),
+        _parameter(
+            "own_id", "query", "Only the messages with this own id: one per shard at most", {"type": "string"}
+        ),
         _parameter(
             "state",
             "query",

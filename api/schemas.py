@@ -223,8 +223,18 @@ class EndingOut(msgspec.Struct, frozen=True):
     reason: str | None
 
 
+class EventOut(msgspec.Struct, frozen=True):
+    """Something that happened to a message, through whom, and its version from then on."""
+
+    at: Moment
+    event: str
+    by: Annotated[str, Meta(description="`client` or `worker`")]
+    version: int
+
+
 class MessageOut(msgspec.Struct, frozen=True):
-    """A message as its owner knows it. Key, value and headers stand here with `view=full` while it waits."""
+    """A message as its owner knows it. Key, value and headers stand here with `view=full` while it waits; `history`
+    is what its owner remembers, and not told in lists."""
 
     message_id: str
     topic: str
@@ -234,7 +244,7 @@ class MessageOut(msgspec.Struct, frozen=True):
     due_at: Moment
     version: int
     outcome: EndingOut | None
-    own_id: None = None
+    own_id: str | None = None
     next_due_at: None = None
     deduplicated: bool = False
     key: str | UnsetType | None = UNSET
@@ -242,6 +252,7 @@ class MessageOut(msgspec.Struct, frozen=True):
     value: str | UnsetType | None = UNSET
     value_base64: bytes | UnsetType = UNSET
     headers: Sequence[HeaderOut] | UnsetType = UNSET
+    history: Sequence[EventOut] | UnsetType = UNSET
 
 
 class ShardOut(msgspec.Struct, frozen=True):

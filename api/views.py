@@ -6,7 +6,7 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from api.dead_letters import Letter
-from api.schemas import DeadLetterOut, EndingOut, HeaderOut, MessageOut, RecordOut
+from api.schemas import DeadLetterOut, EndingOut, EventOut, HeaderOut, MessageOut, RecordOut
 from api.sender import partition_label
 from delayline.inquiry import WAITING, Ending, Found
 from delayline.message import Header
@@ -62,18 +62,20 @@ def message_out(found: Found, *, full: bool) -> MessageOut:
         due_at=format_moment(found.due_ms),
         version=found.version,
         outcome=None if found.ending is None else ending_out(found.ending),
+        own_id=found.own_id,
         key=key,
         key_base64=key_base64,
         value=value,
         value_base64=value_base64,
         headers=headers_out(found.headers) if payload else UNSET,
+        history=[EventOut(format_moment(event.at_ms), *event[1:]) for event in found.history],
     )
 
 
 def row_out(found: Found) -> MessageOut:
     """A message as a row of a list: of what it carries, the key alone, while it waits."""
     key, key_base64 = text_or_base64(found.key) if found.state in WAITING else (UNSET, UNSET)
-    return replace(message_out(found, full=False), key=key, key_base64=key_base64)
+    return replace(message_out(found, full=False), key=key, key_base64=key_base64, history=UNSET)
 
 
 def dead_letter_out(letter: Letter) -> DeadLetterOut:

@@ -16,6 +16,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from delay_service.history import History
 from delay_service.owned import ShardStatus
+from delay_service.register import Pending
 from delay_service.shard import Shard
 from delay_service.worker import Worker
 from delayline.buffer_record import decode_value
@@ -85,9 +86,11 @@ class _Front:
 
 def page(ask: Ask, history: History, shards: Sequence[ShardId], query: Query) -> Listing:
     """What the worker finds. Raises OwnerUnavailable."""
-    if query.state is State.PENDING:
-        return _Walk(ask, shards, query).page()
-    return _ended(ask, history, shards, query)
+    if query.state is not State.PENDING:
+        return _ended(ask, history, shards, query)
+    if query.own_id is not None:
+        return _named(ask, shards, query, query.own_id)
+    return _Walk(ask, shards, query).page()
 
 
 class _Walk:
@@ -225,8 +228,40 @@ def _row(shard: ShardId, seen: Seen) -> Row:
         key = None  # it goes to the dead letters
     is_dead = meta is not None and meta.dead_code is not None
     accepted_at_ms = meta.accepted_at_ms if meta and is_dead else accepted_at_ms_of(packed)
-    found = Found(message_id, State.PENDING, accepted_at_ms, due_ms, version, key)
+    own_id = meta.terms.own_id if meta and meta.terms else None
+    found = Found(message_id, State.PENDING, accepted_at_ms, due_ms, version, key, own_id=own_id)
     return Row(Place(due_ms, shard, offset), found)
+
+
+def _named(ask: Ask, shards: Sequence[ShardId], query: Query, own_id: str) -> Listing:
+    """Every shard may have a message with this own id, and none has two."""
+
+    def looking(some: Sequence[ShardId]) -> Callable[[Worker], list[tuple[ShardId, Pending | None]]]:
+        def question(worker: Worker) -> list[tuple[ShardId, Pending | None]]:
+            cores = ((shard, owned_core(worker, shard)) for shard in some)
+            return [(shard, core.find_own(own_id)) for shard, core in cores if core is not None]
+
+        return question
+
+    found = [one for some in _chunks(shards, OPENED_AT_ONCE) for one in ask(looking(some))]
+    rows = [_row_of(shard, pending) for shard, pending in found if pending is not None]
+    wanted = sorted((row for row in rows if _fits(row, query)), key=lambda row: row.place)
+    upto = wanted[query.limit - 1].place if len(wanted) > query.limit else None
+    return Listing(tuple(sorted(shard for shard, _ in found)), tuple(wanted[: query.limit]), upto)
+
+
+def _row_of(shard: ShardId, pending: Pending) -> Row:
+    message_id, (due_ms, offset), record, accepted_at_ms, version, terms = pending
+    own_id = terms.own_id if terms else None
+    name = MessageId.parse(message_id)
+    found = Found(name, State.PENDING, accepted_at_ms, due_ms, version, record.key, own_id=own_id)
+    return Row(Place(due_ms, shard, offset), found)
+
+
+def _fits(row: Row, query: Query) -> bool:
+    is_behind = query.after is None or row.place > query.after
+    is_due = query.due_from_ms <= row.found.due_ms < query.due_until_ms
+    return is_behind and is_due and query.key in (None, row.found.key)
 
 
 # --- what has ended

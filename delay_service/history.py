@@ -10,10 +10,12 @@ it walks over all that have left before it, which costs 50 us per message in a d
 import struct
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import groupby, islice
 from typing import NamedTuple
 
+from delay_service.events import EVENTS_MAX, Events, told
 from delayline.inquiry import Ending, Found, Place, Query, Row, State
 from delayline.message import MessageId, Shard
 from delayline.outcome import AuditRow, Outcome
@@ -41,9 +43,13 @@ class History:
         self._retention_ms = retention_ms
         self._endings: dict[tuple[Shard, int], bytes] = {}
         self._commits: deque[_Commit] = deque()
+        self._events = Events(min(messages_max, EVENTS_MAX), retention_ms)
 
-    def record(self, shard: Shard, rows: Iterable[AuditRow], at_ms: int) -> None:
-        """Remember the rows that ended a message for good. Hot: once per delivered message."""
+    def record(
+        self, shard: Shard, rows: Iterable[AuditRow], at_ms: int, versions: Mapping[str, int] | None = None
+    ) -> None:
+        """Remember the rows that ended a message for good, and those that moved one: `versions` has the new version
+        of those that were carried on, by message id. Hot: once per delivered message."""
         endings, pack, codes = self._endings, _PACKED.pack, _CODES
         offsets: list[int] = []
         for _, message_id, due_ms, accepted_at_ms, outcome, _, reason in rows:
@@ -52,10 +58,20 @@ class History:
                 packed = pack(at_ms, due_ms, first_due_ms, accepted_at_ms, codes[outcome])
                 endings[shard, offset] = packed + reason.encode() if reason else packed
                 offsets.append(offset)
+            elif versions and message_id is not None:
+                self._moved(shard, message_id, at_ms, reason, versions)
         if offsets:
             order_ms = max(at_ms, self._commits[-1].order_ms) if self._commits else at_ms
             self._commits.append(_Commit(order_ms, at_ms, shard, offsets))
         self._forget(at_ms)
+        self._events.forget(at_ms)
+
+    def _moved(
+        self, shard: Shard, message_id: str, at_ms: int, reason: str | None, versions: Mapping[str, int]
+    ) -> None:
+        version = versions.get(message_id.partition("~")[0])
+        if version is not None:
+            self._events.record(shard, _first(message_id)[1], at_ms, reason, version)
 
     def _forget(self, now_ms: int) -> None:
         """Drop what is too old or too many, from the oldest on."""
@@ -122,7 +138,13 @@ class History:
         lateness_ms = at_ms - due_ms if outcome is Outcome.DELIVERED else None
         ending = Ending(outcome, at_ms, lateness_ms, packed[_PACKED.size :].decode() or None)
         message_id = MessageId(shard, offset, known_due_ms)
-        return Found(message_id, State(outcome.value), accepted_at_ms, due_ms, ending=ending)
+        moves = self._events.of(shard, offset)
+        version = moves[-1].version if moves else 0
+        return Found(message_id, State(outcome.value), accepted_at_ms, due_ms, version, ending=ending)
+
+    def told(self, found: Found) -> Found:
+        """With what happened to it."""
+        return replace(found, history=told(found, self._events.of(found.id.shard, found.id.offset)))
 
 
 def _first(message_id: str) -> tuple[int, int]:

@@ -169,16 +169,16 @@ class WorkerInquiry:
         return core
 
     def _known(self, core: Shard, message_id: MessageId) -> Found | None:
-        return self._pending(core, message_id) or self._history.find(
-            message_id.shard, message_id.offset, message_id.due_ms
-        )
+        shard, offset, due_ms, _ = message_id
+        found = self._pending(core, message_id) or self._history.find(shard, offset, due_ms)
+        return None if found is None else self._history.told(found)
 
     @staticmethod
     def _pending(core: Shard, message_id: MessageId) -> Found | None:
         pending = core.find(message_id)
         if pending is None:
             return None
-        _, key, record, accepted_at_ms, version, _ = pending
+        _, key, record, accepted_at_ms, version, terms = pending
         return Found(
             message_id,
             State.PENDING,
@@ -188,6 +188,7 @@ class WorkerInquiry:
             record.key,
             record.value,
             tuple(record.headers),
+            own_id=terms.own_id if terms else None,
         )
 
     def _judge(self, core: Shard, message_id: MessageId, evidence: LogRecord | None) -> Found | Gone | None:

@@ -78,7 +78,7 @@ class WorkerMetrics(Collector):
         self._lateness.observe(shard.topic, delivered)
         for outcome, count in Tally(row.outcome for row in rows if row.id is not None).items():
             self._finished.labels(shard.topic, outcome.value).inc(count)
-        self._history.record(shard, rows, at_ms)
+        self._history.record(shard, rows, at_ms, finished.versions)
         if finished.resolved:
             self._decisions.record(shard, finished.resolved)
 

@@ -40,6 +40,7 @@ from delayline.buffer_record import (
     encode_rules,
     is_claim,
     read,
+    version_of,
 )
 from delayline.cursor import Cursor
 from delayline.errors import Bug
@@ -88,11 +89,12 @@ class _Taken:
 
 class Finished(NamedTuple):
     """What a commit made true: for metrics, history and waiting callers. `resolved` says of the records, by offset,
-    that asked for something what has become of it."""
+    that asked for something what has become of it; `versions` are those of re-appended messages."""
 
     rows: Sequence[AuditRow]
     at_ms: int
     resolved: Sequence[tuple[int, Resolution]] = ()
+    versions: Mapping[str, int] = {}
 
 
 class Shard:
@@ -411,7 +413,8 @@ class Shard:
             if value is not None and self._index.lookup(message_id.encode()) is None:
                 self._register.moving.add(message_id, Moved(Key(due_ms, key.offset), value, names))
         self._rules.forget_below(cursor.low_offset)
-        return Finished(taken.draft.rows, taken.at_ms, taken.decided.resolved)
+        versions = {move.message_id: version_of(value) + 1 for _, move, value in values if value is not None}
+        return Finished(taken.draft.rows, taken.at_ms, taken.decided.resolved, versions)
 
     def aborted(self) -> None:
         """For certain nothing of the batch in flight was written; the same records will be taken again."""

@@ -147,6 +147,12 @@ def is_claim(value: bytes) -> bool:
     return meta is not None and meta.origin is None and _claims(meta.terms)
 
 
+def version_of(value: bytes) -> int:
+    """How often the message of an index value has been carried on."""
+    meta = decode_value(value)[0]
+    return meta.version if meta is not None else 0
+
+
 @lru_cache
 def _names(aliases: tuple[str, ...]) -> frozenset[bytes]:
     return directive_names(aliases) | ECHOED | RESERVED

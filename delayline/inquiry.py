@@ -41,9 +41,19 @@ class Ending:
     reason: str | None = None
 
 
+class Event(NamedTuple):
+    """Something that happened to a message, through whom (`client` or `worker`), and its version from then on."""
+
+    at_ms: int
+    what: str
+    by: str
+    version: int
+
+
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A message as its owner knows it. Key, value and headers are there while it is pending."""
+    """A message as its owner knows it. Key, value and headers are there while it is pending; `history` is what its
+    owner remembers, oldest first, and not told in lists."""
 
     id: MessageId
     state: State
@@ -54,6 +64,8 @@ class Found:
     value: bytes | None = None
     headers: tuple[Header, ...] = ()
     ending: Ending | None = None
+    own_id: str | None = None
+    history: tuple[Event, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +89,8 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """Messages in one state, with this key if one is given, due from `due_from_ms` on and before `due_until_ms`;
-    at most `limit` of them, behind the place `after`."""
+    """Messages in one state, with this key or own id if one is given, due from `due_from_ms` on and before
+    `due_until_ms`; at most `limit` of them, behind the place `after`."""
 
     state: State = State.PENDING
     key: bytes | None = None
@@ -86,6 +98,7 @@ class Query:
     due_until_ms: int = LAST_MS
     after: Place | None = None
     limit: int = 100
+    own_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

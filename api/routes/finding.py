@@ -90,10 +90,9 @@ def _query(given: Parameters) -> Query:
     """Raises Refusal."""
     state = State(given.choice("state", *_STATES) or State.PENDING)
     key = given.text("key")
-    if given.text("own_id") is not None:
-        raise refused(NOT_SUPPORTED, "?own_id", "not-supported", "own ids are not built yet")
-    if key is not None and state is not State.PENDING:
-        raise refused(NOT_SUPPORTED, "?key", "not-supported", "keys are known of pending messages only")
+    for name in ("key", "own_id"):
+        if given.text(name) is not None and state is not State.PENDING:
+            raise refused(NOT_SUPPORTED, f"?{name}", "not-supported", f"`{name}` finds pending messages only")
     due_from_ms, due_until_ms = given.moment_ms("due_after"), given.moment_ms("due_before")
     limit = given.number("page_size", PAGE_SIZE_MAX)
     if limit == 0:
@@ -104,6 +103,7 @@ def _query(given: Parameters) -> Query:
         due_from_ms=due_from_ms or 0,
         due_until_ms=LAST_MS if due_until_ms is None else due_until_ms,
         limit=limit or PAGE_SIZE,
+        own_id=given.text("own_id"),
     )
     token = given.text("page_token")
     return query if token is None else replace(query, after=page_token.decode(token, _identity(given, query)))
@@ -111,7 +111,7 @@ def _query(given: Parameters) -> Query:
 
 def _identity(given: Parameters, query: Query) -> object:
     """What decides which messages are listed."""
-    return given.text("topic"), query.state, query.key, query.due_from_ms, query.due_until_ms
+    return given.text("topic"), query.state, query.key, query.own_id, query.due_from_ms, query.due_until_ms
 
 
 def _due_query(given: Parameters, now_ms: int) -> DueQuery:

@@ -103,10 +103,16 @@ def _fields(found: Found) -> dict[str, Any]:
 
 def test_every_parameter_reaches_the_owners() -> None:
     of = door(whole())
-    given = {"key": "ü", "due_after": "2026-01-01T01:00:00+01:00", "due_before": str(NOW_MS + 9), "page_size": "7"}
+    given = {
+        "key": "ü",
+        "own_id": "o",
+        "due_after": "2026-01-01T01:00:00+01:00",
+        "due_before": str(NOW_MS + 9),
+        "page_size": "7",
+    }
     assert of.get(PATH, params={"topic": "orders", **given}).status_code == 200
     assert of.owners.asked == [
-        (SHARDS, Query(State.PENDING, "ü".encode(), NOW_MS, NOW_MS + 9, None, 7)),
+        (SHARDS, Query(State.PENDING, "ü".encode(), NOW_MS, NOW_MS + 9, None, 7, "o")),
     ]
 
 
@@ -140,7 +146,14 @@ def test_an_empty_page_can_have_a_token() -> None:
 
 
 @pytest.mark.parametrize(
-    "other", [{"topic": "mail"}, {}, {"topic": "orders", "key": "8"}, {"topic": "orders", "due_before": str(NOW_MS)}]
+    "other",
+    [
+        {"topic": "mail"},
+        {},
+        {"topic": "orders", "key": "8"},
+        {"topic": "orders", "own_id": "8"},
+        {"topic": "orders", "due_before": str(NOW_MS)},
+    ],
 )
 def test_a_token_of_another_list_is_refused(other: dict[str, str]) -> None:
     of = door(whole(row(4), row(5)))
@@ -166,7 +179,7 @@ def test_text_that_is_no_token_is_refused(token: str) -> None:
         ({"due_after": "soon"}, ("?due_after", "invalid-value")),
         ({"due_before": "1767225600"}, ("?due_before", "invalid-value")),
         ({"offset": "1"}, ("?offset", "unknown-parameter")),
-        ({"own_id": "7"}, ("?own_id", "not-supported")),
+        ({"own_id": "7", "state": "dead"}, ("?own_id", "not-supported")),
         ({"key": "7", "state": "delivered"}, ("?key", "not-supported")),
     ],
 )

@@ -1,8 +1,10 @@
 """Asking what has become of a message."""
 
+from dataclasses import replace
+
 import pytest
 
-from delayline.inquiry import Ending, Found, Gone, OwnerUnavailable, State
+from delayline.inquiry import Ending, Event, Found, Gone, OwnerUnavailable, State
 from delayline.message import MessageId
 from delayline.outcome import Outcome
 from tests.unit.api.door import NOW_MS, Door, problem
@@ -46,6 +48,7 @@ def test_a_waiting_message_is_shown_without_what_it_carries() -> None:
         "version": 0,
         "deduplicated": False,
         "outcome": None,
+        "history": [],
     }
 
 
@@ -111,3 +114,13 @@ def test_an_owner_that_does_not_answer_is_a_503() -> None:
 
 def test_a_view_that_does_not_exist_is_refused() -> None:
     assert problem(Door().get(PATH, params={"view": "none"})) == (400, "invalid-request")
+
+
+def test_what_happened_to_a_message_is_told_in_its_order() -> None:
+    history = (Event(NOW_MS, "accepted", "client", 0), Event(NOW_MS + 5, "rolled", "worker", 1))
+    answer = _door(replace(_found(version=1), history=history, own_id="order-7")).get(PATH).json()
+    assert answer["own_id"] == "order-7"
+    assert answer["history"] == [
+        {"at": "2026-01-01T00:00:00.000Z", "event": "accepted", "by": "client", "version": 0},
+        {"at": "2026-01-01T00:00:00.005Z", "event": "rolled", "by": "worker", "version": 1},
+    ]

@@ -241,6 +241,52 @@ def test_a_record_that_goes_to_the_dead_letters_is_listed_until_then() -> None:
     assert finding.page(ask, bench.history, [ORDERS], Query()).rows == ()
 
 
+# --- own ids
+
+
+def name(bench: Bench, partition: int, delay_ms: int, own_id: bytes, key: bytes = b"7") -> None:
+    body = encode_body(key, b"", [(b"delay-ms", b"%d" % delay_ms), (b"delay-id", own_id)])
+    bench.queue.append([Append(NAMES.buffer("orders"), str(partition), body)]).result()
+
+
+def test_a_message_is_found_by_its_own_id_in_every_shard() -> None:
+    bench, ask = made(3)
+    for partition, delay_ms in ((2, 5000), (0, 6000), (1, 7000)):
+        name(bench, partition, delay_ms, b"mine")
+        name(bench, partition, 1, b"other")
+    bench.turn(8)
+
+    page = finding.page(ask, bench.history, shards(3), Query(own_id="mine"))
+    pages = walk(bench, ask, shards(3), Query(own_id="mine", limit=1))
+
+    assert delays(bench, [page]) == delays(bench, pages) == [5000, 6000, 7000]
+    assert ({row.found.own_id for row in page.rows}, page.shards) == ({"mine"}, tuple(shards(3)))
+    assert (len(pages), pages[0].rows[0].found.key) == (3, b"7")
+
+
+def test_an_own_id_is_looked_for_within_the_other_filters() -> None:
+    bench, ask = made()
+    name(bench, 0, 5000, b"mine")
+    bench.turn(8)
+    now_ms = bench.clock.now_ms()
+    for query, found in (
+        (Query(own_id="mine", key=b"7", due_from_ms=now_ms + 5000), 1),
+        (Query(own_id="mine", key=b"8"), 0),
+        (Query(own_id="mine", due_until_ms=now_ms + 5000), 0),
+        (Query(own_id="mine", due_from_ms=now_ms + 5001), 0),
+        (Query(own_id="min"), 0),
+    ):
+        assert len(finding.page(ask, bench.history, [ORDERS], query).rows) == found, query
+
+
+def test_the_own_id_stands_in_other_lists_too() -> None:
+    bench, ask = made()
+    name(bench, 0, 5000, b"mine")
+    bench.turn(8)
+    (row,) = finding.page(ask, bench.history, [ORDERS], Query()).rows
+    assert row.found.own_id == "mine"
+
+
 # --- what has ended
 
 

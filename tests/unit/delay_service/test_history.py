@@ -1,8 +1,9 @@
 """What is remembered of ended messages."""
 
+from delay_service.events import OF_MESSAGE_MAX
 from delay_service.history import History
-from delayline.inquiry import Ending, State
-from delayline.message import Shard
+from delayline.inquiry import Ending, Event, Found, State
+from delayline.message import MessageId, Shard
 from delayline.outcome import AuditRow, Outcome
 
 ORDERS = Shard("orders", "3")
@@ -64,3 +65,89 @@ def test_a_limit_of_none_keeps_nothing() -> None:
     history = History(0, 60_000)
     history.record(ORDERS, [row(1, 1000)], 1020)
     assert history.find(ORDERS, 1, 1000) is None
+
+
+# --- what happened before
+
+
+def moved(offset: int, first: int, reason: str) -> AuditRow:
+    name = f"orders.3.{first}.1000"
+    return AuditRow(offset, name, 1000, 500, Outcome.SUPERSEDED, name, reason)
+
+
+def story(history: History, offset: int = 7) -> list[tuple[str, str, int, int]]:
+    found = history.told(Found(MessageId(ORDERS, offset, 1000), State.PENDING, 500, 1000))
+    return [(event.what, event.by, event.version, event.at_ms) for event in found.history]
+
+
+def test_moves_are_told_between_the_beginning_and_the_end() -> None:
+    history = History(10, 60_000)
+    history.record(ORDERS, [moved(7, 7, "rescheduled")], 600, {"orders.3.7.1000": 1})
+    history.record(ORDERS, [moved(20, 7, "roll")], 700, {"orders.3.7.1000": 2})
+    history.record(ORDERS, [AuditRow(30, "orders.3.7.1000", 2000, 500, Outcome.DELIVERED)], 2020)
+    found = history.find(ORDERS, 7, 1000)
+    assert found is not None
+    assert found.version == 2
+    assert [(event.what, event.by, event.version, event.at_ms) for event in history.told(found).history] == [
+        ("accepted", "client", 0, 500),
+        ("rescheduled", "client", 1, 600),
+        ("rolled", "worker", 2, 700),
+        ("delivered", "worker", 2, 2020),
+    ]
+
+
+def test_a_cancel_is_a_clients_doing() -> None:
+    history = History(10, 60_000)
+    history.record(ORDERS, [row(7, 1000, Outcome.CANCELLED, "cancelled")], 600)
+    found = history.find(ORDERS, 7)
+    assert found is not None
+    assert history.told(found).history[-1] == Event(600, "cancelled", "client", 0)
+
+
+def test_a_record_that_another_message_replaced_has_not_moved() -> None:
+    history = History(10, 60_000)
+    history.record(ORDERS, [moved(7, 7, "replaced")], 600, {"orders.3.8.1000": 1})
+    assert story(history) == [("accepted", "client", 0, 500)]
+
+
+def test_the_newest_moves_of_a_message_are_kept() -> None:
+    history = History(10_000, 60_000)
+    for number in range(OF_MESSAGE_MAX + 3):
+        history.record(ORDERS, [moved(number, 7, "roll")], 600 + number, {"orders.3.7.1000": number + 1})
+    assert [version for _, _, version, _ in story(history)] == [0, *range(4, OF_MESSAGE_MAX + 4)]
+
+
+def test_moves_are_forgotten_by_age_and_count_and_leave_nothing() -> None:
+    history = History(3, 1000)
+    for number in range(5):
+        history.record(ORDERS, [moved(number, number, "roll")], 600, {f"orders.3.{number}.1000": 1})
+    assert [len(story(history, number)) for number in range(5)] == [1, 1, 2, 2, 2]
+    history.record(ORDERS, [], 1601)
+    assert [len(story(history, number)) for number in range(5)] == [1] * 5
+    assert not history._events._packed
+
+
+def test_a_move_that_newer_ones_pushed_out_takes_no_other_with_it_when_it_is_forgotten() -> None:
+    history = History(10_000, 1000)
+    for number in range(OF_MESSAGE_MAX + 1):
+        history.record(ORDERS, [moved(number, 7, "roll")], 600 + number, {"orders.3.7.1000": number + 1})
+    history.record(ORDERS, [], 1601)
+    assert len(story(history)) == 1 + OF_MESSAGE_MAX
+
+
+# --- forgetting
+
+
+def test_a_full_history_forgets_commits_in_part() -> None:
+    history = History(4, 60_000)
+    for at_ms in (1000, 1001, 1002):
+        history.record(ORDERS, [row(at_ms * 10 + number, 900) for number in range(3)], at_ms)
+    kept = [at_ms * 10 + number for at_ms in (1000, 1001, 1002) for number in range(3)]
+    assert [history.find(ORDERS, offset) is not None for offset in kept] == [False] * 5 + [True] * 4
+
+
+def test_what_is_forgotten_leaves_nothing_behind() -> None:
+    history = History(1000, 60_000)
+    for number in range(3000):
+        history.record(ORDERS, [row(number, 900)], 1000)
+    assert len(history._commits) == len(history._endings) == 1000
