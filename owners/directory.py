@@ -51,12 +51,12 @@ class Directory:
 
     def owner(self, shard: Shard) -> Owner | None:
         """As far as is known. Does not block."""
-        if self._seen_s is None or self._clock.monotonic_s() - self._seen_s > FRESH_S:
-            self.want()
-        return self._table.get(shard)
+        return self.owners().get(shard)
 
     def owners(self) -> Mapping[Shard, Owner]:
         """The whole table. Does not block."""
+        if self._seen_s is None or self._clock.monotonic_s() - self._seen_s > FRESH_S:
+            self.want()
         return self._table
 
     def want(self) -> None:

@@ -24,7 +24,6 @@ from delayline.cli.queues import Watch, open_queue
 from delayline.cli.worker_thread import WorkerThread
 from delayline.clock import Clock
 from delayline.config import Settings
-from delayline.errors import ConfigError
 from delayline.inquiry import Owners
 from delayline.names import Names
 from delayline.pending import PendingLimits
@@ -79,8 +78,7 @@ def everything(settings: Settings, clock: Clock) -> Iterator[Process]:
 
 @contextmanager
 def api_alone(settings: Settings, clock: Clock) -> Iterator[Process]:
-    """The HTTP door for messages that workers in other processes deliver. Raises QueueError, ConfigError."""
-    _refuse_limits(settings)
+    """The HTTP door for messages that workers in other processes deliver. Raises QueueError."""
     with (
         _held(open_queue(settings, clock)) as queue,
         Watch(queue) as watch,
@@ -123,7 +121,6 @@ def _asked_worker(
 @contextmanager
 def proxy_alone(settings: Settings, clock: Clock) -> Iterator[Process]:
     """The Kafka proxy, and a door for health and metrics. Raises QueueError, ConfigError, CannotListen."""
-    _refuse_limits(settings)
     with _held(open_queue(settings, clock)) as queue, all_owners(settings, queue, clock) as owners:
         registry = _registry()
         readiness: list[Callable[[], tuple[bool, str]]] = []
@@ -158,13 +155,6 @@ def _proxying(
 
 def _limits(settings: Settings, owners: Owners, clock: Clock) -> PendingLimits:
     return PendingLimits(lambda topic: settings.rule_for(topic).pending_max, owners.figures, clock)
-
-
-def _refuse_limits(settings: Settings) -> None:
-    if any(rule.pending_max is not None for rule in settings.delay.rule):
-        raise ConfigError(
-            "delay.rule: a process without a worker does not know what is pending; pending_max is for `serve`."
-        )
 
 
 @contextmanager

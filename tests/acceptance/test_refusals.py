@@ -143,15 +143,3 @@ def test_two_servers_with_folders_of_their_own_run_side_by_side(server: Server, 
         send(one.url, "orders", [value], delay="50ms")
     found = [wait_delivered(one, ["one"]) for one in (server, other)]
     assert found == [["here"], ["there"]]
-
-
-@pytest.mark.parametrize("command", [("api",), ("proxy", "kafka")])
-def test_a_process_that_cannot_know_what_is_pending_refuses_a_limit_on_it(command: tuple[str, ...]) -> None:
-    settings = {
-        "mq__kind": "kafka",
-        "mq__bootstrap_servers": f"127.0.0.1:{free_port()}",
-        "delay__topics": "orders",
-        "delay__rule": '[{"topics": "orders", "pending_max": 5}]',
-        "proxy__kafka__port": str(free_port()),
-    }
-    assert_refused(run(*command, **settings), 2, "pending_max is for `serve`")

@@ -76,6 +76,17 @@ def test_questions_cost_the_queue_nothing_while_the_table_is_fresh() -> None:
         assert group.was_asked.wait(WITHIN_S)
 
 
+def test_who_asks_for_the_whole_table_hears_of_new_shards_as_well() -> None:
+    group, clock = Told(), ManualClock()
+    directory = Directory(group, clock)
+    directory.refresh()
+    clock.advance(int(FRESH_S * 1000) + 1)
+    group.was_asked.clear()
+    with directory:
+        assert directory.owners() == {SHARD: ONE}
+        assert group.was_asked.wait(WITHIN_S)
+
+
 def test_a_table_that_was_found_wrong_is_asked_for_again_but_not_once_per_question() -> None:
     group = Told()
     with Directory(group, SystemClock()) as directory:
