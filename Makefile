@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: run test check lint types imports simulate prove chaos-kafka-proxy search-kafka-proxy outages bench kafka kafka-client lock clean
+.PHONY: run test check lint types imports simulate machine prove chaos-kafka-proxy search-kafka-proxy outages bench kafka kafka-client lock clean
 
 run: $(VENV)/.run   ## start everything on the embedded queue, HTTP on 127.0.0.1:8080
 	@exec $(BIN)/delayline serve
@@ -26,6 +26,9 @@ imports: $(VENV)/.test
 
 simulate: $(VENV)/.test   ## 20,000 seeded crash simulations; SEEDS, FIRST, MUTANTS=1
 	$(BIN)/python -m tests.simulation.run
+
+machine: $(VENV)/.test   ## 10,000 random programs for a worker, in step with a small model; EXAMPLES, STEPS
+	$(BIN)/python -m tests.machine.run
 
 prove: $(VENV)/.test   ## kill -9 on Kafka, again and again, and nothing lost, twice or early; SEED, PARTS; see docs/proof.md
 	$(BIN)/python -m tests.fault.kafka.run
@@ -49,7 +52,7 @@ kafka: $(VENV)/.test   ## a Kafka broker to try things with, on 127.0.0.1:9092 o
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.run: requirements/run.txt | $(VENV)/bin/python
+$(VENV)/.run: requirements/run.txt pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/run.txt
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
