@@ -108,7 +108,7 @@ def test_a_message_is_moved(open_page: OpenPage, send: Send) -> None:
     page.get_by_label("Moment", exact=True).fill("2035-07-01T14:00:00")
     page.get_by_role("button", name="Reschedule", exact=True).click()
     expect(page.locator(".facts time").first).to_have_attribute("datetime", "2035-07-01T12:00:00.000Z")
-    expect(page.locator(".facts")).to_contain_text("1, changed")
+    expect(page.locator(".facts")).to_contain_text("Version1")
 
 
 def test_a_dialog_stays_open_with_what_the_server_said(open_page: OpenPage, send: Send) -> None:
@@ -137,12 +137,41 @@ def test_who_is_too_late_to_cancel_hears_how_it_ended(open_page: OpenPage, send:
     expect(page.get_by_role("dialog")).to_contain_text("It is delivered since ")
 
 
-def test_a_repeat_is_previewed_with_its_next_times(open_page: OpenPage, topic: str) -> None:
+def test_a_repeat_is_previewed_with_its_next_times_and_sent(open_page: OpenPage, topic: str) -> None:
     page = open_page(f"#/send?topic={topic}")
-    days = [f"2035-07-0{day}T09:00:00.000Z" for day in range(1, 6)]
-    answering(page, "/v1/schedules:preview", {"accepted_at": days[0], "immediate": False, "due_at": days})
+    page.get_by_label("Value", exact=True).fill("1")
     page.get_by_role("radio", name="By cron").check()
-    expect(page.locator(".preview time")).to_have_text([day[:10] + " 11:00:00" for day in days])
+    page.get_by_label("Cron", exact=True).fill("0 9 1 7 *")
+    page.get_by_label("Time zone").fill("UTC")
+    page.get_by_label("Times", exact=True).fill("3")
+    times = page.locator(".preview time")
+    expect(times).to_have_count(3)
+    for time in times.all():
+        expect(time).to_have_text(re.compile("-07-01 11:00:00$"))
+    page.get_by_role("button", name="Send").click()
+    expect(page.locator(".notice.good time")).to_have_attribute("datetime", re.compile("-07-01T09:00:00.000Z$"))
+
+
+def test_an_own_id_that_waits_already_makes_a_duplicate(open_page: OpenPage, send: Send, topic: str) -> None:
+    send("first", key="7", delay="1h", own_id="order-7")
+    page = open_page(f"#/send?topic={topic}")
+    page.get_by_label("Value", exact=True).fill("1")
+    page.get_by_label("Key").fill("7")
+    page.get_by_label("Own id", exact=True).fill("order-7")
+    page.get_by_label("If the own id waits already").select_option("keep")
+    page.get_by_role("button", name="Send").click()
+    page.locator(".notice.good a").click()
+    expect(page.locator(".state")).to_contain_text("duplicate")
+
+
+def test_a_message_that_would_expire_before_it_is_due_is_refused_at_the_field(
+    open_page: OpenPage, topic: str
+) -> None:
+    page = open_page(f"#/send?topic={topic}")
+    page.get_by_label("Value", exact=True).fill("1")
+    page.get_by_label("Expires at").fill("2020-07-01T14:00:00")
+    page.get_by_role("button", name="Send").click()
+    expect(page.get_by_label("Expires at")).to_have_attribute("aria-invalid", "true")
 
 
 def test_a_schedule_that_cannot_be_is_told_before_it_is_sent(open_page: OpenPage, topic: str) -> None:

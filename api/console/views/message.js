@@ -43,7 +43,6 @@ export function messageView(context, id) {
 
 function content(message, carried) {
   const isWaiting = WAITS.has(message.state);
-  const moved = message.version > 0;
   return [
     h("div", { class: "columns" },
       h("div", { class: "stack" },
@@ -58,7 +57,7 @@ function content(message, carried) {
           ["Topic", h("a", { href: `#/topics/${encodeURIComponent(message.topic)}` }, broken(message.topic))],
           ["Partition", String(message.partition)],
           message.own_id ? ["Own id", h("code", null, message.own_id)] : null,
-          ["Version", moved ? `${message.version}, changed` : `${message.version}, never changed`],
+          ["Version", String(message.version)],
         ),
         history(message)),
       h("div", { class: "stack" }, carried ? carries(carried, isWaiting) :
