@@ -94,6 +94,7 @@ def test_stalled_shards_stand_first_with_their_reason(open_page: OpenPage, send:
     expect(notice).to_contain_text(f"{topic}.2 target: not enough replicas tried again in 4.0 s")
     expect(page.get_by_text(f"Nobody answers for these shards right now: {topic}.3")).to_be_visible()
     expect(page.locator(".figures")).to_contain_text("the oldest 10 s late")
+    expect(page.locator(".figures .warn")).to_contain_text("14")
     expect(page.locator(".live")).to_contain_text("Live, as of 01:00:10")
 
 
