@@ -1,5 +1,6 @@
 """What has become of records that asked for something: operations, controls, claims. For callers that wait."""
 
+from collections import OrderedDict
 from collections.abc import Iterable
 from concurrent.futures import Future
 from threading import Lock
@@ -15,7 +16,7 @@ class Decisions:
     """Of the commits of one worker. Any thread may ask."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[Shard, int], Resolution | Future[Resolution]] = {}
+        self._known: OrderedDict[tuple[Shard, int], Resolution | Future[Resolution]] = OrderedDict()
         self._lock = Lock()
 
     def record(self, shard: Shard, resolved: Iterable[tuple[int, Resolution]]) -> None:
@@ -41,4 +42,4 @@ class Decisions:
     def _note(self, shard: Shard, offset: int, what: "Resolution | Future[Resolution]") -> None:
         self._known[shard, offset] = what
         while len(self._known) > KEPT_MAX:
-            del self._known[next(iter(self._known))]
+            self._known.popitem(last=False)  # a plain dict walks over all that have left before

@@ -36,7 +36,7 @@ STRETCH_SHARDS = 16
 """What the worker's thread does for one question: about 3 ms."""
 
 ENDED_AT_ONCE = 5000
-COUNTED_AT_ONCE = 8
+COUNTED_AT_ONCE = 4
 OPENED_AT_ONCE = 256
 
 LOOKED_MAX = 20_000

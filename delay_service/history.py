@@ -52,9 +52,12 @@ class History:
         of those that were carried on, by message id. Hot: once per delivered message."""
         endings, pack, codes = self._endings, _PACKED.pack, _CODES
         offsets: list[int] = []
-        for _, message_id, due_ms, accepted_at_ms, outcome, _, reason in rows:
+        prefix = f"{shard.topic}.{shard.name}."
+        for offset, message_id, due_ms, accepted_at_ms, outcome, _, reason in rows:
             if due_ms is not None and outcome is not Outcome.SUPERSEDED and self._messages_max > 0:
-                first_due_ms, offset = _first(message_id or "")
+                first_due_ms = due_ms
+                if message_id != f"{prefix}{offset}.{due_ms}":  # nearly always: half the cost of reading the id
+                    first_due_ms, offset = _first(message_id or "")
                 packed = pack(at_ms, due_ms, first_due_ms, accepted_at_ms, codes[outcome])
                 endings[shard, offset] = packed + reason.encode() if reason else packed
                 offsets.append(offset)

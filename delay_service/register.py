@@ -8,6 +8,7 @@ Names (own ids and idempotency keys) are unique among pending messages, and a cl
   - A disk without room takes no new names. They are *owed*, and the checkpoint does not pass their records.
 """
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
@@ -55,7 +56,7 @@ class Register:
         self._retention_ms = retention_ms
         self._contested: dict[bytes, list[Key]] = {}
         self._owed: dict[bytes, Key] = {}
-        self._remembered: dict[bytes, tuple[int, Known]] = {}
+        self._remembered: OrderedDict[bytes, tuple[int, Known]] = OrderedDict()  # its oldest is found at once
 
     # --- names
 
