@@ -18,6 +18,9 @@ from delayline.times import format_moment
 Format = Literal["text", "json"]
 Level = Literal["debug", "info", "warning", "error", "critical"]
 
+_CHATTY = ("httpx", "httpcore")
+"""They write a line for every request between processes, or many."""
+
 Event = MutableMapping[str, Any]
 Processor = Callable[[Any, str, Event], Any]
 
@@ -63,6 +66,8 @@ def _route(shared: list[Processor], rendering: list[Processor], stream: TextIO, 
         logger = logging.getLogger(name)
         logger.handlers.clear()
         logger.propagate = True
+    for name in _CHATTY:
+        logging.getLogger(name).setLevel(logging.WARNING)
 
 
 def _rendering(format: Format, stream: TextIO) -> list[Processor]:

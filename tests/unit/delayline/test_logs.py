@@ -54,6 +54,14 @@ def test_a_line_of_the_standard_library_has_the_same_form() -> None:
     assert found["at"] == "2026-01-01T00:00:00.000Z"
 
 
+@pytest.mark.parametrize("name", ["httpx", "httpcore.http11"])
+def test_a_request_between_processes_is_no_line(name: str) -> None:
+    stream = lines(level="debug")
+    logging.getLogger(name).info("HTTP Request: POST ...")
+    logging.getLogger(name).warning("trouble")
+    assert only(stream)["event"] == "trouble"
+
+
 def test_uvicorns_own_handlers_are_taken_away_so_that_no_line_comes_twice() -> None:
     other = StringIO()
     logging.getLogger("uvicorn").addHandler(logging.StreamHandler(other))
