@@ -15,6 +15,7 @@ from starlette.routing import Match
 
 from api import openapi
 from api.bridge import Bridge
+from api.claims import Claims
 from api.dead_letters import DeadLetters
 from api.drafts import Drafter, Judge
 from api.edge import Edge
@@ -31,6 +32,7 @@ from api.routes.health import HealthRoutes
 from api.routes.installation import InstallationRoutes
 from api.routes.messages import MessageRoutes
 from api.routes.operations import OperationRoutes
+from api.routes.own import OwnRoutes
 from api.routes.records import RecordRoutes
 from api.routes.send import SendRoutes
 from api.routing import PlainRoute
@@ -79,15 +81,18 @@ def create_app(services: Services) -> DelaylineApi:
     drafter = Drafter(judge, settings.rules_for, settings.is_delay_enabled)
     sender = Sender(services, topics, bridge, judge, metrics)
     reader = Reader(services.client, services.admin)
+    claims = Claims(services, bridge)
     followers = Followers(
         reader, follower_threads, settings.followers_max, settings.heartbeat_s, services.clock, closing
     )
     survey = Survey(services, topics, bridge)
-    SendRoutes(services, topics, sender, drafter, judge).register(app.router)
+    SendRoutes(services, topics, sender, drafter, judge, claims).register(app.router)
     messages = MessageRoutes(services, bridge)
     messages.register(app.router)
     FindingRoutes(services, topics, survey).register(app.router)
-    OperationRoutes(services, topics, sender, judge, bridge, messages).register(app.router)
+    operations = OperationRoutes(services, topics, sender, judge, bridge, messages)
+    operations.register(app.router)
+    OwnRoutes(topics, survey, messages, operations).register(app.router)
     RecordRoutes(reader, topics, followers, problems).register(app.router)
     InstallationRoutes(services, topics, survey).register(app.router)
     dead = DeadLetters(services.client, services.admin, Names(settings.namespace).dead)

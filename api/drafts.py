@@ -74,6 +74,17 @@ class Draft(NamedTuple):
     directives: Sequence[Header] = ()
     own_id: str | None = None
 
+    @property
+    def is_claim(self) -> bool:
+        """Whether it wants a name for itself, which its owner decides."""
+        return self.own_id is not None
+
+    @property
+    def place_key(self) -> bytes | None:
+        """What chooses the partition. Without a key it is the own id, which is unique in its shard: so it is in the
+        topic."""
+        return self.own_id.encode() if self.key is None and self.own_id is not None else self.key
+
 
 class Judge:
     """What a schedule object means under the rules of this installation."""

@@ -74,7 +74,7 @@ def _problems(*statuses: int) -> dict[str, Any]:
         400: "Invalid, or not built yet: see `type` and `errors`",
         403: "Not for clients",
         404: "No such thing",
-        409: "It has ended: see `outcome`",
+        409: "It has ended: see `outcome`; or several messages have this own id",
         410: "It has ended, and how is not kept any more",
         413: "Too large",
         415: "Not JSON",
@@ -113,6 +113,10 @@ _SEND_EXAMPLES = {
     "moment": {
         "summary": "At a moment",
         "value": {"value": "happy new year", "schedule": {"deliver_at": "2030-01-01T00:00:00+01:00"}},
+    },
+    "own id": {
+        "summary": "With an id of the sender's own",
+        "value": {"value": {"order": 7}, "schedule": {"delay": "30s", "own_id": "order-7", "ttl": "1h"}},
     },
     "level": {"summary": "RocketMQ level 3 (10 s)", "value": {"value": "retry me", "schedule": {"level": 3}}},
     "every": {
@@ -237,20 +241,35 @@ DELIVER = {
     "responses": {"204": {"description": "It is due now"}, **_problems(400, 404, 409, 410, 503)},
 }
 
+_VIEW = _parameter(
+    "view",
+    "query",
+    "`full` adds key, value and headers while the message waits",
+    {"type": "string", "enum": ["basic", "full"], "default": "basic"},
+)
+
 GET_MESSAGE = {
     "operationId": "getMessage",
     "summary": "What has become of a message",
-    "parameters": [
-        _MESSAGE_ID,
-        _parameter(
-            "view",
-            "query",
-            "`full` adds key, value and headers while the message waits",
-            {"type": "string", "enum": ["basic", "full"], "default": "basic"},
-        ),
-    ],
+    "parameters": [_MESSAGE_ID, _VIEW],
     "responses": {"200": _json("The message", schemas.MessageOut, headers=_ETAG), **_problems(400, 404, 410, 503)},
 }
+
+_OWN_ID = _parameter("own_id", "path", "The id that the sender gave it", {"type": "string"}, "order-7")
+
+GET_OWN = {
+    "operationId": "getOwn",
+    "summary": "A message that waits, by its own id",
+    "parameters": [_TOPIC, _OWN_ID, _VIEW],
+    "responses": {
+        "200": _json("The message", schemas.MessageOut, headers=_ETAG),
+        **_problems(400, 404, 409, 410, 503),
+    },
+}
+
+RESCHEDULE_OWN = {**RESCHEDULE, "operationId": "rescheduleOwn", "parameters": [_TOPIC, _OWN_ID]}
+
+CANCEL_OWN = {**CANCEL, "operationId": "cancelOwn", "parameters": [_TOPIC, _OWN_ID]}
 
 _WHOLE_NUMBER = {"type": "integer", "minimum": 0}
 

@@ -149,12 +149,20 @@ class SentMessage(msgspec.Struct, frozen=True):
     message_id: str | None
     topic: str
     partition: int | str
-    state: Annotated[str, Meta(description="`accepted`: waits for its due time; `delivered`: stands in the topic.")]
-    accepted_at: Moment
+    state: Annotated[
+        str,
+        Meta(
+            description="`accepted`: waits for its due time; `delivered`: stands in the topic. Where another message "
+            "has the own id (`deduplicated`), the state of that one."
+        ),
+    ]
+    accepted_at: Annotated[Moment | None, Meta(description="null where a message is `ended`, and how is not kept.")]
     due_at: Moment | None
     own_id: str | None = None
     version: int = 0
-    deduplicated: bool = False
+    deduplicated: Annotated[
+        bool, Meta(description="Another message that waits has the own id. This is that one; no other was stored.")
+    ] = False
 
 
 class UnconfirmedMessage(msgspec.Struct, frozen=True):
@@ -232,6 +240,18 @@ class EventOut(msgspec.Struct, frozen=True):
     version: int
 
 
+class RepeatOut(msgspec.Struct, frozen=True, kw_only=True):
+    """How a message repeats, as it stands now: an `every` that grows is the gap behind the coming delivery."""
+
+    cron: str | None
+    time_zone: str | None
+    every: str | None
+    backoff: float | None
+    missed: str
+    times_left: Annotated[int | None, Meta(description="Deliveries still to come, this one included; else for ever")]
+    occurrence: Annotated[int, Meta(description="Which delivery is waited for, from 1")]
+
+
 class MessageOut(msgspec.Struct, frozen=True):
     """A message as its owner knows it. Key, value and headers stand here with `view=full` while it waits; `history`
     is what its owner remembers, and not told in lists."""
@@ -245,8 +265,12 @@ class MessageOut(msgspec.Struct, frozen=True):
     version: int
     outcome: EndingOut | None
     own_id: str | None = None
-    next_due_at: None = None
+    next_due_at: Annotated[Moment | None, Meta(description="Of a repeat: the time behind `due_at`")] = None
     deduplicated: bool = False
+    expires_at: Annotated[
+        str | UnsetType, Meta(description="Not delivered after this moment; only where it has one")
+    ] = UNSET
+    repeat: RepeatOut | UnsetType = UNSET
     key: str | UnsetType | None = UNSET
     key_base64: bytes | UnsetType = UNSET
     value: str | UnsetType | None = UNSET

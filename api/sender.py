@@ -46,7 +46,7 @@ class Sender:
         if len(draft.body) > room:
             detail = f"the record has {len(draft.body)} bytes, the topic takes {room}"
             raise refused(TOO_LARGE, "", "too-large", detail)
-        partition = target.partition_for(draft.partition, draft.key)
+        partition = target.partition_for(draft.partition, draft.place_key)
         return Append(target.buffer if delayed else target.info.name, partition, draft.body)
 
     async def append(self, target: Target, appends: Sequence[Append]) -> list[Position]:

@@ -1,17 +1,21 @@
 """Records and messages as documents."""
 
 from collections.abc import Sequence
+from itertools import islice
+from typing import Any
 
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from api.dead_letters import Letter
-from api.schemas import DeadLetterOut, EndingOut, EventOut, HeaderOut, MessageOut, RecordOut
+from api.schemas import DeadLetterOut, EndingOut, EventOut, HeaderOut, MessageOut, RecordOut, RepeatOut
 from api.sender import partition_label
 from delayline.inquiry import WAITING, Ending, Found
 from delayline.message import Header
 from delayline.record import decode_body
-from delayline.times import format_moment
+from delayline.recurrence import ticks
+from delayline.terms import Series
+from delayline.times import format_duration, format_moment
 from mq.contract import LogRecord
 
 
@@ -62,13 +66,41 @@ def message_out(found: Found, *, full: bool) -> MessageOut:
         due_at=format_moment(found.due_ms),
         version=found.version,
         outcome=None if found.ending is None else ending_out(found.ending),
-        own_id=found.own_id,
+        **_terms_out(found),
         key=key,
         key_base64=key_base64,
         value=value,
         value_base64=value_base64,
         headers=headers_out(found.headers) if payload else UNSET,
         history=[EventOut(format_moment(event.at_ms), *event[1:]) for event in found.history],
+    )
+
+
+def _terms_out(found: Found) -> dict[str, Any]:
+    """What the message asked for beside its time, while it waits."""
+    terms = found.terms
+    if terms is None:
+        return {}
+    series, expires_ms = terms.series, terms.expires_ms(found.due_ms)
+    next_due_ms = None if series is None else next(islice(ticks(series, found.due_ms), 1, 2), None)
+    ends = next_due_ms is None or (terms.expire_at_ms is not None and next_due_ms > terms.expire_at_ms)
+    return {
+        "own_id": terms.own_id,
+        "next_due_at": None if next_due_ms is None or ends else format_moment(next_due_ms),
+        "expires_at": UNSET if expires_ms is None else format_moment(expires_ms),
+        "repeat": UNSET if series is None else _repeat_out(series),
+    }
+
+
+def _repeat_out(series: Series) -> RepeatOut:
+    return RepeatOut(
+        cron=series.cron,
+        time_zone=None if series.cron is None else series.zone,
+        every=None if series.every_ms is None else format_duration(series.every_ms),
+        backoff=series.backoff,
+        missed=series.missed,
+        times_left=series.times_left,
+        occurrence=series.occurrence,
     )
 
 

@@ -228,8 +228,8 @@ def _row(shard: ShardId, seen: Seen) -> Row:
         key = None  # it goes to the dead letters
     is_dead = meta is not None and meta.dead_code is not None
     accepted_at_ms = meta.accepted_at_ms if meta and is_dead else accepted_at_ms_of(packed)
-    own_id = meta.terms.own_id if meta and meta.terms else None
-    found = Found(message_id, State.PENDING, accepted_at_ms, due_ms, version, key, own_id=own_id)
+    terms = meta.terms if meta else None
+    found = Found(message_id, State.PENDING, accepted_at_ms, due_ms, version, key, terms=terms)
     return Row(Place(due_ms, shard, offset), found)
 
 
@@ -252,9 +252,8 @@ def _named(ask: Ask, shards: Sequence[ShardId], query: Query, own_id: str) -> Li
 
 def _row_of(shard: ShardId, pending: Pending) -> Row:
     message_id, (due_ms, offset), record, accepted_at_ms, version, terms = pending
-    own_id = terms.own_id if terms else None
     name = MessageId.parse(message_id)
-    found = Found(name, State.PENDING, accepted_at_ms, due_ms, version, record.key, own_id=own_id)
+    found = Found(name, State.PENDING, accepted_at_ms, due_ms, version, record.key, terms=terms)
     return Row(Place(due_ms, shard, offset), found)
 
 

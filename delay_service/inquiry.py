@@ -188,7 +188,7 @@ class WorkerInquiry:
             record.key,
             record.value,
             tuple(record.headers),
-            own_id=terms.own_id if terms else None,
+            terms=terms,
         )
 
     def _judge(self, core: Shard, message_id: MessageId, evidence: LogRecord | None) -> Found | Gone | None:

@@ -14,6 +14,7 @@ from typing import NamedTuple, Protocol
 
 from delayline.message import Header, MessageId, Shard
 from delayline.outcome import Outcome
+from delayline.terms import Terms
 
 
 class State(StrEnum):
@@ -52,8 +53,8 @@ class Event(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A message as its owner knows it. Key, value and headers are there while it is pending; `history` is what its
-    owner remembers, oldest first, and not told in lists."""
+    """A message as its owner knows it. Key, value, headers and terms are there while it is pending; `history` is what
+    its owner remembers, oldest first, and not told in lists."""
 
     id: MessageId
     state: State
@@ -64,8 +65,12 @@ class Found:
     value: bytes | None = None
     headers: tuple[Header, ...] = ()
     ending: Ending | None = None
-    own_id: str | None = None
+    terms: Terms | None = None
     history: tuple[Event, ...] = ()
+
+    @property
+    def own_id(self) -> str | None:
+        return None if self.terms is None else self.terms.own_id
 
 
 @dataclass(frozen=True, slots=True)

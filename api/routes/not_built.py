@@ -6,12 +6,8 @@ from starlette.responses import Response
 
 from api.problems import NOT_SUPPORTED, Refusal
 
-_OWN_ID = "/v1/topics/{topic}/own/{own_id}"
 _ENDPOINTS = (
     ("POST", "/v1/messages:cancel"),
-    ("GET", _OWN_ID),
-    ("PATCH", _OWN_ID),
-    ("DELETE", _OWN_ID),
     ("POST", "/v1/topics/{topic}:pause"),
     ("POST", "/v1/topics/{topic}:resume"),
     ("POST", "/v1/topics/{topic}:purge"),

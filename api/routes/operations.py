@@ -65,7 +65,9 @@ class OperationRoutes:
         add_route(router, "POST", "/v1/messages/{message_id}:deliver", self.deliver, openapi.DELIVER)
 
     async def cancel(self, request: Request) -> Response:
-        message_id = _message_id(request)
+        return await self.cancel_message(_message_id(request))
+
+    async def cancel_message(self, message_id: MessageId) -> Response:
         found = await self._messages.found(message_id)
         if found.state is State.CANCELLED or await self._is_applied(found, _CANCEL):
             return Answer(204)
@@ -76,9 +78,16 @@ class OperationRoutes:
 
     async def reschedule(self, request: Request) -> Response:
         message_id = _message_id(request)
+        return await self.move_message(message_id, await self.new_time(request))
+
+    async def new_time(self, request: Request) -> Header:
+        """What the body says. Raises Refusal."""
         body = await read_body(request, self._settings.body_bytes_max, self._settings.body_timeout_s)
         schedule = decode(_PATCH, body).schedule
-        await self._move(message_id, self._judge.time(schedule, self._clock.now_ms()) or _AT_ONCE)
+        return self._judge.time(schedule, self._clock.now_ms()) or _AT_ONCE
+
+    async def move_message(self, message_id: MessageId, time: Header) -> Response:
+        await self._move(message_id, time)
         return self._messages.answer(await self._messages.found(message_id), full=False)
 
     async def deliver(self, request: Request) -> Response:

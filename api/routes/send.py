@@ -12,9 +12,10 @@ from starlette.responses import Response
 
 from api import openapi
 from api.answers import Answer, json_answer
+from api.claims import Claims, Sent
 from api.decoding import decode, has_unknown_field
 from api.drafts import Draft, Drafter, Judge
-from api.problems import INVALID_BODY, LIMIT_EXCEEDED, Refusal, member_problem, refused
+from api.problems import INVALID_BODY, LIMIT_EXCEEDED, OWNER_UNAVAILABLE, Refusal, member_problem, refused
 from api.requests import Query, read_body
 from api.routing import add_route
 from api.schemas import (
@@ -44,8 +45,6 @@ _BATCH_FIELDS = frozenset(BatchIn.__struct_fields__)
 
 _Sent = SentMessage | UnconfirmedMessage
 
-_ETAG = (b"etag", b'"0"')
-
 
 class Mode(StrEnum):
     """What the client waits for."""
@@ -65,7 +64,15 @@ class _Batch(NamedTuple):
 class SendRoutes:
     """The way of messages in. Hot: one call of `send` per request (bench/http.py)."""
 
-    def __init__(self, services: Services, topics: TopicBook, sender: Sender, drafter: Drafter, judge: Judge) -> None:
+    def __init__(
+        self,
+        services: Services,
+        topics: TopicBook,
+        sender: Sender,
+        drafter: Drafter,
+        judge: Judge,
+        claims: Claims,
+    ) -> None:
         self._settings = services.settings
         self._clock = services.clock
         self._full = services.full
@@ -73,6 +80,7 @@ class SendRoutes:
         self._sender = sender
         self._drafter = drafter
         self._judge = judge
+        self._claims = claims
 
     def register(self, router: APIRouter) -> None:
         add_route(router, "POST", "/v1/topics/{topic}/messages", self.send, openapi.SEND)
@@ -114,6 +122,8 @@ class SendRoutes:
             return Answer(202) if mode is Mode.ONEWAY else json_answer(202, _unconfirmed(draft))
         (position,) = await self._sender.append(target, [append])
         sent = self._sender.sent(topic, draft, position)
+        if isinstance(sent, SentMessage) and draft.is_claim:
+            (sent,) = await self._claims.settled(topic, [Sent(draft, position, sent)])
         if isinstance(sent, Refusal):
             raise sent
         return json_answer(201, sent, _location(sent))
@@ -133,6 +143,7 @@ class SendRoutes:
             return _answered(200, batch, {})
         if mode is Mode.SYNC:
             sent = await self._sent(target, batch, appends)
+            _check_decided(batch, sent, atomic)
             return _answered(201 if atomic else 200, batch, sent)
         self._sender.hand_over(target, appends, request.scope["delayline.ticket"])
         if mode is Mode.ONEWAY:
@@ -196,14 +207,21 @@ class SendRoutes:
         return appends
 
     async def _sent(self, target: Target, batch: _Batch, appends: list[Append]) -> dict[int, _Sent]:
-        positions = await self._sender.append(target, appends)
-        sent: dict[int, _Sent] = {}
+        topic, positions = target.info.name, await self._sender.append(target, appends)
+        stored: dict[int, Sent] = {}
         for (index, draft), position in zip(batch.drafts.items(), positions, strict=True):
-            message = self._sender.sent(target.info.name, draft, position)
+            message = self._sender.sent(topic, draft, position)
             if isinstance(message, Refusal):
                 batch.refusals[index] = message.under(f"/messages/{index}")
             else:
-                sent[index] = message
+                stored[index] = Sent(draft, position, message)
+        answers = zip(stored, await self._claims.settled(topic, list(stored.values())), strict=True)
+        sent: dict[int, _Sent] = {}
+        for index, answer in answers:
+            if isinstance(answer, Refusal):
+                batch.refusals[index] = answer
+            else:
+                sent[index] = answer
         return sent
 
 
@@ -229,7 +247,7 @@ def _unconfirmed(draft: Draft) -> UnconfirmedMessage:
 def _location(sent: SentMessage) -> list[tuple[bytes, bytes]]:
     if sent.message_id is None:
         return []
-    return [(b"location", f"/v1/messages/{sent.message_id}".encode()), _ETAG]
+    return [(b"location", f"/v1/messages/{sent.message_id}".encode()), (b"etag", b'"%d"' % sent.version)]
 
 
 def _member(raw: msgspec.Raw) -> MessageIn | Refusal:
@@ -249,13 +267,24 @@ def _check_whole(batch: _Batch, atomic: bool) -> None:
     raise Refusal(INVALID_BODY, detail, faults, results=[_rejected(*member) for member in refusals])
 
 
+def _check_decided(batch: _Batch, sent: Mapping[int, _Sent], atomic: bool) -> None:
+    """Raises Refusal: all of an atomic batch is stored, and of some members nobody knows yet whether they stay."""
+    if not atomic or not any(refusal.status == 503 for refusal in batch.refusals.values()):
+        return
+    detail = "all is stored; of the messages with a problem it is not decided yet whether their own ids were free"
+    raise Refusal(OWNER_UNAVAILABLE, detail, results=_results(201, batch, sent))
+
+
 def _rejected(index: int, refusal: Refusal) -> MemberResult:
     return MemberResult(index, refusal.status, problem=member_problem(refusal))
 
 
 def _answered(status: int, batch: _Batch, sent: Mapping[int, _Sent]) -> Answer:
-    member_status = 202 if status == 202 else 201
+    results = _results(202 if status == 202 else 201, batch, sent)
+    return json_answer(status, BatchAnswer(len(sent), len(batch.refusals), results))
+
+
+def _results(member_status: int, batch: _Batch, sent: Mapping[int, _Sent]) -> list[MemberResult]:
     results = {index: MemberResult(index, member_status, message=message) for index, message in sent.items()}
     results |= {index: _rejected(index, refusal) for index, refusal in batch.refusals.items()}
-    ordered = [results[index] for index in sorted(results)] if batch.refusals else list(results.values())
-    return json_answer(status, BatchAnswer(len(sent), len(batch.refusals), ordered))
+    return [results[index] for index in sorted(results)] if batch.refusals else list(results.values())

@@ -13,6 +13,7 @@ from api.services import ApiSettings, Services
 from delayline.clock import ManualClock
 from delayline.inquiry import DueCounts, DueQuery, Found, Gone, Listing, Query, Resolution, ShardFigures
 from delayline.message import MessageId, Shard
+from delayline.outcome import Outcome
 from delayline.record import Record, decode_body
 from delayline.rules import DAY_MS, Rules
 from mq.contract import Append, Position
@@ -33,7 +34,7 @@ class KnownOwners:
         self.failure: Exception | None = None
         self.silent = False
         self.operations: list[tuple[Shard, int]] = []
-        self.decide: Callable[[], Resolution | None] = lambda: None
+        self.decide: Callable[[], Resolution | None] = lambda: Resolution(Outcome.APPLIED)
         self.shards: list[ShardFigures] = []
         self.counts: list[DueCounts] = []
         self.listings: list[Listing] = []

@@ -49,9 +49,6 @@ def test_a_wrong_method_is_a_problem_that_names_the_right_ones(method: str, path
     ("method", "path"),
     [
         ("POST", "/v1/messages:cancel"),
-        ("GET", "/v1/topics/orders/own/7"),
-        ("PATCH", "/v1/topics/orders/own/7"),
-        ("DELETE", "/v1/topics/orders/own/7"),
         ("POST", "/v1/topics/orders:pause"),
         ("POST", "/v1/topics/orders:resume"),
         ("POST", "/v1/topics/orders:purge"),

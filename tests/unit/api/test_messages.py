@@ -7,6 +7,7 @@ import pytest
 from delayline.inquiry import Ending, Event, Found, Gone, OwnerUnavailable, State
 from delayline.message import MessageId
 from delayline.outcome import Outcome
+from delayline.terms import Terms
 from tests.unit.api.door import NOW_MS, Door, problem
 
 ID = f"orders.3.1041.{NOW_MS + 30_000}"
@@ -118,7 +119,7 @@ def test_a_view_that_does_not_exist_is_refused() -> None:
 
 def test_what_happened_to_a_message_is_told_in_its_order() -> None:
     history = (Event(NOW_MS, "accepted", "client", 0), Event(NOW_MS + 5, "rolled", "worker", 1))
-    answer = _door(replace(_found(version=1), history=history, own_id="order-7")).get(PATH).json()
+    answer = _door(replace(_found(version=1), history=history, terms=Terms(own_id="order-7"))).get(PATH).json()
     assert answer["own_id"] == "order-7"
     assert answer["history"] == [
         {"at": "2026-01-01T00:00:00.000Z", "event": "accepted", "by": "client", "version": 0},

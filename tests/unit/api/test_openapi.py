@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from api import openapi
-from delayline.inquiry import Found, Resolution, State
-from delayline.message import MessageId
+from delayline.inquiry import Found, Listing, Place, Resolution, Row, State
+from delayline.message import MessageId, Shard
 from delayline.outcome import Outcome
 from tests.unit.api.door import NOW_MS, Door
 
@@ -94,7 +94,10 @@ def _knowing_door() -> Door:
     door = Door()
     door.queue.ensure_topic("orders")
     message_id = openapi.CANCEL["parameters"][0]["example"]
-    door.owners.messages[message_id] = Found(MessageId.parse(message_id), State.PENDING, NOW_MS, NOW_MS + 1)
+    found = Found(MessageId.parse(message_id), State.PENDING, NOW_MS, NOW_MS + 1)
+    door.owners.messages[message_id] = found
+    shards = tuple(Shard("orders", str(number)) for number in range(4))
+    door.owners.listings = [Listing(shards, (Row(Place(found.due_ms, found.id.shard, 1041), found),), None)]
     door.owners.decide = lambda: Resolution(Outcome.APPLIED)
     return door
 

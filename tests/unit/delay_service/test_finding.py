@@ -386,3 +386,37 @@ def test_a_list_that_everybody_has_seen_the_end_of_ends() -> None:
     rows, place = merge([listing(one, [1, 5], None), listing(other, [2], None)], 3)
     assert ([row.place.rank for row in rows], place) == ([1, 2, 5], None)
     assert merge([], 3) == ([], None)
+
+
+def send_own(bench: Bench, partition: int, own_id: bytes, delay_ms: int) -> None:
+    body = encode_body(b"k", own_id, [(b"delay-ms", b"%d" % delay_ms), (b"delay-id", own_id)])
+    bench.queue.append([Append(NAMES.buffer("orders"), str(partition), body)]).result()
+
+
+def test_messages_are_found_by_their_own_id_in_the_order_of_their_due_times() -> None:
+    bench, ask = made(partitions=3)
+    for partition, delay_ms in enumerate((3000, 1000, 2000)):
+        send_own(bench, partition, b"x", delay_ms)
+        send_own(bench, partition, b"y", 500)
+    bench.turn(3)
+    pages = walk(bench, ask, shards(3), Query(own_id="x", limit=2))
+    assert [len(page.rows) for page in pages] == [2, 1]
+    assert delays(bench, pages) == [1000, 2000, 3000]
+    assert {row.found.terms.own_id for page in pages for row in page.rows if row.found.terms} == {"x"}
+    assert pages[0].shards == tuple(shards(3))
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        Query(own_id="z"),
+        Query(own_id="x", key=b"other"),
+        Query(own_id="x", due_until_ms=1),
+        Query(own_id="x", due_from_ms=1 << 60),
+    ],
+)
+def test_a_message_with_another_own_id_key_or_time_is_not_found(query: Query) -> None:
+    bench, ask = made()
+    send_own(bench, 0, b"x", 1000)
+    bench.turn(3)
+    assert [page.rows for page in walk(bench, ask, shards(1), query)] == [()]

@@ -1,0 +1,76 @@
+"""GET, PATCH and DELETE /v1/topics/{topic}/own/{own_id}: a message that waits, by the id that its sender gave it.
+
+An own id is unique among the messages that wait in a shard. Messages without a key are placed by it, so that it is
+unique in their topic; messages with keys may share one, and then it names none of them.
+"""
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from api import openapi
+from api.problems import AMBIGUOUS, NOT_FOUND, Refusal
+from api.requests import Query as Parameters
+from api.routes.messages import MessageRoutes
+from api.routes.operations import OperationRoutes
+from api.routing import add_route
+from api.survey import Survey
+from api.topics import TopicBook
+from delayline.inquiry import OwnerUnavailable, Query, merge
+from delayline.message import MessageId
+
+PATH = "/v1/topics/{topic}/own/{own_id:path}"
+_SHOWN_MAX = 3
+
+
+class OwnRoutes:
+    """All shards of the topic are asked who has the id; then everything goes by message id."""
+
+    def __init__(
+        self, topics: TopicBook, survey: Survey, messages: MessageRoutes, operations: OperationRoutes
+    ) -> None:
+        self._topics = topics
+        self._survey = survey
+        self._messages = messages
+        self._operations = operations
+
+    def register(self, router: APIRouter) -> None:
+        add_route(router, "GET", PATH, self.get, openapi.GET_OWN)
+        add_route(router, "PATCH", PATH, self.reschedule, openapi.RESCHEDULE_OWN)
+        add_route(router, "DELETE", PATH, self.cancel, openapi.CANCEL_OWN)
+
+    async def get(self, request: Request) -> Response:
+        view = Parameters(request, "view").choice("view", "basic", "full")
+        message_id = await self._message_id(request)
+        return self._messages.answer(await self._messages.found(message_id), full=view == "full")
+
+    async def reschedule(self, request: Request) -> Response:
+        Parameters(request)
+        time = await self._operations.new_time(request)
+        return await self._operations.move_message(await self._message_id(request), time)
+
+    async def cancel(self, request: Request) -> Response:
+        Parameters(request)
+        return await self._operations.cancel_message(await self._message_id(request))
+
+    async def _message_id(self, request: Request) -> MessageId:
+        """Raises Refusal, TopicUnknown, QueueUnavailable, and OwnerUnavailable where a shard does not answer: it may
+        be that one."""
+        topic: str = request.path_params["topic"]
+        self._topics.check_users(topic)
+        shards = await self._survey.shards(topic)
+        query = Query(own_id=request.path_params["own_id"], limit=_SHOWN_MAX)
+        listings = await self._survey.page(shards, query)
+        answering = {shard for listing in listings for shard in listing.shards}
+        if missing := await self._survey.missing(shards, answering):
+            names = ", ".join(shard.name for shard in missing)
+            raise OwnerUnavailable(f"nobody answers for these partitions of {topic}, where it may be: {names}")
+        rows, _ = merge(listings, _SHOWN_MAX)
+        if not rows:
+            raise Refusal(NOT_FOUND, "no message that waits has this own id")
+        if len(rows) > 1:
+            ids = ", ".join(str(row.found.id) for row in rows)
+            raise Refusal(
+                AMBIGUOUS, f"messages with different keys have this own id: ask by message id, such as {ids}"
+            )
+        return rows[0].found.id
