@@ -23,7 +23,7 @@ from api.problems import (
 )
 from api.schemas import HeaderIn, MessageIn, ScheduleIn, TimeIn
 from delayline.errors import Bug
-from delayline.headers import ECHOED, RESERVED
+from delayline.headers import ATTEMPT, ECHOED, RESERVED
 from delayline.message import Header
 from delayline.record import encode_body
 from delayline.rules import Rules
@@ -53,6 +53,7 @@ _OTHERS = {
     "ttl": b"delay-ttl",
     "own_id": b"delay-id",
     "on_conflict": b"delay-on-conflict",
+    "retry": b"delay-retry",
 }
 """Fields of a schedule and the directives that say the same."""
 
@@ -153,7 +154,8 @@ def _schedule_of(verdict: Verdict) -> Schedule | Immediate:
     """Raises Refusal for the other verdicts."""
     match verdict:
         case Invalid(_, directive):
-            raise refusal_of_schedule(verdict, f"/schedule/{_FIELD_OF[directive]}")
+            field = _FIELD_OF.get(directive)
+            raise refusal_of_schedule(verdict, "/headers" if field is None else f"/schedule/{field}")
         case Op():
             raise Bug("a schedule has no field for an operation")
         case _:
@@ -178,15 +180,18 @@ class Drafter:
             raise refused(LIMIT_EXCEEDED, "/key", "too-long", f"a key has at most {KEY_BYTES_MAX} bytes")
         value = _bytes_of(message.value, message.value_base64, "/value")
         headers = self._headers(message.headers) if message.headers else []
-        directives = self._directives(topic, message.schedule, now_ms)
+        directives = self._directives(topic, message, now_ms)
         headers += directives
         own_id = None if message.schedule is None else message.schedule.own_id
         return Draft(key, message.partition, encode_body(key, value, headers), directives, own_id)
 
-    def _directives(self, topic: str, schedule: ScheduleIn | None, now_ms: int) -> Sequence[Header]:
+    def _directives(self, topic: str, message: MessageIn, now_ms: int) -> Sequence[Header]:
+        schedule = message.schedule
         if schedule is None:
             return self._default(topic)
-        directives = self._judge.directives(schedule, now_ms, partial(self._default, topic))
+        is_retry = schedule.retry is not None
+        default = partial(_attempts, message.headers or ()) if is_retry else partial(self._default, topic)
+        directives = self._judge.directives(schedule, now_ms, default)
         if directives and not self._is_delay_enabled(topic):
             raise Refusal(TOPIC_NOT_ENABLED, f"delay.topics does not name {topic!r}")
         return directives
@@ -207,6 +212,12 @@ class Drafter:
             if name not in ECHOED:
                 headers.append((name, _header_value(index, header)))
         return headers
+
+
+def _attempts(given: Sequence[HeaderIn]) -> list[Header]:
+    """What a retry reads of the headers that a consumer echoes."""
+    named = [(index, header) for index, header in enumerate(given) if header.name == ATTEMPT.decode()]
+    return [(ATTEMPT, _header_value(index, header)) for index, header in named]
 
 
 def _reserved(index: int, name: str) -> Refusal:

@@ -85,6 +85,10 @@ class ScheduleIn(TimeIn, frozen=True, forbid_unknown_fields=True):
     on_conflict: Annotated[
         str | None, Meta(description="With `own_id`: `keep` the message that has it already, or `replace` it.")
     ] = None
+    retry: Annotated[
+        str | None,
+        Meta(description="Alone: give the message again, later, to the consumer group that has failed with it."),
+    ] = None
 
 
 class PatchIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

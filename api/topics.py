@@ -77,9 +77,10 @@ class TopicBook:
             raise Refusal(FORBIDDEN, "names that start with __ belong to the queue itself")
 
     def check_readable(self, topic: str) -> None:
-        """Raises Refusal. Of our own topics, dead letters and audit can be read; the others are hidden."""
+        """Raises Refusal. Of our own topics, dead letters, audit and those of consumer groups can be read; the others
+        are hidden."""
         check_name(topic)
-        if self._names.is_own(topic) and topic not in (self._names.dead, self._names.audit):
+        if self._names.is_hidden(topic) and topic not in (self._names.dead, self._names.audit):
             raise Refusal(TOPIC_UNKNOWN, f"there is no topic {topic!r}")
 
     def check_users(self, topic: str) -> None:

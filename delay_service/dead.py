@@ -10,11 +10,11 @@ def encode_dead(shard: Shard, key: Key, message_id: str, code: str, reason: str,
     """The body of a dead letter."""
     ours: list[Header] = [
         (names.DEAD_ID, message_id.encode()),
-        (names.DEAD_TOPIC, shard.topic.encode()),
+        (names.TOPIC, shard.topic.encode()),
         (names.DEAD_PARTITION, shard.name.encode()),
         (names.DEAD_OFFSET, b"%d" % key.offset),
         (names.DEAD_DUE, b"%d" % key.due_ms),
-        (names.DEAD_REASON, reason.encode()),
+        (names.REASON, reason.encode()),
         (names.DEAD_ERROR_CODE, code.encode()),
     ]
     return encode_body(original.key, original.value, original.headers + ours)

@@ -9,12 +9,14 @@ from dataclasses import dataclass, field
 from delay_service.dead import as_it_came, encode_dead
 from delay_service.lateness import LATE_MAX
 from delay_service.operations import Known, Move, Target
+from delay_service.retries import EXHAUSTED, RETRIED, as_sent_back, give_back
 from delay_service.series import Firing, fire
 from delayline.buffer_record import Meta, decode_value, encode_reappend
 from delayline.message import Key, Shard
+from delayline.names import Names
 from delayline.outcome import AuditRow, Outcome
 from delayline.record import Record, accepted_at_ms_of, decode_packed, seal
-from delayline.terms import Terms
+from delayline.terms import Retry, Terms
 from mq.contract import Append, Delivery
 from store.index import Entry
 
@@ -41,8 +43,9 @@ class Draft:
 class Drafter:
     """For one shard. `timestamp` is `delivery`, `due` or `accepted`."""
 
-    def __init__(self, shard: Shard, timestamp: str) -> None:
+    def __init__(self, shard: Shard, names: Names, timestamp: str) -> None:
         self._shard = shard
+        self._names = names
         self._timestamp = timestamp
         self._id_prefix = f"{shard.topic}.{shard.name}."
 
@@ -104,22 +107,25 @@ class Drafter:
         firing = Firing(due_ms) if terms.series is None else fire(terms, due_ms, now_ms)
         successor = None if firing.next_due_ms is None else _row_name(target.message_id, firing.next_terms)
         accepted_at_ms = accepted_at_ms_of(target.packed)
-        outcome, reason = Outcome.DELIVERED, None
+        outcome: Outcome | None = Outcome.DELIVERED
+        reason = None
         expires_ms = None if firing.tick_ms is None else terms.expires_ms(firing.tick_ms)
         if firing.tick_ms is None:
             outcome, reason = Outcome.SUPERSEDED if successor else Outcome.EXPIRED, MISSED
         elif refusal is not None:
-            self._bury(
-                draft, target.key, target.name, accepted_at_ms, refusal, decode_packed(target.packed), successor
-            )
-            outcome = Outcome.DEAD
+            original = decode_packed(target.packed)
+            original = original if terms.retry is None else as_sent_back(original, terms.retry)
+            self._bury(draft, target.key, target.name, accepted_at_ms, refusal, original, successor)
+            outcome = None  # its row is written
         elif expires_ms is not None and now_ms > expires_ms:
             outcome, reason = Outcome.EXPIRED, DEADLINE
         elif firing.tick_ms < too_late_ms:
             outcome, reason = Outcome.EXPIRED, LATE_MAX
+        elif terms.retry is not None:
+            outcome, reason = self._give_back(draft, target, terms.retry)
         else:
             self._deliver(draft, target, firing.tick_ms, accepted_at_ms)
-        if outcome is not Outcome.DEAD:
+        if outcome is not None:
             row = AuditRow(offset, target.name, due_ms, accepted_at_ms, outcome, successor, reason)
             draft.rows.append(row)
         if firing.next_due_ms is None:
@@ -131,6 +137,12 @@ class Drafter:
         timestamp = self._timestamp
         stamp = None if timestamp == "delivery" else tick_ms if timestamp == "due" else accepted_at_ms
         draft.deliveries.append(Delivery(seal(target.packed, target.name.encode(), tick_ms), stamp))
+
+    def _give_back(self, draft: Draft, target: Target, retry: Retry) -> tuple[Outcome, str]:
+        """To the consumer group that has sent it back; outcome and reason."""
+        due_ms = target.key.due_ms
+        draft.elsewhere.append(give_back(retry, self._shard, self._names, target.packed, target.name, due_ms))
+        return (Outcome.DEAD, EXHAUSTED) if retry.exhausted else (Outcome.DELIVERED, RETRIED)
 
     @staticmethod
     def _go_on(draft: Draft, target: Target, due_ms: int, terms: Terms | None) -> None:

@@ -110,7 +110,7 @@ class Shard:
         self._index = index
         self._settings = settings
         self._rules = plan.rules
-        self._drafter = Drafter(shard, settings.timestamp)
+        self._drafter = Drafter(shard, settings.names, settings.timestamp)
         self._register = Register(shard, index, self._drafter, self._forward, settings.idempotency_retention_ms)
         self._inherited = plan.cursor
         self._late: dict[int, Key] = {}  # by offset: pending records with a key <= D

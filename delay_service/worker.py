@@ -291,8 +291,9 @@ class Worker:
             if part is not None:
                 batch.append(part)
                 owned.last_commit_s = now_s
-                records_left -= len(part.deliveries) + len(part.dead) + len(part.appends)
+                records_left -= len(part.deliveries) + len(part.dead) + len(part.appends) + len(part.elsewhere)
                 bytes_left -= sum(len(delivery.body) for delivery in part.deliveries)
+                bytes_left -= sum(len(append.body) for append in part.elsewhere)
         return batch
 
     def _target_takes(self, owned: Owned) -> bool:
@@ -340,9 +341,10 @@ class Worker:
             return
         finished = owned.core.committed()
         self._observer.finished(owned.id, finished._replace(at_ms=self._source.now_ms(owned.id)))
-        owned.take_max = None if owned.take_max is None or not part.deliveries else 2 * owned.take_max
+        delivers = bool(part.deliveries or part.elsewhere)
+        owned.take_max = None if owned.take_max is None or not delivers else 2 * owned.take_max
         owned.burying = False
-        if part.deliveries or owned.refused_since_s is None:
+        if delivers or owned.refused_since_s is None:
             self._stalls.recover(owned)
 
     def _failed(self, batch: Sequence[ShardBatch], error: CommitError) -> None:

@@ -22,6 +22,7 @@ from msgspec.structs import replace
 from delayline.errors import MalformedMessageId, MalformedRecord, UnknownFormat
 from delayline.headers import (
     ACCEPTED,
+    ATTEMPT,
     CONTROL,
     DECISION,
     DUE,
@@ -118,6 +119,7 @@ CONTROLS = ("pause", "resume", "purge")
 _META = msgspec.msgpack.Decoder(Meta)
 _NO_META = b"\x00"
 _OURS = RESERVED | ECHOED
+_SILENT = ECHOED - {ATTEMPT}
 
 
 def encode_value(meta: Meta | None, packed: bytes) -> bytes:
@@ -174,7 +176,7 @@ def read(body: bytes, accepted_at_ms: int, rules: Rules) -> BufferRecord:
         if name in _OURS:
             if any(name in RESERVED for name, _ in directives):
                 return _read_ours(body, accepted_at_ms, rules)
-            directives = [header for header in directives if header[0] not in ECHOED]
+            directives = [header for header in directives if header[0] not in _SILENT]
             break
     verdict = read_directives(directives, accepted_at_ms, rules)
     if type(verdict) is Schedule and verdict.terms is None:
@@ -236,7 +238,7 @@ _DOORS = frozenset({IDEMPOTENCY, IF_MATCH, FORWARDED}) | ECHOED
 def _read_with(ours: dict[bytes, bytes | None], body: bytes, accepted_at_ms: int, rules: Rules) -> BufferRecord:
     """A client's record with a condition or a key that the door has added."""
     split = split_directives(body, _names(rules.aliases))
-    directives = [header for header in split.directives if header[0] not in _OURS]
+    directives = [header for header in split.directives if header[0] not in RESERVED]
     verdict = read_directives(directives, accepted_at_ms, rules)
     try:
         if isinstance(verdict, Op):

@@ -30,7 +30,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 from delayline.errors import ConfigError
 from delayline.logs import Format, Level
 from delayline.names import Names, is_topic_name
-from delayline.rules import RULES_BYTES_MAX, Rules
+from delayline.rules import RETRY_ATTEMPTS_MAX, RULES_BYTES_MAX, Rules
 from delayline.setting_layers import (
     Given,
     Layer,
@@ -215,6 +215,12 @@ class Delay(_Section):
         return _pattern_of(self.topics)
 
 
+class Retry(_Section):
+    """Messages that consumer groups send back because they have failed with them."""
+
+    attempts_max: int = Field(default=RETRY_ATTEMPTS_MAX, ge=0, le=1000)
+
+
 class KafkaProxy(_Section):
     """The door for Kafka clients: `port` to begin with, and one port behind it for each of `nodes_max` nodes."""
 
@@ -262,6 +268,7 @@ class Settings(_Section):
     internal: Internal = Internal()
     log: Log = Log()
     delay: Delay = Delay()
+    retry: Retry = Retry()
     proxy: Proxy = Proxy()
 
     _given: Layer = PrivateAttr(default_factory=dict)
@@ -312,7 +319,8 @@ class Settings(_Section):
     def _rules_by_default(self) -> Mapping[int, Rules]:
         """By default delay in ms: there are few, and each is encoded once."""
         delay = self.delay
-        rules = Rules(levels_ms=delay.levels, aliases=delay.aliases)
+        attempts_max = self.retry.attempts_max
+        rules = Rules(levels_ms=delay.levels, aliases=delay.aliases, retry_attempts_max=attempts_max)
         defaults = {0, *(rule.default_delay or 0 for rule in delay.rule)}
         return {default_ms: msgspec.structs.replace(rules, default_delay_ms=default_ms) for default_ms in defaults}
 

@@ -11,11 +11,11 @@ from delayline.record import Record, decode_body
 
 _OURS = (
     names.DEAD_ID,
-    names.DEAD_TOPIC,
+    names.TOPIC,
     names.DEAD_PARTITION,
     names.DEAD_OFFSET,
     names.DEAD_DUE,
-    names.DEAD_REASON,
+    names.REASON,
     names.DEAD_ERROR_CODE,
 )
 

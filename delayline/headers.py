@@ -4,8 +4,13 @@ ACCEPTED = b"delayline-accepted"
 DUE = b"delayline-due"
 ID = b"delayline-id"
 
-ECHOED = frozenset({ID, DUE, ACCEPTED})
-"""On every delivered record; dropped silently when a consumer forwards them with a new delay."""
+TOPIC = b"delayline-topic"
+ATTEMPT = b"delayline-attempt"
+REASON = b"delayline-reason"
+
+ECHOED = frozenset({ID, DUE, ACCEPTED, TOPIC, ATTEMPT, REASON})
+"""The first three are on every delivered record, the others on those in a consumer group's topics. Dropped silently
+when a consumer forwards them with a new delay; only a retry reads the attempt."""
 
 ORIGIN = b"delayline-origin"
 REPLACES = b"delayline-replaces"
@@ -29,9 +34,7 @@ REDRIVEN = b"delayline-redriven"
 """On a record that was sent again from the dead letters: the id that its message had."""
 
 DEAD_ID = b"delayline-id"
-DEAD_TOPIC = b"delayline-topic"
 DEAD_PARTITION = b"delayline-partition"
 DEAD_OFFSET = b"delayline-offset"
 DEAD_DUE = b"delayline-due"
-DEAD_REASON = b"delayline-reason"
 DEAD_ERROR_CODE = b"delayline-error-code"

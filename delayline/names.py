@@ -36,7 +36,16 @@ class Names:
 
     def is_group(self, topic: str) -> bool:
         """Whether the topic is a consumer group's, for retries or for those that are over."""
-        return topic.startswith((self.retry(""), self.dlq("")))
+        return topic.startswith(self.group_prefixes)
+
+    @property
+    def group_prefixes(self) -> tuple[str, str]:
+        """What the names of groups' topics begin with, in order."""
+        return self.dlq(""), self.retry("")
+
+    def is_hidden(self, topic: str) -> bool:
+        """Whether the topic is of no use to users; those of groups are theirs to read."""
+        return self.is_own(topic) and not self.is_group(topic)
 
     @property
     def dead(self) -> str:

@@ -23,6 +23,8 @@ HORIZON_MAX_MS = 36_500 * DAY_MS
 """A due time then stays far within the 63 bits that keys and formats have for it."""
 
 LEVELS_MAX = 64
+RETRY_ATTEMPTS_MAX = 16
+"""RocketMQ 4's `maxReconsumeTimes`: with its levels, four hours and 46 minutes in all."""
 RULES_BYTES_MAX = 600
 """Encoded: a cursor carries the rules and has less than 1 KiB (`delayline.cursor`)."""
 
@@ -44,6 +46,8 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     aliases: tuple[str, ...] = ()
     default_delay_ms: int = 0
     """Of a message that says nothing about time, in a topic with a `default_delay`; 0: it is not delayed."""
+    retry_attempts_max: int = RETRY_ATTEMPTS_MAX
+    """How often a consumer group is given a message again; what it then sends back is due at once, among its dead."""
 
     def same_as(self, other: "Rules") -> bool:
         """Whether both give every record the same due time; the number is only a name."""
@@ -73,7 +77,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def _can_be_followed(self) -> bool:
         known = bool(self.levels_ms) and set(self.aliases) <= set(ALIASES)
-        known = known and 0 <= self.default_delay_ms <= HORIZON_MAX_MS
+        known = known and 0 <= self.default_delay_ms <= HORIZON_MAX_MS and self.retry_attempts_max >= 0
         return known and all(0 < level_ms <= HORIZON_MAX_MS for level_ms in self.levels_ms)
 
 

@@ -22,9 +22,10 @@ from typing import NamedTuple, cast
 import msgspec
 
 from delayline.errors import MalformedDirective, MalformedMessageId
-from delayline.headers import ECHOED, RESERVED
+from delayline.headers import ATTEMPT, ECHOED, RESERVED
 from delayline.message import Header, MessageId
 from delayline.recurrence import check_cron, check_time_zone, first, parse_period_ms
+from delayline.retry import attempt_of, plan_retry
 from delayline.rules import HORIZON_MAX_MS, Rules
 from delayline.terms import Series, Terms
 from delayline.times import SECONDS_BELOW_MS, TEXT_CHARS_MAX, format_duration, parse_duration_ms, parse_moment_ms
@@ -33,8 +34,9 @@ OWN_ID_BYTES_MAX = 256
 KEPT_MAX = 2**53
 """Of figures that stay with a message, in formats that have 64 bits or JSON for them. Due times have the horizon."""
 
-GROUP_CHARS_MAX = 200
-"""A consumer group's retry topic is `<ns>.retry.<group>`, and a topic name has at most 249 characters."""
+GROUP_CHARS_MAX = 178
+"""A consumer group's retry topic is `<ns>.retry.<group>`, a namespace has at most 64 characters, and a topic's name
+at most 249."""
 
 
 class Reason(StrEnum):
@@ -96,7 +98,7 @@ class _Refused(Exception):
 _INTEGER = re.compile(rf"[0-9]{{1,{TEXT_CHARS_MAX}}}")
 _SIGNED_INTEGER = re.compile(rf"-?{_INTEGER.pattern}")
 _FACTOR = re.compile(r"[0-9]{1,4}(?:\.[0-9]{1,4})?")
-_GROUP = re.compile(r"[a-zA-Z0-9._-]{1,200}")
+_GROUP = re.compile(r"[a-zA-Z0-9._-]{1,178}")
 
 
 def _integer(text: str, pattern: re.Pattern[str] = _INTEGER) -> int:
@@ -207,7 +209,6 @@ _ALIAS_CHECKS: Mapping[str, Mapping[bytes, Callable[[str], object]]] = {
 }
 
 _NOT_BUILT: Mapping[bytes, str] = {
-    b"delay-retry": "consumer retry is not built yet",
     b"scheduler-target-topic": "a message is delivered to the topic it was sent to",
     b"scheduler-target-key": "a message keeps the key it was sent with",
 }
@@ -264,10 +265,12 @@ def _read(headers: Sequence[Header], accepted_at_ms: int, rules: Rules, horizon_
     if b"delay-op" in values:
         due_ms = None if time is None else _within_horizon(values, time, accepted_at_ms, horizon_max_ms)
         return Op(cast(MessageId | str, values[b"delay-ref"]), due_ms)
+    if b"delay-retry" in values:
+        return _retry(cast(str, values[b"delay-retry"]), headers, accepted_at_ms, rules)
     series = _series(values)
     if series is not None and time is None:
         time = _first(series, accepted_at_ms)
-    if time is None and rules.default_delay_ms and b"delay-retry" not in values:
+    if time is None and rules.default_delay_ms:
         time = _Time(True, rules.default_delay_ms)
     if time is None or (time == _NO_DELAY and series is None):
         _check_built(values)
@@ -456,6 +459,15 @@ def _terms(values: Values, due_ms: int, series: Series | None) -> Terms | None:
         ttl_ms=cast(int | None, values.get(b"delay-ttl")),
         series=series,
     )
+
+
+def _retry(group: str, headers: Sequence[Header], accepted_at_ms: int, rules: Rules) -> Schedule:
+    """The operator chose the levels: a door's horizon does not bound them."""
+    try:
+        wait_ms, retry = plan_retry(group, attempt_of(headers), rules)
+    except MalformedDirective as error:
+        raise _Refused(ATTEMPT, str(error)) from error
+    return Schedule(accepted_at_ms + wait_ms, Terms(retry=retry))
 
 
 def _series(values: Values) -> Series | None:

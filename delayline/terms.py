@@ -22,10 +22,11 @@ class Series(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class Retry(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A consumer group that failed with a message, and how often it has before."""
+    """A consumer group that failed with a message, and how often it has before. `exhausted`: too often."""
 
     group: str
     attempt: int = 0
+    exhausted: bool = False
 
 
 class Idempotency(msgspec.Struct, frozen=True):

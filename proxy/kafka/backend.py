@@ -127,10 +127,11 @@ class Backend:
         """Ask for the nodes that there are."""
         await self._metadata([])
 
-    async def own_topic_ids(self) -> set[bytes]:
-        """Ids of this installation's own topics."""
+    async def hidden_topic_ids(self) -> set[bytes]:
+        """Ids of this installation's own topics but those of groups."""
         found = await self._metadata(None)
-        return {bytes(topic.topic_id) for topic in found if topic.name and self._settings.names.is_own(topic.name)}
+        is_hidden = self._settings.names.is_hidden
+        return {bytes(topic.topic_id) for topic in found if topic.name and is_hidden(topic.name)}
 
     async def _metadata(self, names: list[str] | None) -> list[MetadataTopic]:
         topics = None if names is None else [MetadataTopicName(name=name) for name in names]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Set
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from delayline.headers import RESERVED
+from delayline.headers import ATTEMPT, RESERVED
 from delayline.rules import Rules
 from delayline.schedule import Immediate, Invalid, Schedule, directive_names, read_directives
 from proxy.kafka.batch.head import Batch
@@ -52,7 +52,7 @@ class Seen:
 
 @lru_cache
 def _directives(aliases: tuple[str, ...]) -> Directives:
-    return Directives(directive_names(aliases) | RESERVED)
+    return Directives(directive_names(aliases) | RESERVED, {ATTEMPT})
 
 
 class Screen:

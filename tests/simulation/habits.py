@@ -17,7 +17,7 @@ SITUATIONS = (
     "delivery refused by the target",
     "sent with a delay", "sent with a moment", "sent with a moment in the past", "sent with a level",
     "sent without a directive", "invalid directive", "contradictory directives", "beyond the horizon",
-    "directive that is not built", "malformed record", "forged header", "invalid operation",
+    "invalid retry", "malformed record", "forged header", "invalid operation",
     "cancel sent", "reschedule sent", "operation applied: cancelled", "operation applied: rescheduled",
     "operation unmatched: not-pending",
 )  # fmt: skip

@@ -6,7 +6,7 @@ Nothing runs beside it: a commit is carried out when the seed says so, and a see
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from functools import partial
 from random import Random
@@ -15,6 +15,7 @@ from typing import Any
 from prometheus_client import CollectorRegistry
 
 from delay_service.decisions import Decisions
+from delay_service.forwarding import FORWARDED
 from delay_service.history import History
 from delay_service.metrics import WorkerMetrics
 from delay_service.shard import Shard as Core
@@ -22,12 +23,12 @@ from delay_service.shard import ShardSettings
 from delay_service.worker import Worker, WorkerSettings
 from delayline.buffer_record import Message, RulesChange, read
 from delayline.clock import ManualClock
-from delayline.message import BEFORE_ALL, Header, Shard
-from delayline.outcome import decode_audit
+from delayline.message import BEFORE_ALL, Header, MessageId, Shard
+from delayline.outcome import AuditRecord, AuditRow, Outcome, decode_audit
 from delayline.record import decode_body, encode_body
 from delayline.rules import DEFAULT_RULES, Rules
 from mq.contract import Append, DispatchBatch, LogRecord
-from mq.errors import CommitAborted, CommitUnknown, DeliveryRefused, Fenced
+from mq.errors import CommitAborted, CommitUnknown, DeliveryRefused, Fenced, TopicUnknown
 from mq.memory import MemoryQueue
 from store.memory import MemoryIndex
 from tests.unit.delay_service.harness import NAMES, FaultySink
@@ -36,13 +37,16 @@ FAULTS = (
     "commit aborted", "commit unknown, not written", "commit unknown, written", "record refused", "target refused",
     "fenced", "store full", "record rolled", "rules changed", "clock jumped back", "clock jumped ahead",
     "crash with a commit in flight", "index fell back", "index lost", "clean stop", "seek out of range",
+    "operation forwarded", "given back to a group", "dead for a group",
 )  # fmt: skip
 STEPS = {
-    "send": 45, "turn": 30, "clock_advances": 10, "clock_jumps": 2, "roll": 3, "disk_fills": 2, "seek_astray": 2,
-    "rules_change": 2, "crash": 3, "stop": 1,
+    "send": 45, "cancel": 8, "turn": 30, "clock_advances": 10, "clock_jumps": 2, "roll": 3, "disk_fills": 2,
+    "seek_astray": 2, "rules_change": 2, "crash": 3, "stop": 1,
 }  # fmt: skip
 """Methods of `RealWorker`, and how often each is drawn."""
 REFUSED = b"refused"
+GROUP = b"billing"
+RETRY, DLQ = NAMES.retry(GROUP.decode()), NAMES.dlq(GROUP.decode())
 DELAYS_MS = (0, 1, 50, 1000, 3000, 30_000, 3_600_000)
 DISK_FREE_MIN_BYTES = 50
 ROUNDS_MAX, ROUND_MS, QUIET_ROUNDS = 500, 70_000, 3
@@ -117,7 +121,8 @@ class RealWorker:
         self._free_bytes = DISK_FREE_MIN_BYTES
         self._index = self._new_index()
         self._faults = True
-        self._sent: dict[bytes, bool] = {}  # value -> whether it is to end among the dead
+        self._sent: dict[bytes, str] = {}  # value -> the topic where it is to end
+        self._ids: dict[bytes, MessageId] = {}  # of some of them
         self._start()
 
     def run(self) -> list[str]:
@@ -172,7 +177,7 @@ class RealWorker:
 
     def _before(self, batch: DispatchBatch) -> Exception | None:
         for part in batch:
-            if any(REFUSED in delivery.body for delivery in part.deliveries):
+            if any(REFUSED in one.body for one in (*part.deliveries, *part.elsewhere)):
                 return self._met("record refused", DeliveryRefused(part.shard, "bad", of_record=True))
         shard, draw = self._rnd.choice(batch).shard, self._rnd.random() if self._faults else 1.0
         if draw < 0.10:
@@ -184,6 +189,9 @@ class RealWorker:
         return self._met("fenced", Fenced([shard])) if draw < 0.20 else None
 
     def _after(self, batch: DispatchBatch) -> Exception | None:
+        for append in (append for part in batch for append in part.elsewhere):
+            what = {RETRY: "given back to a group", DLQ: "dead for a group"}.get(append.topic, "operation forwarded")
+            self.seen[what] += 1
         for body in (body for part in batch for body in part.appends):
             meaning = read(body, 0, DEFAULT_RULES)
             self.seen["record rolled"] += isinstance(meaning, Message)
@@ -202,12 +210,35 @@ class RealWorker:
         for _ in range(self._rnd.choice((1, 3, 20))):
             refused, malformed = self._rnd.random() < 0.03, self._rnd.random() < 0.05
             value = b"%s%d" % (REFUSED if refused else b"message", len(self._sent))
-            header = (b"delay-ms", b"never") if malformed else self._directive()
-            append = Append(
-                NAMES.buffer("orders"), self._rnd.choice(self._partitions), encode_body(None, value, [header])
-            )
-            self._queue.append([append]).result()
-            self._sent[value] = refused or malformed
+            headers, topic = self._directives()
+            if malformed:
+                headers = [(b"delay-ms", b"never")]
+            partition, (offset, at_ms) = self._append(value, headers)
+            if headers[0][0] == b"delay-ms" and not malformed:
+                due_ms = at_ms + int(headers[0][1] or b"")
+                self._ids[value] = MessageId(Shard("orders", partition), offset, due_ms)
+            self._sent[value] = NAMES.dead if refused or malformed else topic
+
+    def _append(self, value: bytes | None, headers: Sequence[Header]) -> tuple[str, tuple[int, int]]:
+        """Into any partition: which it is, and offset and append time."""
+        partition = self._rnd.choice(self._partitions)
+        append = Append(NAMES.buffer("orders"), partition, encode_body(None, value, headers))
+        (position,) = self._queue.append([append]).result()
+        return partition, (position.offset, position.appended_at_ms)
+
+    def _cancel(self) -> None:
+        """One that waits, or has ended; in its partition or in another."""
+        if self._ids:
+            ref = self._rnd.choice(list(self._ids.values()))
+            self._append(None, [(b"delay-op", b"cancel"), (b"delay-ref", str(ref).encode())])
+
+    def _directives(self) -> tuple[list[Header], str]:
+        """And the topic where a message with them ends."""
+        if self._rnd.random() > 0.1:
+            return [self._directive()], "orders"
+        attempt = self._rnd.choice((0, 1, 15, 16))
+        headers = [(b"delay-retry", GROUP), (b"delayline-attempt", b"%d" % attempt)]
+        return headers, DLQ if attempt == 16 else RETRY
 
     def _directive(self) -> Header:
         moment_ms = self._clock.now_ms() + self._rnd.randrange(-100_000, 100_000)
@@ -281,21 +312,31 @@ class RealWorker:
         return [record for name in self._partitions for record in self._queue.read(topic, name, 0, 10**6)]
 
     def _values(self, topic: str) -> Counter[bytes | None]:
-        return Counter(decode_body(record.body).value for record in self._log(topic))
+        """None where the topic has not been made."""
+        try:
+            return Counter(decode_body(record.body).value for record in self._log(topic))
+        except TopicUnknown:
+            return Counter()
 
     def _arrivals(self) -> Iterator[str]:
-        dead = self._values(NAMES.dead)
-        arrived = self._values("orders") + dead
-        yield from (f"{value!r} was lost" for value in self._sent if value not in arrived)
-        yield from (f"{value!r} arrived {times} times" for value, times in arrived.items() if times > 1)
-        yield from (f"{value!r}: it is dead and should not be" for value in dead if not self._sent.get(value))
-        yield from (f"{value!r} is not dead" for value, dies in self._sent.items() if dies and value not in dead)
+        cancelled = {row.id for _, rows in self._audits() for row in rows if row.outcome is Outcome.CANCELLED}
+        arrived = {topic: self._values(topic) for topic in ("orders", NAMES.dead, RETRY, DLQ)}
+        for value, topic in self._sent.items():
+            expected = {} if str(self._ids.get(value)) in cancelled else {topic: 1}
+            found = {topic: values[value] for topic, values in arrived.items() if value in values}
+            if found != expected:
+                yield f"{value!r} arrived in {found}, and not in {expected}"
+
+    def _audits(self) -> list[tuple[AuditRecord, list[AuditRow]]]:
+        values = (decode_body(record.body).value for record in self._log(NAMES.audit))
+        return [decode_audit(value) for value in values if value is not None]
 
     def _outcomes(self) -> Iterator[str]:
-        values = (decode_body(record.body).value for record in self._log(NAMES.audit))
-        audits = [decode_audit(value) for value in values if value is not None]
-        rows = Counter((audit.shard, row.offset) for audit, outcomes in audits for row in outcomes)
+        rows = Counter((audit.shard, row.offset) for audit, outcomes in self._audits() for row in outcomes)
         records = {(name, offset) for name in self._partitions for offset in range(self._end(name))}
+        said = sum(row.reason == FORWARDED for _, outcomes in self._audits() for row in outcomes)
+        if said != (written := self.seen["operation forwarded"]):
+            yield f"{written} operations were forwarded, and {said} said to be"
         yield from (
             f"record {record} has {rows[record]} outcomes" for record in records | set(rows) if rows[record] != 1
         )

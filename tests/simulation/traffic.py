@@ -161,7 +161,7 @@ _WRONG: tuple[tuple[str, list[Header]], ...] = (
     ("contradictory directives", [(b"delay-ms", b"5"), (b"delay", b"9ms")]),
     ("beyond the horizon", [(b"delay", b"99999d")]),
     ("forged header", [(b"delayline-origin", b"orders.0.1.1767225600000"), (b"delayline-due", b"1")]),
-    ("directive that is not built", [(b"delay-retry", b"billing")]),
+    ("invalid retry", [(b"delay-retry", b"billing"), (b"delay", b"1s")]),
     ("invalid operation", [(b"delay-op", b"cancel"), (b"delay-ref", b"orders.0.1.1767225600000"), (b"delay", b"1s")]),
 )
 

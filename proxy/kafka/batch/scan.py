@@ -35,12 +35,13 @@ _TABLE = [encode_varint(n) for n in range(8192)]
 
 
 class Directives:
-    """The header names to look for. One for as long as the names stay the same."""
+    """The header names to look for, and those that only mean something `beside` one of them. One for as long as the
+    names stay the same."""
 
-    def __init__(self, names: Collection[bytes]) -> None:
-        self.names = frozenset(names)
-        assert self.names, "there is always a directive"
-        self._needles = _needles(self.names)
+    def __init__(self, names: Collection[bytes], beside: Collection[bytes] = ()) -> None:
+        assert names, "there is always a directive"
+        self.names = frozenset(names) | frozenset(beside)
+        self._needles = _needles(names)
 
     def search(self, data: Buffer) -> "Search":
         return Search(data, self._needles)

@@ -14,7 +14,7 @@ the event loop.
 """
 
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -62,14 +62,15 @@ class Address(NamedTuple):
 class Hidden:
     """The topics that clients must not see.
 
-    `is_hidden` says it of a name. `mark` is what every hidden name begins with, and no other: bytes without it hold
-    none, which is found out at gigabytes per second. `ids` are the hidden topics' ids as far as they are known
-    (Metadata 10+); its owner may add to it.
+    `is_hidden` says it of a name. `mark` is what every hidden name begins with: bytes without it hold none, which is
+    found out at gigabytes per second. `ids` are the hidden topics' ids as far as they are known (Metadata 10+); its
+    owner may add to it. `shown` are longer beginnings, of names that are not hidden all the same.
     """
 
     is_hidden: Callable[[str], bool]
     mark: bytes
     ids: Collection[Buffer] = frozenset()
+    shown: Sequence[str] = ()
     _pattern: "re.Pattern[bytes]" = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -78,10 +79,10 @@ class Hidden:
     def may_be_in(self, data: Buffer) -> bool:
         return self._pattern.search(data) is not None
 
-    @property
-    def end(self) -> str:
-        """The least string that is greater than every hidden name: with a dot before it no topic's name."""
-        return (self.mark[:-1] + bytes([self.mark[-1] + 1])).decode()
+    def behind(self, name: str) -> str:
+        """The least string behind a hidden name behind which a name may not be hidden."""
+        end = (self.mark[:-1] + bytes([self.mark[-1] + 1])).decode()
+        return min((prefix for prefix in self.shown if prefix > name), default=end)
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,10 +214,10 @@ def _describe_topic_partitions(version: int, body: memoryview, view: View, asked
 
 
 def _conceal_cursor(cursor: TopicCursor | None, hidden: Hidden) -> TopicCursor | None:
-    """A list of all topics goes on behind the hidden ones. A broker leaves out what is no topic."""
+    """A list of all topics goes on where the next one is that is shown. A broker leaves out what is no topic."""
     if cursor is None or not hidden.is_hidden(cursor.topic_name):
         return cursor
-    return TopicCursor(hidden.end, 0)
+    return TopicCursor(hidden.behind(cursor.topic_name), 0)
 
 
 def _conceal_topics(

@@ -83,7 +83,6 @@ def test_the_rules_decide_what_a_level_means_and_which_aliases_count() -> None:
     [
         ((b"delay", b"soon"), Reason.INVALID),
         ((b"delay", b"99999d"), Reason.BEYOND_HORIZON),
-        ((b"delay-retry", b"billing"), Reason.NOT_SUPPORTED),
     ],
 )
 def test_a_message_with_an_invalid_directive_is_due_at_once_and_dead(header: Header, code: Reason) -> None:

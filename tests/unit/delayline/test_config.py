@@ -231,8 +231,9 @@ def test_the_default_rules_are_those_of_the_vocabulary(load: Any) -> None:
 
 
 def test_the_rules_follow_the_settings(load: Any) -> None:
-    rules = load("[delay]\nlevels = '5s 1h'\nhorizon_max = '2h'\naliases = ['etf1']").rules()
-    assert rules == Rules(levels_ms=(5000, 3_600_000), aliases=("etf1",))
+    delay = "[delay]\nlevels = '5s 1h'\nhorizon_max = '2h'\naliases = ['etf1']"
+    rules = load(f"{delay}\n[retry]\nattempts_max = 3").rules()
+    assert rules == Rules(levels_ms=(5000, 3_600_000), aliases=("etf1",), retry_attempts_max=3)
 
 
 RULES = """

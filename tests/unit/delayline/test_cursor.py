@@ -63,7 +63,13 @@ def test_a_writer_that_is_not_text_is_an_unknown_format() -> None:
 
 
 def test_the_largest_cursor_keeps_its_bound() -> None:
-    rules = Rules(levels_ms=(10**6,) * 60, aliases=ALIASES, number=1 << 30, default_delay_ms=HORIZON_MAX_MS)
+    rules = Rules(
+        levels_ms=(10**6,) * 56,
+        aliases=ALIASES,
+        number=1 << 30,
+        default_delay_ms=HORIZON_MAX_MS,
+        retry_attempts_max=1000,
+    )
     assert len(rules.encoded) <= RULES_BYTES_MAX
     assert len(Cursor(topic_id=bytes(16), writer="w" * 255, rules=rules).encode()) + 2 < CURSOR_BYTES_MAX
 

@@ -17,6 +17,7 @@ RULES = st.builds(
     levels_ms=st.lists(TIMES_MS, min_size=1, max_size=64).map(tuple),
     aliases=st.lists(st.sampled_from(ALIASES), unique=True).map(tuple),
     default_delay_ms=st.just(0) | TIMES_MS,
+    retry_attempts_max=st.integers(0, 1000),
 )
 
 
@@ -31,7 +32,11 @@ def test_the_number_is_only_a_name(rules: Rules) -> None:
 
 
 @pytest.mark.parametrize(
-    "other", [Rules(levels_ms=(1,)), Rules(aliases=("etf1",)), Rules(parser=2), Rules(default_delay_ms=1)]
+    "other",
+    [
+        *(Rules(levels_ms=(1,)), Rules(aliases=("etf1",)), Rules(parser=2), Rules(default_delay_ms=1)),
+        Rules(retry_attempts_max=0),
+    ],
 )
 def test_rules_that_could_change_a_due_time_are_not_the_same(other: Rules) -> None:
     assert not DEFAULT_RULES.same_as(other)
@@ -49,6 +54,7 @@ def test_the_default_levels_are_rocketmqs() -> None:
         Rules(parser=PARSER_VERSION + 1).encoded, Rules(levels_ms=()).encoded, Rules(levels_ms=(0,)).encoded,
         Rules(aliases=("celery",)).encoded, Rules(levels_ms=(HORIZON_MAX_MS + 1,)).encoded,
         Rules(default_delay_ms=-1).encoded, Rules(default_delay_ms=HORIZON_MAX_MS + 1).encoded,
+        Rules(retry_attempts_max=-1).encoded,
     ],
 )  # fmt: skip
 def test_rules_that_cannot_be_followed_are_an_unknown_format(data: bytes) -> None:

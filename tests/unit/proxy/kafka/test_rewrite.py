@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from delayline.names import Names
 from proxy.kafka.errors import ErrorCode, WireError
 from proxy.kafka.wire.apis import APIS, ApiKey
 from proxy.kafka.wire.message import Message, decode, encode
@@ -215,6 +216,22 @@ def test_a_list_that_breaks_off_at_a_hidden_topic_goes_on_behind_all_of_them(
     answer = DescribeTopicPartitionsResponse(topics=[DescribedTopic(name="a")], next_cursor=cursor)
     found = decode(DescribeTopicPartitionsResponse, 0, memoryview(rewritten(answer, 0)))
     assert (found.next_cursor, [topic.name for topic in found.topics]) == (shown, ["a"])
+
+
+@pytest.mark.parametrize(
+    ("name", "next_shown"),
+    [("ns.audit", "ns.dlq."), ("ns.dlq.", None), ("ns.dlq.a", None), ("ns.owners", "ns.retry."), ("ns.rules", "ns/")],
+)
+def test_a_list_that_breaks_off_at_a_hidden_topic_goes_on_with_the_next_that_is_shown(
+    name: str, next_shown: str | None
+) -> None:
+    names = Names("ns")
+    view = View(address_of, Hidden(names.is_hidden, b"ns.", shown=names.group_prefixes))
+    answer = DescribeTopicPartitionsResponse(next_cursor=TopicCursor(name, 3))
+    body = memoryview(b"".join(encode(answer, 0)))
+    changed = b"".join(rewrite_response(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, body, view))
+    found = decode(DescribeTopicPartitionsResponse, 0, memoryview(changed))
+    assert found.next_cursor == (TopicCursor(name, 3) if next_shown is None else TopicCursor(next_shown, 0))
 
 
 @pytest.mark.parametrize("topics", [None, [], [MetadataTopicName(name="a-delayline.buffer.")]])

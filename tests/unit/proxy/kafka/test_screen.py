@@ -37,6 +37,8 @@ def test_records_with_a_time_are_delayed_and_those_without_are_not() -> None:
         ({"delay_ms": b"1", "delay": b"1s"}, "delay: "),
         ({"delay_id": b"7"}, "delay-id: "),
         ({"delayline_origin": b"a.0.1.2"}, "delayline-origin: "),
+        ({"delay_retry": b"billing", "delay": b"1s"}, "delay-retry: "),
+        ({"delayline_attempt": b"-1", "delay_retry": b"billing"}, "delayline-attempt: "),
     ],
 )
 def test_an_invalid_directive_refuses_the_batch_and_names_the_record(headers: dict[str, bytes], about: str) -> None:
@@ -45,6 +47,11 @@ def test_an_invalid_directive_refuses_the_batch_and_names_the_record(headers: di
     assert refusal.code == ErrorCode.INVALID_RECORD
     assert [one.batch_index for one in refusal.record_errors] == [1]
     assert (refusal.record_errors[0].batch_index_error_message or "").startswith(about)
+
+
+def test_what_a_consumer_group_sends_back_is_delayed_and_what_it_only_passes_on_is_not() -> None:
+    seen = looked_at(plain(0, delayline_attempt=b"x"), plain(1, delayline_attempt=b"1", delay_retry=b"billing"))
+    assert (seen.delayed, seen.refusal) == ({1}, None)
 
 
 def test_what_is_told_of_a_batch_full_of_errors_is_bounded() -> None:
