@@ -114,6 +114,12 @@ def test_a_topic_whose_owners_are_silent_has_no_figures_rather_than_zeros() -> N
     assert len(row["missing_shards"]) == 4
 
 
+def test_a_topic_whose_shards_are_all_being_taken_over_has_no_figures_either() -> None:
+    door = standing(*(figures(number, ready=False, owner_epoch=0) for number in range(4)))
+    (row,) = door.get("/v1/topics").json()["topics"]
+    assert (row["pending"], row["due_backlog"], len(row["missing_shards"])) == (None, None, 4)
+
+
 def test_a_topic_that_nobody_has_sent_a_delayed_message_to_has_zeros() -> None:
     door = Door()
     door.queue.ensure_topic("orders")

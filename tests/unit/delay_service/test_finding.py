@@ -9,6 +9,7 @@ from delay_service import finding
 from delay_service.worker import Worker
 from delayline.inquiry import DueCounts, DueQuery, Listing, OwnerUnavailable, Place, Query, State, merge
 from delayline.message import Shard
+from delayline.outcome import AuditRow, Outcome
 from delayline.record import encode_body
 from mq.contract import Append
 from store.index import Entry
@@ -231,6 +232,24 @@ def test_a_moved_message_is_listed_at_its_new_time_before_its_record_is_read_bac
     assert sum(counts.counts) == 1
 
 
+def test_a_message_that_moves_far_ahead_waits_for_its_place_in_the_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(finding, "STRETCH_ENTRIES", 3)
+    bench, ask = made()
+    for number in range(9):
+        send(bench, 0, 5000 + number)
+    bench.turn()
+    message_id = f"orders.0.0.{bench.clock.now_ms() + 5000}".encode()
+    bench.send(b"", (b"delay-op", b"reschedule"), (b"delay-ref", message_id), (b"delay-ms", b"9000"))
+    bench.worker.turn()
+    bench.worker.turn()
+    bench.worker.wait_for_commit()
+    core = bench.worker.core(ORDERS)
+    assert core is not None
+    assert core.pending()[1], "its re-append is not read yet"
+    listed = delays(bench, walk(bench, ask, [ORDERS], Query(limit=4)))
+    assert listed == [*range(5001, 5009), 9000]
+
+
 def test_a_record_that_goes_to_the_dead_letters_is_listed_until_then() -> None:
     bench, ask = made()
     bench.send_raw(b"\xff\xff\xff")
@@ -316,6 +335,15 @@ def test_what_was_delivered_in_one_commit_is_told_apart_over_pages() -> None:
     bench.turn()
     pages = walk(bench, ask, [ORDERS], Query(state=State.DELIVERED, limit=2))
     assert [row.found.id.offset for page in pages for row in page.rows] == [0, 1, 2, 3, 4]
+
+
+def test_a_message_that_ended_twice_is_listed_once_where_it_ended_last() -> None:
+    bench, ask = made()
+    for at_ms in (1000, 2000):
+        row = AuditRow(7, "orders.0.7.900", 900, 500, Outcome.DELIVERED)
+        bench.history.record(ORDERS, [row], at_ms)
+    found = finding.page(ask, bench.history, [ORDERS], Query(state=State.DELIVERED)).rows
+    assert [row.place.rank for row in found] == [-2000]
 
 
 def test_a_list_of_what_has_ended_goes_on_after_its_stretch(monkeypatch: pytest.MonkeyPatch) -> None:
