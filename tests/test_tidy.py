@@ -11,7 +11,7 @@ from urllib.parse import unquote
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-ROOMS = ("delayline", "mq", "store", "delay_service", "api", "proxy", "owners", "reconcile")
+ROOMS = ("delayline", "mq", "store", "delay_service", "api", "proxy", "reconcile")
 
 pytestmark = pytest.mark.skipif(not (ROOT / ".git").exists(), reason="not a clone: what belongs to it is unknown")
 

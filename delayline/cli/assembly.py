@@ -15,6 +15,7 @@ from delay_service.history import History
 from delay_service.inquiry import WorkerInquiry
 from delay_service.lateness import NEVER_MS
 from delay_service.metrics import WorkerMetrics
+from delay_service.owners.listener import Listener
 from delay_service.shard import ShardSettings
 from delay_service.worker import Worker, WorkerSettings
 from delayline import __version__, logs
@@ -28,7 +29,6 @@ from delayline.inquiry import Owners
 from delayline.names import Names
 from delayline.pending import PendingLimits
 from mq.contract import Queue
-from owners.listener import Listener
 from store.rocks import RocksIndex
 
 if TYPE_CHECKING:

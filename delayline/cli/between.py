@@ -9,16 +9,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from delay_service.inquiry import WorkerInquiry
+from delay_service.owners.directory import Directory
+from delay_service.owners.listener import Desk, Listener
+from delay_service.owners.routed import RoutedOwners
+from delay_service.owners.signing import Signer
 from delayline.cli.worker_thread import end_process
 from delayline.clock import Clock
 from delayline.config import Settings
 from delayline.inquiry import Owners
 from delayline.listening import listen
 from mq.contract import Queue
-from owners.directory import Directory
-from owners.listener import Desk, Listener
-from owners.routed import RoutedOwners
-from owners.signing import Signer
 
 BACKLOG = 1024
 

@@ -5,15 +5,15 @@ from typing import Any
 
 import httpx
 
+from delay_service.owners import wire
+from delay_service.owners.errors import NotMine, NotYet, Rejected
+from delay_service.owners.methods import Malformed, Method
+from delay_service.owners.signing import Signer
+from delay_service.owners.wire import Status
 from delayline import logs
 from delayline.inquiry import OwnerUnavailable
 from mq.contract import Owner
 from mq.errors import QueueUnavailable
-from owners import wire
-from owners.errors import NotMine, NotYet, Rejected
-from owners.methods import Malformed, Method
-from owners.signing import Signer
-from owners.wire import Status
 
 CONNECTIONS_MAX = 256
 """Each waits for one answer. A search through all of them comes with every question."""

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, Protocol
 
+from delay_service.owners.errors import NotMine, NotYet
+from delay_service.owners.methods import Method
 from delayline.clock import Clock
 from delayline.inquiry import Owners
 from delayline.message import Shard
-from owners.errors import NotMine, NotYet
-from owners.methods import Method
 
 LOOK_AGAIN_S = 0.5
 """How often somebody who waits for an answer sees whether the shard is still the worker's."""

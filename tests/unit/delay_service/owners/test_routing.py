@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
+from delay_service.owners.directory import Directory
+from delay_service.owners.errors import NotMine, NotYet, Rejected
+from delay_service.owners.methods import METHODS, Method
+from delay_service.owners.routing import AGAIN_S, PAUSE_S, NoShard, Routing
 from delayline.clock import ManualClock
 from delayline.inquiry import DueCounts, DueQuery, OwnerUnavailable, Resolution, ShardFigures
 from delayline.message import MessageId, Shard
 from delayline.outcome import Outcome
 from mq.contract import Owner
 from mq.errors import QueueUnavailable
-from owners.directory import Directory
-from owners.errors import NotMine, NotYet, Rejected
-from owners.methods import METHODS, Method
-from owners.routing import AGAIN_S, PAUSE_S, NoShard, Routing
-from tests.unit.owners.people import FOUND, ID, ONE, SHARD, TWO, Group, Pauses, Worker
+from tests.unit.delay_service.owners.people import FOUND, ID, ONE, SHARD, TWO, Group, Pauses, Worker
 
 WITHIN_S = 4.0
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from delay_service.owners.signing import FRESH_MS, Signer
 from delayline.clock import ManualClock
-from owners.signing import FRESH_MS, Signer
 
 PATH, BODY = "/ask/w/find/4500", b"\x91\x01"
 

@@ -6,10 +6,10 @@ from threading import Event
 
 import pytest
 
+from delay_service.owners.directory import FRESH_S, Directory
 from delayline.clock import ManualClock, SystemClock
 from mq.errors import QueueClosed, QueueUnavailable
-from owners.directory import FRESH_S, Directory
-from tests.unit.owners.people import ONE, SHARD, TWO, Group
+from tests.unit.delay_service.owners.people import ONE, SHARD, TWO, Group
 
 WITHIN_S = 10.0
 

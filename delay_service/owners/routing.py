@@ -9,16 +9,16 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
 from typing import Any, Protocol
 
+from delay_service.owners import local
+from delay_service.owners.directory import Directory
+from delay_service.owners.errors import NotMine, Rejected
+from delay_service.owners.local import LocalOwners
+from delay_service.owners.methods import Method, covered
 from delayline.clock import Clock
 from delayline.inquiry import OwnerUnavailable
 from delayline.message import Shard
 from mq.contract import Admin, Owner
 from mq.errors import PartitionUnknown, QueueError, TopicUnknown
-from owners import local
-from owners.directory import Directory
-from owners.errors import NotMine, Rejected
-from owners.local import LocalOwners
-from owners.methods import Method, covered
 
 PAUSE_S = 0.2
 """Between two tries."""

@@ -6,16 +6,16 @@ from typing import Any
 import httpx
 import pytest
 
+from delay_service.owners import wire
+from delay_service.owners.listener import Desk
+from delay_service.owners.methods import METHODS
+from delay_service.owners.signing import Signer
+from delay_service.owners.wire import Status
 from delayline.clock import ManualClock
 from delayline.inquiry import OwnerUnavailable, Resolution
 from delayline.outcome import Outcome
 from mq.errors import QueueUnavailable
-from owners import wire
-from owners.listener import Desk
-from owners.methods import METHODS
-from owners.signing import Signer
-from owners.wire import Status
-from tests.unit.owners.people import FOUND, ID, ONE, SHARD, Worker
+from tests.unit.delay_service.owners.people import FOUND, ID, ONE, SHARD, Worker
 
 SECRET = "sixteen letters!"
 FIND, DECIDED = METHODS["find"], METHODS["decided"]

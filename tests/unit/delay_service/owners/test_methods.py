@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from delay_service.owners.methods import METHODS, Malformed
 from delayline.inquiry import (
     DueCounts,
     DueQuery,
@@ -19,8 +20,7 @@ from delayline.inquiry import (
 )
 from delayline.message import Shard
 from delayline.outcome import Outcome
-from owners.methods import METHODS, Malformed
-from tests.unit.owners.people import FOUND, ID, SHARD
+from tests.unit.delay_service.owners.people import FOUND, ID, SHARD
 
 PLACE = Place(-5, SHARD, 1041)
 QUERY = Query(State.CANCELLED, b"\xff", 1, 2, PLACE, 7)

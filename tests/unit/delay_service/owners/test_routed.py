@@ -6,6 +6,10 @@ from contextlib import ExitStack, closing
 
 import pytest
 
+from delay_service.owners.directory import Directory
+from delay_service.owners.listener import Desk, Listener
+from delay_service.owners.routed import RoutedOwners
+from delay_service.owners.signing import Signer
 from delayline.clock import SystemClock
 from delayline.inquiry import DueCounts, DueQuery, Gone, Listing, OwnerUnavailable, Query, Resolution, ShardFigures
 from delayline.listening import listen
@@ -13,11 +17,7 @@ from delayline.message import MessageId, Shard
 from delayline.outcome import Outcome
 from mq.contract import Owner
 from mq.errors import QueueUnavailable
-from owners.directory import Directory
-from owners.listener import Desk, Listener
-from owners.routed import RoutedOwners
-from owners.signing import Signer
-from tests.unit.owners.people import FOUND, ID, SHARD, Group, Worker
+from tests.unit.delay_service.owners.people import FOUND, ID, SHARD, Group, Worker
 
 SECRET = "sixteen letters!"
 CLOCK = SystemClock()

@@ -9,16 +9,16 @@ from typing import Any, TypeVar
 
 import uvloop
 
+from delay_service.owners.directory import Directory
+from delay_service.owners.local import LocalOwners
+from delay_service.owners.methods import METHODS
+from delay_service.owners.remote import Remote
+from delay_service.owners.routing import NoShard, Routing
+from delay_service.owners.signing import Signer
 from delayline.clock import Clock
 from delayline.inquiry import DueCounts, DueQuery, Found, Gone, Listing, Query, Resolution, ShardFigures
 from delayline.message import MessageId, Shard
 from mq.contract import Admin
-from owners.directory import Directory
-from owners.local import LocalOwners
-from owners.methods import METHODS
-from owners.remote import Remote
-from owners.routing import NoShard, Routing
-from owners.signing import Signer
 
 T = TypeVar("T")
 

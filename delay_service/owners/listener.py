@@ -14,16 +14,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from delay_service.owners import local, wire
+from delay_service.owners.errors import NotMine, NotYet
+from delay_service.owners.local import LocalOwners
+from delay_service.owners.methods import METHODS, Malformed
+from delay_service.owners.signing import Signer
+from delay_service.owners.wire import Status
 from delayline import logs
 from delayline.clock import Clock
 from delayline.inquiry import OwnerUnavailable
 from mq.errors import QueueError
-from owners import local, wire
-from owners.errors import NotMine, NotYet
-from owners.local import LocalOwners
-from owners.methods import METHODS, Malformed
-from owners.signing import Signer
-from owners.wire import Status
 
 KEEP_ALIVE_S = 75
 """Longer than those who ask keep a connection (`remote.KEEP_S`), so that they close it, not we."""
