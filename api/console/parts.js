@@ -153,3 +153,17 @@ export function action(text, isOffered, onclick, attributes = {}) {
     title: "Not available on this installation",
   }, text, h("span", { class: "hidden" }, " (not available on this installation)"));
 }
+
+/** Back and forth in lists whose pages lead only forward: `pages` holds the tokens up to the page that is shown. */
+export function paging(pages, next, refresh) {
+  const turn = (change) => {
+    change();
+    refresh();
+  };
+  const isFirst = pages.length === 1;
+  if (isFirst && !next) return null;
+  return h("nav", { class: "paging", "aria-label": "Pages" },
+    h("button", { type: "button", disabled: isFirst, onclick: () => turn(() => pages.pop()) }, "Previous"),
+    h("span", null, `Page ${pages.length}`),
+    h("button", { type: "button", disabled: !next, onclick: () => turn(() => pages.push(next)) }, "Next"));
+}

@@ -6,7 +6,7 @@ import { ask, toast } from "../dialogs.js";
 import { h, show } from "../dom.js";
 import { counted, duration, fromField, toField, epoch, UNKNOWN, zoneName } from "../format.js";
 import { clearFaults, field, input, select, showProblem, valueOf } from "../forms.js";
-import { action, badge, empty, facts, incomplete, keyText, loading, messageLink, table } from "../parts.js";
+import { action, badge, empty, facts, incomplete, keyText, loading, messageLink, paging, table } from "../parts.js";
 import { Problem } from "../api.js";
 
 const LIST = "GET /v1/messages";
@@ -90,7 +90,7 @@ function content(list, filter, context, pages) {
       h("p", { class: "fine" }, `${counted(messages.length, "message")} on this page, ${state === "pending" ? "by due time" : "newest end first"}; times in ${zoneName()}`),
       state === "pending" ? bulkButton(filter, context) : null),
     messages.length === 0 ? nothing(list, filter) : table("Messages", columns(state), messages, (message) => message.message_id),
-    paging(list, context, pages),
+    paging(pages, list.next_page_token, context.refresh),
   ];
 }
 
@@ -122,20 +122,6 @@ function columns(state) {
       ? { name: "Lateness", kind: "number", of: (message) => duration(message.outcome?.lateness_ms ?? Number.NaN) }
       : { name: "Reason", of: (message) => message.outcome?.reason ?? UNKNOWN },
   ];
-}
-
-function paging(list, { refresh }, pages) {
-  const turn = (change) => {
-    change();
-    refresh();
-  };
-  const isFirst = pages.length === 1;
-  if (isFirst && !list.next_page_token) return null;
-  const next = list.next_page_token;
-  return h("nav", { class: "paging", "aria-label": "Pages" },
-    h("button", { type: "button", disabled: isFirst, onclick: () => turn(() => pages.pop()) }, "Previous"),
-    h("span", null, `Page ${pages.length}`),
-    h("button", { type: "button", disabled: !next, onclick: () => turn(() => pages.push(next)) }, "Next"));
 }
 
 function bulkButton(filter, { offer, refresh }) {
