@@ -152,16 +152,16 @@ def test_a_repeat_is_previewed_with_its_next_times_and_sent(open_page: OpenPage,
     expect(page.locator(".notice.good time")).to_have_attribute("datetime", re.compile("-07-01T09:00:00.000Z$"))
 
 
-def test_an_own_id_that_waits_already_makes_a_duplicate(open_page: OpenPage, send: Send, topic: str) -> None:
-    send("first", key="7", delay="1h", own_id="order-7")
+def test_who_sends_an_own_id_that_waits_already_is_led_to_it(open_page: OpenPage, send: Send, topic: str) -> None:
+    first = send("first", key="7", delay="1h", own_id="order-7")
     page = open_page(f"#/send?topic={topic}")
     page.get_by_label("Value", exact=True).fill("1")
     page.get_by_label("Key").fill("7")
     page.get_by_label("Own id", exact=True).fill("order-7")
     page.get_by_label("If the own id waits already").select_option("keep")
     page.get_by_role("button", name="Send").click()
-    page.locator(".notice.good a").click()
-    expect(page.locator(".state")).to_contain_text("duplicate")
+    expect(page.locator(".notice.good")).to_contain_text("It waits already")
+    expect(page.locator(".notice.good a")).to_have_text(first["message_id"])
 
 
 def test_a_message_that_would_expire_before_it_is_due_is_refused_at_the_field(

@@ -229,3 +229,32 @@ def test_a_message_is_opened_by_its_id(open_page: OpenPage, send: Send) -> None:
     page.get_by_label("Open by id").fill(sent["message_id"])
     page.get_by_role("button", name="Open").click()
     expect(page.get_by_role("heading", level=1)).to_have_text(sent["message_id"])
+
+
+def test_a_message_tells_what_happened_to_it(open_page: OpenPage, send: Send, server: Server) -> None:
+    sent = send("x", delay="1h", own_id="order-7", ttl="10m")
+    moved = HTTP.patch(f"{server.url}/v1/messages/{sent['message_id']}", json={"schedule": {"delay": "2h"}})
+    moved.raise_for_status()
+    page = open_page(f"#/messages/{sent['message_id']}")
+    history = page.get_by_role("table", name="History")
+    expect(history.get_by_role("rowheader").first).to_have_accessible_name("accepted")
+    expect(history.get_by_role("row", name="rescheduled")).to_contain_text("client")
+    expect(page.locator(".facts")).to_contain_text("order-7")
+    expect(page.locator(".facts")).to_contain_text(re.compile("Expires.*in 2 h (9|10) m"))
+
+
+def test_a_message_that_repeats_says_how(open_page: OpenPage, send: Send) -> None:
+    sent = send("x", cron="0 9 1 7 *", time_zone="Europe/Berlin", times=3)
+    facts = open_page(f"#/messages/{sent['message_id']}").locator(".facts")
+    expect(facts).to_contain_text("0 9 1 7 * in Europe/Berlin, ")
+    expect(facts).to_contain_text("Next due")
+
+
+def test_a_message_is_found_by_its_own_id(open_page: OpenPage, send: Send, topic: str) -> None:
+    send("x", delay="1h", own_id="order-8")
+    sent = send("x", delay="1h", own_id="order-9")
+    page = open_page(f"#/messages?topic={topic}")
+    page.get_by_label("Own id").fill("order-9")
+    page.get_by_role("button", name="Search").click()
+    expect(page.get_by_role("table", name="Messages").get_by_role("rowheader")).to_have_count(1)
+    expect(page.get_by_role("link", name=sent["message_id"])).to_be_visible()

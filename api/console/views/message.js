@@ -4,7 +4,7 @@ import { get, post, Problem, request } from "../api.js";
 import { away, when } from "../clock.js";
 import { ask, toast } from "../dialogs.js";
 import { h, show } from "../dom.js";
-import { duration, epoch, fromField, toField, zoneName } from "../format.js";
+import { counted, duration, epoch, fromField, toField, zoneName } from "../format.js";
 import { choice, field, input, valueOf } from "../forms.js";
 import { action, badge, broken, due, facts, headersTable, loading, payload, problemBox, table } from "../parts.js";
 import { messagePath } from "../shapes.js";
@@ -57,11 +57,23 @@ function content(message, carried) {
           ["Topic", h("a", { href: `#/topics/${encodeURIComponent(message.topic)}` }, broken(message.topic))],
           ["Partition", String(message.partition)],
           message.own_id ? ["Own id", h("code", null, message.own_id)] : null,
+          message.expires_at ? ["Expires", due(message.expires_at)] : null,
+          message.repeat ? ["Repeats", repeats(message.repeat)] : null,
           ["Version", String(message.version)],
         ),
         history(message)),
       h("div", { class: "stack" }, carried ? carries(carried, isWaiting) :
         h("p", { class: "empty" }, "Key, value and headers are shown while a message waits. This one has ended."))),
+  ];
+}
+
+function repeats({ cron, time_zone: zone, every, backoff, missed, times_left: left, occurrence }) {
+  return [
+    cron ? [h("code", null, cron), ` in ${zone ?? "UTC"}`] : `every ${every}`,
+    backoff ? `, each gap ${backoff} times the last` : "",
+    Number.isFinite(left) ? `, ${counted(left, "time")} more` : ", for ever",
+    Number.isFinite(occurrence) ? h("small", null, ` this is occurrence ${occurrence}`) : null,
+    missed ? h("small", null, `, missed times: ${missed}`) : null,
   ];
 }
 
