@@ -129,7 +129,7 @@ def test_an_answer_that_does_not_come_in_time_can_still_come_for_others() -> Non
 
 
 def test_whoever_waits_hears_that_the_shard_has_gone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("owners.local.LOOK_AGAIN_S", 0.001)
+    monkeypatch.setattr("delay_service.owners.local.LOOK_AGAIN_S", 0.001)
     asking = Asking()
     looks: list[Any] = []
     monkeypatch.setattr(asking.worker, "owns", lambda shard: looks.append(shard) or len(looks) < 5)

@@ -55,8 +55,8 @@ class Installation:
 
 @pytest.fixture
 def installation(monkeypatch: pytest.MonkeyPatch) -> Iterator[Installation]:
-    monkeypatch.setattr("owners.directory.PAUSE_S", 0.01)
-    monkeypatch.setattr("owners.routing.PAUSE_S", 0.01)
+    monkeypatch.setattr("delay_service.owners.directory.PAUSE_S", 0.01)
+    monkeypatch.setattr("delay_service.owners.routing.PAUSE_S", 0.01)
     with ExitStack() as stack:
         yield Installation(stack)
 
@@ -85,7 +85,7 @@ def test_there_is_no_message_where_there_is_no_shard(installation: Installation)
 def test_why_there_is_no_answer_comes_from_the_owner(
     installation: Installation, failure: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("owners.routed.FIND_S", 0.2)
+    monkeypatch.setattr("delay_service.owners.routed.FIND_S", 0.2)
     worker, _ = installation.worker("w", SHARD)
     worker.answers["find", ID] = failure
     with pytest.raises(type(failure), match=str(failure)):
@@ -101,7 +101,7 @@ def test_of_two_workers_that_show_a_shard_the_later_owner_is_believed(installati
 
 
 def test_an_answer_that_never_ends_is_not_read(installation: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("owners.wire.ANSWER_BYTES_MAX", 300)
+    monkeypatch.setattr("delay_service.owners.wire.ANSWER_BYTES_MAX", 300)
     worker, _ = installation.worker("w", SHARD)
     worker.answers["find", ID] = FOUND
     with pytest.raises(OwnerUnavailable, match="its answer is too large"):

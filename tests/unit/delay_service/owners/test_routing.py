@@ -171,7 +171,7 @@ def test_a_shard_that_does_not_exist_is_not_waited_for() -> None:
 
 
 def test_an_owner_that_falls_silent_is_left_once_the_shard_is_anothers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("owners.routing.LOOK_AGAIN_S", 0.001)
+    monkeypatch.setattr("delay_service.owners.routing.LOOK_AGAIN_S", 0.001)
     scene = Scene(p3=ONE)
     scene.others.says = {ONE: [...], TWO: [Resolution(Outcome.APPLIED)]}
     looks = 0
@@ -188,7 +188,7 @@ def test_an_owner_that_falls_silent_is_left_once_the_shard_is_anothers(monkeypat
 
 
 def test_a_worker_of_this_process_that_loses_the_shard_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("owners.local.LOOK_AGAIN_S", 0.001)
+    monkeypatch.setattr("delay_service.owners.local.LOOK_AGAIN_S", 0.001)
     here = Worker(ONE.writer, SHARD)
     scene = Scene(here, p3=TWO)
     scene.others.says[TWO] = [Resolution(Outcome.UNMATCHED)]
