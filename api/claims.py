@@ -12,12 +12,12 @@ from msgspec.structs import replace
 
 from api.bridge import Bridge
 from api.drafts import Draft
-from api.problems import OWNER_UNAVAILABLE, Refusal
+from api.problems import ALREADY_TERMINAL, OWNER_UNAVAILABLE, Refusal
 from api.schemas import SentMessage
 from api.sender import partition_label
 from api.services import Services
 from delayline.inquiry import Found, OwnerUnavailable, Resolution
-from delayline.message import MessageId, Shard
+from delayline.message import MessageId, OperationId, Shard
 from delayline.outcome import Outcome
 from delayline.times import format_moment
 from mq.contract import Position
@@ -50,6 +50,27 @@ class Claims:
             return await self._bridge.result(self._owners.decided(shard, offset), wait_s)
         except (TimeoutError, OwnerUnavailable):
             return None
+
+    async def outcome(self, operation: OperationId, wait_s: float) -> Resolution | None:
+        """What became of an operation; None where it is not decided. Raises Refusal where it was, and nobody knows
+        how, and OwnerUnavailable."""
+        resolution = await self.decided(*operation, wait_s)
+        if resolution is None and await self._is_passed(operation):
+            resolution = await self.decided(*operation, wait_s)  # it may have been decided meanwhile
+            if resolution is None:
+                raise Refusal(ALREADY_TERMINAL, "it was decided, and how is not kept any more: ask for the message")
+        return resolution
+
+    async def _is_passed(self, operation: OperationId) -> bool:
+        """Whether the shard's owner has decided everything up to the operation."""
+        try:
+            figures = await self._bridge.result(self._owners.figures(), self._owner_timeout_s)
+        except TimeoutError as error:
+            raise OwnerUnavailable("nobody says how the operation's shard stands") from error
+        standing = next((one for one in figures if one.shard == operation.shard and one.owner_epoch), None)
+        if standing is None:
+            raise OwnerUnavailable("nobody owns the operation's shard right now")
+        return standing.next_offset > operation.offset
 
     async def settled(self, topic: str, sent: Sequence[Sent]) -> list[SentMessage | Refusal]:
         """What the senders are told; of a claim once it is decided."""

@@ -1,6 +1,6 @@
 """The outermost layer: every HTTP request passes it once on its way in and once on its way out.
 
-It gives the request an id and a ticket (`InFlight`), refuses request headers whose promise is not built yet, and
+It gives the request an id and a ticket (`InFlight`), refuses request headers where their promise is not kept, and
 turns every exception into a problem. Routes raise; nobody else catches.
 """
 
@@ -14,7 +14,9 @@ from api.in_flight import InFlight
 from api.problems import FORBIDDEN, NOT_SUPPORTED, Problems, Refusal
 
 _REQUEST_ID = re.compile(rb"[\x21-\x7e]{1,128}")
-_NOT_BUILT = (b"idempotency-key", b"if-match", b"prefer")
+_CONDITIONAL = re.compile(r"(PATCH|DELETE) /v1/(messages/[^/]+|topics/[^/]+/own/.+)|POST /v1/messages/[^/]+:deliver")
+_TAKEN = {b"idempotency-key": None, b"if-match": _CONDITIONAL}
+"""Request headers that promise something, and where the promise is kept."""
 _ALWAYS_ANSWERED = frozenset({"/healthz", "/readyz", "/metrics"})
 """An overloaded server is still alive, and says so."""
 _OWN_SITE = frozenset({None, b"same-origin", b"none"})
@@ -61,9 +63,9 @@ class Edge:
             await self._app(scope, receive, send)
             return
         headers = scope["delayline.headers"]
-        for name in _NOT_BUILT:
-            if name in headers:
-                raise Refusal(NOT_SUPPORTED, f"the request header {name.decode().title()} is not built yet")
+        for name, where in _TAKEN.items():
+            if name in headers and not (where and where.fullmatch(f"{scope['method']} {scope['path']}")):
+                raise Refusal(NOT_SUPPORTED, f"the request header {name.decode().title()} means nothing here")
         _check_site(scope["method"], headers.get(b"sec-fetch-site"))
         ticket = scope["delayline.ticket"] = self._in_flight.enter()
         try:

@@ -26,6 +26,7 @@ _DOCUMENTED = (
     schemas.UnconfirmedMessage,
     schemas.BatchAnswer,
     schemas.MessageOut,
+    schemas.OperationOut,
     schemas.RecordsPage,
     schemas.MessagesPage,
     schemas.HistogramOut,
@@ -76,6 +77,7 @@ def _problems(*statuses: int) -> dict[str, Any]:
         404: "No such thing",
         409: "It has ended: see `outcome`; or several messages have this own id",
         410: "It has ended, and how is not kept any more",
+        412: "It has another version than `If-Match` says",
         413: "Too large",
         415: "Not JSON",
         429: "As many messages wait for the topic as its rule allows; see `Retry-After`",
@@ -208,17 +210,36 @@ _MESSAGE_ID = _parameter(
     "orders.3.1041.1767225630000",
 )
 
+_WISHES = [
+    _parameter(
+        "If-Match", "header", 'Only where the message has this version: `"0"`, or `*` for any', {"type": "string"}
+    ),
+    _parameter(
+        "Prefer", "header", "`respond-async`: do not wait until it is decided; `wait=3`: 3 s", {"type": "string"}
+    ),
+    _parameter("wait", "query", "How long to wait until it is decided", {"type": "string", "default": "10s"}),
+]
+
+_ACCEPTED = {
+    "202": _json(
+        "Stored, and not decided yet: ask for it",
+        schemas.OperationOut,
+        headers={"Location": {"description": "Where to ask", "schema": {"type": "string"}}},
+    ),
+    **_problems(400, 404, 409, 410, 412, 503),
+}
+
 CANCEL = {
     "operationId": "cancelMessage",
     "summary": "Cancel a message that waits: it will never be delivered",
-    "parameters": [_MESSAGE_ID],
-    "responses": {"204": {"description": "It is cancelled"}, **_problems(400, 404, 409, 410, 503)},
+    "parameters": [_MESSAGE_ID, *_WISHES],
+    "responses": {"204": {"description": "It is cancelled"}, **_ACCEPTED},
 }
 
 RESCHEDULE = {
     "operationId": "rescheduleMessage",
     "summary": "Deliver a message that waits at another time",
-    "parameters": [_MESSAGE_ID],
+    "parameters": [_MESSAGE_ID, *_WISHES],
     "requestBody": {
         "required": True,
         "content": {
@@ -230,15 +251,16 @@ RESCHEDULE = {
     },
     "responses": {
         "200": _json("The message, with its new time", schemas.MessageOut, headers=_ETAG),
-        **_problems(400, 404, 409, 410, 413, 415, 503),
+        **_ACCEPTED,
+        **_problems(413, 415),
     },
 }
 
 DELIVER = {
     "operationId": "deliverMessage",
     "summary": "Deliver a message that waits now",
-    "parameters": [_MESSAGE_ID],
-    "responses": {"204": {"description": "It is due now"}, **_problems(400, 404, 409, 410, 503)},
+    "parameters": [_MESSAGE_ID, *_WISHES],
+    "responses": {"204": {"description": "It is due now"}, **_ACCEPTED},
 }
 
 _VIEW = _parameter(
@@ -250,9 +272,18 @@ _VIEW = _parameter(
 
 GET_MESSAGE = {
     "operationId": "getMessage",
-    "summary": "What has become of a message",
+    "summary": "What has become of a message, or of an operation",
     "parameters": [_MESSAGE_ID, _VIEW],
-    "responses": {"200": _json("The message", schemas.MessageOut, headers=_ETAG), **_problems(400, 404, 410, 503)},
+    "responses": {
+        "200": {
+            "description": "The message, or the operation",
+            "headers": _ETAG,
+            "content": {
+                "application/json": {"schema": {"anyOf": [_ref(schemas.MessageOut), _ref(schemas.OperationOut)]}}
+            },
+        },
+        **_problems(400, 404, 410, 503),
+    },
 }
 
 _OWN_ID = _parameter("own_id", "path", "The id that the sender gave it", {"type": "string"}, "order-7")
@@ -267,9 +298,9 @@ GET_OWN = {
     },
 }
 
-RESCHEDULE_OWN = {**RESCHEDULE, "operationId": "rescheduleOwn", "parameters": [_TOPIC, _OWN_ID]}
+RESCHEDULE_OWN = {**RESCHEDULE, "operationId": "rescheduleOwn", "parameters": [_TOPIC, _OWN_ID, *_WISHES]}
 
-CANCEL_OWN = {**CANCEL, "operationId": "cancelOwn", "parameters": [_TOPIC, _OWN_ID]}
+CANCEL_OWN = {**CANCEL, "operationId": "cancelOwn", "parameters": [_TOPIC, _OWN_ID, *_WISHES]}
 
 _WHOLE_NUMBER = {"type": "integer", "minimum": 0}
 

@@ -48,6 +48,7 @@ METHOD_NOT_ALLOWED = Kind("method-not-allowed", "The path does not take this met
 REQUEST_TIMEOUT = Kind("request-timeout", "The body did not arrive in time", 408)
 AMBIGUOUS = Kind("ambiguous", "Several messages have this own id", 409)
 ALREADY_TERMINAL = Kind("already-terminal", "The message has ended", 410)
+VERSION_MISMATCH = Kind("version-mismatch", "The message has another version", 412)
 TOO_LARGE = Kind("too-large", "Too large", 413)
 UNSUPPORTED_MEDIA_TYPE = Kind("unsupported-media-type", "The body must be JSON", 415)
 INTERNAL = Kind("internal-error", "An error of the server", 500)

@@ -283,6 +283,20 @@ class MessageOut(msgspec.Struct, frozen=True):
     history: Sequence[EventOut] | UnsetType = UNSET
 
 
+class OperationOut(msgspec.Struct, frozen=True):
+    """An operation that stands in the log, and what came of it."""
+
+    operation_id: str
+    state: Annotated[
+        str,
+        Meta(
+            description="`accepted`: not decided yet; `applied`; `unmatched`: its message did not wait any more; "
+            "`version-mismatch`: its message had another version"
+        ),
+    ]
+    target: Annotated[str, Meta(description="The message's id, or its own id")]
+
+
 class ShardOut(msgspec.Struct, frozen=True):
     """Where messages for one partition of a topic wait."""
 

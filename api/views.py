@@ -8,10 +8,10 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from api.dead_letters import Letter
-from api.schemas import DeadLetterOut, EndingOut, EventOut, HeaderOut, MessageOut, RecordOut, RepeatOut
+from api.schemas import DeadLetterOut, EndingOut, EventOut, HeaderOut, MessageOut, OperationOut, RecordOut, RepeatOut
 from api.sender import partition_label
-from delayline.inquiry import WAITING, Ending, Found
-from delayline.message import Header
+from delayline.inquiry import VERSION_MISMATCH, WAITING, Ending, Found, Resolution, State
+from delayline.message import Header, OperationId
 from delayline.record import decode_body
 from delayline.recurrence import ticks
 from delayline.terms import Series
@@ -130,6 +130,14 @@ def dead_letter_out(letter: Letter) -> DeadLetterOut:
         value_base64=value_base64,
         headers=headers_out(content.original.headers),
     )
+
+
+def operation_out(operation: OperationId, resolution: Resolution | None, target: str) -> OperationOut:
+    """An operation; None: nobody has decided it yet."""
+    if resolution is None:
+        return OperationOut(str(operation), State.ACCEPTED, target)
+    is_mismatch = resolution.reason == VERSION_MISMATCH
+    return OperationOut(str(operation), VERSION_MISMATCH if is_mismatch else resolution.outcome, target)
 
 
 def ending_out(ending: Ending) -> EndingOut:

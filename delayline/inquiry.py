@@ -160,6 +160,10 @@ class ShardFigures:
     low_offset: int = 0
 
 
+VERSION_MISMATCH = "version-mismatch"
+"""The reason of an operation whose message has another version than it wants."""
+
+
 @dataclass(frozen=True, slots=True)
 class Resolution:
     """What has become of a record that asked for something. An operation: `applied`, or `unmatched` with the reason.

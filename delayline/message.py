@@ -7,6 +7,7 @@ from delayline.errors import MalformedMessageId
 
 MESSAGE_ID_BYTES_MAX = 512
 _OCCURRENCE = re.compile(r"~(0|[1-9][0-9]{0,9})\Z")
+_OPERATION = "op~"
 _DIGITS = re.compile(r"(0|[1-9][0-9]{0,18})\Z", re.ASCII)
 
 Header = tuple[bytes, bytes | None]
@@ -61,3 +62,22 @@ class MessageId(NamedTuple):
         if not _DIGITS.match(offset) or not _DIGITS.match(due_ms):
             raise MalformedMessageId("offset and due time must be decimal numbers")
         return cls(Shard(topic, name), int(offset), int(due_ms), occurrence)
+
+
+class OperationId(NamedTuple):
+    """`op~<topic>.<shard>.<offset>` of an operation's record. No topic's name has a tilde: it is no message id."""
+
+    shard: Shard
+    offset: int
+
+    def __str__(self) -> str:
+        return f"{_OPERATION}{self.shard.topic}.{self.shard.name}.{self.offset}"
+
+    @classmethod
+    def parse(cls, text: str) -> "OperationId | None":
+        """None where it is none."""
+        parts = text.removeprefix(_OPERATION).rsplit(".", 2)
+        if not text.startswith(_OPERATION) or len(text) > MESSAGE_ID_BYTES_MAX or len(parts) != 3 or not all(parts):
+            return None
+        topic, name, offset = parts
+        return cls(Shard(topic, name), int(offset)) if _DIGITS.match(offset) else None

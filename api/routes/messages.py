@@ -1,4 +1,4 @@
-"""GET /v1/messages/{id}: what has become of a message."""
+"""GET /v1/messages/{id}: what has become of a message, or of an operation."""
 
 from fastapi import APIRouter
 from starlette.requests import Request
@@ -7,20 +7,33 @@ from starlette.responses import Response
 from api import openapi
 from api.answers import json_answer
 from api.bridge import Bridge
+from api.claims import Claims
 from api.problems import ALREADY_TERMINAL, NOT_FOUND, Refusal
 from api.requests import Query
 from api.routing import add_route
 from api.services import Services
-from api.views import message_out
+from api.topics import TopicBook
+from api.views import message_out, operation_out
+from delayline.buffer_record import Operation, read
 from delayline.inquiry import Found, Gone, OwnerUnavailable
-from delayline.message import MessageId
+from delayline.message import MessageId, OperationId
+from delayline.names import Names
+from mq.errors import OffsetOutOfRange, PartitionUnknown, TopicUnknown
+
+OPERATION_WAIT_S = 0.5
+"""Who asks for an operation that stands in the log hears of it as soon as it is decided, or that it is not."""
 
 
 class MessageRoutes:
     """Questions about single messages go to their owners."""
 
-    def __init__(self, services: Services, bridge: Bridge) -> None:
+    def __init__(self, services: Services, topics: TopicBook, bridge: Bridge, claims: Claims) -> None:
         self._owners = services.owners
+        self._client = services.client
+        self._rules = services.settings.rules
+        self._names = Names(services.settings.namespace)
+        self._topics = topics
+        self._claims = claims
         self._timeout_s = services.settings.owner_timeout_s
         self._bridge = bridge
 
@@ -29,7 +42,10 @@ class MessageRoutes:
 
     async def get(self, request: Request) -> Response:
         view = Query(request, "view").choice("view", "basic", "full")
-        message_id = MessageId.parse(request.path_params["message_id"])
+        text: str = request.path_params["message_id"]
+        if (operation := OperationId.parse(text)) is not None:
+            return await self._operation(operation)
+        message_id = MessageId.parse(text)
         return self.answer(await self.found(message_id), full=view == "full")
 
     @staticmethod
@@ -49,3 +65,24 @@ class MessageRoutes:
                 raise Refusal(ALREADY_TERMINAL, "it has ended, or never was: what came of it is not kept any more")
             case None:
                 raise Refusal(NOT_FOUND, "there is no such message, and never was")
+
+    async def _operation(self, operation: OperationId) -> Response:
+        """Whatever came of it: that the record is an operation, the log alone says."""
+        target = await self._topics.ask(lambda: self._target(operation))
+        if target is None:
+            raise Refusal(NOT_FOUND, "there is no such operation, or its record is not kept any more")
+        resolution = await self._claims.outcome(operation, OPERATION_WAIT_S)
+        return json_answer(200, operation_out(operation, resolution, target))
+
+    def _target(self, operation: OperationId) -> str | None:
+        """What the operation is about; None where there is none. Blocking. Raises QueueUnavailable,
+        UnknownFormat."""
+        shard, offset = operation
+        try:
+            records = self._client.read(self._names.buffer(shard.topic), shard.name, offset, 1)
+        except (TopicUnknown, PartitionUnknown, OffsetOutOfRange):
+            return None
+        if not records or records[0].offset != offset:
+            return None
+        meaning = read(records[0].body, records[0].appended_at_ms, self._rules)
+        return str(meaning.ref) if isinstance(meaning, Operation) else None

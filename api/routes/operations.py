@@ -1,8 +1,8 @@
 """DELETE and PATCH /v1/messages/{id}, POST /v1/messages/{id}:deliver: operations on a message that waits.
 
 An operation is a record of the buffer, like the message: the shard's owner decides it in the order of the log, and
-its commit makes it true. The answer is given after that commit. Where it does not come in time nobody knows yet, and
-the client asks for the message, or sends the operation again: the second one finds what the first has done.
+its commit makes it true. The answer is given after that commit. Where it does not come in the time that the client
+gives it, the answer says that the operation is accepted, and under which id it can be asked for (`routes.messages`).
 """
 
 from collections.abc import Sequence
@@ -13,21 +13,24 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from api import openapi
-from api.answers import Answer
-from api.bridge import Bridge
+from api.answers import Answer, json_answer
+from api.claims import Claims
 from api.decoding import decode
 from api.drafts import Judge
-from api.problems import ALREADY_TERMINAL, Refusal
-from api.requests import Query, read_body
+from api.problems import ALREADY_TERMINAL, VERSION_MISMATCH, Refusal
+from api.requests import read_body
 from api.routes.messages import MessageRoutes
 from api.routing import add_route
 from api.schemas import PatchIn
 from api.sender import Sender
 from api.services import Services
 from api.topics import TopicBook
-from api.views import ending_out
-from delayline.inquiry import WAITING, Found, OwnerUnavailable, Resolution, State
-from delayline.message import Header, MessageId, Shard
+from api.views import ending_out, operation_out
+from api.wishes import Wish, wish_of
+from delayline import inquiry
+from delayline.headers import IF_MATCH
+from delayline.inquiry import WAITING, Found, Resolution, State
+from delayline.message import Header, MessageId, OperationId
 from delayline.outcome import Outcome
 from delayline.record import encode_body
 from mq.contract import Append
@@ -47,16 +50,15 @@ class OperationRoutes:
         topics: TopicBook,
         sender: Sender,
         judge: Judge,
-        bridge: Bridge,
+        claims: Claims,
         messages: MessageRoutes,
     ) -> None:
         self._settings = services.settings
         self._clock = services.clock
-        self._owners = services.owners
         self._topics = topics
         self._sender = sender
         self._judge = judge
-        self._bridge = bridge
+        self._claims = claims
         self._messages = messages
 
     def register(self, router: APIRouter) -> None:
@@ -65,20 +67,21 @@ class OperationRoutes:
         add_route(router, "POST", "/v1/messages/{message_id}:deliver", self.deliver, openapi.DELIVER)
 
     async def cancel(self, request: Request) -> Response:
-        return await self.cancel_message(_message_id(request))
-
-    async def cancel_message(self, message_id: MessageId) -> Response:
-        found = await self._messages.found(message_id)
-        if found.state is State.CANCELLED or await self._is_applied(found, _CANCEL):
-            return Answer(204)
-        ended = await self._messages.found(message_id)
-        if ended.state is State.CANCELLED:
-            return Answer(204)
-        raise _too_late(ended)
+        wish = self.wish(request)
+        return await self.cancel_message(_message_id(request), wish)
 
     async def reschedule(self, request: Request) -> Response:
+        wish = self.wish(request)
         message_id = _message_id(request)
-        return await self.move_message(message_id, await self.new_time(request))
+        return await self.move_message(message_id, await self.new_time(request), wish)
+
+    async def deliver(self, request: Request) -> Response:
+        wish = self.wish(request)
+        return await self._operate(_message_id(request), [_RESCHEDULE, _AT_ONCE], wish) or Answer(204)
+
+    def wish(self, request: Request) -> Wish:
+        """Raises Refusal."""
+        return wish_of(request, self._settings.operation_timeout_s)
 
     async def new_time(self, request: Request) -> Header:
         """What the body says. Raises Refusal."""
@@ -86,41 +89,58 @@ class OperationRoutes:
         schedule = decode(_PATCH, body).schedule
         return self._judge.time(schedule, self._clock.now_ms()) or _AT_ONCE
 
-    async def move_message(self, message_id: MessageId, time: Header) -> Response:
-        await self._move(message_id, time)
-        return self._messages.answer(await self._messages.found(message_id), full=False)
+    async def cancel_message(self, message_id: MessageId, wish: Wish) -> Response:
+        return await self._operate(message_id, _CANCEL, wish, done=State.CANCELLED) or Answer(204)
 
-    async def deliver(self, request: Request) -> Response:
-        await self._move(_message_id(request), _AT_ONCE)
-        return Answer(204)
+    async def move_message(self, message_id: MessageId, time: Header, wish: Wish) -> Response:
+        accepted = await self._operate(message_id, [_RESCHEDULE, time], wish)
+        return accepted or self._messages.answer(await self._messages.found(message_id), full=False)
 
-    async def _move(self, message_id: MessageId, time: Header) -> None:
+    async def _operate(
+        self, message_id: MessageId, directives: Sequence[Header], wish: Wish, done: State | None = None
+    ) -> Response | None:
+        """Have the owner do it: None where it is done, or the message's state says that it was; an answer where
+        nobody has decided yet. Raises Refusal where it cannot be done, and OwnerUnavailable."""
         found = await self._messages.found(message_id)
-        if not await self._is_applied(found, [_RESCHEDULE, time]):
-            raise _too_late(await self._messages.found(message_id))
-
-    async def _is_applied(self, found: Found, directives: Sequence[Header]) -> bool:
-        """Have the owner do it; whether it did. Raises Refusal where the message has ended, and OwnerUnavailable
-        where nobody knows yet."""
+        if found.state is done:
+            return None
         if found.state not in WAITING:
             raise _too_late(found)
-        shard = found.id.shard
-        body = encode_body(None, None, [*directives, (b"delay-ref", str(found.id).encode())])
-        target = await self._topics.target(shard.topic, delayed=True)
-        (position,) = await self._sender.store(target, [Append(target.buffer, shard.name, body)])
-        return (await self._decided(shard, position.offset)).outcome is Outcome.APPLIED
+        operation = await self._stored(message_id, directives, wish.version)
+        resolution = await self._claims.decided(*operation, wish.wait_s)
+        if resolution is None:
+            return _accepted(operation, message_id, wish)
+        if resolution.outcome is not Outcome.APPLIED:
+            found = await self._messages.found(message_id)
+            if found.state is not done:
+                raise _refusal(resolution, found)
+        return None
 
-    async def _decided(self, shard: Shard, offset: int) -> Resolution:
-        try:
-            return await self._bridge.result(self._owners.decided(shard, offset), self._settings.operation_timeout_s)
-        except TimeoutError as error:
-            raise OwnerUnavailable("the operation is stored, and not decided yet: ask for the message") from error
+    async def _stored(self, message_id: MessageId, directives: Sequence[Header], version: int | None) -> OperationId:
+        shard = message_id.shard
+        headers = [*directives, (b"delay-ref", str(message_id).encode())]
+        if version is not None:
+            headers.append((IF_MATCH, b"%d" % version))
+        target = await self._topics.target(shard.topic, delayed=True)
+        appends = [Append(target.buffer, shard.name, encode_body(None, None, headers))]
+        (position,) = await self._sender.store(target, appends)
+        return OperationId(shard, position.offset)
 
 
 def _message_id(request: Request) -> MessageId:
-    """Raises MalformedMessageId, Refusal."""
-    Query(request)
+    """Raises MalformedMessageId."""
     return MessageId.parse(request.path_params["message_id"])
+
+
+def _accepted(operation: OperationId, message_id: MessageId, wish: Wish) -> Response:
+    location = (b"location", f"/v1/messages/{operation}".encode())
+    return json_answer(202, operation_out(operation, None, str(message_id)), [location, *wish.applied])
+
+
+def _refusal(resolution: Resolution, found: Found) -> Refusal:
+    if resolution.reason == inquiry.VERSION_MISMATCH and found.state in WAITING:
+        return Refusal(VERSION_MISMATCH, f"it has version {found.version}, and nothing was changed")
+    return _too_late(found)
 
 
 def _too_late(found: Found) -> Refusal:

@@ -92,14 +92,6 @@ def test_an_ending_that_nobody_remembers_is_gone() -> None:
     assert problem(late.request("DELETE", PATH)) == (410, "already-terminal")
 
 
-def test_an_operation_that_is_not_decided_in_time_is_not_answered_with_a_guess() -> None:
-    slow = door(operation_timeout_s=0.03)
-    slow.owners.decide = lambda: None
-    answer = slow.request("DELETE", PATH)
-    assert problem(answer) == (503, "owner-unavailable")
-    assert answer.headers["retry-after"] == "1"
-
-
 @pytest.mark.parametrize(("method", "suffix"), [("DELETE", ""), ("POST", ":deliver")])
 def test_nothing_is_written_for_a_message_that_nobody_knows(method: str, suffix: str) -> None:
     empty = Door()

@@ -1,0 +1,44 @@
+"""Operations on one version of a message, and operations that are not waited for, on a real worker."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+
+from tests.acceptance.asking import HTTP, send, wait_for
+from tests.fault.server import Server
+
+
+def test_of_clients_that_have_seen_one_version_one_moves_the_message(shared: Server) -> None:
+    message_id = send(shared.url, "versions", ["x"], delay="1h")[0]["message_id"]
+    url = f"{shared.url}/v1/messages/{message_id}"
+
+    def move(hours: int) -> httpx.Response:
+        return HTTP.patch(url, json={"schedule": {"delay": f"{hours}h"}}, headers={"If-Match": '"0"'})
+
+    with ThreadPoolExecutor(8) as threads:
+        answers = list(threads.map(move, range(2, 10)))
+    assert sorted(answer.status_code for answer in answers) == [200] + [412] * 7
+    moved = next(answer for answer in answers if answer.status_code == 200)
+    assert (moved.headers["etag"], HTTP.get(url).json()["due_at"]) == ('"1"', moved.json()["due_at"])
+    assert HTTP.delete(url, headers={"If-Match": '"0"'}).status_code == 412
+    assert HTTP.delete(url, headers={"If-Match": '"1"'}).status_code == 204
+
+
+def test_an_operation_that_is_not_waited_for_tells_later_what_came_of_it(shared: Server) -> None:
+    message_id = send(shared.url, "later", ["x"], delay="1h")[0]["message_id"]
+    url = f"{shared.url}/v1/messages/{message_id}"
+    refused = HTTP.delete(url, headers={"Prefer": "respond-async", "If-Match": '"7"'})
+    done = HTTP.delete(url, headers={"Prefer": "respond-async"})
+
+    assert _came_of(shared, refused, {412: "version-mismatch"}) == "version-mismatch"
+    assert _came_of(shared, done, {204: "applied"}) == "applied"
+    assert HTTP.get(url).json()["state"] == "cancelled"
+
+
+def _came_of(server: Server, answer: httpx.Response, known: dict[int, str]) -> str:
+    """The operation's state once it is decided. It may have been already when it was answered."""
+    if answer.status_code != 202:
+        return known[answer.status_code]
+    path = server.url + answer.headers["location"]
+    operation = wait_for(lambda: HTTP.get(path).json(), lambda operation: operation["state"] != "accepted")
+    return str(operation["state"])
