@@ -158,7 +158,6 @@ def test_who_sends_an_own_id_that_waits_already_is_led_to_it(open_page: OpenPage
     page.get_by_label("Value", exact=True).fill("1")
     page.get_by_label("Key").fill("7")
     page.get_by_label("Own id", exact=True).fill("order-7")
-    page.get_by_label("If the own id waits already").select_option("keep")
     page.get_by_role("button", name="Send").click()
     expect(page.locator(".notice.good")).to_contain_text("It waits already")
     expect(page.locator(".notice.good a")).to_have_text(first["message_id"])
@@ -247,3 +246,16 @@ def test_a_purge_wants_the_topics_name_typed(open_page: OpenPage, send: Send, to
     page.get_by_role("button", name="Purge the topic").click()
     expect(page.locator(".toast")).to_contain_text("1 message cancelled.")
     assert asked == [{"dry_run": True}, {"dry_run": False}]
+
+
+def test_what_is_not_decided_at_once_has_a_page_of_its_own(open_page: OpenPage, send: Send) -> None:
+    sent = send("x", delay="1h")
+    page = opened(open_page, sent["message_id"], "Cancel")
+    operation = {"operation_id": "op~orders.3.1042", "state": "accepted", "target": sent["message_id"]}
+    page.route(f"**/v1/messages/{sent['message_id']}", lambda route: route.fulfill(status=202, json=operation))
+    answering(page, "/v1/messages/op~orders.3.1042*", operation)
+    page.get_by_role("button", name="Cancel the message").click()
+    page.locator(".toast").get_by_role("link", name="op~orders.3.1042").click()
+    expect(page.locator(".facts")).to_contain_text("accepted")
+    expect(page.get_by_role("button", name="Cancel")).to_have_count(0)
+    expect(page.locator(".facts a")).to_have_text(sent["message_id"])

@@ -1,12 +1,12 @@
 // One message: when it is due, what it carries, what has happened to it, and what can be done.
 
-import { get, post, Problem, request } from "../api.js";
+import { get, Problem, request } from "../api.js";
 import { away, when } from "../clock.js";
 import { ask, toast } from "../dialogs.js";
 import { h, show } from "../dom.js";
 import { counted, duration, epoch, fromField, toField, zoneName } from "../format.js";
 import { choice, field, input, valueOf } from "../forms.js";
-import { action, badge, broken, due, facts, headersTable, loading, payload, problemBox, table } from "../parts.js";
+import { action, badge, broken, due, facts, headersTable, loading, messageLink, payload, problemBox, table } from "../parts.js";
 import { messagePath } from "../shapes.js";
 
 const WAITS = new Set(["accepted", "pending"]);
@@ -29,7 +29,7 @@ export function messageView(context, id) {
         if (message.headers !== undefined) carried = message;
         show(state, badge(message.state));
         show(actions, buttons(message, context));
-        show(place, content(message, carried));
+        show(place, message.operation_id ? operation(message) : content(message, carried));
       } catch (error) {
         if (!(error instanceof Problem) || ![404, 410].includes(error.document.status)) throw error;
         show(state);
@@ -39,6 +39,11 @@ export function messageView(context, id) {
       return {};
     },
   };
+}
+
+/** What was asked for and not decided at once can be asked about like a message. */
+function operation({ operation_id: id, state, target }) {
+  return facts(["Operation", h("code", null, id)], ["State", state], ["Message", messageLink(target)]);
 }
 
 function content(message, carried) {
@@ -71,7 +76,7 @@ function repeats({ cron, time_zone: zone, every, backoff, missed, times_left: le
   return [
     cron ? [h("code", null, cron), ` in ${zone ?? "UTC"}`] : `every ${every}`,
     backoff ? `, each gap ${backoff} times the last` : "",
-    Number.isFinite(left) ? `, ${counted(left, "time")} more` : ", for ever",
+    Number.isFinite(left) ? `, ${counted(left, "time")} left` : ", for ever",
     Number.isFinite(occurrence) ? h("small", null, ` this is occurrence ${occurrence}`) : null,
     missed ? h("small", null, `, missed times: ${missed}`) : null,
   ];
@@ -106,7 +111,7 @@ function history(message) {
 }
 
 function buttons(message, { offer, refresh }) {
-  if (!WAITS.has(message.state)) return null;
+  if (message.operation_id || !WAITS.has(message.state)) return null;
   const act = async (asking) => {
     if (await asking) await refresh();
   };
@@ -117,14 +122,19 @@ function buttons(message, { offer, refresh }) {
   ];
 }
 
+/** 202: the operation is durable and will be decided; how, tells its own page. */
+function done({ status, body }, say) {
+  if (status === 202) toast("Stored, and not decided yet: ", messageLink(body.operation_id));
+  else toast(...say(body));
+}
+
 async function deliverNow(message) {
   return ask({
     title: "Deliver it now?",
     body: h("p", null, "It goes to ", h("code", null, message.topic), " at once instead of ", due(message.due_at), "."),
     confirm: "Deliver now",
     act: async () => {
-      await post(messagePath(message.message_id, ":deliver"));
-      toast("It is due now, and on its way.");
+      done(await request("POST", messagePath(message.message_id, ":deliver")), () => ["It is due now, and on its way."]);
     },
   });
 }
@@ -136,8 +146,7 @@ async function cancel(message) {
     confirm: "Cancel the message",
     isDangerous: true,
     act: async () => {
-      await request("DELETE", messagePath(message.message_id));
-      toast("Cancelled: it will never be delivered.");
+      done(await request("DELETE", messagePath(message.message_id)), () => ["Cancelled: it will never be delivered."]);
     },
   });
 }
@@ -158,8 +167,8 @@ async function reschedule(message, offer) {
       const delay = valueOf(form, `${at}/delay`);
       const schedule = delay ? { delay } : { deliver_at: fromField(valueOf(form, `${at}/deliver_at`)) };
       const ifMatch = offer.heeds("PATCH /v1/messages/{}", "If-Match") ? `"${message.version}"` : undefined;
-      const { body } = await request("PATCH", messagePath(message.message_id), { body: { schedule }, ifMatch });
-      toast("Moved: due ", due(body.due_at), ".");
+      const answer = await request("PATCH", messagePath(message.message_id), { body: { schedule }, ifMatch });
+      done(answer, (moved) => ["Moved: due ", due(moved.due_at), "."]);
     },
   });
 }

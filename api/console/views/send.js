@@ -116,10 +116,10 @@ function drawTiming(place, form, offered) {
   const more = how === "now" ? [] : [
     repeats && offered("times") && field("Times", `${at}/times`, input({ inputmode: "numeric" }), { hint: "Empty: for ever." }),
     how === "every" && offered("backoff") && field("Backoff", `${at}/backoff`, input({ inputmode: "decimal" }), { hint: "A factor above 1: each gap is longer than the last." }),
-    repeats && offered("missed") && field("Missed times", `${at}/missed`, input(), { hint: "What becomes of those that passed while nobody delivered; empty: the usual." }),
+    repeats && offered("missed") && field("Missed times", `${at}/missed`, select([["", "make up for the latest"], ["all", "make up for all"], ["none", "leave them out"]], ""), { hint: "Those that passed while nobody could deliver." }),
     offered("own_id") && field("Own id", `${at}/own_id`, input(), { hint: "Unique among what waits for this key." }),
     offered("on_conflict") && field("If the own id waits already", `${at}/on_conflict`,
-      select([["", "as the installation does"], ["keep", "keep the old one"], ["replace", "replace it"]], "")),
+      select([["", "keep the one that waits"], ["replace", "replace it"]], "")),
     offered("ttl") && field("Time to live", `${at}/ttl`, input(), { hint: "A duration, from the due time on: later than that it is not delivered." }),
     offered("expire_at") && field("Expires at", `${at}/expire_at`, input({ type: "datetime-local", step: 1 }), { hint: moment }),
   ];
