@@ -8,6 +8,7 @@ a thread of the inquiry, so that a question never holds up a delivery.
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from types import TracebackType
 from typing import Protocol, TypeVar
 
@@ -17,6 +18,7 @@ from delay_service.history import History
 from delay_service.shard import Shard
 from delay_service.worker import Worker
 from delayline.inquiry import (
+    WAITING,
     DueCounts,
     DueQuery,
     Found,
@@ -114,7 +116,7 @@ class WorkerInquiry:
 
     def _find(self, message_id: MessageId) -> Found | Gone | None:
         if message_id.occurrence is not None:
-            return None
+            return self._find_occurrence(message_id)
         try:
             known = self._ask(lambda worker: self._known(self._core(worker, message_id), message_id))
             if known is not None:
@@ -125,6 +127,18 @@ class WorkerInquiry:
             if self._exists(message_id):
                 raise
             return None
+
+    def _find_occurrence(self, message_id: MessageId) -> Found | Gone | None:
+        """The one that waits is told like a message. Of those before it nobody keeps how they ended, and of those
+        behind it nobody knows whether there will be any."""
+        series = self._find(message_id._replace(occurrence=None))
+        if not isinstance(series, Found) or series.state not in WAITING:
+            return None if series is None else Gone()
+        repeats = series.terms.series if series.terms else None
+        waiting, asked = repeats.occurrence if repeats else 0, message_id.occurrence or 0
+        if asked == waiting:
+            return replace(series, id=message_id)
+        return Gone() if 0 < asked < waiting else None
 
     def _ask(self, question: Callable[[Worker], T]) -> T:
         """Raises OwnerUnavailable."""
