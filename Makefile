@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: run test check lint types imports simulate machine prove chaos-kafka-proxy search-kafka-proxy outages bench kafka kafka-client lock clean
+.PHONY: run test check lint types imports simulate machine race prove chaos-kafka-proxy search-kafka-proxy outages bench kafka kafka-client lock clean
 
 run: $(VENV)/.run   ## start everything on the embedded queue, HTTP on 127.0.0.1:8080
 	@exec $(BIN)/delayline serve
@@ -29,6 +29,9 @@ simulate: $(VENV)/.test   ## 20,000 seeded crash simulations; SEEDS, FIRST, MUTA
 
 machine: $(VENV)/.test   ## 10,000 random programs for a worker, in step with a small model; EXAMPLES, STEPS
 	$(BIN)/python -m tests.machine.run
+
+race: $(VENV)/.test   ## 10,000 cancels against due instants on each queue, workers killed on Kafka; RACES, SEED
+	RACES=$${RACES:-10000} $(BIN)/python -m pytest -m race -s -q tests/acceptance/test_cancel_race.py
 
 prove: $(VENV)/.test   ## kill -9 on Kafka, again and again, and nothing lost, twice or early; SEED, PARTS; see docs/proof.md
 	$(BIN)/python -m tests.fault.kafka.run

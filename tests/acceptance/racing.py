@@ -4,6 +4,7 @@ import asyncio
 import os
 from collections import Counter
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from random import Random, SystemRandom
 
 import httpx
@@ -19,29 +20,50 @@ LEAD_MS = 3000
 SPREAD_S = -0.3, 0.15
 """When a message is cancelled, against its own due instant. A machine that is busy is late: it gets some lead."""
 PATIENCE_S = 120.0
+CONNECTIONS = httpx.Limits(max_connections=900)
+"""While a shard has no owner, cancels wait ten seconds for it; the door takes 1024 requests at a time."""
 CLOCK = SystemClock()
 
 
-def race(url: str, topic: str, arrived: Callable[[], list[str]], races: int = RACES) -> None:
+DELIVERED, CANCELLED, UNKNOWN = 409, 204, (410, 503)
+"""Answers to a cancel. That nobody knows (any more) what has become of the message is no lie either way."""
+
+
+def race(
+    url: str,
+    topic: str,
+    arrived: Callable[[], list[str]],
+    races: int = RACES,
+    trouble: Callable[[], AbstractContextManager[object]] = nullcontext,
+    share: float = 1 / 50,
+    per_s: int = PER_S,
+) -> None:
     """Each message is cancelled around its due instant; `arrived` are the values in the topic, sorted.
-    What was confirmed must never arrive, what was refused must."""
+    What was confirmed must never arrive, what was refused must, once. In `trouble` an answer may be that nobody
+    knows. Of both answers there must be this share."""
     seed = int(os.environ.get("SEED") or SystemRandom().randrange(1 << 32))
     print(f"SEED={seed} RACES={races}")
     values = numbers(races)
-    answers = asyncio.run(_cancelled(url, _sent(url, topic, values), Random(seed)))
-    kept = sorted(value for value, status in zip(values, answers, strict=True) if status == 409)
-    found = wait_for(arrived, lambda found: len(found) >= len(kept))
+    messages = _sent(url, topic, values, per_s)
+    with trouble():
+        answers = asyncio.run(_cancelled(url, messages, Random(seed)))
+    said = dict(zip(values, answers, strict=True))
+    kept = [value for value, status in said.items() if status == DELIVERED]
+    found = wait_for(arrived, lambda found: set(found) >= set(kept))
     counts = Counter(answers)
-    print(f"{counts[204]} cancelled, {counts[409]} too late, {races} chances to lie")
-    assert set(counts) == {204, 409}
-    assert min(counts.values()) >= races / 50
-    assert found == kept
+    unknown = sum(counts[status] for status in UNKNOWN)
+    print(f"{counts[CANCELLED]} cancelled, {counts[DELIVERED]} too late, {unknown} unknown, {races} chances to lie")
+    assert set(counts) <= {CANCELLED, DELIVERED, *(UNKNOWN if trouble is not nullcontext else ())}
+    assert min(counts[CANCELLED], counts[DELIVERED]) >= races * share
+    assert [value for value in found if said[value] == CANCELLED] == []
+    assert sorted(set(kept) - set(found)) == []
+    assert len(found) == len(set(found))
 
 
-def _sent(url: str, topic: str, values: list[str]) -> list[tuple[str, float]]:
+def _sent(url: str, topic: str, values: list[str], per_s: int) -> list[tuple[str, float]]:
     """(message id, due in epoch s) of every message; they are due one after the other."""
     first_ms = CLOCK.now_ms() + LEAD_MS
-    due_ms = [first_ms + 1000 * at // PER_S for at in range(len(values))]
+    due_ms = [first_ms + 1000 * at // per_s for at in range(len(values))]
     found: list[tuple[str, float]] = []
     for start in range(0, len(values), 500):
         batch = list(zip(values, due_ms, strict=True))[start : start + 500]
@@ -62,6 +84,6 @@ async def _cancelled(url: str, messages: list[tuple[str, float]], rnd: Random) -
         answer = await http.delete(f"{url}/v1/messages/{message_id}")
         return answer.status_code
 
-    async with httpx.AsyncClient(timeout=PATIENCE_S) as http:
+    async with httpx.AsyncClient(timeout=PATIENCE_S, limits=CONNECTIONS) as http:
         moments = [(message_id, due_s + rnd.uniform(*SPREAD_S)) for message_id, due_s in messages]
         return await asyncio.gather(*(cancel(http, message_id, at_s) for message_id, at_s in moments))
