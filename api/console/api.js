@@ -22,9 +22,9 @@ export class Problem extends Error {
 /** No answer came: the server is gone, or the network, or it took too long. */
 export class Unreachable extends Error {}
 
-/** An answer: `body` is null where there is none; `etag` is the message's version. */
-export async function request(method, path, { query, body, ifMatch, signal } = {}) {
-  const answer = await sent(method, address(path, query), body, ifMatch, signal);
+/** An answer to `body`, which is what shall become JSON, or JSON text already. The answer's `body` is null where there is none; `etag` is the message's version. */
+export async function request(method, path, { query, body, headers = {}, signal } = {}) {
+  const answer = await sent(method, address(path, query), body, headers, signal);
   const text = await read(answer);
   const content = parsed(text);
   if (answer.ok) return { status: answer.status, body: content, etag: answer.headers.get("etag") };
@@ -35,7 +35,6 @@ export async function get(path, query, signal) {
   return (await request("GET", path, { query, signal })).body;
 }
 
-/** `body` is what shall become JSON, or JSON text already. */
 export async function post(path, body, signal) {
   return (await request("POST", path, { body, signal })).body;
 }
@@ -55,10 +54,9 @@ export function segment(text) {
   return encodeURIComponent(text).replaceAll("%3A", ":");
 }
 
-async function sent(method, url, body, ifMatch, signal) {
-  const headers = { accept: "application/json, application/problem+json" };
+async function sent(method, url, body, given, signal) {
+  const headers = { accept: "application/json, application/problem+json", ...given };
   if (body !== undefined) headers["content-type"] = "application/json";
-  if (ifMatch) headers["if-match"] = ifMatch;
   const timeout = AbortSignal.timeout(TIMEOUT_MS);
   const options = {
     method,

@@ -2,10 +2,8 @@
 
 import { get, readOffer } from "./api.js";
 import { learn, skewMs } from "./clock.js";
-import { toast } from "./dialogs.js";
 import { h, show } from "./dom.js";
 import { duration, epoch, zoneName } from "./format.js";
-import { lost } from "./forms.js";
 import { Live } from "./live.js";
 import { problemBox } from "./parts.js";
 import { Problem } from "./api.js";
@@ -112,8 +110,6 @@ async function start() {
     offer,
     info,
     announce,
-    toast,
-    lost,
     refresh: () => live.now(),
     go: (address) => {
       location.hash = address;

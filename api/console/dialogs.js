@@ -1,6 +1,6 @@
 // Dialogs: the browser's own <dialog>, which keeps the focus inside and gives it back where it came from.
 
-import { h, show } from "./dom.js";
+import { h } from "./dom.js";
 import { submitting } from "./forms.js";
 
 /**
@@ -53,5 +53,3 @@ function made() {
   document.body.append(place);
   return place;
 }
-
-export { show };

@@ -78,8 +78,13 @@ function fieldAt(form, pointer) {
   return null;
 }
 
-/** Do what a form asks, once at a time; what goes wrong is said in `place`. True where it went well. */
-export async function submitting(form, place, act) {
+const LOOK_FIRST = "It is unknown whether the server did what you asked for. Look before you ask again.";
+
+/**
+ * Do what a form asks, once at a time; what goes wrong is said in `place`, and where no answer comes, `advice`. True
+ * where it went well.
+ */
+export async function submitting(form, place, act, advice = LOOK_FIRST) {
   const buttons = [...form.querySelectorAll("button[type=submit]")];
   if (form.dataset.busy) return false;
   form.dataset.busy = "yes";
@@ -91,7 +96,7 @@ export async function submitting(form, place, act) {
     return true;
   } catch (error) {
     if (error instanceof Problem) showProblem(form, place, error);
-    else if (error instanceof Unreachable) show(place, lost(error));
+    else if (error instanceof Unreachable) show(place, lost(error, advice));
     else throw error;
     return false;
   } finally {
@@ -100,8 +105,8 @@ export async function submitting(form, place, act) {
   }
 }
 
-export function lost(error) {
+function lost(error, advice) {
   return h("div", { class: "notice problem", role: "alert" },
     h("p", { class: "notice-title" }, "No answer"),
-    h("p", null, `${error.message}: it is unknown whether the server did what you asked for. Look before you ask again.`));
+    h("p", null, `There is ${error.message}. ${advice}`));
 }

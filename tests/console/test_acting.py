@@ -259,3 +259,15 @@ def test_what_is_not_decided_at_once_has_a_page_of_its_own(open_page: OpenPage, 
     expect(page.locator(".facts")).to_contain_text("accepted")
     expect(page.get_by_role("button", name="Cancel")).to_have_count(0)
     expect(page.locator(".facts a")).to_have_text(sent["message_id"])
+
+
+def test_what_somebody_else_has_changed_meanwhile_is_not_overwritten(
+    open_page: OpenPage, send: Send, server: Server
+) -> None:
+    sent = send("x", delay="1h")
+    page = opened(open_page, sent["message_id"], "Reschedule")
+    url = f"{server.url}/v1/messages/{sent['message_id']}"
+    HTTP.patch(url, json={"schedule": {"deliver_at": "2035-07-01T12:00:00Z"}}).raise_for_status()
+    page.get_by_role("button", name="Reschedule", exact=True).click()
+    expect(page.get_by_role("dialog")).to_contain_text("412 version-mismatch")
+    assert HTTP.get(url).json()["due_at"] == "2035-07-01T12:00:00.000Z"

@@ -37,7 +37,7 @@ def test_an_act_without_an_answer_is_not_called_done(open_page: OpenPage, send: 
     page.get_by_role("button", name="Cancel").click()
     page.route("**/v1/**", lambda route: route.abort())
     page.get_by_role("button", name="Cancel the message").click()
-    expect(page.get_by_role("dialog")).to_contain_text("it is unknown whether the server did what you asked for")
+    expect(page.get_by_role("dialog")).to_contain_text("It is unknown whether the server did what you asked for.")
 
 
 def test_a_problem_of_the_server_is_shown_as_it_is(open_page: OpenPage, send: Send, topic: str) -> None:

@@ -166,8 +166,8 @@ async function reschedule(message, offer) {
     act: async (form) => {
       const delay = valueOf(form, `${at}/delay`);
       const schedule = delay ? { delay } : { deliver_at: fromField(valueOf(form, `${at}/deliver_at`)) };
-      const ifMatch = offer.heeds("PATCH /v1/messages/{}", "If-Match") ? `"${message.version}"` : undefined;
-      const answer = await request("PATCH", messagePath(message.message_id), { body: { schedule }, ifMatch });
+      const headers = offer.heeds("PATCH /v1/messages/{}", "If-Match") ? { "if-match": `"${message.version}"` } : {};
+      const answer = await request("PATCH", messagePath(message.message_id), { body: { schedule }, headers });
       done(answer, (moved) => ["Moved: due ", due(moved.due_at), "."]);
     },
   });

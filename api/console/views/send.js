@@ -1,11 +1,12 @@
 // A message by hand: now, later, or again and again.
 
-import { get, post, Problem, segment } from "../api.js";
+import { get, post, Problem, request } from "../api.js";
 import { when } from "../clock.js";
 import { h, show } from "../dom.js";
 import { fromField, zoneName } from "../format.js";
 import { choice, clearFaults, field, input, select, submitting, textarea, valueOf } from "../forms.js";
 import { badge, due, facts, messageLink } from "../parts.js";
+import { topicPath } from "../shapes.js";
 
 const WHEN = [
   ["now", "Now"],
@@ -44,6 +45,7 @@ export function sendView({ query, offer, info }) {
         timing, preview,
         h("div", { class: "buttons" }, h("button", { type: "submit", class: "primary" }, "Send")),
         place)));
+  const sending = new Sending(offer);
   let timer;
   const renew = () => {
     clearTimeout(timer);
@@ -52,7 +54,7 @@ export function sendView({ query, offer, info }) {
   timing.oninput = renew;
   form.onsubmit = (event) => {
     event.preventDefault();
-    submitting(form, place, async () => show(place, sent(await post(`v1/topics/${segment(topicIn(form))}/messages`, bodyOf(form)))));
+    submitting(form, place, async () => show(place, sent(await sending.send(form))), sending.advice(form));
   };
   drawTiming(timing, form, offered);
   return {
@@ -65,6 +67,37 @@ export function sendView({ query, offer, info }) {
       return {};
     },
   };
+}
+
+/** Where the server knows a request again by its key, one whose answer was lost can be sent again without harm. */
+class Sending {
+  constructor(offer) {
+    this.isOffered = offer.heeds("POST /v1/topics/{}/messages", "Idempotency-Key");
+    this.last = {};
+  }
+
+  async send(form) {
+    const [path, body] = [topicPath(topicIn(form), "/messages"), bodyOf(form)];
+    const text = typeof body === "string" ? body : JSON.stringify(body);
+    if (this.last.path !== path || this.last.text !== text) this.last = { path, text, key: newKey() };
+    const headers = this.isKept(form) ? { "idempotency-key": `"${this.last.key}"` } : {};
+    const answer = await request("POST", path, { body: text, headers });
+    this.last = {};
+    return answer.body;
+  }
+
+  advice(form) {
+    return this.isKept(form) ? "It is unknown whether the message is stored. Send it again as it is: it is delivered once." : undefined;
+  }
+
+  /** Nobody checks the keys of messages that go straight to their topic, so that they are refused. */
+  isKept(form) {
+    return this.isOffered && chosen(form, "when") !== "now";
+  }
+}
+
+function newKey() {
+  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
 function isOffered(when, offered) {
