@@ -10,29 +10,21 @@ The load comes from wrk (`bench/install-tools.sh`), which costs the other core.
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
-from urllib.error import URLError
-from urllib.request import urlopen
 
+from bench.over_http.server import Server, delayline, free_port, process
 from bench.report import Report, Target
-from delayline.clock import SystemClock
 
-ROOT = Path(__file__).resolve().parent.parent
 ROUNDS = 3
 ROUND_S = 6
 CONNECTIONS = 32
-READY_WITHIN_S = 30.0
-DELIVERED_WITHIN_S = 120.0
-POLL_S = 0.5
 BATCH = 100
 MESSAGE = (
     '{"key":"order-%d","value":{"order":7,"note":"' + "x" * 200 + '"},'
@@ -40,12 +32,8 @@ MESSAGE = (
 )
 PATH = "/v1/topics/orders/messages"
 _RATE = re.compile(r"(\d+) requests in ([\d.]+)(s|m)")
-_ACCEPTED = re.compile(r"^delayline_messages_accepted_total{.*} ([\d.e+]+)$", re.MULTILINE)
-_FINISHED = re.compile(r"^delayline_messages_finished_total{.*} ([\d.e+]+)$", re.MULTILINE)
 _P99 = re.compile(r"99%\s+([\d.]+)(us|ms|s)")
 _ERRORS = re.compile(r"(Non-2xx.*|Socket errors.*)")
-_CLOCK = SystemClock()
-_TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 
 
 @dataclass
@@ -74,7 +62,7 @@ def run(scale: float) -> Report:
 
 def _measure(report: Report, folder: Path, seconds: int) -> None:
     single, batch = _script(folder / "single.lua", MESSAGE % 7), _script(folder / "batch.lua", _batch())
-    with _delayline(folder / "data") as ours, _floor() as floor:
+    with delayline(folder / "data") as ours, _floor() as floor:
         laps = {(name, kind): Laps() for name in ("ours", "floor") for kind in (single, batch)}
         for server in (ours, floor):
             _load(server, single, 1)
@@ -110,7 +98,7 @@ def _script(file: Path, body: str) -> Path:
     return file
 
 
-def _lap(laps: Laps, server: "Server", script: Path, seconds: int) -> None:
+def _lap(laps: Laps, server: Server, script: Path, seconds: int) -> None:
     before = server.cpu_s()
     requests, took_s, p99_ms = _load(server, script, seconds)
     server.wait_delivered()
@@ -119,7 +107,7 @@ def _lap(laps: Laps, server: "Server", script: Path, seconds: int) -> None:
     laps.p99_ms.append(p99_ms)
 
 
-def _load(server: "Server", script: Path, seconds: int) -> tuple[int, float, float]:
+def _load(server: Server, script: Path, seconds: int) -> tuple[int, float, float]:
     """(requests answered, seconds, 99th percentile in ms). Raises RuntimeError when one was not answered well."""
     command = [
         "wrk",
@@ -144,75 +132,11 @@ def _in_ms(unit: str) -> float:
     return {"us": 0.001, "ms": 1.0, "s": 1000.0}[unit]
 
 
-@dataclass(frozen=True)
-class Server:
-    """A process under test."""
-
-    url: str
-    pid: int
-    delivers: bool
-
-    def cpu_s(self) -> float:
-        """User and system time of all its threads (proc(5), stat, fields 14 and 15; the name may hold spaces)."""
-        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) * _TICK_S
-
-    def wait_delivered(self) -> None:
-        """Until as many messages are finished as were accepted. Raises RuntimeError when that takes too long."""
-        until_s = _CLOCK.monotonic_s() + DELIVERED_WITHIN_S
-        while self.delivers and self._total(_ACCEPTED) != self._total(_FINISHED):
-            if _CLOCK.monotonic_s() > until_s:
-                raise RuntimeError("accepted messages were not delivered")
-            time.sleep(POLL_S)
-
-    def _total(self, pattern: re.Pattern[str]) -> float:
-        with urlopen(f"{self.url}/metrics", timeout=10) as answer:
-            return sum(map(float, pattern.findall(answer.read().decode())))
-
-
-@contextmanager
-def _delayline(data_dir: Path) -> Iterator[Server]:
-    port = _free_port()
-    settings = {"DELAYLINE_DATA_DIR": str(data_dir), "DELAYLINE_API__PORT": str(port)}
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("DELAYLINE_")}
-    with _process([sys.executable, "-m", "delayline", "serve"], port, environ | settings, delivers=True) as server:
-        yield server
-
-
 @contextmanager
 def _floor() -> Iterator[Server]:
-    port = _free_port()
-    with _process([sys.executable, "-m", "bench.http", str(port)], port, dict(os.environ), delivers=False) as server:
+    port = free_port()
+    with process([sys.executable, "-m", "bench.http", str(port)], port, dict(os.environ), delivers=False) as server:
         yield server
-
-
-@contextmanager
-def _process(command: list[str], port: int, environ: dict[str, str], *, delivers: bool) -> Iterator[Server]:
-    process = subprocess.Popen(command, cwd=ROOT, env=environ, stdout=subprocess.DEVNULL)
-    server = Server(f"http://127.0.0.1:{port}", process.pid, delivers)
-    try:
-        _wait_ready(process, f"{server.url}/readyz")
-        yield server
-    finally:
-        process.terminate()
-        process.wait(timeout=20)
-
-
-def _wait_ready(process: "subprocess.Popen[bytes]", url: str) -> None:
-    until_s = _CLOCK.monotonic_s() + READY_WITHIN_S
-    while _CLOCK.monotonic_s() < until_s and process.poll() is None:
-        try:
-            with urlopen(url, timeout=1):
-                return
-        except (URLError, ConnectionError, TimeoutError):
-            time.sleep(0.05)
-    raise RuntimeError(f"{' '.join(process.args[1:] if isinstance(process.args, list) else ())} did not get ready")
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _serve_floor(port: int) -> None:

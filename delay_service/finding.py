@@ -39,8 +39,9 @@ ENDED_AT_ONCE = 5000
 COUNTED_AT_ONCE = 4
 OPENED_AT_ONCE = 256
 
-LOOKED_MAX = 20_000
-"""Entries for one page; whoever filters by a rare key asks again, behind the place that was reached."""
+LOOKED_MAX = 5000
+"""Entries for one page, so that it takes less than 50 ms beside a busy flow (bench/find.py); whoever filters by a
+rare key asks again, behind the place that was reached."""
 
 
 class Ask(Protocol):
@@ -182,19 +183,21 @@ class _Walk:
         entries = index.scan(after, limit, bytes_max)
         is_end = not entries or (len(entries) < limit and not index.keys(entries[-1].key, 1))
         upto = None if is_end else entries[-1].key
-        seen = [Seen(entry.key, entry.value) for entry in entries]
+        wants = self._wants
+        seen = [Seen(Key(due_ms, offset), value) for due_ms, offset, value in entries if wants(due_ms, value)]
         if moving:
             moved = (Seen(key, value, message_id) for message_id, (key, value) in moving.items())
-            seen += [one for one in moved if after < one.key and (upto is None or one.key <= upto)]
-            seen.sort()
-        until_ms = self._query.due_until_ms
-        if seen and seen[-1].key.due_ms >= until_ms:
+            found = [one for one in moved if after < one.key and (upto is None or one.key <= upto)]
+            seen = sorted(seen + [one for one in found if wants(one.key.due_ms, one.value)])
+        if upto is not None and upto.due_ms >= self._query.due_until_ms:
             upto = None
-        return Stretch([one for one in seen if one.key.due_ms < until_ms and self._wants(one)], upto, len(seen))
+        return Stretch(seen, upto, len(entries))
 
-    def _wants(self, seen: Seen) -> bool:
-        """A record begins with its key."""
-        return self._key is None or decode_value(seen.value)[1].startswith(self._key)
+    def _wants(self, due_ms: int, value: bytes) -> bool:
+        """Hot where a key is looked for: once per entry. A record begins with its key."""
+        if due_ms >= self._query.due_until_ms:
+            return False
+        return self._key is None or decode_value(value)[1].startswith(self._key)
 
 
 def _start(shard: ShardId, query: Query) -> Key:

@@ -1,0 +1,101 @@
+"""A steady flow of messages through the HTTP door, and how late each of them came.
+
+Every tick a batch, all of its messages due 0.5 to 1.5 s later. What is late is read from the queue's folder when the
+server has ended, so that nobody reads while it is measured: append time of the delivery minus due time.
+"""
+
+import time
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event
+
+from bench.over_http.ask import Door
+from bench.over_http.server import Server
+from delayline.clock import SystemClock
+from delayline.headers import DUE
+from delayline.record import decode_body
+from mq.embedded.queue import EmbeddedQueue
+
+TICK_S = 0.02
+DELAY_MS_MIN, DELAY_MS_MAX = 500, 1500
+CONNECTIONS = 8
+BEHIND_MAX = 50
+"""Ticks that may wait for a connection: a second's worth. Beyond, the flow is not the flow that was asked for."""
+
+READ_AT_ONCE = 5000
+_MESSAGE = (
+    '{"key":"%d","value":"' + "x" * 256 + '","headers":[{"name":"src","value":"web"}],"schedule":{"delay_ms":%d}}'
+)
+_CLOCK = SystemClock()
+
+
+@contextmanager
+def flowing(server: Server, topic: str, per_s: int) -> Iterator[None]:
+    """`per_s` messages a second while the block runs. Raises RuntimeError where the server does not keep up."""
+    stop = Event()
+    with ThreadPoolExecutor(1) as thread:
+        running = thread.submit(_flow, Door(server.port), topic, round(per_s * TICK_S), stop)
+        try:
+            yield
+        finally:
+            stop.set()
+        running.result()
+
+
+def _flow(door: Door, topic: str, count: int, stop: Event) -> None:
+    body = batch(count)
+    start_s, tick = _CLOCK.monotonic_s(), 0
+    sent: list[Future[object]] = []
+    with ThreadPoolExecutor(CONNECTIONS) as connections:
+        while not stop.is_set():
+            sent.append(connections.submit(door.post, f"/v1/topics/{topic}/messages", body, 201))
+            while sent and sent[0].done():
+                sent.pop(0).result()
+            if len(sent) > BEHIND_MAX:
+                raise RuntimeError(f"{topic}: the server does not take {count / TICK_S:.0f} messages a second")
+            tick += 1
+            time.sleep(max(0.0, start_s + tick * TICK_S - _CLOCK.monotonic_s()))
+    for one in sent:
+        one.result()
+
+
+def batch(count: int) -> bytes:
+    """The body of a request with so many messages."""
+    step_ms = (DELAY_MS_MAX - DELAY_MS_MIN) / count
+    messages = (_MESSAGE % (number, DELAY_MS_MIN + number * step_ms) for number in range(count))
+    return f'{{"messages":[{",".join(messages)}]}}'.encode()
+
+
+class Lateness:
+    """Of everything that was delivered into a topic: by due time, in ms."""
+
+    def __init__(self, data_dir: Path, topic: str) -> None:
+        """The server has ended: its folder is read."""
+        queue = EmbeddedQueue.open(data_dir / "queue", namespace="delayline", clock=_CLOCK)
+        try:
+            self._found = sorted(_delivered(queue, topic))
+        finally:
+            queue.close()
+
+    def within(self, windows: Sequence[tuple[int, int]]) -> list[int]:
+        """Ascending: of the messages due in one of these windows (epoch ms)."""
+        late: list[int] = []
+        for start_ms, end_ms in windows:
+            start, end = (bisect_left(self._found, (ms, -1)) for ms in (start_ms, end_ms))
+            late += [late_ms for _, late_ms in self._found[start:end]]
+        return sorted(late)
+
+
+def _delivered(queue: EmbeddedQueue, topic: str) -> Iterator[tuple[int, int]]:
+    """(due time, lateness) of each. Early would show as a negative lateness, and none is."""
+    for partition in queue.topic(topic).partitions:
+        offset, end = queue.offsets(topic, partition)
+        while offset < end:
+            records = queue.read(topic, partition, offset, READ_AT_ONCE)
+            for record in records:
+                due_ms = int(dict(decode_body(record.body).headers)[DUE] or b"")
+                yield due_ms, record.appended_at_ms - due_ms
+            offset = records[-1].offset + 1
