@@ -1,7 +1,7 @@
 """What becomes of records that ask for something: whoever wrote one waits here until the shard's owner has decided.
 
-A message that wants an own id for itself is such a record, as operations are. It is durable when it is stored, and
-what its sender is told depends on who has the id already.
+A message that wants an own id or an idempotency key for itself is such a record, as operations are. It is durable
+when it is stored, and what its sender is told depends on who has the name already.
 """
 
 import asyncio
@@ -12,17 +12,18 @@ from msgspec.structs import replace
 
 from api.bridge import Bridge
 from api.drafts import Draft
-from api.problems import ALREADY_TERMINAL, OWNER_UNAVAILABLE, Refusal
+from api.problems import ALREADY_TERMINAL, IDEMPOTENCY_REUSED, OWNER_UNAVAILABLE, Refusal
 from api.schemas import SentMessage
 from api.sender import partition_label
 from api.services import Services
+from delayline import inquiry
 from delayline.inquiry import Found, OwnerUnavailable, Resolution
 from delayline.message import MessageId, OperationId, Shard
 from delayline.outcome import Outcome
 from delayline.times import format_moment
 from mq.contract import Position
 
-UNDECIDED = "stored, and not decided yet whether its own id was free: sent again with it, nothing is doubled"
+UNDECIDED = "stored, and not decided yet whether it is the first of its name: sent again as it is, nothing is doubled"
 ENDED = "ended"
 """The state of a message that has ended, and of which nobody knows any more how."""
 
@@ -33,6 +34,13 @@ class Sent(NamedTuple):
     draft: Draft
     position: Position
     message: SentMessage
+
+
+class Told(NamedTuple):
+    """What a sender is told; `replayed` where it was told so before."""
+
+    answer: SentMessage | Refusal
+    replayed: bool = False
 
 
 class Claims:
@@ -72,38 +80,52 @@ class Claims:
             raise OwnerUnavailable("nobody owns the operation's shard right now")
         return standing.next_offset > operation.offset
 
-    async def settled(self, topic: str, sent: Sequence[Sent]) -> list[SentMessage | Refusal]:
+    async def settled(self, topic: str, sent: Sequence[Sent]) -> list[Told]:
         """What the senders are told; of a claim once it is decided."""
-        answers: list[SentMessage | Refusal] = [one.message for one in sent]
+        answers = [Told(one.message) for one in sent]
         claims = [number for number, one in enumerate(sent) if one.draft.is_claim]
         told = await asyncio.gather(*(self._claimed(topic, sent[number]) for number in claims))
         for number, answer in zip(claims, told, strict=True):
             answers[number] = answer
         return answers
 
-    async def _claimed(self, topic: str, sent: Sent) -> SentMessage | Refusal:
+    async def _claimed(self, topic: str, sent: Sent) -> Told:
         shard = Shard(topic, sent.position.partition)
         resolution = await self.decided(shard, sent.position.offset, self._operation_timeout_s)
         if resolution is None:
-            return Refusal(OWNER_UNAVAILABLE, UNDECIDED)
+            return Told(Refusal(OWNER_UNAVAILABLE, UNDECIDED))
         if resolution.outcome is not Outcome.DUPLICATE or resolution.successor is None:
-            return sent.message
-        return await self._survivor(MessageId.parse(resolution.successor), sent.message)
-
-    async def _survivor(self, message_id: MessageId, sent: SentMessage) -> SentMessage | Refusal:
-        """The message that has the own id. It may have ended by now."""
+            return Told(sent.message)
+        if resolution.reason == inquiry.IDEMPOTENCY_REUSED:
+            return Told(Refusal(IDEMPOTENCY_REUSED, "another request was accepted with this idempotency-key"))
+        survivor = MessageId.parse(resolution.successor)
         try:
-            found = await self._bridge.result(self._owners.find(message_id), self._owner_timeout_s)
+            found = await self._bridge.result(self._owners.find(survivor), self._owner_timeout_s)
         except (TimeoutError, OwnerUnavailable):
-            return Refusal(OWNER_UNAVAILABLE, UNDECIDED)
+            return Told(Refusal(OWNER_UNAVAILABLE, UNDECIDED))
         known = found if isinstance(found, Found) else None
-        return replace(
-            sent,
-            message_id=str(message_id),
-            partition=partition_label(message_id.shard.name),
-            state=known.state if known else ENDED,
-            accepted_at=format_moment(known.accepted_at_ms) if known else None,
-            due_at=format_moment(known.due_ms if known else message_id.due_ms),
-            version=known.version if known else 0,
-            deduplicated=True,
-        )
+        if resolution.reason == inquiry.IDEMPOTENCY:
+            return Told(_first(survivor, known, sent.message), replayed=True)
+        return Told(_survivor(survivor, known, sent.message))
+
+
+def _first(message_id: MessageId, known: Found | None, sent: SentMessage) -> SentMessage:
+    """What the sender of this very request was told the first time."""
+    return replace(
+        sent,
+        message_id=str(message_id),
+        partition=partition_label(message_id.shard.name),
+        accepted_at=format_moment(known.accepted_at_ms) if known else None,
+        due_at=format_moment(message_id.due_ms),
+    )
+
+
+def _survivor(message_id: MessageId, known: Found | None, sent: SentMessage) -> SentMessage:
+    """The message that has the own id. It may have ended by now."""
+    return replace(
+        _first(message_id, known, sent),
+        state=known.state if known else ENDED,
+        due_at=format_moment(known.due_ms if known else message_id.due_ms),
+        version=known.version if known else 0,
+        deduplicated=True,
+    )

@@ -16,6 +16,7 @@ from api.problems import (
     INVALID_BODY,
     INVALID_SCHEDULE,
     LIMIT_EXCEEDED,
+    NOT_SUPPORTED,
     TOPIC_NOT_ENABLED,
     Refusal,
     refusal_of_schedule,
@@ -23,11 +24,12 @@ from api.problems import (
 )
 from api.schemas import HeaderIn, MessageIn, ScheduleIn, TimeIn
 from delayline.errors import Bug
-from delayline.headers import ATTEMPT, ECHOED, RESERVED
+from delayline.headers import ATTEMPT, ECHOED, IDEMPOTENCY, RESERVED
 from delayline.message import Header
 from delayline.record import encode_body
 from delayline.rules import Rules
 from delayline.schedule import Immediate, Invalid, Op, Schedule, Verdict, directive_names, read_directives
+from delayline.terms import Idempotency
 from delayline.times import TEXT_CHARS_MAX
 
 KEY_BYTES_MAX = 4096
@@ -62,6 +64,8 @@ _others_of = attrgetter(*_OTHERS)
 _NO_OTHERS = (None,) * len(_OTHERS)
 _NO_DELAY: Header = (_DELAY_MS, b"0")
 
+_NOT_CHECKED = "nobody checks the idempotency-key of a message without a delay: it goes straight to its topic"
+
 _STRING = msgspec.json.Decoder(str)
 _QUOTE = b'"'
 
@@ -74,17 +78,21 @@ class Draft(NamedTuple):
     body: bytes
     directives: Sequence[Header] = ()
     own_id: str | None = None
+    idempotency: Idempotency | None = None
 
     @property
     def is_claim(self) -> bool:
         """Whether it wants a name for itself, which its owner decides."""
-        return self.own_id is not None
+        return self.own_id is not None or self.idempotency is not None
 
     @property
     def place_key(self) -> bytes | None:
-        """What chooses the partition. Without a key it is the own id, which is unique in its shard: so it is in the
-        topic."""
-        return self.own_id.encode() if self.key is None and self.own_id is not None else self.key
+        """What chooses the partition. Without a key it is the own id, or the idempotency key: names are unique in
+        their shard, and so they are in the topic."""
+        if self.key is not None:
+            return self.key
+        name = self.own_id if self.own_id is not None or self.idempotency is None else self.idempotency.key
+        return None if name is None else name.encode()
 
 
 class Judge:
@@ -173,7 +181,7 @@ class Drafter:
         self._is_delay_enabled = is_delay_enabled
         self._refused_names = directive_names(judge.aliases) | RESERVED
 
-    def draft(self, topic: str, message: MessageIn, now_ms: int) -> Draft:
+    def draft(self, topic: str, message: MessageIn, now_ms: int, idempotency: Idempotency | None = None) -> Draft:
         """Raises Refusal."""
         key = _bytes_of(message.key, message.key_base64, "/key")
         if key is not None and len(key) > KEY_BYTES_MAX:
@@ -182,8 +190,12 @@ class Drafter:
         headers = self._headers(message.headers) if message.headers else []
         directives = self._directives(topic, message, now_ms)
         headers += directives
+        if idempotency is not None:
+            if not directives:
+                raise Refusal(NOT_SUPPORTED, _NOT_CHECKED)
+            headers.append((IDEMPOTENCY, f"{idempotency.digest} {idempotency.key}".encode()))
         own_id = None if message.schedule is None else message.schedule.own_id
-        return Draft(key, message.partition, encode_body(key, value, headers), directives, own_id)
+        return Draft(key, message.partition, encode_body(key, value, headers), directives, own_id, idempotency)
 
     def _directives(self, topic: str, message: MessageIn, now_ms: int) -> Sequence[Header]:
         schedule = message.schedule

@@ -15,7 +15,8 @@ from api.problems import FORBIDDEN, NOT_SUPPORTED, Problems, Refusal
 
 _REQUEST_ID = re.compile(rb"[\x21-\x7e]{1,128}")
 _CONDITIONAL = re.compile(r"(PATCH|DELETE) /v1/(messages/[^/]+|topics/[^/]+/own/.+)|POST /v1/messages/[^/]+:deliver")
-_TAKEN = {b"idempotency-key": None, b"if-match": _CONDITIONAL}
+_SENDING = re.compile(r"POST /v1/topics/[^/]+/messages")
+_TAKEN = {b"idempotency-key": _SENDING, b"if-match": _CONDITIONAL}
 """Request headers that promise something, and where the promise is kept."""
 _ALWAYS_ANSWERED = frozenset({"/healthz", "/readyz", "/metrics"})
 """An overloaded server is still alive, and says so."""
@@ -64,7 +65,7 @@ class Edge:
             return
         headers = scope["delayline.headers"]
         for name, where in _TAKEN.items():
-            if name in headers and not (where and where.fullmatch(f"{scope['method']} {scope['path']}")):
+            if name in headers and not where.fullmatch(f"{scope['method']} {scope['path']}"):
                 raise Refusal(NOT_SUPPORTED, f"the request header {name.decode().title()} means nothing here")
         _check_site(scope["method"], headers.get(b"sec-fetch-site"))
         ticket = scope["delayline.ticket"] = self._in_flight.enter()

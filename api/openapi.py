@@ -75,11 +75,12 @@ def _problems(*statuses: int) -> dict[str, Any]:
         400: "Invalid, or not built yet: see `type` and `errors`",
         403: "Not for clients",
         404: "No such thing",
-        409: "It has ended: see `outcome`; or several messages have this own id",
+        409: "It has ended: see `outcome`; several messages have this own id; a request with this key is in flight",
         410: "It has ended, and how is not kept any more",
         412: "It has another version than `If-Match` says",
         413: "Too large",
         415: "Not JSON",
+        422: "Another request was accepted with this `Idempotency-Key`",
         429: "As many messages wait for the topic as its rule allows; see `Retry-After`",
         503: "Not now; see `Retry-After`. A send was not stored, or it is unknown whether",
     }
@@ -99,6 +100,8 @@ _TOPIC = _parameter(
 
 _ETAG = {"ETag": {"description": "The message's version", "schema": {"type": "string"}, "example": '"0"'}}
 _LOCATION = {"Location": {"description": "Where to ask about the message", "schema": {"type": "string"}}}
+
+_REPLAYED = {"Idempotency-Replayed": {"description": "`true`: answered before", "schema": {"type": "string"}}}
 
 _SEND_EXAMPLES = {
     "now": {"summary": "Straight to the topic", "value": {"value": "hello"}},
@@ -150,6 +153,13 @@ SEND = {
             "`sync` waits until the messages are durable; `async` and `oneway` do not; `oneway` answers without body",
             {"type": "string", "enum": ["sync", "async", "oneway"], "default": "sync"},
         ),
+        _parameter(
+            "Idempotency-Key",
+            "header",
+            "The sender's name for this very request: sent again, it is answered as the first time. For one message "
+            "with a delay",
+            {"type": "string", "maxLength": 255},
+        ),
     ],
     "requestBody": {
         "required": True,
@@ -164,7 +174,7 @@ SEND = {
         "200": _json("A batch with `atomic: false`: see each result", schemas.BatchAnswer),
         "201": {
             "description": "Durable",
-            "headers": _LOCATION | _ETAG,
+            "headers": _LOCATION | _ETAG | _REPLAYED,
             "content": {
                 "application/json": {"schema": {"anyOf": [_ref(schemas.SentMessage), _ref(schemas.BatchAnswer)]}}
             },
@@ -177,7 +187,7 @@ SEND = {
                 }
             },
         },
-        **_problems(400, 403, 404, 413, 415, 429, 503),
+        **_problems(400, 403, 404, 409, 413, 415, 422, 429, 503),
     },
 }
 

@@ -160,7 +160,9 @@ class SentMessage(msgspec.Struct, frozen=True):
             "has the own id (`deduplicated`), the state of that one."
         ),
     ]
-    accepted_at: Annotated[Moment | None, Meta(description="null where a message is `ended`, and how is not kept.")]
+    accepted_at: Annotated[
+        Moment | None, Meta(description="null of an earlier message that has ended and is not kept.")
+    ]
     due_at: Moment | None
     own_id: str | None = None
     version: int = 0

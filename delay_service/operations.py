@@ -22,7 +22,7 @@ from typing import NamedTuple, Protocol
 from delay_service.forwarding import FORWARDED
 from delay_service.series import skip
 from delayline.buffer_record import Control, Meta, Operation, encode_reappend
-from delayline.inquiry import VERSION_MISMATCH, Resolution
+from delayline.inquiry import IDEMPOTENCY, IDEMPOTENCY_REUSED, OWN_ID, VERSION_MISMATCH, Resolution
 from delayline.message import BEFORE_ALL, Key, MessageId
 from delayline.outcome import AuditRow, Outcome
 from delayline.record import accepted_at_ms_of
@@ -40,7 +40,6 @@ BEHIND_ALL = (1 << 63) - 1
 
 CANCELLED, RESCHEDULED = "cancelled", "rescheduled"
 NOT_PENDING = "not-pending"
-OWN_ID, IDEMPOTENCY, IDEMPOTENCY_REUSED = "own-id", "idempotency", "idempotency-reused"
 REPLACED, SCHEDULED, PURGED = "replaced", "scheduled", "purged"
 """Reasons in the outcome rows of operations, and of the records that they end."""
 

@@ -163,6 +163,10 @@ class ShardFigures:
 VERSION_MISMATCH = "version-mismatch"
 """The reason of an operation whose message has another version than it wants."""
 
+OWN_ID, IDEMPOTENCY, IDEMPOTENCY_REUSED = "own-id", "idempotency", "idempotency-reused"
+"""Reasons of a duplicate: a pending message has its own id; the same request was accepted before; another one was,
+with the same key."""
+
 
 @dataclass(frozen=True, slots=True)
 class Resolution:

@@ -15,7 +15,16 @@ from api.answers import Answer, json_answer
 from api.claims import Claims, Sent
 from api.decoding import decode, has_unknown_field
 from api.drafts import Draft, Drafter, Judge
-from api.problems import INVALID_BODY, LIMIT_EXCEEDED, OWNER_UNAVAILABLE, Refusal, member_problem, refused
+from api.idempotency import IdempotencyKeys
+from api.problems import (
+    INVALID_BODY,
+    LIMIT_EXCEEDED,
+    NOT_SUPPORTED,
+    OWNER_UNAVAILABLE,
+    Refusal,
+    member_problem,
+    refused,
+)
 from api.requests import Query, read_body
 from api.routing import add_route
 from api.schemas import (
@@ -34,6 +43,7 @@ from api.services import Services
 from api.topics import Target, TopicBook
 from delayline.recurrence import deliveries
 from delayline.schedule import Schedule
+from delayline.terms import Idempotency
 from delayline.times import format_moment
 from mq.contract import Append
 
@@ -42,6 +52,8 @@ _BATCH = msgspec.json.Decoder(BatchIn)
 _LOOSE_BATCH = msgspec.json.Decoder(LooseBatchIn)
 _PREVIEW = msgspec.json.Decoder(PreviewIn)
 _BATCH_FIELDS = frozenset(BatchIn.__struct_fields__)
+
+_REPLAYED = (b"idempotency-replayed", b"true")
 
 _Sent = SentMessage | UnconfirmedMessage
 
@@ -81,6 +93,7 @@ class SendRoutes:
         self._drafter = drafter
         self._judge = judge
         self._claims = claims
+        self._keys = IdempotencyKeys()
 
     def register(self, router: APIRouter) -> None:
         add_route(router, "POST", "/v1/topics/{topic}/messages", self.send, openapi.SEND)
@@ -97,7 +110,9 @@ class SendRoutes:
             if not has_unknown_field(refusal, _BATCH_FIELDS):
                 raise
             return await self._send_batch(request, topic, body, mode)
-        return await self._send_single(request, topic, message, mode)
+        key = self._keys.of(request, topic, body)
+        with self._keys.taken(topic, key):
+            return await self._send_single(request, topic, message, mode, key)
 
     async def preview(self, request: Request) -> Response:
         Query(request)
@@ -111,8 +126,10 @@ class SendRoutes:
     async def _body(self, request: Request) -> bytes:
         return await read_body(request, self._settings.body_bytes_max, self._settings.body_timeout_s)
 
-    async def _send_single(self, request: Request, topic: str, message: MessageIn, mode: Mode) -> Response:
-        draft = self._drafter.draft(topic, message, self._clock.now_ms())
+    async def _send_single(
+        self, request: Request, topic: str, message: MessageIn, mode: Mode, key: Idempotency | None
+    ) -> Response:
+        draft = self._drafter.draft(topic, message, self._clock.now_ms(), key)
         if draft.directives and (refusal := self._refusal_where_full(topic)) is not None:
             raise refusal
         target = await self._sender.target(topic, [draft])
@@ -121,15 +138,17 @@ class SendRoutes:
             self._sender.hand_over(target, [append], request.scope["delayline.ticket"])
             return Answer(202) if mode is Mode.ONEWAY else json_answer(202, _unconfirmed(draft))
         (position,) = await self._sender.append(target, [append])
-        sent = self._sender.sent(topic, draft, position)
+        sent, replayed = self._sender.sent(topic, draft, position), False
         if isinstance(sent, SentMessage) and draft.is_claim:
-            (sent,) = await self._claims.settled(topic, [Sent(draft, position, sent)])
+            ((sent, replayed),) = await self._claims.settled(topic, [Sent(draft, position, sent)])
         if isinstance(sent, Refusal):
             raise sent
-        return json_answer(201, sent, _location(sent))
+        return json_answer(201, sent, [*_location(sent), *((_REPLAYED,) if replayed else ())])
 
     async def _send_batch(self, request: Request, topic: str, body: bytes, mode: Mode) -> Response:
         """One append, whatever the batch is: all members without fault are stored or none is."""
+        if b"idempotency-key" in request.scope["delayline.headers"]:
+            raise Refusal(NOT_SUPPORTED, "an idempotency-key belongs to one message; give those of a batch own ids")
         atomic, members = self._read_batch(body)
         batch = self._drafted(topic, members)
         self._refuse_where_full(topic, batch, atomic)
@@ -217,7 +236,7 @@ class SendRoutes:
                 stored[index] = Sent(draft, position, message)
         answers = zip(stored, await self._claims.settled(topic, list(stored.values())), strict=True)
         sent: dict[int, _Sent] = {}
-        for index, answer in answers:
+        for index, (answer, _) in answers:
             if isinstance(answer, Refusal):
                 batch.refusals[index] = answer
             else:
