@@ -22,12 +22,12 @@ export class Problem extends Error {
 /** No answer came: the server is gone, or the network, or it took too long. */
 export class Unreachable extends Error {}
 
-/** An answer to `body`, which is what shall become JSON, or JSON text already. The answer's `body` is null where there is none; `etag` is the message's version. */
+/** `body` is what shall become JSON, or JSON text already; the answer's is null where there is none. */
 export async function request(method, path, { query, body, headers = {}, signal } = {}) {
   const answer = await sent(method, address(path, query), body, headers, signal);
   const text = await read(answer);
   const content = parsed(text);
-  if (answer.ok) return { status: answer.status, body: content, etag: answer.headers.get("etag") };
+  if (answer.ok) return { status: answer.status, body: content };
   throw new Problem(asProblem(answer, content));
 }
 
@@ -107,7 +107,7 @@ function asProblem(answer, content) {
 }
 
 /** What the OpenAPI document of this installation names. Where it cannot be read, everything is tried. */
-export class Offer {
+class Offer {
   constructor(openapi) {
     this.operations = null;
     this.schemas = openapi?.components?.schemas ?? {};

@@ -1,12 +1,11 @@
 // The console: which view an address means, and everything around it.
 
-import { get, readOffer } from "./api.js";
+import { get, Problem, readOffer } from "./api.js";
 import { learn, skewMs } from "./clock.js";
 import { h, show } from "./dom.js";
 import { duration, epoch, zoneName } from "./format.js";
 import { Live } from "./live.js";
 import { problemBox } from "./parts.js";
-import { Problem } from "./api.js";
 import { setUpTheme, setUpZone } from "./settings.js";
 import { deadView } from "./views/dead.js";
 import { messageView } from "./views/message.js";
@@ -109,7 +108,6 @@ async function start() {
   context = {
     offer,
     info,
-    announce,
     refresh: () => live.now(),
     go: (address) => {
       location.hash = address;
@@ -118,7 +116,8 @@ async function start() {
   setUpTheme(document.getElementById("theme"));
   setUpZone(document.getElementById("zone"), () => {
     showInstallation(info);
-    open(live, true);
+    for (const place of document.querySelectorAll(".zone-name")) place.textContent = zoneName();
+    if (!live.view.isWrittenIn) open(live, true);
   });
   showInstallation(info);
   document.querySelector(".skip").onclick = (event) => {

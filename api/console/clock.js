@@ -1,6 +1,6 @@
 // The server's clock, as far as a page knows it, and the texts that count on it.
 
-import { clock, duration, epoch, moment, relative, UNKNOWN, zoneName } from "./format.js";
+import { clock, epoch, moment, relative, UNKNOWN, zoneName } from "./format.js";
 import { h } from "./dom.js";
 
 let aheadMs = 0;
@@ -44,8 +44,6 @@ export function away(text) {
   if (Number.isNaN(ms)) return UNKNOWN;
   return h("span", { class: "away", "data-away": ms }, relative(ms, nowMs()));
 }
-
-export { duration };
 
 setInterval(() => {
   for (const element of document.querySelectorAll("[data-away]")) {

@@ -1,6 +1,7 @@
 // Fields, and what the server says about them: a fault stands next to the field that its pointer names.
 
 import { h, show } from "./dom.js";
+import { zoneName } from "./format.js";
 import { problemBox } from "./parts.js";
 import { Problem, Unreachable } from "./api.js";
 
@@ -38,6 +39,11 @@ export function choice(legend, name, options, chosen, onchange) {
   return h("fieldset", { class: "choice" }, h("legend", null, legend), options.map(([value, text, disabled]) =>
     h("label", null,
       h("input", { type: "radio", name, value, checked: value === chosen, disabled, onchange }), h("span", null, text))));
+}
+
+/** For moments: the zone they are meant in. */
+export function zoneHint() {
+  return ["In ", h("span", { class: "zone-name" }, zoneName()), "."];
 }
 
 export function valueOf(form, pointer) {

@@ -75,7 +75,7 @@ export class Lateness {
 const BUCKET = /^delayline_delivery_lateness_seconds_bucket\{(.*)\} (\S+)$/gm;
 
 /** Topic -> [upper bound in s, how many up to there], ascending. */
-export function latenessIn(text) {
+function latenessIn(text) {
   const found = new Map();
   for (const [, labels, running] of text.matchAll(BUCKET)) {
     const bound = /le="([^"]*)"/.exec(labels)[1];

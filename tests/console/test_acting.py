@@ -271,3 +271,14 @@ def test_what_somebody_else_has_changed_meanwhile_is_not_overwritten(
     page.get_by_role("button", name="Reschedule", exact=True).click()
     expect(page.get_by_role("dialog")).to_contain_text("412 version-mismatch")
     assert HTTP.get(url).json()["due_at"] == "2035-07-01T12:00:00.000Z"
+
+
+def test_another_zone_leaves_what_is_written(open_page: OpenPage, topic: str) -> None:
+    page = open_page(f"#/send?topic={topic}")
+    page.get_by_label("Value", exact=True).fill("1")
+    page.get_by_role("radio", name="At a moment").check()
+    page.get_by_label("Moment", exact=True).fill("2035-07-01T14:00:00")
+    page.get_by_role("button", name="Times").click()
+    expect(page.get_by_label("Moment", exact=True)).to_have_accessible_description("In UTC.")
+    page.get_by_role("button", name="Send").click()
+    expect(page.locator(".notice.good time")).to_have_attribute("datetime", "2035-07-01T14:00:00.000Z")

@@ -4,8 +4,8 @@ import { get, Problem, request } from "../api.js";
 import { away, when } from "../clock.js";
 import { ask, toast } from "../dialogs.js";
 import { h, show } from "../dom.js";
-import { counted, duration, epoch, fromField, toField, zoneName } from "../format.js";
-import { choice, field, input, valueOf } from "../forms.js";
+import { counted, duration, epoch, fromField, toField } from "../format.js";
+import { choice, field, input, valueOf, zoneHint } from "../forms.js";
 import { action, badge, broken, due, facts, headersTable, loading, messageLink, payload, problemBox, table } from "../parts.js";
 import { messagePath } from "../shapes.js";
 
@@ -156,7 +156,7 @@ async function reschedule(message, offer) {
   const fields = h("div", { class: "stack" });
   const draw = (how) => show(fields, how === "delay"
     ? field("Delay from now", `${at}/delay`, input({ value: "1h" }), { hint: "Such as 90s, 1h30m, 1.5d or PT1H." })
-    : field("Moment", `${at}/deliver_at`, input({ type: "datetime-local", step: 1, value: toField(epoch(message.due_at)) }), { hint: `In ${zoneName()}.` }));
+    : field("Moment", `${at}/deliver_at`, input({ type: "datetime-local", step: 1, value: toField(epoch(message.due_at)) }), { hint: zoneHint() }));
   draw("delay");
   const options = [["delay", "After a delay"], ["deliver_at", "At a moment"]];
   return ask({

@@ -4,7 +4,7 @@ import { get, post, Problem, request } from "../api.js";
 import { when } from "../clock.js";
 import { h, show } from "../dom.js";
 import { fromField, zoneName } from "../format.js";
-import { choice, clearFaults, field, input, select, submitting, textarea, valueOf } from "../forms.js";
+import { choice, clearFaults, field, input, select, submitting, textarea, valueOf, zoneHint } from "../forms.js";
 import { badge, due, facts, messageLink } from "../parts.js";
 import { topicPath } from "../shapes.js";
 
@@ -60,6 +60,7 @@ export function sendView({ query, offer, info }) {
   return {
     title: "Send",
     isStill: true,
+    isWrittenIn: true, // what stands in the form would be lost if it were made anew
     element: h("section", null, h("div", { class: "heading" }, h("h1", { tabindex: "-1" }, "Send a message")), form),
     async refresh(signal) {
       const { topics } = await get("v1/topics", {}, signal);
@@ -131,14 +132,13 @@ function drawForm(form) {
 function drawTiming(place, form, offered) {
   const how = chosen(form, "when") ?? "delay";
   const at = "/schedule";
-  const moment = `In ${zoneName()}.`;
   const fields = {
     now: [],
     delay: [field("Delay", `${at}/delay`, input({ value: "30s" }), { hint: "Such as 90s, 1h30m, 1.5d or PT1H." })],
-    deliver_at: [field("Moment", `${at}/deliver_at`, input({ type: "datetime-local", step: 1 }), { hint: moment })],
+    deliver_at: [field("Moment", `${at}/deliver_at`, input({ type: "datetime-local", step: 1 }), { hint: zoneHint() })],
     cron: [
       field("Cron", `${at}/cron`, input({ value: "0 9 * * 1-5" }), { hint: "Five fields, or six with seconds first." }),
-      field("Time zone", `${at}/time_zone`, input({ value: zoneName() === "UTC" ? "UTC" : zoneName() }), { hint: "Such as Europe/Berlin." }),
+      field("Time zone", `${at}/time_zone`, input({ value: zoneName() }), { hint: "Such as Europe/Berlin." }),
     ],
     every: [
       field("Every", `${at}/every`, input({ value: "1h" }), { hint: "A duration, such as 15m or 1d." }),
@@ -154,7 +154,7 @@ function drawTiming(place, form, offered) {
     offered("on_conflict") && field("If the own id waits already", `${at}/on_conflict`,
       select([["", "keep the one that waits"], ["replace", "replace it"]], "")),
     offered("ttl") && field("Time to live", `${at}/ttl`, input(), { hint: "A duration, from the due time on: later than that it is not delivered." }),
-    offered("expire_at") && field("Expires at", `${at}/expire_at`, input({ type: "datetime-local", step: 1 }), { hint: moment }),
+    offered("expire_at") && field("Expires at", `${at}/expire_at`, input({ type: "datetime-local", step: 1 }), { hint: zoneHint() }),
   ];
   show(place);
   show(place, fields, more, how === "now" ? null : missing(offered));
