@@ -282,3 +282,24 @@ def test_another_zone_leaves_what_is_written(open_page: OpenPage, topic: str) ->
     expect(page.get_by_label("Moment", exact=True)).to_have_accessible_description("In UTC.")
     page.get_by_role("button", name="Send").click()
     expect(page.locator(".notice.good time")).to_have_attribute("datetime", "2035-07-01T14:00:00.000Z")
+
+
+def test_a_message_whose_answer_was_lost_is_sent_again_and_delivered_once(
+    open_page: OpenPage, server: Server, topic: str
+) -> None:
+    page = open_page(f"#/send?topic={topic}")
+    page.get_by_label("Value", exact=True).fill("1")
+    page.get_by_label("Delay", exact=True).fill("1h")
+
+    def lose(route: Route) -> None:
+        assert route.fetch().status == 201
+        route.abort()
+
+    page.route("**/messages", lose)
+    page.get_by_role("button", name="Send").click()
+    expect(page.locator(".answer")).to_contain_text("Send it again as it is: it is delivered once.")
+    page.unroute_all()
+    page.get_by_role("button", name="Send").click()
+    expect(page.locator(".notice.good")).to_be_visible()
+    rows = HTTP.get(f"{server.url}/v1/messages", params={"topic": topic}).json()["messages"]
+    assert len(rows) == 1
