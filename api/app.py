@@ -15,6 +15,7 @@ from starlette.routing import Match
 
 from api import openapi
 from api.bridge import Bridge
+from api.bulk import BulkCancel
 from api.claims import Claims
 from api.dead_letters import DeadLetters
 from api.drafts import Drafter, Judge
@@ -25,6 +26,7 @@ from api.metrics import Metrics
 from api.problems import Problems
 from api.reader import Reader
 from api.routes import not_built
+from api.routes.bulk import BulkRoutes
 from api.routes.console import ConsoleRoutes
 from api.routes.dead import DeadRoutes
 from api.routes.finding import FindingRoutes
@@ -92,6 +94,7 @@ def create_app(services: Services) -> DelaylineApi:
     FindingRoutes(services, topics, survey).register(app.router)
     operations = OperationRoutes(services, topics, sender, judge, claims, messages)
     operations.register(app.router)
+    BulkRoutes(services, topics, BulkCancel(services, topics, survey, sender, bridge)).register(app.router)
     OwnRoutes(topics, survey, messages, operations).register(app.router)
     RecordRoutes(reader, topics, followers, problems).register(app.router)
     InstallationRoutes(services, topics, survey).register(app.router)

@@ -22,6 +22,8 @@ _DOCUMENTED = (
     schemas.BatchIn,
     schemas.PreviewIn,
     schemas.PatchIn,
+    schemas.CancelIn,
+    schemas.CancelOut,
     schemas.SentMessage,
     schemas.UnconfirmedMessage,
     schemas.BatchAnswer,
@@ -390,6 +392,27 @@ HISTOGRAM = {
 }
 
 _REDRIVE_SOME = {"ids": ["0.17", "2.3"], "schedule": {"delay": "1m"}}
+
+CANCEL_MANY = {
+    "operationId": "cancelMessages",
+    "summary": "Cancel every message of a topic that a filter matches, or count them",
+    "requestBody": {
+        "required": True,
+        "content": {
+            "application/json": {
+                "schema": _ref(schemas.CancelIn),
+                "examples": {
+                    "count": {"summary": "How many", "value": {"filter": {"topic": "orders"}, "dry_run": True}},
+                    "cancel": {
+                        "summary": "Those of one key that are due this year",
+                        "value": {"filter": {"topic": "orders", "key": "7", "due_before": "2027-01-01T00:00:00Z"}},
+                    },
+                },
+            }
+        },
+    },
+    "responses": {"200": _json("What came of it", schemas.CancelOut), **_problems(400, 404, 413, 415, 503)},
+}
 
 LIST_TOPICS = {
     "operationId": "listTopics",

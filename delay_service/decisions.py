@@ -1,8 +1,9 @@
 """What has become of records that asked for something: operations, controls, claims. For callers that wait."""
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
+from itertools import count
 from threading import Lock
 
 from delayline.inquiry import Resolution
@@ -38,6 +39,22 @@ class Decisions:
             else:
                 self._note(shard, offset, future)
         return future
+
+    def ask_all(self, shard: Shard, offsets: Sequence[int]) -> "Future[list[Resolution]]":
+        """What becomes of all of them, once that is known of each."""
+        parts = [self.ask(shard, offset) for offset in offsets]
+        answer: Future[list[Resolution]] = Future()
+        left = count(len(parts) - 1, -1)  # one step of it is one instruction: any thread may take it
+
+        def one_more(_: object) -> None:
+            if next(left) == 0:
+                answer.set_result([part.result() for part in parts])
+
+        for part in parts:
+            part.add_done_callback(one_more)
+        if not parts:
+            answer.set_result([])
+        return answer
 
     def _note(self, shard: Shard, offset: int, what: "Resolution | Future[Resolution]") -> None:
         self._known[shard, offset] = what

@@ -91,6 +91,10 @@ class WorkerInquiry:
         """See `delayline.inquiry.Owners`."""
         return self._decisions.ask(shard, offset)
 
+    def all_decided(self, shard: ShardId, offsets: Sequence[int]) -> "Future[list[Resolution]]":
+        """See `delayline.inquiry.Owners`."""
+        return self._decisions.ask_all(shard, offsets)
+
     def page(self, shards: Sequence[ShardId], query: Query) -> "Future[list[Listing]]":
         """See `delayline.inquiry.Owners`."""
         return self._walks.submit(self._page, shards, query)

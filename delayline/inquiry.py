@@ -188,6 +188,9 @@ class Owners(Protocol):
         """What becomes of the record that stands there and asks for something, once it is decided. It may never be
         heard of here, so it is to be waited for with a limit."""
 
+    def all_decided(self, shard: Shard, offsets: Sequence[int]) -> Future[list[Resolution]]:
+        """The same of many records of a shard, in the order of `offsets`, once all of them are decided."""
+
     def page(self, shards: Sequence[Shard], query: Query) -> Future[list[Listing]]:
         """Messages of these shards. One listing per process."""
 

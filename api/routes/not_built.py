@@ -7,7 +7,6 @@ from starlette.responses import Response
 from api.problems import NOT_SUPPORTED, Refusal
 
 _ENDPOINTS = (
-    ("POST", "/v1/messages:cancel"),
     ("POST", "/v1/topics/{topic}:pause"),
     ("POST", "/v1/topics/{topic}:resume"),
     ("POST", "/v1/topics/{topic}:purge"),

@@ -87,6 +87,10 @@ class RoutedOwners:
         """See `delayline.inquiry.Owners`."""
         return self._submit(self._routing.ask(METHODS["decided"], (shard, offset), DECIDE_S))
 
+    def all_decided(self, shard: Shard, offsets: Sequence[int]) -> "Future[list[Resolution]]":
+        """See `delayline.inquiry.Owners`."""
+        return self._submit(self._routing.ask(METHODS["all_decided"], (shard, offsets), DECIDE_S))
+
     def page(self, shards: Sequence[Shard], query: Query) -> "Future[list[Listing]]":
         """See `delayline.inquiry.Owners`."""
         return self._submit(self._routing.ask_all(METHODS["page"], (shards, query), FIND_S))

@@ -1,6 +1,7 @@
 """Operations on one version of a message, and operations that are not waited for, on a real worker."""
 
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import httpx
 
@@ -42,3 +43,23 @@ def _came_of(server: Server, answer: httpx.Response, known: dict[int, str]) -> s
     path = server.url + answer.headers["location"]
     operation = wait_for(lambda: HTTP.get(path).json(), lambda operation: operation["state"] != "accepted")
     return str(operation["state"])
+
+
+def test_all_that_a_filter_matches_is_cancelled_and_nothing_else(shared: Server) -> None:
+    for _ in range(3):
+        send(shared.url, "many", [str(number) for number in range(700)], delay="1h")
+    kept = send(shared.url, "many", ["later"], delay="2h")[0]
+    edge = HTTP.get(f"{shared.url}/v1/messages/{kept['message_id']}").json()["due_at"]
+    body = {"filter": {"topic": "many", "due_before": edge}}
+    counted = wait_for(lambda: _cancel(shared, {**body, "dry_run": True}), lambda found: found["matched"] == 2100)
+    cancelled = _cancel(shared, body)
+
+    assert (counted["matched"], counted["cancelled"]) == (2100, 0)
+    assert (cancelled["matched"], cancelled["cancelled"], cancelled["complete"]) == (2100, 2100, True)
+    assert _cancel(shared, body)["matched"] == 0
+    left = HTTP.get(f"{shared.url}/v1/messages", params={"topic": "many"}).json()["messages"]
+    assert [message["message_id"] for message in left] == [kept["message_id"]]
+
+
+def _cancel(server: Server, body: dict[str, Any]) -> Any:
+    return HTTP.post(f"{server.url}/v1/messages:cancel", json=body, timeout=60).json()

@@ -64,6 +64,14 @@ class KnownOwners:
             answer.set_result(resolution)
         return answer
 
+    def all_decided(self, shard: Shard, offsets: Sequence[int]) -> "Future[list[Resolution]]":
+        self.operations += [(shard, offset) for offset in offsets]
+        answer: Future[list[Resolution]] = Future()
+        resolutions = [resolution for _ in offsets if (resolution := self.decide()) is not None]
+        if len(resolutions) == len(offsets):
+            answer.set_result(resolutions)
+        return answer
+
     def find(self, message_id: MessageId) -> "Future[Found | Gone | None]":
         answer: Future[Found | Gone | None] = Future()
         if self.failure is not None:

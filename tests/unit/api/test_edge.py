@@ -48,7 +48,6 @@ def test_a_wrong_method_is_a_problem_that_names_the_right_ones(method: str, path
 @pytest.mark.parametrize(
     ("method", "path"),
     [
-        ("POST", "/v1/messages:cancel"),
         ("POST", "/v1/topics/orders:pause"),
         ("POST", "/v1/topics/orders:resume"),
         ("POST", "/v1/topics/orders:purge"),

@@ -24,3 +24,14 @@ def test_so_many_are_remembered_and_the_oldest_are_not() -> None:
         decisions.record(ORDERS, [(offset, APPLIED)])
     assert not decisions.ask(ORDERS, 0).done()
     assert decisions.ask(ORDERS, KEPT_MAX).done()
+
+
+def test_many_are_known_once_each_of_them_is() -> None:
+    decisions = Decisions()
+    decisions.record(ORDERS, [(3, Resolution(Outcome.UNMATCHED))])
+    asked = decisions.ask_all(ORDERS, [5, 3, 4])
+    decisions.record(ORDERS, [(4, Resolution(Outcome.APPLIED))])
+    assert not asked.done()
+    decisions.record(ORDERS, [(5, Resolution(Outcome.APPLIED))])
+    assert [one.outcome for one in asked.result(0)] == [Outcome.APPLIED, Outcome.UNMATCHED, Outcome.APPLIED]
+    assert decisions.ask_all(ORDERS, []).result(0) == []

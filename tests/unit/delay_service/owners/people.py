@@ -59,6 +59,9 @@ class Worker:
     def decided(self, shard: Shard, offset: int) -> "Future[Resolution]":
         return self._answer("decided", (shard, offset))
 
+    def all_decided(self, shard: Shard, offsets: Sequence[int]) -> "Future[list[Resolution]]":
+        return self._answer("all_decided", (shard, tuple(offsets)))
+
     def page(self, shards: Sequence[Shard], query: Query) -> "Future[list[Listing]]":
         return self._answer("page", (tuple(shards), query))
 

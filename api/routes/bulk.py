@@ -1,0 +1,84 @@
+"""POST /v1/messages:cancel: cancels every message of a topic that a filter matches."""
+
+import msgspec
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from api import openapi
+from api.answers import json_answer
+from api.bulk import BulkCancel
+from api.decoding import decode
+from api.problems import INVALID_BODY, LIMIT_EXCEEDED, Refusal, refused
+from api.requests import Query as Parameters
+from api.requests import read_body
+from api.routing import add_route
+from api.schemas import CancelIn, CancelOut, FilterIn
+from api.services import Services
+from api.survey import shard_out
+from api.topics import TopicBook
+from delayline.errors import MalformedDirective
+from delayline.inquiry import LAST_MS, Query
+from delayline.times import parse_moment_ms
+
+_CANCEL = msgspec.json.Decoder(CancelIn)
+
+AT_ONCE_MAX = 2
+"""Each keeps some shards busy for as long as it takes."""
+
+
+class BulkRoutes:
+    """One at a time for most, two for the impatient."""
+
+    def __init__(self, services: Services, topics: TopicBook, bulk: BulkCancel) -> None:
+        self._settings = services.settings
+        self._topics = topics
+        self._bulk = bulk
+        self._running = 0
+
+    def register(self, router: APIRouter) -> None:
+        add_route(router, "POST", "/v1/messages:cancel", self.cancel, openapi.CANCEL_MANY)
+
+    async def cancel(self, request: Request) -> Response:
+        Parameters(request)
+        body = await read_body(request, self._settings.body_bytes_max, self._settings.body_timeout_s)
+        asked = decode(_CANCEL, body)
+        topic, query = asked.filter.topic, _query(asked.filter)
+        self._topics.check_users(topic)
+        if self._running >= AT_ONCE_MAX:
+            raise Refusal(LIMIT_EXCEEDED, f"{AT_ONCE_MAX} of these requests are under way already", status=503)
+        self._running += 1
+        try:
+            work = self._bulk.count if asked.dry_run else self._bulk.cancel
+            tally = await work(topic, query, request.is_disconnected)
+        finally:
+            self._running -= 1
+        answer = CancelOut(
+            matched=tally.matched,
+            cancelled=tally.cancelled,
+            too_late=tally.too_late,
+            unknown=tally.unknown,
+            dry_run=asked.dry_run,
+            complete=tally.is_whole and not tally.missing,
+            missing_shards=[shard_out(shard) for shard in sorted(tally.missing)],
+        )
+        return json_answer(200, answer)
+
+
+def _query(wanted: FilterIn) -> Query:
+    """Raises Refusal."""
+    return Query(
+        key=None if wanted.key is None else wanted.key.encode(),
+        own_id=wanted.own_id,
+        due_from_ms=_moment_ms(wanted.due_after, "due_after", 0),
+        due_until_ms=_moment_ms(wanted.due_before, "due_before", LAST_MS),
+    )
+
+
+def _moment_ms(given: str | int | None, name: str, default_ms: int) -> int:
+    if given is None:
+        return default_ms
+    try:
+        return min(parse_moment_ms(str(given)), LAST_MS)
+    except MalformedDirective as error:
+        raise refused(INVALID_BODY, f"/filter/{name}", "invalid-value", str(error)) from error
