@@ -1,6 +1,7 @@
 // The HTTP API: requests, problem documents (RFC 9457), and what this installation offers.
 
 const TIMEOUT_MS = 20_000; // an operation waits 10 s for its decision
+export const LONG_MS = 120_000; // what is done to many messages takes its time
 
 /** The server said no. `document` is its problem document, as it came. */
 export class Problem extends Error {
@@ -23,8 +24,8 @@ export class Problem extends Error {
 export class Unreachable extends Error {}
 
 /** `body` is what shall become JSON, or JSON text already; the answer's is null where there is none. */
-export async function request(method, path, { query, body, headers = {}, signal } = {}) {
-  const answer = await sent(method, address(path, query), body, headers, signal);
+export async function request(method, path, { query, body, headers = {}, signal, timeoutMs = TIMEOUT_MS } = {}) {
+  const answer = await sent(method, address(path, query), body, headers, signal, timeoutMs);
   const text = await read(answer);
   const content = parsed(text);
   if (answer.ok) return { status: answer.status, body: content };
@@ -35,8 +36,8 @@ export async function get(path, query, signal) {
   return (await request("GET", path, { query, signal })).body;
 }
 
-export async function post(path, body, signal) {
-  return (await request("POST", path, { body, signal })).body;
+export async function post(path, body, timeoutMs) {
+  return (await request("POST", path, { body, timeoutMs })).body;
 }
 
 /** `path` is relative to the page, so that the console works behind a proxy's prefix, too. */
@@ -54,10 +55,10 @@ export function segment(text) {
   return encodeURIComponent(text).replaceAll("%3A", ":");
 }
 
-async function sent(method, url, body, given, signal) {
+async function sent(method, url, body, given, signal, timeoutMs) {
   const headers = { accept: "application/json, application/problem+json", ...given };
   if (body !== undefined) headers["content-type"] = "application/json";
-  const timeout = AbortSignal.timeout(TIMEOUT_MS);
+  const timeout = AbortSignal.timeout(timeoutMs);
   const options = {
     method,
     headers,
@@ -82,7 +83,7 @@ async function read(answer) {
 
 function unanswered(error) {
   if (error.name === "AbortError") return error;
-  if (error.name === "TimeoutError") return new Unreachable(`no answer within ${TIMEOUT_MS / 1000} s`);
+  if (error.name === "TimeoutError") return new Unreachable("no answer in time");
   return new Unreachable("no connection to the server");
 }
 

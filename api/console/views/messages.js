@@ -1,13 +1,12 @@
 // Messages that wait, or that ended lately: filters, pages, and what can be done with all that match.
 
-import { get, post } from "../api.js";
+import { get, LONG_MS, post, Problem } from "../api.js";
 import { away, whenShort } from "../clock.js";
 import { ask, toast } from "../dialogs.js";
 import { h, show } from "../dom.js";
-import { counted, duration, fromField, toField, epoch, UNKNOWN, zoneName } from "../format.js";
+import { count, counted, duration, fromField, toField, epoch, UNKNOWN, zoneName } from "../format.js";
 import { clearFaults, field, input, select, showProblem, valueOf } from "../forms.js";
 import { action, badge, empty, facts, incomplete, keyText, loading, messageLink, paging, table } from "../parts.js";
-import { Problem } from "../api.js";
 
 const LIST = "GET /v1/messages";
 const STATES = ["pending", "delivered", "cancelled", "expired", "dead", "duplicate"];
@@ -132,23 +131,31 @@ function bulkButton(filter, { offer, refresh }) {
   }, { class: "danger" });
 }
 
+/** What came of something that was done to many messages. */
+export function outcome({ matched, cancelled, too_late: late, unknown, complete }) {
+  const rest = [late ? `, ${count(late)} too late` : "", unknown ? `, ${count(unknown)} unknown` : ""];
+  const isAll = complete === false ? " That was not all of it: ask again to go on." : "";
+  return [`${counted(cancelled, "message")} of ${count(matched)} cancelled`, ...rest, ".", isAll];
+}
+
 /** Asks the server how many match before it asks the person. */
 async function cancelAll({ state: _, ...given }) {
   const filter = Object.fromEntries(Object.entries(given).filter(([, value]) => value));
+  const missing = h("div", { class: "answer" });
   const matching = h("p", { class: "countdown", role: "status" }, "Counting\u2026");
   return ask({
     title: "Cancel all that match?",
-    body: [facts(...Object.entries(filter).map(([name, value]) => [name.replace("_", " "), h("code", null, value)])), matching,
+    body: [facts(...Object.entries(filter).map(([name, value]) => [name.replace("_", " "), h("code", null, value)])), matching, missing,
       h("p", null, "None of them will ever be delivered.")],
     confirm: "Cancel them",
     isDangerous: true,
     isReady: async () => {
-      const { matched } = await post("v1/messages:cancel", { filter, dry_run: true });
-      show(matching, `${counted(matched, "message matches", "messages match")} now.`);
+      const found = await post("v1/messages:cancel", { filter, dry_run: true }, LONG_MS);
+      show(matching, `${counted(found.matched, "message matches", "messages match")} now.`);
+      show(missing, incomplete(found));
     },
     act: async () => {
-      const { matched, cancelled, too_late: late, unknown } = await post("v1/messages:cancel", { filter, dry_run: false });
-      toast(`${counted(cancelled, "message")} of ${matched} cancelled`, late ? `, ${late} too late` : "", unknown ? `, ${unknown} unknown` : "", ".");
+      toast(outcome(await post("v1/messages:cancel", { filter, dry_run: false }, LONG_MS)));
     },
   });
 }
