@@ -34,7 +34,7 @@ DECIDED_MAX = 1000
 """Per commit, so that a flood of operations does not hold up what is due."""
 
 PURGE_SCANS_MAX = 20
-"""Stretches of DECIDED_MAX records that a purge looks at in one pass before it finds one to end."""
+"""Stretches of up to DECIDED_MAX records that a purge looks at in one pass before it has found as many to end."""
 
 BEHIND_ALL = (1 << 63) - 1
 
@@ -141,7 +141,7 @@ class Decided:
     rows: list[AuditRow] = field(default_factory=list)
     named: dict[bytes, Key] = field(default_factory=dict)  # names that claims have got
     resolved: list[tuple[int, Resolution]] = field(default_factory=list)  # offset of who asked, what came of it
-    closed: list[tuple[bytes, Known]] = field(default_factory=list)  # idempotency names of what has ended for good
+    closed: dict[bytes, Known] = field(default_factory=dict)  # idempotency names of what has ended for good
     paused: bool | None = None
     purged_to: Key | None = None  # how far a purge has come that goes on with the next commit
 
@@ -159,7 +159,7 @@ class Decided:
         self.end(target, outcome, reason, successor)
         self.cancelled.append(target.key)
         if outcome is not Outcome.DUPLICATE:
-            self.closed += target.closing
+            self.closed.update(target.closing)
 
     def carry_on(self, target: Target, due_ms: int, terms: Terms | None) -> None:
         """In another record; with `terms` instead of its own ones, where they are given."""
@@ -320,7 +320,7 @@ class _Deciding:
         if first is not None and first.terms is not None and first.terms.idempotency is not None:
             known: Known | None = Known(first.message_id, first.terms.idempotency.digest)
         else:
-            known = self._view.remembered(name)
+            known = self.decided.closed.get(name) or self._view.remembered(name)
         if known is None:
             return False
         reason = IDEMPOTENCY if known.digest == terms.idempotency.digest else IDEMPOTENCY_REUSED
@@ -350,15 +350,15 @@ class _Deciding:
             return False
         for _ in range(PURGE_SCANS_MAX):
             entries = self._view.scan(self._purged_to, DECIDED_MAX)
+            if not entries:  # a stretch may be short of DECIDED_MAX before that: large records
+                self.decided.answer(asked, Outcome.APPLIED, PURGED)
+                self._purged_to = self.decided.purged_to = BEFORE_ALL
+                return True
             for target in self._accepted_before(asked.offset, entries):
                 if target.key not in self.decided.ended:
                     self.decided.cancel(target, Outcome.CANCELLED, PURGED)
-            if len(entries) < DECIDED_MAX:
-                self.decided.answer(asked, Outcome.APPLIED, PURGED)
-                self.decided.purged_to = BEFORE_ALL
-                return True
             self._purged_to = self.decided.purged_to = entries[-1].key
-            if self.decided.ended:
+            if len(self.decided.ended) >= DECIDED_MAX:
                 break
         return False
 

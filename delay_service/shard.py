@@ -17,7 +17,7 @@ States of a shard: catching up (position < read_to) -> idle <-> in flight (one b
 ends it). A commit whose fate is unknown ends the object: the shard is taken over anew.
 """
 
-from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -25,7 +25,7 @@ from delay_service.draft import Draft, Drafter
 from delay_service.forwarding import forward
 from delay_service.lateness import NEVER_MS, take_due
 from delay_service.moving import Moved
-from delay_service.operations import BEHIND_ALL, NOTHING, Decided, Move, Operations
+from delay_service.operations import BEHIND_ALL, DECIDED_MAX, NOTHING, Decided, Move, Operations, Target
 from delay_service.register import Pending, Register
 from delay_service.takeover import Plan, prepare
 from delayline.buffer_record import (
@@ -254,17 +254,22 @@ class Shard:
         held = paused or decided.purged_to is not None
         too_late_ms = now_ms - self._settings.late_max_ms
         entries = [] if held else self._dispatchable(now_ms, too_late_ms, records_max, bytes_max, decided)
-        if not (entries or checkpoint or self._to_roll or decided or self._rules_to_announce()):
+        aside = self._in_the_way(now_ms, decided) if paused else []
+        entries += [Entry(*target.key, target.value) for target in aside if target.is_dead]
+        aside = [target for target in aside if not target.is_dead]
+        if not (entries or aside or checkpoint or self._to_roll or decided or self._rules_to_announce()):
             return None
         delivered_key = max(self.cursor.delivered_key, entries[-1].key) if entries else self.cursor.delivered_key
         ended = [Key(due_ms, offset) for due_ms, offset, _ in entries]
-        next_offset = min(self._next_offset((*ended, *decided.ended)), decided.undecided)
+        gone = (*ended, *decided.ended, *(target.key for target in aside))
+        next_offset = min(self._next_offset(gone), decided.undecided)
         draft = self._drafter.draft(entries, now_ms, too_late_ms, self._refused)
         draft.appends += decided.appends
         draft.elsewhere += decided.elsewhere
         draft.rows += decided.rows
         draft.moved |= decided.moved
-        self._roll(draft, delivered_key, next_offset, decided)
+        for target in (*aside, *self._rolled(delivered_key, next_offset, decided)):
+            self._roll(draft, target)
         self._name(draft, ended, next_offset, decided.cancelled)
         self._announce_rules(draft)
         draft.rows += [row for row in self._controls if row.offset < next_offset]
@@ -317,6 +322,14 @@ class Shard:
         values = ((key, self._index.get(key)) for key in keys)
         return [Entry(*key, value) for key, value in values if value is not None]
 
+    def _in_the_way(self, now_ms: int, decided: Decided) -> list[Target]:
+        """Late records of a paused shard that operations wait for. They cannot be delivered, and without them nothing
+        could be cancelled or resumed: they are carried on behind those operations, or buried if they are dead."""
+        if not self._late or decided.undecided == BEHIND_ALL:
+            return []
+        late = self._late_below(decided.undecided, now_ms, decided.ended)[:DECIDED_MAX]
+        return [self._drafter.target(entry.key, entry.value) for entry in late]
+
     def _marks_low_water(self, cursor: Cursor, now_ms: int) -> bool:
         """Whether it is time to say how far this shard is done, and there is something new to say."""
         said_at_ms, said = self._low_water_said
@@ -348,27 +361,29 @@ class Shard:
             paused=paused,
         )
 
-    def _roll(self, draft: Draft, delivered_key: Key, next_offset: int, decided: Decided) -> None:
-        """Re-append the records that `roll` asked for and that this commit neither delivers nor leaves unread."""
+    def _rolled(self, delivered_key: Key, next_offset: int, decided: Decided) -> Iterator[Target]:
+        """The records that `roll` asked for and that this commit neither delivers nor leaves unread."""
         room = ROLLED_BYTES_MAX
         for key in self._to_roll if decided.purged_to is None else ():
             if room <= 0:
-                break
+                return
             value = self._index.get(key) if key > delivered_key and key.offset < next_offset else None
             if value is None or key in decided.ended:
                 continue
             target = self._drafter.target(key, value)
-            if target.is_dead:
-                continue  # due at once: it pins nothing for long
-            room -= len(value)
-            draft.appends.append(encode_reappend(value, key, target.message_id, key.due_ms))
-            accepted_at_ms = accepted_at_ms_of(target.packed)
-            row = AuditRow(
-                key.offset, target.name, key.due_ms, accepted_at_ms, Outcome.SUPERSEDED, target.name, ROLL_REASON
-            )
-            draft.rows.append(row)
-            names = tuple(target.terms.names) if target.terms else ()
-            draft.moved[key] = Move(target.message_id, key.due_ms, names)
+            if not target.is_dead:  # that is due at once: it pins nothing for long
+                room -= len(value)
+                yield target
+
+    @staticmethod
+    def _roll(draft: Draft, target: Target) -> None:
+        """Re-append a record as it is."""
+        key, value, _, packed, message_id, name = target
+        draft.appends.append(encode_reappend(value, key, message_id, key.due_ms))
+        accepted_at_ms = accepted_at_ms_of(packed)
+        row = AuditRow(key.offset, name, key.due_ms, accepted_at_ms, Outcome.SUPERSEDED, name, ROLL_REASON)
+        draft.rows.append(row)
+        draft.moved[key] = Move(message_id, key.due_ms, tuple(target.terms.names) if target.terms else ())
 
     def _name(self, draft: Draft, ended: list[Key], next_offset: int, cancelled: list[Key]) -> None:
         """What ends otherwise than by the cursor of this commit is named by a decision record: deliveries that it
@@ -397,7 +412,7 @@ class Shard:
         if taken.marks_low_water:
             self._low_water_said = taken.at_ms, cursor
         if self._late:
-            for key in (*taken.ended, *taken.decided.ended):
+            for key in (*taken.ended, *taken.decided.ended, *taken.moved):
                 self._late.pop(key.offset, None)
         self._operations.forget(taken.decided)
         self._controls = [row for row in self._controls if row.offset >= cursor.next_offset]
@@ -406,7 +421,7 @@ class Shard:
         for key in (*taken.decided.ended, *taken.moved):
             self._index.discard(key)
         self._register.bind(taken.decided.named.items())
-        self._register.remember((*taken.draft.closed, *taken.decided.closed), taken.at_ms)
+        self._register.remember((*taken.decided.closed.items(), *taken.draft.closed), taken.at_ms)
         ended = [key for key in taken.ended if key not in taken.moved] if taken.moved else taken.ended
         self._index.remove(ended, self._checkpoint())
         for key, (message_id, due_ms, names), value in values:
@@ -421,6 +436,8 @@ class Shard:
         self._in_flight()
         self._taken = None
         self._rules_announced = False
+        passed = self.cursor.delivered_key
+        self._late = {offset: key for offset, key in self._late.items() if key <= passed}
 
     def refused(self, code: str, reason: str) -> None:
         """For certain nothing was written, because the target refuses a record of the batch in flight. A batch of one

@@ -1,8 +1,8 @@
 """Seeded simulations of the core: crashes, takeovers and lost answers at every step, judged from outside.
 
     history.py    facts, and nothing else: what the judge is told
-    checker.py    the judge; imports nothing of the service, and can be handed the history of a real queue as well
-    traffic.py    what clients send, and when it is due by their own reckoning
+    checker/      the judge; imports nothing of the service, and can be handed the history of a real queue as well
+    traffic.py wishes.py    what clients send, and what must become of it by their own reckoning
     broker.py     a queue with holes, open client transactions, a clock that jumps and commits that hang
     disk.py       a worker's disk, which a crash throws back to any state that it once had
     facts.py      from the bytes of a commit to facts, by the documented formats

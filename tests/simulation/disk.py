@@ -11,12 +11,14 @@ from itertools import accumulate
 from random import Random
 from typing import NamedTuple, Protocol
 
-from delayline.message import BEFORE_ALL, Key, Shard
+from delayline.message import Key, Shard
 from store.errors import StoreFull
 from store.index import SCAN_BYTES_MAX, Buckets, Checkpoint, Covered, Entry, ShardIndex
 from store.memory import MemoryIndex
 
 SEGMENT = 4
+SCANNED_BYTES_MAX = 600
+"""Some five records."""
 FOREIGN_CHECKPOINT = Checkpoint(1, b"another topic...", b'[[0,{"number":0}]]')
 FOREIGN_VALUE = b"\x00\x01\x02x\x02"
 
@@ -76,6 +78,8 @@ class _Table:
         self.names.update(write.names)
         for key in write.gone:
             self.entries.pop(key, None)
+        if write.gone and self.names:
+            self.names = {name: key for name, key in self.names.items() if key in self.entries}
         self.checkpoint = write.checkpoint or self.checkpoint
 
 
@@ -205,8 +209,18 @@ class SimulatedIndex:
             named = [(name, key) for name, key in names if key not in self._memory]
             self._disk.write(_Write(self._shard, far, names=named))
 
+    def name(self, name: bytes, key: Key) -> None:
+        assert key in self._all(), "the contract: present"
+        if self._disk.full and key not in self._memory:
+            raise StoreFull("no room")
+        self._names.pop(name, None)
+        if key in self._memory:
+            self._names[name] = key
+        else:
+            self._disk.write(_Write(self._shard, names=[(name, key)]))
+
     def due(self, until_ms: int, records_max: int, bytes_max: int) -> list[Entry]:
-        found = [entry for entry in self.scan(BEFORE_ALL, records_max) if entry.due_ms <= until_ms]
+        found = [entry for entry in sorted(self._all().values())[:records_max] if entry.due_ms <= until_ms]
         total = 0
         taken: list[Entry] = []
         for entry in found:
@@ -261,6 +275,8 @@ class SimulatedIndex:
         return [slots.count(slot) for slot in range(buckets.number + 2)]
 
     def scan(self, after: Key, limit: int, bytes_max: int = SCAN_BYTES_MAX) -> list[Entry]:
+        """No more than `limit`, and even fewer than it could be: whoever wants all of them asks again."""
+        bytes_max = min(bytes_max, SCANNED_BYTES_MAX)
         found = sorted(entry for key, entry in self._all().items() if key > after)[:limit]
         sizes = accumulate(len(entry.value) for entry in found)
         return [

@@ -15,8 +15,20 @@ from delayline.message import Header
 from delayline.record import Record, decode_body
 from mq.contract import LogRecord, ShardBatch
 from tests.simulation import history
-from tests.simulation.history import DECISION, REAPPEND, RULES, Appended, Committed, Dead, Delivered, Key
+from tests.simulation.history import (
+    DECISION,
+    NO_TERMS,
+    REAPPEND,
+    RULES,
+    Appended,
+    Committed,
+    Dead,
+    Delivered,
+    Key,
+    Terms,
+)
 from tests.simulation.traffic import InForce
+from tests.simulation.wishes import CALENDARS_MS, cron_text
 
 SEAL = [b"delayline-accepted", b"delayline-id", b"delayline-due"]
 _ROW_COLUMNS = ("off", "id", "due", "acc", "out", "suc", "rsn")
@@ -43,7 +55,13 @@ def committed(
 def cursor(stored: Cursor) -> history.Cursor:
     key = (stored.delivered_key.due_ms, stored.delivered_key.offset)
     return history.Cursor(
-        stored.next_offset, key, stored.low_offset, stored.owner_epoch, stored.writer, stored.rules.number
+        stored.next_offset,
+        key,
+        stored.low_offset,
+        stored.owner_epoch,
+        stored.writer,
+        stored.rules.number,
+        stored.paused,
     )
 
 
@@ -126,7 +144,24 @@ def _reappend(shard: str, record: LogRecord, content: Record, ours: dict[bytes, 
         accepted_at_ms=_number(ours.get(b"delayline-accepted")),
         payload=payload_of(content),
         replaces=None if replaces is None else _key(replaces),
+        terms=_terms(ours.get(b"delayline-terms")),
+        version=_number(ours.get(b"delayline-version")) or 0,
     )
+
+
+def _terms(written: bytes | None) -> Terms:
+    """As they stand in a re-append."""
+    if written is None:
+        return NO_TERMS
+    fields: dict[str, Any] = msgspec.json.decode(written)
+    series, idempotency = fields.pop("series", {}), fields.pop("idempotency", None)
+    terms = Terms(
+        idempotency=idempotency and (idempotency["key"], idempotency["digest"]),
+        gap_ms=series.pop("every_ms", None),
+        cron=cron_text(series["cron"], series.pop("zone", "UTC")) if "cron" in series else None,
+        calendar_ms=CALENDARS_MS[series.pop("cron")] if "cron" in series else None,
+    )
+    return terms._replace(**fields, **series)
 
 
 def _number(value: bytes | None) -> int | None:

@@ -19,7 +19,15 @@ SITUATIONS = (
     "sent without a directive", "invalid directive", "contradictory directives", "beyond the horizon",
     "invalid retry", "malformed record", "forged header", "invalid operation",
     "cancel sent", "reschedule sent", "operation applied: cancelled", "operation applied: rescheduled",
-    "operation unmatched: not-pending",
+    "operation unmatched: not-pending", "operation unmatched: version-mismatch",
+    "sent with an own id", "sent to replace an own id", "sent with an idempotency key", "sent with a deadline",
+    "sent with a time to live", "sent to repeat by a gap", "sent to repeat by a calendar",
+    "sent to repeat without end", "operation on an own id", "operation on an occurrence",
+    "operation under a condition", "pause sent", "resume sent", "purge sent",
+    "operation applied: paused", "operation applied: resumed", "operation applied: purged",
+    "duplicate: own-id", "duplicate: idempotency", "duplicate: idempotency-reused", "superseded: replaced",
+    "superseded: scheduled", "superseded: missed", "expired: missed", "expired: deadline", "expired: late-max",
+    "cancelled: purged", "occurrence left out", "series went on", "purge in stretches", "takeover while paused",
 )  # fmt: skip
 """What a search must have met at least once: a situation that no longer occurs is no longer tested."""
 
@@ -57,6 +65,9 @@ class Habits(NamedTuple):
     fault: float  # how often a commit does not simply succeed
     late_max_ms: int | None  # how late a message may be delivered
     operations: float  # how much of what clients send are operations on what they have sent
+    controls: float  # how much are control records
+    decided_max: int  # how much one commit decides
+    strides_ms: tuple[int, ...]  # how far the clock advances in a step
     weights: tuple[int, ...]
 
 
@@ -68,5 +79,8 @@ def choose(rnd: Random) -> Habits:
         fault=rnd.choice((0.0, 0.15, 0.4)),
         late_max_ms=rnd.choice((None, None, None, 60)),
         operations=rnd.choice((0.0, 0.2, 0.5)),
+        controls=rnd.choice((0.0, 0.0, 0.03, 0.1)),
+        decided_max=rnd.choice((2, 1000, 1000)),
+        strides_ms=rnd.choice(((1, 5, 20, 50, 200), (1, 5, 20, 50, 200), (20, 200, 1000, 4000))),
         weights=rnd.choice(_WEATHER),
     )

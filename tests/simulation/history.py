@@ -17,8 +17,48 @@ Key = tuple[int, int]
 MESSAGE = "message"  # as a client sent it
 REAPPEND = "re-append"  # carries a message on
 OPERATION = "operation"  # as a client sent it: cancels a message, or reschedules it
+CONTROL = "control"  # as an operator sent it: pauses, resumes or purges the shard
 DECISION = "decision"  # names records that ended other than by the cursor
 RULES = "rules"  # rules in force behind it
+
+
+Name = tuple[str, str]
+"""An own id or an idempotency key: what at most one pending message of a shard has."""
+
+
+class Terms(NamedTuple):
+    """What a message asks for beside its time. It repeats by a gap, or by a calendar whose ticks are the multiples of
+    `calendar_ms`; `cron` is how that was written. Both are None for a message that comes once."""
+
+    own_id: str | None = None
+    replaces: bool = False  # whoever has that own id
+    idempotency: tuple[str, str] | None = None  # key, digest
+    expire_at_ms: int | None = None
+    ttl_ms: int | None = None
+    gap_ms: int | None = None
+    backoff: float | None = None
+    cron: str | None = None
+    calendar_ms: int | None = None
+    times_left: int | None = None
+    missed: str = "latest"
+    occurrence: int = 1
+
+    @property
+    def repeats(self) -> bool:
+        return self.gap_ms is not None or self.calendar_ms is not None
+
+    @property
+    def names(self) -> list[Name]:
+        names = [] if self.own_id is None else [("own id", self.own_id)]
+        return names if self.idempotency is None else [*names, ("key", self.idempotency[0])]
+
+    @property
+    def is_claim(self) -> bool:
+        """Whether a message that asks for this takes its place only when its turn in the log has come."""
+        return bool(self.names) or self.calendar_ms is not None
+
+
+NO_TERMS = Terms()
 
 
 class Appended(NamedTuple):
@@ -37,10 +77,29 @@ class Appended(NamedTuple):
     accepted_at_ms: int | None = None  # of the first acceptance
     payload: Any = None  # key, value and headers that must arrive, directives removed
     undeliverable: bool = False  # it must end as a dead letter
+    refused: bool = False  # as one, but only by its target: until then it is a message like any other
+    terms: Terms = NO_TERMS
+    version: int = 0  # re-append: how often the message has been carried on
     replaces: Key | None = None  # re-append
     names: tuple[Key, ...] = ()  # decision
     rules_number: int | None = None  # rules
-    target: str | None = None  # operation: a message id; `due_ms` is the new due time, None for a cancel
+    target: str | None = None  # operation: an id, an own id or an occurrence; `due_ms` is None for a cancel
+    if_version: int | None = None  # operation: only where the message has been carried on so often
+    control: str | None = None  # pause, resume or purge
+
+    @property
+    def name(self) -> str:
+        """What deliveries and outcome rows call the message: of one that repeats, the occurrence."""
+        return f"{self.id}~{self.terms.occurrence}" if self.terms.repeats else self.id or ""
+
+    @property
+    def is_claim(self) -> bool:
+        return self.kind == MESSAGE and self.terms.is_claim
+
+    @property
+    def is_dead(self) -> bool:
+        """Whether nobody could read it as a message: nothing can be done with it."""
+        return self.undeliverable and not self.refused
 
 
 class Cursor(NamedTuple):
@@ -52,6 +111,7 @@ class Cursor(NamedTuple):
     epoch: int
     writer: str | None = None
     rules_number: int | None = None
+    paused: bool = False
 
 
 class Delivered(NamedTuple):

@@ -224,8 +224,8 @@ MUTANTS = (
     _one(
         "a late record that was delivered still holds O back",
         SHARD,
-        "for key in (*taken.ended, *taken.decided.ended):",
-        "for key in taken.decided.ended:",
+        "for key in (*taken.ended, *taken.decided.ended, *taken.moved):",
+        "for key in (*taken.decided.ended, *taken.moved):",
     ),
     _one(
         "a hole at the log's end is never read past",
@@ -350,8 +350,8 @@ MUTANTS = (
     _one(
         "a late record that an operation has ended still holds O back",
         SHARD,
-        "for key in (*taken.ended, *taken.decided.ended):",
-        "for key in taken.ended:",
+        "for key in (*taken.ended, *taken.decided.ended, *taken.moved):",
+        "for key in (*taken.ended, *taken.moved):",
     ),
     _one(
         "operations of an aborted batch are forgotten",
@@ -387,7 +387,7 @@ def build(mutant: Mutant) -> Core:
         for name in _IN_ORDER:
             changes = mutant.changes if name == mutant.module else ()
             modules[name] = sys.modules[name] = _compile(name, changes)
-    return Core(modules[TAKEOVER].claim, modules[TAKEOVER].plan, modules[SHARD].Shard)
+    return Core(modules[TAKEOVER].claim, modules[TAKEOVER].plan, modules[SHARD].Shard, modules[OPERATIONS])
 
 
 @contextmanager

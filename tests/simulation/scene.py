@@ -3,10 +3,11 @@
 from collections import Counter
 from collections.abc import Callable
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
+from delay_service import operations
 from delay_service.shard import Shard as RealShard
 from delay_service.takeover import Plan, claim, plan
 from delayline.cursor import Cursor
@@ -16,7 +17,7 @@ from mq.contract import LogRecord, ShardBatch
 from mq.errors import DeliveryRefused, Fenced
 from tests.simulation import facts, habits
 from tests.simulation.broker import Broker, Request
-from tests.simulation.history import RULES, Fact, Limited
+from tests.simulation.history import RULES, Committed, Fact, Limited
 from tests.simulation.traffic import REFUSED_BY_TARGET, InForce
 
 CLOCK_SHOWN_MS = 100_000_000
@@ -35,9 +36,10 @@ class Core(NamedTuple):
     claim: Callable[..., Cursor]
     plan: Callable[..., Plan]
     shard: type[RealShard]
+    operations: Any  # the module: a run chooses how much one commit decides
 
 
-REAL = Core(claim, plan, RealShard)
+REAL = Core(claim, plan, RealShard, operations)
 
 
 class Scene:
@@ -109,12 +111,22 @@ class Scene:
             if appended.kind == RULES:
                 self._rules[part.shard].append((record.offset, facts.rules_of(record.body)))
         for row in fact.rows or ():
-            if row["id"] is None and row["rsn"] is not None:
-                self.seen[f"operation {row['out']}: {row['rsn']}"] += 1
+            if row["rsn"] is not None:
+                self.seen[f"{'operation ' if row['id'] is None else ''}{row['out']}: {row['rsn']}"] += 1
+        self._note(fact)
         self.seen["message delivered"] += len(fact.deliveries)
         self.seen["message expired"] += sum(row["out"] == "expired" for row in fact.rows or ())
         self.seen["dead letter written"] += len(fact.dead)
         self.tell("COMMIT {} wrote {}", part, [(each.kind, each.offset) for each in fact.appended])
+
+    def _note(self, fact: Committed) -> None:
+        rows = fact.rows or ()
+        said = {(row["out"], row["rsn"]) for row in rows}
+        self.seen["purge in stretches"] += ("cancelled", "purged") in said and ("applied", "purged") not in said
+        self.seen["series went on"] += sum(row["out"] == "delivered" and row["suc"] is not None for row in rows)
+        carried_on = {appended.id for appended in fact.appended}
+        cancelled = [row["id"] for row in rows if row["out"] == "cancelled" and "~" in row["id"]]
+        self.seen["occurrence left out"] += sum(name.split("~")[0] in carried_on for name in cancelled)
 
 
 def name_of(shard: Shard) -> str:

@@ -157,7 +157,8 @@ def late_arrival(names: tuple[Key, ...]) -> list[Fact]:
 
 def roll(**other: Any) -> list[Fact]:
     """Record 0 is carried on by record 1, and delivered from there."""
-    reappend = Appended(S, 1, REAPPEND, 140, "id0", 200, 100, b"0", replaces=(200, 0))._replace(**other)
+    reappend = Appended(S, 1, REAPPEND, 140, "id0", 200, 100, b"0", replaces=(200, 0), version=1)
+    reappend = reappend._replace(**other)
     superseded = row(0, 200, "superseded", suc="id0")
     return [
         message(0, 200),

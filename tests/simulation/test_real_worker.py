@@ -82,7 +82,7 @@ def test_a_seed_gives_the_same_run_again() -> None:
 @pytest.mark.parametrize("broken", sorted(CAUGHT_HERE))
 def test_a_broken_core_is_caught(broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
     core = build(next(mutant for mutant in MUTANTS if mutant.broken == broken))
-    for name, part in zip(("claim", "plan", "Shard"), core, strict=True):
+    for name, part in zip(("claim", "plan", "Shard"), core[:3], strict=True):
         monkeypatch.setattr(f"delay_service.worker.{name}", part)
 
     assert caught()

@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 from delayline.message import Header
 from delayline.record import encode_body
+from tests.simulation.history import NO_TERMS, Terms
+from tests.simulation.wishes import OWN_IDS, wish
 
 DELAYS_MS = (0, 1, 5, 20, 20, 50, 120, 300)
 REFUSED_BY_TARGET = b"refused by the target"
@@ -33,6 +35,9 @@ class Sent(NamedTuple):
     payload: tuple[Any, ...]
     situation: str
     undeliverable: bool = False
+    refused: bool = False
+    terms: Terms = NO_TERMS
+    situations: Sequence[str] = ()  # others
 
 
 def at_once(accepted_at_ms: int, _: InForce) -> int:
@@ -68,6 +73,8 @@ class Request(NamedTuple):
     target: str
     due_ms: Due | None
     situation: str
+    if_version: int | None = None
+    situations: Sequence[str] = ()  # others
 
 
 class Clients:
@@ -87,18 +94,37 @@ class Clients:
     def ask(self, ids: Sequence[str], now_ms: int) -> Request:
         """An operation on one of these messages, mostly one of the last; sometimes on one that nobody has sent."""
         rnd = self._rnd
-        target = rnd.choice(ids[-8:]) if rnd.random() < 0.9 else f"orders.0.{rnd.randrange(40)}.{now_ms}"
-        reference = (b"delay-ref", target.encode())
+        target, situations = self._whom(ids, now_ms)
+        headers: list[Header] = [(b"delay-ref", target.encode())]
+        version = None
+        if rnd.random() < 0.15:
+            version = rnd.choice((0, 0, 1, 2))
+            headers.append((b"delayline-if-match", b"%d" % version))
+            situations.append("operation under a condition")
         if rnd.random() < 0.5:
-            body = encode_body(None, None, [(b"delay-op", b"cancel"), reference])
-            return Request(body, target, None, "cancel sent")
+            return Request(cancel_body(headers), target, None, "cancel sent", version, situations)
         delay_ms = rnd.choice(DELAYS_MS)
         time, due_ms = (b"delay-ms", b"%d" % delay_ms), _after(delay_ms)
         if rnd.random() < 0.3:
             moment_ms = now_ms + rnd.choice((-100, *DELAYS_MS))
             time, due_ms = (b"deliver-at", b"%d" % moment_ms), _at(moment_ms)
-        body = encode_body(b"k", None, [(b"delay-op", b"reschedule"), reference, time])
-        return Request(body, target, due_ms, "reschedule sent")
+        body = encode_body(b"k", None, [(b"delay-op", b"reschedule"), *headers, time])
+        return Request(body, target, due_ms, "reschedule sent", version, situations)
+
+    def _whom(self, ids: Sequence[str], now_ms: int) -> tuple[str, list[str]]:
+        rnd, draw = self._rnd, self._rnd.random()
+        if draw < 0.1:
+            return f"orders.0.{rnd.randrange(40)}.{now_ms}", []
+        if draw < 0.25:
+            return rnd.choice(OWN_IDS), ["operation on an own id"]
+        if draw < 0.4:
+            return f"{rnd.choice(ids[-8:])}~{rnd.choice((1, 1, 2, 3))}", ["operation on an occurrence"]
+        return rnd.choice(ids[-8:]), []
+
+    def command(self) -> tuple[bytes, str]:
+        """A control record as an operator sends it, and what it says."""
+        kind = self._rnd.choices(("pause", "resume", "purge"), (3, 5, 3))[0]
+        return control_body(kind), kind
 
     def _message(self, directives: Sequence[Header], due_ms: Due, situation: str) -> Sent:
         """A good one, sometimes with a key, a header of its own, and headers of ours that a consumer forwarded."""
@@ -131,12 +157,35 @@ class Clients:
     def without(self, _: int) -> Sent:
         return self._message([], _by_default, "sent without a directive")
 
+    def wishing(self, now_ms: int) -> Sent:
+        """A message that asks for more than a time; of some, the target will have nothing."""
+        rnd = self._rnd
+        draw, delay_ms = rnd.random(), rnd.choice(DELAYS_MS[1:])
+        time: list[Header] = [(b"delay-ms", b"%d" % delay_ms)]
+        due_ms: int | None = now_ms + delay_ms
+        if draw < 0.2:
+            due_ms = now_ms + rnd.choice((-100, -5, *DELAYS_MS))
+            time = [(b"deliver-at", b"%d" % due_ms)]
+        elif draw < 0.45:
+            time, due_ms = [], None
+        wished = wish(rnd, now_ms, due_ms)
+        sent = self._message([*time, *wished.headers], _at(wished.due_ms or 0), "sent with more than a time")
+        sent = sent._replace(terms=wished.terms, situations=wished.situations)
+        if rnd.random() > 0.04:
+            return sent
+        value = REFUSED_BY_TARGET + sent.payload[1]
+        body = encode_body(None, value, [*time, *wished.headers])
+        return sent._replace(body=body, payload=(None, value, ()), undeliverable=True, refused=True)
+
     def refused(self, _: int) -> Sent:
         """Fine by every rule of ours, but its target will not take it."""
         sent = self._message([(b"delay-ms", b"20")], _after(20), "refused by the target")
         value = REFUSED_BY_TARGET + sent.payload[1]
         return sent._replace(
-            body=encode_body(None, value, [(b"delay-ms", b"20")]), payload=(None, value, ()), undeliverable=True
+            body=encode_body(None, value, [(b"delay-ms", b"20")]),
+            payload=(None, value, ()),
+            undeliverable=True,
+            refused=True,
         )
 
     def invalid(self, now_ms: int) -> Sent:
@@ -153,6 +202,16 @@ class Clients:
         return Sent(body, at_once, (None, body, ()), "malformed record", undeliverable=True)
 
 
+def cancel_body(headers: Sequence[Header]) -> bytes:
+    """A cancel, as a client sends it."""
+    return encode_body(None, None, [(b"delay-op", b"cancel"), *headers])
+
+
+def control_body(kind: str) -> bytes:
+    """A control record, as an operator sends it."""
+    return encode_body(None, None, [(b"delayline-control", kind.encode())])
+
+
 _ECHOED: list[Header] = [(b"delayline-id", b"orders.0.9.9"), (b"delayline-due", b"1")]
 
 _WRONG: tuple[tuple[str, list[Header]], ...] = (
@@ -166,7 +225,8 @@ _WRONG: tuple[tuple[str, list[Header]], ...] = (
 )
 
 _MAKERS, _WEIGHTS = zip(
-    (Clients.delayed, 40),
+    (Clients.wishing, 35),
+    (Clients.delayed, 30),
     (Clients.at_moment, 15),
     (Clients.in_the_past, 6),
     (Clients.at_level, 15),

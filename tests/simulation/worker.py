@@ -245,6 +245,7 @@ class Worker:
         checkpoint = index.checkpoint()
         plan = scene.core.plan(cursor, scene.broker.log_range(shard), checkpoint)
         self._note_plan(shard, plan, checkpoint)
+        scene.seen["takeover while paused"] += cursor.paused
         rules, near_due_ms = scene.configured_rules(shard), scene.habits.near_due_ms
         late_max_ms = NEVER_MS if scene.habits.late_max_ms is None else scene.habits.late_max_ms
         settings = ShardSettings(rules, NAMES, near_due_ms, late_max_ms=late_max_ms, low_water_interval_ms=5)

@@ -15,13 +15,15 @@ from typing import NamedTuple
 from delayline.message import Shard
 from tests.simulation import habits
 from tests.simulation.disk import AnyDisk, Disk, TwinDisk
-from tests.simulation.history import MESSAGE, OPERATION, Appended, Ended, Fact, Failed, Trimmed
+from tests.simulation.history import CONTROL, MESSAGE, NO_TERMS, OPERATION, Appended, Ended, Fact, Failed, Trimmed
 from tests.simulation.scene import APPLIED, REAL, Core, Scene, name_of
-from tests.simulation.traffic import Clients, Request, Sent
+from tests.simulation.traffic import Clients, Request, Sent, cancel_body, control_body
 from tests.simulation.worker import Worker
 
 ROUNDS_MAX = 400
 QUIET_ROUNDS = 3
+STILL_ROUNDS = 2
+"""In which a worker can take what there is and have it committed. Low water marks alone do not count."""
 EVERYTHING_DUE_MS = 3 * 3_600_000
 
 
@@ -51,6 +53,8 @@ class World:
         self.workers = [Worker(self.scene, name, self.new_disk()) for name in "ab"]
         self.transactions: list[Transaction] = []
         self.ids: list[str] = []  # of every message that was sent
+        self.paused: set[Shard] = set()  # at any time
+        self.endless: list[tuple[Shard, str]] = []  # of every series without end
         for shard in self.scene.shards:
             self.scene.owner[shard] = rnd.choice(self.workers).name
         if rnd.random() < 0.15:
@@ -59,6 +63,8 @@ class World:
     def run(self) -> list[Fact]:
         """The history of the whole run."""
         history = self.scene.history
+        operations = self.scene.core.operations
+        decided_max, operations.DECIDED_MAX = operations.DECIDED_MAX, self.scene.habits.decided_max
         try:
             self._begin()
             for step in self.rnd.choices(STEPS, self.scene.habits.weights, k=self.scene.habits.steps):
@@ -68,6 +74,8 @@ class World:
             self.scene.tell("THROWN {!r}", error)
             history.append(Failed(name_of(self.scene.shards[0]), f"the service threw {error!r}"))
             drained = False
+        finally:
+            operations.DECIDED_MAX = decided_max
         history.append(Ended(drained))
         return history
 
@@ -87,6 +95,7 @@ class World:
             self.wire_arrives()
         for worker in self.workers:
             worker.disk.full = False
+        self._end_the_endless()
         drained = self._settle()
         if drained and self.rnd.random() < 0.3:
             for worker in self.workers:
@@ -96,17 +105,41 @@ class World:
             self.scene.history.append(Failed(name_of(self.scene.shards[0]), "does not drain"))
         return drained
 
+    def _end_the_endless(self) -> None:
+        """Deliver again where it was stopped, and stop what would never end."""
+        for shard in sorted(self.paused):
+            self.scene.history.append(self._append_control(shard, control_body("resume"), "resume"))
+        for shard, message_id in self.endless:
+            body = cancel_body([(b"delay-ref", message_id.encode())])
+            request = Request(body, message_id, None, "series without end cancelled")
+            self.scene.history.append(self._append_request(shard, request))
+
     def _settle(self) -> bool:
-        """Let everybody work until nothing moves; whether that happened in time."""
-        quiet = 0
+        """Let everybody work until nothing moves; whether that happened in time. Where all only wait, the clock runs
+        on to what is due next."""
+        quiet = still = 0
+        before: list[object] = []
         self.scene.broker.now_ms += EVERYTHING_DUE_MS
         for _ in range(ROUNDS_MAX):
             self.scene.broker.now_ms += 100
             moved = [worker.work() for worker in self.workers]
-            quiet = 0 if any(moved) else quiet + 1
+            now: list[object] = [(log.end, log.cursor) for log in self.scene.broker.partitions.values()]
+            still, before = still + 1 if now == before else 0, now
+            if still >= STILL_ROUNDS and self._wait_for_what_is_due():
+                quiet = still = 0
+            else:
+                quiet = 0 if any(moved) else quiet + 1
             if quiet == QUIET_ROUNDS:
                 return True
         return False
+
+    def _wait_for_what_is_due(self) -> bool:
+        """Whether anything was to be waited for."""
+        now_ms = self.scene.broker.now_ms
+        due_ms = [self._owner(shard).disk.shard(shard).next_due_ms() for shard in self.scene.shards]
+        later_ms = [each for each in due_ms if each is not None and each > now_ms]
+        self.scene.broker.now_ms = min(later_ms, default=now_ms)
+        return bool(later_ms)
 
     # --- whom a step is about
 
@@ -137,11 +170,26 @@ class World:
             self.scene.history += records
 
     def _append_any(self, shard: Shard, now_ms: int) -> Appended:
+        draw = self.rnd.random()
+        if draw < self.scene.habits.controls:
+            return self._append_control(shard, *self.clients.command())
         if self.ids and self.rnd.random() < self.scene.habits.operations:
             return self._append_request(shard, self.clients.ask(self.ids, now_ms))
         record = self._append(shard, self.clients.send(now_ms))
         self.ids.append(record.id or "")
+        if record.terms.repeats and record.terms.times_left is None:
+            self.endless.append((shard, record.id or ""))
         return record
+
+    def _append_control(self, shard: Shard, body: bytes, kind: str) -> Appended:
+        scene = self.scene
+        at_ms = scene.broker.now_ms
+        offset = scene.broker.partitions[shard].append(at_ms, body)
+        scene.seen[f"{kind} sent"] += 1
+        if kind == "pause":
+            self.paused.add(shard)
+        scene.tell("append {} #{} {}", shard, offset, kind)
+        return Appended(name_of(shard), offset, CONTROL, at_ms, control=kind)
 
     def _append_request(self, shard: Shard, request: Request) -> Appended:
         scene, partition = self.scene, self.scene.broker.partitions[shard]
@@ -149,8 +197,18 @@ class World:
         due_ms = request.due_ms and request.due_ms(at_ms, scene.rules_at(shard, partition.end))
         offset = partition.append(at_ms, request.body)
         scene.seen[request.situation] += 1
-        scene.tell("append {} #{} {} {}", shard, offset, request.situation, request.target)
-        return Appended(name_of(shard), offset, OPERATION, at_ms, due_ms=due_ms, target=request.target)
+        scene.seen.update(request.situations)
+        wanted = "" if request.if_version is None else f"if {request.if_version}"
+        scene.tell("append {} #{} {} {} {}", shard, offset, request.situation, request.target, wanted)
+        return Appended(
+            name_of(shard),
+            offset,
+            OPERATION,
+            at_ms,
+            due_ms=due_ms,
+            target=request.target,
+            if_version=request.if_version,
+        )
 
     def _append(self, shard: Shard, sent: Sent) -> Appended:
         scene, partition = self.scene, self.scene.broker.partitions[shard]
@@ -159,9 +217,21 @@ class World:
         offset = partition.append(at_ms, sent.body)
         message_id = f"{name_of(shard)}.{offset}.{due_ms}"
         scene.seen[sent.situation] += 1
-        scene.tell("append {} #{} due {:+} {}", shard, offset, due_ms - at_ms, sent.situation)
+        scene.seen.update(sent.situations)
+        wishes = {name: wish for name, wish in sent.terms._asdict().items() if wish != getattr(NO_TERMS, name)}
+        scene.tell("append {} #{} due {:+} {} {}", shard, offset, due_ms - at_ms, sent.situation, wishes or "")
         return Appended(
-            name_of(shard), offset, MESSAGE, at_ms, message_id, due_ms, at_ms, sent.payload, sent.undeliverable
+            name_of(shard),
+            offset,
+            MESSAGE,
+            at_ms,
+            message_id,
+            due_ms,
+            at_ms,
+            sent.payload,
+            sent.undeliverable,
+            sent.refused,
+            sent.terms,
         )
 
     def end_transaction(self) -> None:
@@ -182,7 +252,7 @@ class World:
             partition.erase(offsets)
 
     def clock_advances(self) -> None:
-        self.scene.broker.now_ms += self.rnd.choice((1, 5, 20, 50, 200))
+        self.scene.broker.now_ms += self.rnd.choice(self.scene.habits.strides_ms)
 
     def clock_jumps_back(self) -> None:
         self.scene.seen["broker clock jumped back"] += 1

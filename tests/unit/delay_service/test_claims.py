@@ -147,6 +147,20 @@ def test_a_request_that_is_repeated_while_its_message_waits_or_has_ended_is_a_du
     ]
 
 
+def test_a_request_that_is_repeated_in_the_batch_that_cancels_its_message_is_a_duplicate() -> None:
+    bench = Bench()
+    first = bench.send(b"first", idempotent(b"key"), delay(HOUR))
+    bench.turn()
+    ref = f"orders.0.{first}.{bench.clock.now_ms() + HOUR}".encode()
+    bench.send(b"", (b"delay-op", b"cancel"), (b"delay-ref", ref))
+    again = bench.send(b"again", idempotent(b"key"), delay(SECOND))
+    bench.turn()
+    assert [row for row in rows(bench) if row[0] in (first, again)] == [
+        (first, Outcome.CANCELLED, "cancelled"),
+        (again, Outcome.DUPLICATE, "idempotency"),
+    ]
+
+
 def test_an_idempotency_key_is_forgotten_with_the_history() -> None:
     bench = Bench()
     bench.send(b"first", idempotent(b"key"), delay(SECOND))
@@ -314,6 +328,79 @@ def test_a_purge_cancels_what_was_accepted_before_it_and_nothing_else() -> None:
     ended = [row for row in rows(bench) if row[0] in before]
     assert (len(ended), {row[1:] for row in ended}) == (2500, {(Outcome.CANCELLED, "purged")})
     assert (purge, Outcome.APPLIED, "purged") in rows(bench)
+
+
+def test_a_purge_of_large_messages_ends_all_of_them() -> None:
+    bench = Bench()
+    for _ in range(30):
+        bench.send(b"x" * 200_000, delay(HOUR))  # more than one scan of the index gives
+    control(bench, "purge")
+    bench.turn(8)
+    bench.clock.advance(2 * HOUR)
+    bench.turn()
+    assert bench.delivered() == []
+
+
+def test_of_two_purges_in_one_batch_each_ends_what_was_accepted_before_it() -> None:
+    bench = Bench()
+    bench.send(b"first", delay(HOUR))
+    control(bench, "purge")
+    bench.send(b"second", delay(HOUR))
+    control(bench, "purge")
+    bench.send(b"third", delay(HOUR))
+    bench.turn()
+    bench.clock.advance(2 * HOUR)
+    bench.turn()
+    assert bench.delivered() == [b"third"]
+
+
+# --- late records of a paused shard
+
+LONG_AGO: Header = (b"deliver-at", b"1700000000000")
+
+
+def paused_with_late(bench: Bench, *late: bytes) -> None:
+    """The shard has delivered something, and is paused; then records come whose turn has passed."""
+    bench.send(b"first", delay(SECOND))
+    bench.turn()
+    bench.clock.advance(MINUTE)
+    bench.turn()
+    control(bench, "pause")
+    for value in late:
+        bench.send(value, own(value), LONG_AGO)
+    bench.turn()
+
+
+@pytest.mark.parametrize("lose_index", [False, True])
+def test_a_paused_shard_with_late_records_is_resumed(lose_index: bool) -> None:
+    bench = Bench()
+    paused_with_late(bench, b"late", b"later")
+    control(bench, "resume")
+    restart(bench, lose_index=lose_index)
+    assert sorted(bench.delivered()) == [b"first", b"late", b"later"]
+
+
+def test_a_late_message_of_a_paused_shard_can_be_cancelled() -> None:
+    bench = Bench()
+    paused_with_late(bench, b"late", b"later")
+    bench.send(b"", (b"delay-op", b"cancel"), (b"delay-ref", b"late"))
+    bench.turn()
+    assert bench.delivered() == [b"first"]
+    control(bench, "resume")
+    bench.turn()
+    assert bench.delivered() == [b"first", b"later"]
+
+
+def test_a_late_record_of_a_paused_shard_that_cannot_be_read_goes_to_the_dead_letters() -> None:
+    bench = Bench()
+    paused_with_late(bench)
+    bench.clock.advance(-2 * MINUTE)
+    bench.send(b"bad", (b"delay-ms", b"soon"))
+    bench.clock.advance(2 * MINUTE)
+    control(bench, "resume")
+    bench.turn()
+    assert len(bench.log("delayline.dead")) == 1
+    assert not bench.worker.statuses[0].dispatch_paused
 
 
 def test_what_a_dead_letter_says_of_a_message_with_terms_is_its_id_and_reason() -> None:
