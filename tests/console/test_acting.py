@@ -207,24 +207,32 @@ def test_what_cannot_be_done_here_cannot_be_pressed(open_page: OpenPage, send: S
     expect(page.get_by_role("dialog")).to_have_count(0)
 
 
-def test_all_that_match_are_counted_before_they_are_cancelled(open_page: OpenPage, send: Send, topic: str) -> None:
-    send("x", key="7", delay="1h")
+def test_all_that_match_are_counted_before_they_are_cancelled(
+    open_page: OpenPage, server: Server, send: Send, topic: str
+) -> None:
+    ids = {key: [send("x", key=key, delay="1h")["message_id"] for _ in range(3)] for key in ("7", "8")}
     page = open_page(f"#/messages?topic={topic}&key=7")
-    offering(page, "post /v1/messages:cancel")
-    asked: list[Any] = []
-
-    def cancel(route: Route) -> None:
-        asked.append(route.request.post_data_json)
-        counts = {"matched": 1234, "cancelled": 1230, "too_late": 4, "unknown": 0}
-        route.fulfill(json=counts | {"dry_run": asked[-1]["dry_run"]})
-
-    page.route("**/v1/messages:cancel", cancel)
     page.get_by_role("button", name="Cancel all that match").click()
-    expect(page.get_by_role("dialog")).to_contain_text("1,234 messages match now.")
+    expect(page.get_by_role("dialog")).to_contain_text("3 messages match now.")
+    assert {state(server, message_id) for message_id in ids["7"]} == {"pending"}
     page.get_by_role("button", name="Cancel them").click()
-    expect(page.locator(".toast")).to_contain_text("1,230 messages of 1,234 cancelled, 4 too late.")
-    filters = {"topic": topic, "key": "7"}
-    assert asked == [{"filter": filters, "dry_run": True}, {"filter": filters, "dry_run": False}]
+    expect(page.locator(".toast")).to_contain_text("3 messages of 3 cancelled.")
+    expect(page.get_by_text("No message matches.")).to_be_visible()
+    assert {state(server, message_id) for message_id in ids["7"]} == {"cancelled"}
+    assert {state(server, message_id) for message_id in ids["8"]} == {"pending"}
+
+
+def test_what_was_not_all_of_it_is_said(open_page: OpenPage, send: Send, topic: str) -> None:
+    send("x", delay="1h")
+    page = open_page(f"#/messages?topic={topic}")
+    counts = {"matched": 1234, "cancelled": 1200, "too_late": 4, "unknown": 30, "dry_run": False}
+    missing = [{"topic": topic, "partition": 3}]
+    answering(page, "/v1/messages:cancel", counts | {"complete": False, "missing_shards": missing})
+    page.get_by_role("button", name="Cancel all that match").click()
+    expect(page.get_by_role("dialog")).to_contain_text(f"Nobody answers for these shards right now: {topic}.3")
+    page.get_by_role("button", name="Cancel them").click()
+    said = "1,200 messages of 1,234 cancelled, 4 too late, 30 unknown. That was not all of it: ask again to go on."
+    expect(page.locator(".toast")).to_contain_text(said)
 
 
 def test_a_purge_wants_the_topics_name_typed(open_page: OpenPage, send: Send, topic: str) -> None:
