@@ -57,7 +57,7 @@ def test_a_question_arrives_as_it_was_asked(method: str, arguments: tuple[Any, .
     arrived = METHODS[method].decode_question(METHODS[method].encode_question(arguments))
     assert arrived == arguments
     assert [type(one) for one in arrived] == [type(one) for one in arguments]
-    assert METHODS[method].shard(arrived) == (SHARD if method in ("find", "decided") else None)
+    assert METHODS[method].shard(arrived) == (SHARD if method in ("find", "decided", "all_decided") else None)
 
 
 @pytest.mark.parametrize(("method", "answer"), ANSWERS)
