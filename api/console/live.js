@@ -77,7 +77,10 @@ export class Live {
       if (this.lostSinceMs === null) this.announce("The server does not answer. What is shown is old.");
       this.lostSinceMs ??= nowMs();
       this.banner(error);
-    } else if (error.name !== "AbortError") throw error;
+    } else if (error.name !== "AbortError") {
+      console.error(error);
+      this.banner(new Problem({ title: "The console cannot make sense of the answer", status: "client", detail: error.message }));
+    }
   }
 
   schedule() {

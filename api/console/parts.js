@@ -124,9 +124,14 @@ export function headersTable(headers) {
   ], numbered, (row) => row.index);
 }
 
+/** A key in a table: keys are names, but may have thousands of bytes. */
 export function keyText(message) {
-  if (message.key_base64 !== undefined) return h("code", null, `base64 ${message.key_base64}`);
-  return message.key === null || message.key === undefined ? UNKNOWN : h("code", null, message.key);
+  const text = message.key ?? (message.key_base64 === undefined ? null : `base64 ${message.key_base64}`);
+  return text === null ? UNKNOWN : h("code", { title: text }, shortened(text, 60));
+}
+
+export function shortened(text, charsMax) {
+  return text.length > charsMax ? `${text.slice(0, charsMax)}\u2026` : text;
 }
 
 export function messageLink(id) {

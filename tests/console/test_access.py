@@ -67,6 +67,18 @@ def test_nothing_is_wider_than_the_page(open_page: OpenPage, send: Send, topic: 
         assert page.evaluate("document.documentElement.scrollWidth") <= width, place
 
 
+@pytest.mark.parametrize("width", [360, 1280])
+def test_long_names_do_not_widen_the_page(open_page: OpenPage, send: Send, width: int) -> None:
+    name, key = "n" * 200 + str(width), "k" * 2000
+    sent = send("v" * 2000, to=name, key=key, headers=[{"name": "h" * 300, "value": "w" * 3000}], delay="1h")
+    send("v" * 2000, to=name, key=key)
+    page = open_page(width=width)
+    for place in ("", f"#/topics/{name}", f"#/messages?topic={name}", f"#/messages/{sent['message_id']}"):
+        page.goto(page.url.partition("#")[0] + place)
+        expect(page.get_by_role("main")).to_contain_text(name)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, place
+
+
 def test_a_narrow_table_is_still_a_table(open_page: OpenPage, send: Send, topic: str) -> None:
     send("x")
     page = open_page(width=360)

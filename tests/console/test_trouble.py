@@ -112,3 +112,16 @@ def test_what_an_installation_has_not_is_unavailable_and_not_broken(
         expect(notice).to_contain_text("Not available on this installation")
         expect(notice).to_contain_text("not here")
         expect(page.locator(".banner")).to_be_empty()
+
+
+def test_an_answer_that_makes_no_sense_stops_nothing(open_page: OpenPage, send: Send, topic: str) -> None:
+    send("x")
+    page = open_page()
+    page.evaluate("console.error = () => {}")
+    answering(page, "/v1/topics", {"topics": 7})
+    read_again(page)
+    expect(page.locator(".banner")).to_contain_text("The console cannot make sense of the answer")
+    page.unroute_all()
+    read_again(page)
+    expect(page.locator(".banner")).to_be_empty()
+    expect(page.get_by_role("link", name=topic)).to_be_visible()

@@ -7,7 +7,7 @@ import { h, show } from "../dom.js";
 import { count, counted, duration, epoch, UNKNOWN } from "../format.js";
 import { field, input, valueOf } from "../forms.js";
 import { histogram, SPANS, spanQuery } from "../histogram.js";
-import { action, badge, broken, empty, figures, incomplete, keyText, loading, messageLink, problemBox, table } from "../parts.js";
+import { action, badge, broken, empty, figures, incomplete, keyText, loading, messageLink, problemBox, shortened, table } from "../parts.js";
 import { Lateness, optional, readTopic, topicPath } from "../shapes.js";
 import { isLate, latenessText, stalls, stateOf } from "./topics.js";
 
@@ -129,14 +129,13 @@ function records(found) {
     { name: "Stored", kind: "number", of: (record) => whenShort(record.timestamp) },
     { name: "Place", kind: "main", of: (record) => h("code", null, `${record.partition}:${record.offset}`) },
     { name: "Key", of: keyText },
-    { name: "Value", kind: "value", of: (record) => h("code", null, shortened(record)) },
+    { name: "Value", kind: "value", of: (record) => h("code", null, valueText(record)) },
     { name: "Delayed as", of: (record) => (headerOf(record, "delayline-id") ? messageLink(headerOf(record, "delayline-id")) : UNKNOWN) },
   ], [...found].reverse(), (record) => `${record.partition}:${record.offset}`);
 }
 
-function shortened({ value, value_base64: base64 }) {
-  const text = value ?? (base64 === undefined ? UNKNOWN : `base64 ${base64}`);
-  return text.length > 120 ? `${text.slice(0, 120)}\u2026` : text;
+function valueText({ value, value_base64: base64 }) {
+  return shortened(value ?? (base64 === undefined ? UNKNOWN : `base64 ${base64}`), 120);
 }
 
 function buttons(topic, { offer, refresh }) {
