@@ -58,6 +58,8 @@ def main() -> int:
             report = process.submit(run_bench, name.replace("-", "_"), scale).result()
         report.save(_HERE / "results" / f"{name}.json", scale=scale)
         console.print(report.table())
+        for drawing in report.drawings:
+            console.out(drawing, highlight=False)
         met = met and report.met
     return 0 if met else 1
 

@@ -14,10 +14,10 @@ from typing import Any
 from urllib.parse import urlencode
 
 from bench.over_http.ask import Door, at
-from bench.over_http.fill import FIRST_MS, HORIZON_MS, KEYS, TOPIC, disk_bytes, fill
-from bench.over_http.flow import Lateness, flowing
+from bench.over_http.fill import FIRST_MS, HORIZON_MS, KEYS, TOPIC, fill
+from bench.over_http.flow import Lateness, add_lateness, delivered, flowing
 from bench.over_http.server import Server, delayline
-from bench.report import Report, Target
+from bench.report import Report, Target, disk_bytes
 from delayline.clock import SystemClock
 
 PENDING = 10_000_000
@@ -67,12 +67,9 @@ def _measure(report: Report, folder: Path, pending: int, lap_s: float) -> None:
         report.add(f"{kind}: p50", at(sorted(found), 0.5), "ms")
         report.add(f"{kind}: p99 of {len(found)}", at(sorted(found), 0.99), "ms", Target("<=", 50))
         report.add(f"{kind}: max", max(found), "ms")
-    lateness = Lateness(folder, TOPIC)
+    lateness = Lateness(delivered(folder, TOPIC))
     for name, asked in (("nobody asks", False), ("somebody asks", True)):
-        late = lateness.within(windows[asked])
-        report.add(f"flow, {name}: messages judged", len(late))
-        for share in (0.5, 0.99, 0.999):
-            report.add(f"flow, {name}: late, p{100 * share:g}", at(late, share), "ms")
+        add_lateness(report, f"flow, {name}", lateness.within(windows[asked]))
 
 
 # --- what is asked

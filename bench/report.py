@@ -5,7 +5,7 @@ import os
 import platform
 import resource
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -52,11 +52,13 @@ class Figure:
 
 @dataclass(slots=True)
 class Report:
-    """The figures of one bench, in the order in which they are to be read. `notes` say what the numbers depend on."""
+    """The figures of one bench, in the order in which they are to be read. `notes` say what the numbers depend on,
+    `drawings` are lines of text for what figures do not show."""
 
     title: str
     figures: list[Figure] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    drawings: list[str] = field(default_factory=list)
 
     def add(self, name: str, value: float, unit: str = "", target: Target | None = None) -> None:
         self.figures.append(Figure(name, value, unit, target))
@@ -115,6 +117,15 @@ def resident_bytes() -> int:
         unit = 1 if platform.system() == "Darwin" else 1024
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
     return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def disk_bytes(folder: Path) -> int:
+    """Room of all files below, as `du` counts it; one that goes meanwhile counts nothing."""
+    found = 0
+    for file in folder.rglob("*"):
+        with suppress(FileNotFoundError):
+            found += file.lstat().st_blocks * 512
+    return found
 
 
 def cpu_s() -> float:

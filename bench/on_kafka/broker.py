@@ -24,7 +24,7 @@ QUEUED = 100_000
 LOAD_S = 900.0
 """How long a load may take, and how long a held one may be held: what brokers allow a transaction at most."""
 
-_FULL_SPEED = ("-Xmx1g", "-XX:ReservedCodeCacheSize=240m")
+FULL_SPEED = ("-Xmx1g", "-XX:ReservedCodeCacheSize=240m")
 """Behind the test brokers' options, of which the one that cuts their throughput in half is left out."""
 
 Headers = list[tuple[str, str | bytes | None]]
@@ -45,7 +45,7 @@ def quiet_broker(log_bytes: float) -> Iterator[str]:
     in_memory = MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > ROOM * log_bytes
     with ExitStack() as stack:
         folder = stack.enter_context(TemporaryDirectory(dir=MEMORY, prefix="delayline-")) if in_memory else None
-        kafka = stack.enter_context(closing(Kafka(java_options=_FULL_SPEED, folder=Path(folder) if folder else None)))
+        kafka = stack.enter_context(closing(Kafka(java_options=FULL_SPEED, folder=Path(folder) if folder else None)))
         kafka.start()
         yield kafka.bootstrap_servers
 
@@ -59,20 +59,20 @@ class Place:
     topic: str
 
     @classmethod
-    def make(cls, servers: str) -> "Place":
+    def make(cls, servers: str, partitions: int = PARTITIONS) -> "Place":
         """The target topic is stamped by the broker, so that early and late are judged by its clock."""
         tag = uuid4().hex[:8]
         place = cls(servers, f"bench-{tag}", f"orders-{tag}")
-        place.make_topic(place.topic)
+        place.make_topic(place.topic, partitions)
         return place
 
     @property
     def buffer(self) -> str:
         return Names(self.namespace).buffer(self.topic)
 
-    def make_topic(self, name: str) -> None:
+    def make_topic(self, name: str, partitions: int = PARTITIONS) -> None:
         admin = self._admin()
-        topic = NewTopic(name, PARTITIONS, 1, config={"message.timestamp.type": "LogAppendTime"})
+        topic = NewTopic(name, partitions, 1, config={"message.timestamp.type": "LogAppendTime"})
         admin.create_topics([topic])[name].result(ANSWER_S)
 
     def drop(self) -> None:

@@ -54,14 +54,3 @@ def _body(number: int, pool: bytes, dice: random.Random) -> bytes:
     return encode_body(
         b"customer-%d" % (number % KEYS), pool[start : start + VALUE_BYTES], [(b"delay-ms", delay), (b"src", b"web")]
     )
-
-
-def disk_bytes(folder: Path) -> int:
-    """Of all files below; one that goes meanwhile counts nothing."""
-    found = 0
-    for file in folder.rglob("*"):
-        try:
-            found += file.stat().st_size if file.is_file() else 0
-        except FileNotFoundError:
-            continue
-    return found

@@ -1,19 +1,20 @@
 """A steady flow of messages through the HTTP door, and how late each of them came.
 
-Every tick a batch, all of its messages due 0.5 to 1.5 s later. What is late is read from the queue's folder when the
-server has ended, so that nobody reads while it is measured: append time of the delivery minus due time.
+Every tick a batch, all of its messages due 0.5 to 1.5 s later. Lateness is the append time of the delivery minus the
+due time; it is read from the queue's folder when the server has ended, so that nobody reads while it is measured.
 """
 
 import time
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Event
 
-from bench.over_http.ask import Door
+from bench.over_http.ask import Door, at
 from bench.over_http.server import Server
+from bench.report import Report, Target
 from delayline.clock import SystemClock
 from delayline.headers import DUE
 from delayline.record import decode_body
@@ -22,8 +23,8 @@ from mq.embedded.queue import EmbeddedQueue
 TICK_S = 0.02
 DELAY_MS_MIN, DELAY_MS_MAX = 500, 1500
 CONNECTIONS = 8
-BEHIND_MAX = 50
-"""Ticks that may wait for a connection: a second's worth. Beyond, the flow is not the flow that was asked for."""
+BEHIND_MAX = 250
+"""Ticks that may wait for an answer: five seconds' worth. Beyond, the flow is not the flow that was asked for."""
 
 READ_AT_ONCE = 5000
 _MESSAGE = (
@@ -70,15 +71,11 @@ def batch(count: int) -> bytes:
 
 
 class Lateness:
-    """Of everything that was delivered into a topic: by due time, in ms."""
+    """Of messages that were delivered, in ms, by due time."""
 
-    def __init__(self, data_dir: Path, topic: str) -> None:
-        """The server has ended: its folder is read."""
-        queue = EmbeddedQueue.open(data_dir / "queue", namespace="delayline", clock=_CLOCK)
-        try:
-            self._found = sorted(_delivered(queue, topic))
-        finally:
-            queue.close()
+    def __init__(self, delivered: Iterable[tuple[int, int]]) -> None:
+        """(due time, lateness) of each."""
+        self._found = sorted(delivered)
 
     def within(self, windows: Sequence[tuple[int, int]]) -> list[int]:
         """Ascending: of the messages due in one of these windows (epoch ms)."""
@@ -89,13 +86,25 @@ class Lateness:
         return sorted(late)
 
 
-def _delivered(queue: EmbeddedQueue, topic: str) -> Iterator[tuple[int, int]]:
-    """(due time, lateness) of each. Early would show as a negative lateness, and none is."""
-    for partition in queue.topic(topic).partitions:
-        offset, end = queue.offsets(topic, partition)
-        while offset < end:
-            records = queue.read(topic, partition, offset, READ_AT_ONCE)
-            for record in records:
-                due_ms = int(dict(decode_body(record.body).headers)[DUE] or b"")
-                yield due_ms, record.appended_at_ms - due_ms
-            offset = records[-1].offset + 1
+def delivered(data_dir: Path, topic: str) -> Iterator[tuple[int, int]]:
+    """(due time, lateness) of everything in a topic of the embedded queue. The server has ended."""
+    queue = EmbeddedQueue.open(data_dir / "queue", namespace="delayline", clock=_CLOCK)
+    try:
+        for partition in queue.topic(topic).partitions:
+            offset, end = queue.offsets(topic, partition)
+            while offset < end:
+                records = queue.read(topic, partition, offset, READ_AT_ONCE)
+                for record in records:
+                    due_ms = int(dict(decode_body(record.body).headers)[DUE] or b"")
+                    yield due_ms, record.appended_at_ms - due_ms
+                offset = records[-1].offset + 1
+    finally:
+        queue.close()
+
+
+def add_lateness(report: Report, name: str, late: Sequence[int], p99_max_ms: float | None = None) -> None:
+    """`late` is ascending."""
+    report.add(f"{name}: messages judged", len(late))
+    for share in (0.5, 0.99, 0.999):
+        target = Target("<=", p99_max_ms) if p99_max_ms is not None and share == 0.99 else None
+        report.add(f"{name}: late, p{100 * share:g}", at(late, share), "ms", target)

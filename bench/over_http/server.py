@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,10 +60,14 @@ class Server:
 
 
 @contextmanager
-def delayline(data_dir: Path, *, ready_within_s: float = READY_WITHIN_S) -> Iterator[Server]:
-    """`delayline serve` on the embedded queue in this folder: ready, so every shard has caught up."""
+def delayline(
+    data_dir: Path, more: Mapping[str, str] | None = None, *, ready_within_s: float = READY_WITHIN_S
+) -> Iterator[Server]:
+    """`delayline serve` with its data in this folder, on the embedded queue where `more` (settings by their
+    variables, such as `MQ__KIND`) names no other: ready, so every shard has caught up."""
     port = free_port()
-    settings = {"DELAYLINE_DATA_DIR": str(data_dir), "DELAYLINE_API__PORT": str(port)}
+    given = {"DATA_DIR": str(data_dir), "API__PORT": str(port), "LOG__LEVEL": "warning", **(more or {})}
+    settings = {f"DELAYLINE_{name}": value for name, value in given.items()}
     environ = {name: value for name, value in os.environ.items() if not name.startswith("DELAYLINE_")}
     command = [sys.executable, "-m", "delayline", "serve"]
     with process(command, port, environ | settings, ready_within_s=ready_within_s) as server:
