@@ -25,9 +25,9 @@ from api.in_flight import InFlight
 from api.metrics import Metrics
 from api.problems import Problems
 from api.reader import Reader
-from api.routes import not_built
 from api.routes.bulk import BulkRoutes
 from api.routes.console import ConsoleRoutes
+from api.routes.controls import ControlRoutes
 from api.routes.dead import DeadRoutes
 from api.routes.finding import FindingRoutes
 from api.routes.health import HealthRoutes
@@ -95,13 +95,13 @@ def create_app(services: Services) -> DelaylineApi:
     operations = OperationRoutes(services, topics, sender, judge, claims, messages)
     operations.register(app.router)
     BulkRoutes(services, topics, BulkCancel(services, topics, survey, sender, bridge)).register(app.router)
+    ControlRoutes(services, topics, survey, sender, claims).register(app.router)
     OwnRoutes(topics, survey, messages, operations).register(app.router)
     RecordRoutes(reader, topics, followers, problems).register(app.router)
     InstallationRoutes(services, topics, survey).register(app.router)
     dead = DeadLetters(services.client, services.admin, Names(settings.namespace).dead)
     DeadRoutes(services, topics, sender, judge, dead).register(app.router)
     HealthRoutes(services.readiness, services.registry, scrapes).register(app.router)
-    not_built.register(app.router)
     ConsoleRoutes().register(app.router)
     _answer_framework_errors(app, problems)
     app.metrics = metrics

@@ -7,7 +7,8 @@ import msgspec
 from fastapi.routing import APIRoute
 from starlette.routing import BaseRoute
 
-from api import schemas
+from api import acts, schemas
+from api.openapi_parts import REF, TOPIC, content, parameter, problems, ref
 from api.problems import Problem
 
 DESCRIPTION = (
@@ -16,14 +17,15 @@ DESCRIPTION = (
     "parameters are errors; everything that goes wrong is a problem document (RFC 9457)."
 )
 
-_REF = "#/components/schemas/{name}"
 _DOCUMENTED = (
     schemas.MessageIn,
     schemas.BatchIn,
     schemas.PreviewIn,
     schemas.PatchIn,
-    schemas.CancelIn,
-    schemas.CancelOut,
+    acts.CancelIn,
+    acts.CancelOut,
+    acts.ControlOut,
+    acts.PurgeOut,
     schemas.SentMessage,
     schemas.UnconfirmedMessage,
     schemas.BatchAnswer,
@@ -54,7 +56,7 @@ def document(version: str, routes: Iterable[BaseRoute]) -> dict[str, Any]:
             paths.setdefault(route.path_format, {}).update(
                 {method.lower(): route.openapi_extra for method in methods}
             )
-    _, components = msgspec.json.schema_components(_DOCUMENTED, ref_template=_REF)
+    _, components = msgspec.json.schema_components(_DOCUMENTED, ref_template=REF)
     return {
         "openapi": "3.1.0",
         "info": {"title": "Delayline", "version": version, "description": DESCRIPTION},
@@ -62,43 +64,6 @@ def document(version: str, routes: Iterable[BaseRoute]) -> dict[str, Any]:
         "components": {"schemas": components},
     }
 
-
-def _ref(struct: type) -> dict[str, str]:
-    return {"$ref": _REF.format(name=struct.__name__)}
-
-
-def _json(description: str, struct: type, **rest: Any) -> dict[str, Any]:
-    return {"description": description, "content": {"application/json": {"schema": _ref(struct)}}, **rest}
-
-
-def _problems(*statuses: int) -> dict[str, Any]:
-    content = {"application/problem+json": {"schema": _ref(Problem)}}
-    meanings = {
-        400: "Invalid, or not built yet: see `type` and `errors`",
-        403: "Not for clients",
-        404: "No such thing",
-        409: "It has ended: see `outcome`; several messages have this own id; a request with this key is in flight",
-        410: "It has ended, and how is not kept any more",
-        412: "It has another version than `If-Match` says",
-        413: "Too large",
-        415: "Not JSON",
-        422: "Another request was accepted with this `Idempotency-Key`",
-        429: "As many messages wait for the topic as its rule allows; see `Retry-After`",
-        503: "Not now; see `Retry-After`. A send was not stored, or it is unknown whether",
-    }
-    return {str(status): {"description": meanings[status], "content": content} for status in statuses}
-
-
-def _parameter(
-    name: str, where: str, description: str, schema: dict[str, Any], example: Any = None
-) -> dict[str, Any]:
-    parameter = {"name": name, "in": where, "required": where == "path", "description": description, "schema": schema}
-    return parameter if example is None else {**parameter, "example": example}
-
-
-_TOPIC = _parameter(
-    "topic", "path", "The topic's name", {"type": "string", "pattern": "^[a-zA-Z0-9._-]{1,249}$"}, "orders"
-)
 
 _ETAG = {"ETag": {"description": "The message's version", "schema": {"type": "string"}, "example": '"0"'}}
 _LOCATION = {"Location": {"description": "Where to ask about the message", "schema": {"type": "string"}}}
@@ -148,14 +113,14 @@ SEND = {
     "operationId": "sendMessages",
     "summary": "Send a message or a batch, now or later",
     "parameters": [
-        _TOPIC,
-        _parameter(
+        TOPIC,
+        parameter(
             "mode",
             "query",
             "`sync` waits until the messages are durable; `async` and `oneway` do not; `oneway` answers without body",
             {"type": "string", "enum": ["sync", "async", "oneway"], "default": "sync"},
         ),
-        _parameter(
+        parameter(
             "Idempotency-Key",
             "header",
             "The sender's name for this very request: sent again, it is answered as the first time. For one message "
@@ -167,29 +132,27 @@ SEND = {
         "required": True,
         "content": {
             "application/json": {
-                "schema": {"anyOf": [_ref(schemas.MessageIn), _ref(schemas.BatchIn)]},
+                "schema": {"anyOf": [ref(schemas.MessageIn), ref(schemas.BatchIn)]},
                 "examples": _SEND_EXAMPLES,
             }
         },
     },
     "responses": {
-        "200": _json("A batch with `atomic: false`: see each result", schemas.BatchAnswer),
+        "200": content("A batch with `atomic: false`: see each result", schemas.BatchAnswer),
         "201": {
             "description": "Durable",
             "headers": _LOCATION | _ETAG | _REPLAYED,
             "content": {
-                "application/json": {"schema": {"anyOf": [_ref(schemas.SentMessage), _ref(schemas.BatchAnswer)]}}
+                "application/json": {"schema": {"anyOf": [ref(schemas.SentMessage), ref(schemas.BatchAnswer)]}}
             },
         },
         "202": {
             "description": "Handed over, not durable yet",
             "content": {
-                "application/json": {
-                    "schema": {"anyOf": [_ref(schemas.UnconfirmedMessage), _ref(schemas.BatchAnswer)]}
-                }
+                "application/json": {"schema": {"anyOf": [ref(schemas.UnconfirmedMessage), ref(schemas.BatchAnswer)]}}
             },
         },
-        **_problems(400, 403, 404, 409, 413, 415, 422, 429, 503),
+        **problems(400, 403, 404, 409, 413, 415, 422, 429, 503),
     },
 }
 
@@ -200,7 +163,7 @@ PREVIEW = {
         "required": True,
         "content": {
             "application/json": {
-                "schema": _ref(schemas.PreviewIn),
+                "schema": ref(schemas.PreviewIn),
                 "examples": {
                     "delay": {"summary": "A duration", "value": {"schedule": {"delay": "1h30m"}}},
                     "cron": {
@@ -211,10 +174,10 @@ PREVIEW = {
             }
         },
     },
-    "responses": {"200": _json("When it would be due", schemas.PreviewOut), **_problems(400, 413, 415, 503)},
+    "responses": {"200": content("When it would be due", schemas.PreviewOut), **problems(400, 413, 415, 503)},
 }
 
-_MESSAGE_ID = _parameter(
+_MESSAGE_ID = parameter(
     "message_id",
     "path",
     "`<topic>.<partition>.<offset>.<due ms>`, as the send answered",
@@ -223,22 +186,22 @@ _MESSAGE_ID = _parameter(
 )
 
 _WISHES = [
-    _parameter(
+    parameter(
         "If-Match", "header", 'Only where the message has this version: `"0"`, or `*` for any', {"type": "string"}
     ),
-    _parameter(
+    parameter(
         "Prefer", "header", "`respond-async`: do not wait until it is decided; `wait=3`: 3 s", {"type": "string"}
     ),
-    _parameter("wait", "query", "How long to wait until it is decided", {"type": "string", "default": "10s"}),
+    parameter("wait", "query", "How long to wait until it is decided", {"type": "string", "default": "10s"}),
 ]
 
 _ACCEPTED = {
-    "202": _json(
+    "202": content(
         "Stored, and not decided yet: ask for it",
         schemas.OperationOut,
         headers={"Location": {"description": "Where to ask", "schema": {"type": "string"}}},
     ),
-    **_problems(400, 404, 409, 410, 412, 503),
+    **problems(400, 404, 409, 410, 412, 503),
 }
 
 CANCEL = {
@@ -256,15 +219,15 @@ RESCHEDULE = {
         "required": True,
         "content": {
             "application/json": {
-                "schema": _ref(schemas.PatchIn),
+                "schema": ref(schemas.PatchIn),
                 "examples": {"later": {"summary": "In an hour from now", "value": {"schedule": {"delay": "1h"}}}},
             }
         },
     },
     "responses": {
-        "200": _json("The message, with its new time", schemas.MessageOut, headers=_ETAG),
+        "200": content("The message, with its new time", schemas.MessageOut, headers=_ETAG),
         **_ACCEPTED,
-        **_problems(413, 415),
+        **problems(413, 415),
     },
 }
 
@@ -275,7 +238,7 @@ DELIVER = {
     "responses": {"204": {"description": "It is due now"}, **_ACCEPTED},
 }
 
-_VIEW = _parameter(
+_VIEW = parameter(
     "view",
     "query",
     "`full` adds key, value and headers while the message waits",
@@ -291,28 +254,28 @@ GET_MESSAGE = {
             "description": "The message, or the operation",
             "headers": _ETAG,
             "content": {
-                "application/json": {"schema": {"anyOf": [_ref(schemas.MessageOut), _ref(schemas.OperationOut)]}}
+                "application/json": {"schema": {"anyOf": [ref(schemas.MessageOut), ref(schemas.OperationOut)]}}
             },
         },
-        **_problems(400, 404, 410, 503),
+        **problems(400, 404, 410, 503),
     },
 }
 
-_OWN_ID = _parameter("own_id", "path", "The id that the sender gave it", {"type": "string"}, "order-7")
+_OWN_ID = parameter("own_id", "path", "The id that the sender gave it", {"type": "string"}, "order-7")
 
 GET_OWN = {
     "operationId": "getOwn",
     "summary": "A message that waits, by its own id",
-    "parameters": [_TOPIC, _OWN_ID, _VIEW],
+    "parameters": [TOPIC, _OWN_ID, _VIEW],
     "responses": {
-        "200": _json("The message", schemas.MessageOut, headers=_ETAG),
-        **_problems(400, 404, 409, 410, 503),
+        "200": content("The message", schemas.MessageOut, headers=_ETAG),
+        **problems(400, 404, 409, 410, 503),
     },
 }
 
-RESCHEDULE_OWN = {**RESCHEDULE, "operationId": "rescheduleOwn", "parameters": [_TOPIC, _OWN_ID, *_WISHES]}
+RESCHEDULE_OWN = {**RESCHEDULE, "operationId": "rescheduleOwn", "parameters": [TOPIC, _OWN_ID, *_WISHES]}
 
-CANCEL_OWN = {**CANCEL, "operationId": "cancelOwn", "parameters": [_TOPIC, _OWN_ID, *_WISHES]}
+CANCEL_OWN = {**CANCEL, "operationId": "cancelOwn", "parameters": [TOPIC, _OWN_ID, *_WISHES]}
 
 _WHOLE_NUMBER = {"type": "integer", "minimum": 0}
 
@@ -320,16 +283,16 @@ READ_RECORDS = {
     "operationId": "readRecords",
     "summary": "What stands in a topic, as a page or as a stream",
     "parameters": [
-        _TOPIC,
-        _parameter("partition", "query", "Only this partition", _WHOLE_NUMBER),
-        _parameter("offset", "query", "From this offset on, instead of the newest; needs `partition`", _WHOLE_NUMBER),
-        _parameter(
+        TOPIC,
+        parameter("partition", "query", "Only this partition", _WHOLE_NUMBER),
+        parameter("offset", "query", "From this offset on, instead of the newest; needs `partition`", _WHOLE_NUMBER),
+        parameter(
             "limit",
             "query",
             "At most so many records",
             {"type": "integer", "minimum": 0, "maximum": 1000, "default": 100},
         ),
-        _parameter(
+        parameter(
             "follow",
             "query",
             "`sse`: the page, then everything that comes, as server-sent events; `Last-Event-ID` resumes",
@@ -340,11 +303,11 @@ READ_RECORDS = {
         "200": {
             "description": "Records, oldest first",
             "content": {
-                "application/json": {"schema": _ref(schemas.RecordsPage)},
+                "application/json": {"schema": ref(schemas.RecordsPage)},
                 "text/event-stream": {"schema": {"type": "string"}},
             },
         },
-        **_problems(400, 404, 503),
+        **problems(400, 404, 503),
     },
 }
 
@@ -354,12 +317,10 @@ LIST_MESSAGES = {
     "operationId": "listMessages",
     "summary": "Messages that wait, by due time, or that have ended lately, newest first",
     "parameters": [
-        _parameter("topic", "query", "Only this topic", _TOPIC["schema"]),
-        _parameter("key", "query", "Only messages with this key", {"type": "string"}),
-        _parameter(
-            "own_id", "query", "Only the messages with this own id: one per shard at most", {"type": "string"}
-        ),
-        _parameter(
+        parameter("topic", "query", "Only this topic", TOPIC["schema"]),
+        parameter("key", "query", "Only messages with this key", {"type": "string"}),
+        parameter("own_id", "query", "Only the messages with this own id: one per shard at most", {"type": "string"}),
+        parameter(
             "state",
             "query",
             "What waits, or what has ended so, as far as it is remembered",
@@ -369,84 +330,63 @@ LIST_MESSAGES = {
                 "default": "pending",
             },
         ),
-        _parameter("due_after", "query", "Due at this moment or later", _MOMENT),
-        _parameter("due_before", "query", "Due before this moment", _MOMENT),
-        _parameter("page_size", "query", "Rows", {"type": "integer", "minimum": 1, "maximum": 1000, "default": 100}),
-        _parameter("page_token", "query", "`next_page_token` of the page before", {"type": "string"}),
+        parameter("due_after", "query", "Due at this moment or later", _MOMENT),
+        parameter("due_before", "query", "Due before this moment", _MOMENT),
+        parameter("page_size", "query", "Rows", {"type": "integer", "minimum": 1, "maximum": 1000, "default": 100}),
+        parameter("page_token", "query", "`next_page_token` of the page before", {"type": "string"}),
     ],
-    "responses": {"200": _json("A page", schemas.MessagesPage), **_problems(400, 404, 503)},
+    "responses": {"200": content("A page", schemas.MessagesPage), **problems(400, 404, 503)},
 }
 
 HISTOGRAM = {
     "operationId": "countDue",
     "summary": "How many messages are due when",
     "parameters": [
-        _TOPIC,
-        _parameter("from", "query", "Else now", _MOMENT),
-        _parameter("to", "query", "Else 60 buckets later", _MOMENT),
-        _parameter(
+        TOPIC,
+        parameter("from", "query", "Else now", _MOMENT),
+        parameter("to", "query", "Else 60 buckets later", _MOMENT),
+        parameter(
             "bucket", "query", "Whole minutes, beyond a day whole days", {"type": "string", "default": "1m"}, "1h"
         ),
     ],
-    "responses": {"200": _json("Counts", schemas.HistogramOut), **_problems(400, 404, 503)},
+    "responses": {"200": content("Counts", schemas.HistogramOut), **problems(400, 404, 503)},
 }
 
 _REDRIVE_SOME = {"ids": ["0.17", "2.3"], "schedule": {"delay": "1m"}}
 
-CANCEL_MANY = {
-    "operationId": "cancelMessages",
-    "summary": "Cancel every message of a topic that a filter matches, or count them",
-    "requestBody": {
-        "required": True,
-        "content": {
-            "application/json": {
-                "schema": _ref(schemas.CancelIn),
-                "examples": {
-                    "count": {"summary": "How many", "value": {"filter": {"topic": "orders"}, "dry_run": True}},
-                    "cancel": {
-                        "summary": "Those of one key that are due this year",
-                        "value": {"filter": {"topic": "orders", "key": "7", "due_before": "2027-01-01T00:00:00Z"}},
-                    },
-                },
-            }
-        },
-    },
-    "responses": {"200": _json("What came of it", schemas.CancelOut), **_problems(400, 404, 413, 415, 503)},
-}
-
 LIST_TOPICS = {
     "operationId": "listTopics",
     "summary": "The topics that users can send to, and how they stand",
-    "responses": {"200": _json("By name", schemas.TopicsOut), **_problems(400, 503)},
+    "responses": {"200": content("By name", schemas.TopicsOut), **problems(400, 503)},
 }
 
 GET_TOPIC = {
     "operationId": "getTopic",
     "summary": "How a topic and each of its shards stand",
-    "parameters": [_TOPIC],
-    "responses": {"200": _json("The topic", schemas.TopicView), **_problems(400, 404, 503)},
+    "parameters": [TOPIC],
+    "responses": {"200": content("The topic", schemas.TopicView), **problems(400, 404, 503)},
 }
 
 LIST_DEAD = {
     "operationId": "listDeadLetters",
     "summary": "Messages of a topic that could not be delivered, newest first",
     "parameters": [
-        _TOPIC,
-        _parameter("limit", "query", "Rows", {"type": "integer", "minimum": 0, "maximum": 1000, "default": 100}),
-        _parameter("before", "query", "`next_before` of the page before", {"type": "string"}),
+        TOPIC,
+        parameter("limit", "query", "Rows", {"type": "integer", "minimum": 0, "maximum": 1000, "default": 100}),
+        parameter("before", "query", "`next_before` of the page before", {"type": "string"}),
     ],
-    "responses": {"200": _json("A page", schemas.DeadPage), **_problems(400, 404, 503)},
+    "responses": {"200": content("A page", schemas.DeadPage), **problems(400, 404, 503)},
 }
 
 REDRIVE = {
     "operationId": "redriveDeadLetters",
     "summary": "Send dead letters to their topic again, at least once",
-    "parameters": [_TOPIC],
+    "parameters": [TOPIC],
     "requestBody": {
         "required": True,
         "content": {
             "application/json": {
-                "schema": _ref(schemas.RedriveIn),
+                "schema": ref(schemas.RedriveIn),
                 "examples": {
                     "some": {"summary": "Two of them, in a minute", "value": _REDRIVE_SOME},
                     "all": {"summary": "How many there are", "value": {"all": True, "dry_run": True}},
@@ -454,25 +394,25 @@ REDRIVE = {
             }
         },
     },
-    "responses": {"200": _json("What was done", schemas.RedriveOut), **_problems(400, 403, 404, 413, 415, 503)},
+    "responses": {"200": content("What was done", schemas.RedriveOut), **problems(400, 403, 404, 413, 415, 503)},
 }
 
 INFO = {
     "operationId": "getInfo",
     "summary": "What this installation is, and its limits",
-    "responses": {"200": _json("The installation", schemas.InfoOut), **_problems(400, 503)},
+    "responses": {"200": content("The installation", schemas.InfoOut), **problems(400, 503)},
 }
 
 HEALTH = {
     "operationId": "getHealth",
     "summary": "Whether the process answers",
-    "responses": {"200": _json("It does", schemas.HealthOut)},
+    "responses": {"200": content("It does", schemas.HealthOut)},
 }
 
 READY = {
     "operationId": "getReadiness",
     "summary": "Whether messages are taken in and delivered",
-    "responses": {"200": _json("They are", schemas.HealthOut), **_problems(503)},
+    "responses": {"200": content("They are", schemas.HealthOut), **problems(503)},
 }
 
 METRICS = {
@@ -480,6 +420,6 @@ METRICS = {
     "summary": "Metrics for Prometheus",
     "responses": {
         "200": {"description": "Text exposition format", "content": {"text/plain": {"schema": {"type": "string"}}}},
-        **_problems(503),
+        **problems(503),
     },
 }

@@ -97,26 +97,6 @@ class PatchIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     schedule: TimeIn
 
 
-_MomentIn = Annotated[str | Int64 | None, Meta(description="RFC 3339 with offset, or epoch milliseconds")]
-
-
-class FilterIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Messages that wait in one topic; all of them where nothing else is said."""
-
-    topic: str
-    key: Annotated[str | None, Meta(description="Only messages with this key, as UTF-8")] = None
-    own_id: Annotated[str | None, Meta(description="Only messages with this own id")] = None
-    due_after: Annotated[_MomentIn, Meta(description="Due at this moment or later")] = None
-    due_before: Annotated[_MomentIn, Meta(description="Due before this moment")] = None
-
-
-class CancelIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Which messages to cancel."""
-
-    filter: FilterIn
-    dry_run: Annotated[bool, Meta(description="Only count them")] = False
-
-
 class MessageIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A message. Without `schedule` it goes straight to the topic."""
 
@@ -339,18 +319,6 @@ class MessagesPage(msgspec.Struct, frozen=True):
     missing_shards: Sequence[ShardOut]
 
 
-class CancelOut(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of cancelling many messages: `matched` is the sum of the others, but for a dry run."""
-
-    matched: int
-    cancelled: int
-    too_late: Annotated[int, Meta(description="Ended otherwise before they could be cancelled")]
-    unknown: Annotated[int, Meta(description="Not decided in time: they may be cancelled or not")]
-    dry_run: bool
-    complete: Annotated[bool, Meta(description="Every match was found; else sending it again goes on")]
-    missing_shards: Sequence[ShardOut]
-
-
 class HistogramOut(msgspec.Struct, frozen=True, rename={"from_": "from"}):
     """Pending messages by due time: `counts[i]` from `from` + i * `bucket_ms` on, for one bucket."""
 
@@ -424,6 +392,7 @@ class TopicOut(msgspec.Struct, frozen=True, kw_only=True):
     next_due_at: Annotated[Moment | None, Meta(description="The first due time of all that wait")]
     ingest_lag: Annotated[int | None, Meta(description="Buffer records that are not indexed yet")]
     stalled: Sequence[StallOut]
+    paused: Annotated[bool | None, Meta(description="Nothing is delivered in at least one shard, until a resume")]
     complete: _Complete
     missing_shards: Sequence[ShardOut]
 
@@ -449,6 +418,7 @@ class ShardView(msgspec.Struct, frozen=True, kw_only=True):
     owner_epoch: int | None = None
     next_offset: int | None = None
     low_offset: int | None = None
+    paused: bool | None = None
     stalled: StallOut | None = None
 
 

@@ -29,6 +29,7 @@ def topic_out(info: TopicInfo, known: Figures, missing: Sequence[Shard], now_ms:
         next_due_at=_moment(next_due_ms),
         ingest_lag=None if unknown else sum(one.ingest_lag for one in figures),
         stalled=[stall for one in owned if (stall := _stall(one)) is not None],
+        paused=None if unknown else any(one.paused for one in figures),
         complete=not missing,
         missing_shards=[shard_out(shard) for shard in missing],
     )
@@ -59,6 +60,7 @@ def shard_view(shard: Shard, figures: ShardFigures | None, now_ms: int) -> Shard
         owner_epoch=figures.owner_epoch,
         next_offset=figures.next_offset,
         low_offset=figures.low_offset,
+        paused=figures.paused,
         stalled=stall,
     )
 

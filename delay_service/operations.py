@@ -144,6 +144,7 @@ class Decided:
     closed: dict[bytes, Known] = field(default_factory=dict)  # idempotency names of what has ended for good
     paused: bool | None = None
     purged_to: Key | None = None  # how far a purge has come that goes on with the next commit
+    purged: int = 0  # how many that one has cancelled so far
 
     def __bool__(self) -> bool:
         return bool(self.count or self.ended)
@@ -167,8 +168,8 @@ class Decided:
         self.moved[target.key] = Move(target.message_id, due_ms, names)
         self.appends.append(encode_reappend(target.value, target.key, target.message_id, due_ms, terms))
 
-    def answer(self, asked: Asked, outcome: Outcome, reason: str) -> None:
-        self.resolved.append((asked.offset, Resolution(outcome, reason)))
+    def answer(self, asked: Asked, outcome: Outcome, reason: str, count: int = 0) -> None:
+        self.resolved.append((asked.offset, Resolution(outcome, reason, count=count)))
         self.rows.append(AuditRow(asked.offset, None, None, asked.accepted_at_ms, outcome, None, reason))
 
 
@@ -182,6 +183,7 @@ class Operations:
     def __init__(self) -> None:
         self._asked: deque[Asked] = deque()
         self._purged_to = BEFORE_ALL
+        self._purged = 0
 
     def __bool__(self) -> bool:
         return bool(self._asked)
@@ -191,7 +193,7 @@ class Operations:
 
     def decide(self, before: int, view: View) -> Decided:
         """What those do that stand at or before the offset `before`, where O is kept in this commit."""
-        deciding = _Deciding(Decided(), view, self._purged_to)
+        deciding = _Deciding(Decided(purged=self._purged), view, self._purged_to)
         decided = deciding.decided
         for asked in islice(self._asked, DECIDED_MAX):
             if asked.offset > before or not deciding.decide(asked):
@@ -208,6 +210,7 @@ class Operations:
         for _ in range(decided.count):
             self._asked.popleft()
         self._purged_to = decided.purged_to or self._purged_to
+        self._purged = decided.purged
 
 
 class _Deciding:
@@ -351,12 +354,14 @@ class _Deciding:
         for _ in range(PURGE_SCANS_MAX):
             entries = self._view.scan(self._purged_to, DECIDED_MAX)
             if not entries:  # a stretch may be short of DECIDED_MAX before that: large records
-                self.decided.answer(asked, Outcome.APPLIED, PURGED)
+                self.decided.answer(asked, Outcome.APPLIED, PURGED, self.decided.purged)
+                self.decided.purged = 0
                 self._purged_to = self.decided.purged_to = BEFORE_ALL
                 return True
             for target in self._accepted_before(asked.offset, entries):
                 if target.key not in self.decided.ended:
                     self.decided.cancel(target, Outcome.CANCELLED, PURGED)
+                    self.decided.purged += 1
             self._purged_to = self.decided.purged_to = entries[-1].key
             if len(self.decided.ended) >= DECIDED_MAX:
                 break

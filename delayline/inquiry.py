@@ -144,7 +144,8 @@ class DueCounts:
 class ShardFigures:
     """How a shard stood half a second ago at most. `ready`: it has been read to the end. `stalled` says in a word why
     it cannot go on, `detail` in a sentence, `retry_ms` when it tries again. The other fields mean nothing while it is
-    being taken over (`owner_epoch` is 0 then); `next_due_ms` is the lowest due time of what is pending."""
+    being taken over (`owner_epoch` is 0 then); `next_due_ms` is the lowest due time of what is pending. While it is
+    `paused`, nothing is delivered."""
 
     shard: Shard
     ready: bool
@@ -158,6 +159,7 @@ class ShardFigures:
     owner_epoch: int = 0
     next_offset: int = 0
     low_offset: int = 0
+    paused: bool = False
 
 
 VERSION_MISMATCH = "version-mismatch"
@@ -171,11 +173,13 @@ with the same key."""
 @dataclass(frozen=True, slots=True)
 class Resolution:
     """What has become of a record that asked for something. An operation: `applied`, or `unmatched` with the reason.
-    A message that wanted a name for itself: `applied`, or `duplicate` of the message `successor`."""
+    A message that wanted a name for itself: `applied`, or `duplicate` of the message `successor`. Of a purge, `count`
+    is how many messages it cancelled, as its last owner has counted."""
 
     outcome: Outcome
     reason: str | None = None
     successor: str | None = None
+    count: int = 0
 
 
 class Owners(Protocol):

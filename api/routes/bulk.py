@@ -5,7 +5,8 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from api import openapi
+from api import openapi_acts
+from api.acts import CancelIn, CancelOut, FilterIn
 from api.answers import json_answer
 from api.bulk import BulkCancel
 from api.decoding import decode
@@ -13,7 +14,6 @@ from api.problems import INVALID_BODY, LIMIT_EXCEEDED, Refusal, refused
 from api.requests import Query as Parameters
 from api.requests import read_body
 from api.routing import add_route
-from api.schemas import CancelIn, CancelOut, FilterIn
 from api.services import Services
 from api.survey import shard_out
 from api.topics import TopicBook
@@ -37,7 +37,7 @@ class BulkRoutes:
         self._running = 0
 
     def register(self, router: APIRouter) -> None:
-        add_route(router, "POST", "/v1/messages:cancel", self.cancel, openapi.CANCEL_MANY)
+        add_route(router, "POST", "/v1/messages:cancel", self.cancel, openapi_acts.CANCEL_MANY)
 
     async def cancel(self, request: Request) -> Response:
         Parameters(request)

@@ -46,18 +46,6 @@ def test_a_wrong_method_is_a_problem_that_names_the_right_ones(method: str, path
 
 
 @pytest.mark.parametrize(
-    ("method", "path"),
-    [
-        ("POST", "/v1/topics/orders:pause"),
-        ("POST", "/v1/topics/orders:resume"),
-        ("POST", "/v1/topics/orders:purge"),
-    ],
-)
-def test_an_endpoint_that_is_not_built_says_so(method: str, path: str) -> None:
-    assert problem(Door().request(method, path)) == (501, "not-supported")
-
-
-@pytest.mark.parametrize(
     ("name", "method", "path"),
     [
         ("Idempotency-Key", "GET", "/v1/messages/orders.0.1.2"),

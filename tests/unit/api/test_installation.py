@@ -92,6 +92,7 @@ def test_a_topic_has_the_sums_of_its_shards() -> None:
                 "next_due_at": "2025-12-31T23:59:59.500Z",
                 "ingest_lag": 3,
                 "stalled": [{"partition": 3, "reason": "target", "detail": "it is full", "retry_in_ms": 4000}],
+                "paused": False,
                 "complete": True,
                 "missing_shards": [],
             }
@@ -155,6 +156,7 @@ def test_the_shards_of_a_topic_stand_one_by_one() -> None:
             "owner_epoch": 2,
             "next_offset": 9,
             "low_offset": 3,
+            "paused": False,
             "stalled": None,
         },
         {**answer["shards"][1], "partition": 1, "state": "catching-up", "pending": 0},

@@ -7,7 +7,7 @@ from delayline.message import Header
 from delayline.outcome import Outcome, decode_audit
 from delayline.record import decode_body
 from store.memory import MemoryIndex
-from tests.unit.delay_service.harness import Bench
+from tests.unit.delay_service.harness import ORDERS, Bench
 
 SECOND, MINUTE, HOUR = 1000, 60_000, 3_600_000
 
@@ -328,6 +328,18 @@ def test_a_purge_cancels_what_was_accepted_before_it_and_nothing_else() -> None:
     ended = [row for row in rows(bench) if row[0] in before]
     assert (len(ended), {row[1:] for row in ended}) == (2500, {(Outcome.CANCELLED, "purged")})
     assert (purge, Outcome.APPLIED, "purged") in rows(bench)
+    assert bench.decisions.ask(ORDERS, purge).result(0).count == 2500
+
+
+def test_each_purge_counts_what_it_has_cancelled_itself() -> None:
+    bench = Bench()
+    purges = []
+    for number in (1200, 0, 3):
+        for _ in range(number):
+            bench.send(b"", delay(HOUR))
+        purges.append(control(bench, "purge"))
+    bench.turn(12)
+    assert [bench.decisions.ask(ORDERS, purge).result(0).count for purge in purges] == [1200, 0, 3]
 
 
 def test_a_purge_of_large_messages_ends_all_of_them() -> None:

@@ -1,0 +1,61 @@
+"""Bodies of what acts on many messages, or on a topic; see `api.schemas`."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from api.schemas import Int64, ShardOut
+
+_MomentIn = Annotated[str | Int64 | None, Meta(description="RFC 3339 with offset, or epoch milliseconds")]
+
+
+class FilterIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Messages that wait in one topic; all of them where nothing else is said."""
+
+    topic: str
+    key: Annotated[str | None, Meta(description="Only messages with this key, as UTF-8")] = None
+    own_id: Annotated[str | None, Meta(description="Only messages with this own id")] = None
+    due_after: Annotated[_MomentIn, Meta(description="Due at this moment or later")] = None
+    due_before: Annotated[_MomentIn, Meta(description="Due before this moment")] = None
+
+
+class CancelIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which messages to cancel."""
+
+    filter: FilterIn
+    dry_run: Annotated[bool, Meta(description="Only count them")] = False
+
+
+class CancelOut(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of cancelling many messages: `matched` is the sum of the others, but for a dry run."""
+
+    matched: int
+    cancelled: int
+    too_late: Annotated[int, Meta(description="Ended otherwise before they could be cancelled")]
+    unknown: Annotated[int, Meta(description="Not decided in time: they may be cancelled or not")]
+    dry_run: bool
+    complete: Annotated[bool, Meta(description="Every match was found; else sending it again goes on")]
+    missing_shards: Sequence[ShardOut]
+
+
+class ControlOut(msgspec.Struct, frozen=True):
+    """What has become of a topic: `paused` or `resumed` in so many of its shards."""
+
+    topic: str
+    state: str
+    shards: int
+    complete: Annotated[bool, Meta(description="In all of them; else it is stored and will happen in the others")]
+    missing_shards: Sequence[ShardOut]
+
+
+class PurgeOut(msgspec.Struct, frozen=True):
+    """How many messages waited, and how many of them are cancelled."""
+
+    topic: str
+    matched: int
+    cancelled: int
+    dry_run: bool
+    complete: Annotated[bool, Meta(description="In all shards; else it is stored and will happen in the others")]
+    missing_shards: Sequence[ShardOut]

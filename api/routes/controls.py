@@ -1,0 +1,99 @@
+"""POST /v1/topics/{topic}:pause, :resume and :purge: something to do with all of a topic's shards.
+
+Each shard gets a record of its own, and its owner decides it in the order of the log: a purge cancels what was
+accepted before it, and nothing that came later.
+"""
+
+import asyncio
+from collections.abc import Sequence
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from api import openapi_acts
+from api.acts import ControlOut, PurgeOut
+from api.answers import json_answer
+from api.claims import Claims
+from api.problems import TOPIC_NOT_ENABLED, Refusal
+from api.requests import Query
+from api.routing import add_route
+from api.sender import Sender
+from api.services import Services
+from api.survey import Survey, shard_out
+from api.topics import TopicBook
+from delayline.buffer_record import encode_control
+from delayline.inquiry import Resolution
+from delayline.message import Shard
+from mq.contract import Append
+
+
+class ControlRoutes:
+    """What can be done to a topic."""
+
+    def __init__(self, services: Services, topics: TopicBook, survey: Survey, sender: Sender, claims: Claims) -> None:
+        self._settings = services.settings
+        self._topics = topics
+        self._survey = survey
+        self._sender = sender
+        self._claims = claims
+
+    def register(self, router: APIRouter) -> None:
+        add_route(router, "POST", "/v1/topics/{topic}:pause", self.pause, openapi_acts.PAUSE)
+        add_route(router, "POST", "/v1/topics/{topic}:resume", self.resume, openapi_acts.RESUME)
+        add_route(router, "POST", "/v1/topics/{topic}:purge", self.purge, openapi_acts.PURGE)
+
+    async def pause(self, request: Request) -> Response:
+        return await self._switch(request, "pause")
+
+    async def resume(self, request: Request) -> Response:
+        return await self._switch(request, "resume")
+
+    async def _switch(self, request: Request, kind: str) -> Response:
+        Query(request)
+        topic = await self._topic(request)
+        decided, missing = await self._decided(topic, kind)
+        answer = ControlOut(topic, f"{kind}d", len(decided), not missing, [shard_out(shard) for shard in missing])
+        return json_answer(202 if missing else 200, answer)
+
+    async def purge(self, request: Request) -> Response:
+        dry_run = Query(request, "dry_run").choice("dry_run", "true", "false") == "true"
+        topic = await self._topic(request)
+        matched, cancelled, missing = await (self._pending(topic) if dry_run else self._purged(topic))
+        missing_shards = [shard_out(shard) for shard in missing]
+        answer = PurgeOut(topic, matched, cancelled, dry_run, not missing, missing_shards)
+        return json_answer(202 if missing and not dry_run else 200, answer)
+
+    async def _topic(self, request: Request) -> str:
+        """One that exists and takes delayed messages. Raises TopicUnknown, QueueUnavailable, Refusal."""
+        topic: str = request.path_params["topic"]
+        self._topics.check_users(topic)
+        await self._topics.info(topic)
+        if not self._settings.is_delay_enabled(topic):
+            raise Refusal(TOPIC_NOT_ENABLED, f"delay.topics does not name {topic!r}")
+        return topic
+
+    async def _pending(self, topic: str) -> tuple[int, int, Sequence[Shard]]:
+        shards = await self._survey.shards(topic)
+        known = [one for one in await self._survey.figures() if one.ready and one.shard in shards]
+        missing = await self._survey.missing(shards, {one.shard for one in known})
+        return sum(one.pending for one in known), 0, missing
+
+    async def _purged(self, topic: str) -> tuple[int, int, Sequence[Shard]]:
+        decided, missing = await self._decided(topic, "purge")
+        cancelled = sum(resolution.count for resolution in decided)
+        return cancelled, cancelled, missing
+
+    async def _decided(self, topic: str, kind: str) -> tuple[list[Resolution], list[Shard]]:
+        """What came of the control in each shard, and those where it is stored and not decided in time. Raises
+        QueueError."""
+        target = await self._topics.target(topic, delayed=True)
+        body = encode_control(kind)
+        appends = [Append(target.buffer, partition, body) for partition in target.info.partitions]
+        positions = await self._sender.store(target, appends)
+        shards = [Shard(topic, position.partition) for position in positions]
+        wait_s = self._settings.operation_timeout_s
+        asking = zip(shards, positions, strict=True)
+        found = await asyncio.gather(*(self._claims.decided(shard, at.offset, wait_s) for shard, at in asking))
+        missing = [shard for shard, resolution in zip(shards, found, strict=True) if resolution is None]
+        return [resolution for resolution in found if resolution is not None], missing
