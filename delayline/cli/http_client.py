@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 
@@ -11,7 +12,20 @@ from delayline.cli.failure import CONFLICT, FAILED, NOT_FOUND, USAGE, Failure
 
 DEFAULT_URL = "http://127.0.0.1:8080"
 TIMEOUT_S = 15.0
-_EXIT_CODES = {404: NOT_FOUND, 410: NOT_FOUND, 409: CONFLICT, 412: CONFLICT}
+_EXIT_CODES = {404: NOT_FOUND, 410: NOT_FOUND, 409: CONFLICT, 412: CONFLICT, 422: CONFLICT}
+
+
+def topic_path(topic: str, what: str = "") -> str:
+    """`/v1/topics/orders/dead`."""
+    return f"/v1/topics/{quote(topic, safe='')}{what}"
+
+
+def message_path(message_id: str, what: str = "") -> str:
+    return f"/v1/messages/{quote(message_id, safe='')}{what}"
+
+
+def own_path(topic: str, own_id: str) -> str:
+    return topic_path(topic, f"/own/{quote(own_id, safe='')}")
 
 
 class HttpClient:
@@ -24,8 +38,15 @@ class HttpClient:
     def get(self, path: str, **params: Any) -> Any:
         return self._ask("GET", path, params=_given(params))
 
-    def post(self, path: str, body: Any) -> Any:
-        return self._ask("POST", path, json=body)
+    def post(self, path: str, body: Any, **headers: str | None) -> Any:
+        """`if_match="3"` is a header's name and value; None is left out. None where the answer is empty."""
+        return self._ask("POST", path, json=body, headers=_headers(headers))
+
+    def patch(self, path: str, body: Any, **headers: str | None) -> Any:
+        return self._ask("PATCH", path, json=body, headers=_headers(headers))
+
+    def delete(self, path: str, **headers: str | None) -> Any:
+        return self._ask("DELETE", path, headers=_headers(headers))
 
     def events(self, path: str, **params: Any) -> Iterator[Any]:
         """The data of server-sent events (WHATWG HTML 9.2), until the server ends the stream. An event called
@@ -70,6 +91,14 @@ class HttpClient:
 
 def _given(params: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in params.items() if value is not None}
+
+
+def _headers(headers: dict[str, str | None]) -> dict[str, str]:
+    try:
+        given = _given(headers)
+        return {name.replace("_", "-"): str(value).encode("ascii").decode() for name, value in given.items()}
+    except UnicodeEncodeError as error:
+        raise Failure(f"{error.object!r} is not ASCII, and HTTP headers are", USAGE) from error
 
 
 def _failure(answer: httpx.Response) -> Failure:

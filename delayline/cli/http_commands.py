@@ -1,4 +1,4 @@
-"""Commands that talk to a running server: send, preview, get, tail, topics, status."""
+"""Commands that send to a running server and watch what it delivers: send, preview, tail, status."""
 
 import json
 import sys
@@ -7,44 +7,38 @@ from collections.abc import Iterator
 from pathlib import Path
 from time import sleep
 from typing import Annotated, Any
-from urllib.parse import quote
 
 import typer
 
 from delayline.cli.failure import NOT_FOUND, USAGE, Failure
-from delayline.cli.http_client import DEFAULT_URL, HttpClient
+from delayline.cli.http_client import DEFAULT_URL, HttpClient, topic_path
+from delayline.cli.options import Json, Url
 from delayline.cli.schedule_options import (
     At,
     Backoff,
     Cron,
     Delay,
     Every,
+    ExpireAt,
     Level,
     Missed,
+    OnConflict,
+    OwnId,
     Times,
     TimeZone,
+    Ttl,
     schedule_of,
 )
-from delayline.cli.tables import show_fields, show_rows
-from delayline.clock import SystemClock
-from delayline.errors import MalformedDirective
+from delayline.cli.tables import distance, show_fields, show_json, when
 from delayline.times import parse_moment_ms
 
-Url = Annotated[str, typer.Option(envvar="DELAYLINE_URL", help="Where the server listens.")]
-Json = Annotated[bool, typer.Option("--json", help="Print the server's answer as JSON.")]
-DAY_MS = 86_400_000
 TOPIC_WAIT_S = 0.5
-TOPIC_COLUMNS = ("name", "partitions", "delay_enabled", "pending", "due_backlog", "next_due_at", "ingest_lag")
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this file."""
-    for command in (send, preview, get, tail, topics, status):
+    for command in (send, preview, tail, status):
         app.command()(command)
-
-
-def _print_json(answer: Any) -> None:
-    typer.echo(json.dumps(answer, ensure_ascii=False))
 
 
 def _value(typed: str) -> dict[str, Any]:
@@ -90,6 +84,13 @@ def send(
     times: Times = None,
     backoff: Backoff = None,
     missed: Missed = None,
+    ttl: Ttl = None,
+    expire_at: ExpireAt = None,
+    own_id: OwnId = None,
+    on_conflict: OnConflict = None,
+    idempotency_key: Annotated[
+        str | None, typer.Option(help="Your name for this very command: repeated with it, it sends nothing more.")
+    ] = None,
     key: Annotated[str | None, typer.Option(help="Messages with one key keep their order in one partition.")] = None,
     partition: Annotated[int | None, typer.Option(help="Instead of a key.")] = None,
     header: Annotated[list[str] | None, typer.Option(help="NAME=VALUE, may be repeated.")] = None,
@@ -107,13 +108,17 @@ def send(
         times=times,
         backoff=backoff,
         missed=missed,
+        ttl=ttl,
+        expire_at=expire_at,
+        own_id=own_id,
+        on_conflict=on_conflict,
     )
     body: dict[str, Any] = {**_value(value), "headers": _headers(header or [])}
     optional = {"key": key, "partition": partition, "schedule": schedule}
     body |= {name: given for name, given in optional.items() if given not in (None, {})}
-    answer = HttpClient(url).post(f"/v1/topics/{quote(topic, safe='')}/messages", body)
+    answer = HttpClient(url).post(topic_path(topic, "/messages"), body, idempotency_key=idempotency_key)
     if as_json:
-        _print_json(answer)
+        show_json(answer)
     else:
         typer.echo(_sent(answer))
 
@@ -128,6 +133,8 @@ def preview(
     times: Times = None,
     backoff: Backoff = None,
     missed: Missed = None,
+    ttl: Ttl = None,
+    expire_at: ExpireAt = None,
     count: Annotated[int, typer.Option(min=1, max=100, help="How many due times of a repeat to show.")] = 5,
     url: Url = DEFAULT_URL,
     as_json: Json = False,
@@ -143,50 +150,23 @@ def preview(
         times=times,
         backoff=backoff,
         missed=missed,
+        ttl=ttl,
+        expire_at=expire_at,
     )
     answer = HttpClient(url).post("/v1/schedules:preview", {"schedule": schedule, "count": count})
     if as_json:
-        _print_json(answer)
+        show_json(answer)
         return
     accepted_at_ms = parse_moment_ms(answer["accepted_at"])
     for due_at in answer["due_at"]:
-        typer.echo(f"{due_at}  {_distance(parse_moment_ms(due_at) - accepted_at_ms)}")
+        typer.echo(f"{due_at}  {distance(parse_moment_ms(due_at) - accepted_at_ms)}")
 
 
 def _sent(answer: dict[str, Any]) -> str:
     if answer["message_id"] is None:
         return f"{answer['topic']} partition {answer['partition']}  delivered"
-    return f"{answer['message_id']}  due {_when(answer['due_at'])}"
-
-
-def _when(due_at: str) -> str:
-    """`00:00:05 (in 5.0 s)`, in UTC; with the date where it is not within a day."""
-    try:
-        left_ms = parse_moment_ms(due_at) - SystemClock().now_ms()
-    except MalformedDirective:
-        return due_at
-    date, _, clock = due_at.rstrip("Z").partition("T")
-    moment = clock[:8] if abs(left_ms) < DAY_MS else f"{date} {clock[:8]}"
-    return f"{moment} ({_distance(left_ms)})"
-
-
-def _distance(left_ms: int) -> str:
-    if left_ms < 0:
-        return "past"
-    seconds = left_ms / 1000
-    for unit, size in (("d", 86_400), ("h", 3600), ("min", 60)):
-        if seconds >= 2 * size:
-            return f"in {seconds / size:.1f} {unit}"
-    return f"in {seconds:.1f} s"
-
-
-def get(message_id: str, url: Url = DEFAULT_URL, as_json: Json = False) -> None:
-    """Show one message."""
-    answer = HttpClient(url).get(f"/v1/messages/{quote(message_id, safe='')}", view="full")
-    if as_json:
-        _print_json(answer)
-    else:
-        show_fields(answer)
+    note = "  (it waits already: nothing was sent)" if answer["deduplicated"] else ""
+    return f"{answer['message_id']}  due {when(answer['due_at'])}{note}"
 
 
 def tail(
@@ -199,9 +179,9 @@ def tail(
     as_json: Json = False,
 ) -> None:
     """Show what is delivered to a topic, as it arrives."""
-    client, path = HttpClient(url), f"/v1/topics/{quote(topic, safe='')}/records"
+    client, path = HttpClient(url), topic_path(topic, "/records")
     where: dict[str, Any] = {"partition": partition, "offset": offset, "limit": limit}
-    show = _print_json if as_json else _print_record
+    show = show_json if as_json else _print_record
     try:
         for record in _followed(client, path, where) if follow else client.get(path, **where)["records"]:
             show(record)
@@ -240,23 +220,12 @@ def _shown(record: dict[str, Any]) -> str:
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)  # a terminal obeys the others
 
 
-def topics(url: Url = DEFAULT_URL, as_json: Json = False) -> None:
-    """List the topics."""
-    answer = HttpClient(url).get("/v1/topics")
-    if as_json:
-        _print_json(answer)
-    elif rows := answer["topics"]:
-        show_rows(TOPIC_COLUMNS, [[row[name] for name in TOPIC_COLUMNS] for row in rows])
-    else:
-        typer.echo("no topics yet: the first message sent to one makes it")
-
-
 def status(url: Url = DEFAULT_URL, as_json: Json = False) -> None:
     """What the server is and whether it is ready."""
     client = HttpClient(url)
     answer = client.get("/v1/info")
     client.get("/readyz")
     if as_json:
-        _print_json(answer)
+        show_json(answer)
     else:
         show_fields({**answer, "ready": True})

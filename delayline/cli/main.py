@@ -7,7 +7,15 @@ from typing import Annotated
 import typer
 
 from delayline import __version__
-from delayline.cli import config_commands, http_commands, proxy_commands, serve_commands
+from delayline.cli import (
+    config_commands,
+    dead_commands,
+    http_commands,
+    message_commands,
+    proxy_commands,
+    serve_commands,
+    topic_commands,
+)
 from delayline.cli.failure import FAILED, USAGE, Failure
 from delayline.errors import ConfigError, DelaylineError
 
@@ -16,6 +24,9 @@ serve_commands.register(app)
 proxy_commands.register(app)
 config_commands.register(app)
 http_commands.register(app)
+message_commands.register(app)
+topic_commands.register(app)
+dead_commands.register(app)
 
 
 def _version(wanted: bool) -> None:

@@ -11,3 +11,7 @@ ConfigPath = Annotated[
         "--config", help="A TOML file; else $DELAYLINE_CONFIG, ./delayline.toml, /etc/delayline/delayline.toml."
     ),
 ]
+Url = Annotated[str, typer.Option(envvar="DELAYLINE_URL", help="Where the server listens.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the server's answer as JSON.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask first.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]

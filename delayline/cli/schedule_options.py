@@ -13,6 +13,12 @@ Every = Annotated[str | None, typer.Option(help="Repeat: a duration of at least 
 Times = Annotated[int | None, typer.Option(help="With --cron or --every: how many deliveries; else for ever.")]
 Backoff = Annotated[float | None, typer.Option(help="With --every: a factor by which the gaps grow.")]
 Missed = Annotated[str | None, typer.Option(help="With --cron or --every, of what has passed: all, latest or none.")]
+Ttl = Annotated[str | None, typer.Option(help="Not delivered later than this duration after the due time.")]
+ExpireAt = Annotated[str | None, typer.Option(help="Not delivered after this moment.")]
+OwnId = Annotated[str | None, typer.Option(help="An id of your own: at most one message that waits has it.")]
+OnConflict = Annotated[
+    str | None, typer.Option(help="With --own-id, where a message has it: keep that one (default), or replace it.")
+]
 
 
 def schedule_of(
@@ -26,12 +32,15 @@ def schedule_of(
     times: int | None = None,
     backoff: float | None = None,
     missed: str | None = None,
+    ttl: str | None = None,
+    expire_at: str | None = None,
+    own_id: str | None = None,
+    on_conflict: str | None = None,
 ) -> dict[str, Any]:
     """The schedule object that says the same; empty where nothing is said."""
-    moment = int(at) if at and at.isdecimal() else at
     said = {
         "delay": delay,
-        "deliver_at": moment,
+        "deliver_at": moment_of(at),
         "level": level,
         "cron": cron,
         "time_zone": time_zone,
@@ -39,5 +48,14 @@ def schedule_of(
         "times": times,
         "backoff": backoff,
         "missed": missed,
+        "ttl": ttl,
+        "expire_at": moment_of(expire_at),
+        "own_id": own_id,
+        "on_conflict": on_conflict,
     }
     return {field: value for field, value in said.items() if value is not None}
+
+
+def moment_of(typed: str | None) -> str | int | None:
+    """Digits are epoch milliseconds."""
+    return int(typed) if typed and typed.isdecimal() else typed

@@ -5,10 +5,16 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from delayline.clock import SystemClock
+from delayline.errors import MalformedDirective
+from delayline.times import parse_moment_ms
+
+DAY_MS = 86_400_000
 PIPE_COLUMNS = 10_000
 """Wide enough to keep a row on one line where a program reads it."""
 
@@ -39,3 +45,37 @@ def _written(value: Any) -> str:
     if isinstance(value, dict) and not any(isinstance(item, dict | list) for item in value.values()):
         return " ".join(f"{name}={_written(item)}" for name, item in value.items())
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def show_json(answer: Any) -> None:
+    """One line for programs."""
+    typer.echo(json.dumps(answer, ensure_ascii=False))
+
+
+def when(due_at: str) -> str:
+    """`00:00:05 (in 5.0 s)`, in UTC; with the date where it is not within a day."""
+    try:
+        left_ms = parse_moment_ms(due_at) - SystemClock().now_ms()
+    except MalformedDirective:
+        return due_at
+    date, _, clock = due_at.rstrip("Z").partition("T")
+    moment = clock[:8] if abs(left_ms) < DAY_MS else f"{date} {clock[:8]}"
+    return f"{moment} ({distance(left_ms)})"
+
+
+def distance(left_ms: int) -> str:
+    """`in 5.0 s`, `in 2.0 h`, `past`."""
+    if left_ms < 0:
+        return "past"
+    seconds = left_ms / 1000
+    for unit, size in (("d", 86_400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"in {seconds / size:.1f} {unit}"
+    return f"in {seconds:.1f} s"
+
+
+def note_missing(answer: Mapping[str, Any]) -> None:
+    """Say, beside an answer, whose part of it is missing."""
+    if not answer["complete"]:
+        names = ", ".join(f"{shard['topic']} partition {shard['partition']}" for shard in answer["missing_shards"])
+        typer.echo(f"incomplete: nobody answers for {names}", err=True)

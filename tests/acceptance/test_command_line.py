@@ -147,7 +147,21 @@ def test_no_server_is_one_sentence() -> None:
 
 
 @pytest.mark.parametrize(
-    "command", [[], ["serve"], ["send"], ["preview"], ["get"], ["tail"], ["topics"], ["status"], ["config", "check"]]
+    "command",
+    [
+        *([], ["serve"], ["send"], ["preview"], ["get"], ["list"], ["cancel"], ["reschedule"], ["deliver"], ["tail"]),
+        *(
+            ["topics"],
+            ["topics", "show"],
+            ["histogram"],
+            ["pause"],
+            ["resume"],
+            ["purge"],
+            ["dead"],
+            ["dead", "list"],
+        ),
+        *(["dead", "redrive"], ["status"], ["config", "check"]),
+    ],
 )
 def test_every_command_explains_itself(command: list[str]) -> None:
     ran = run(*command, "--help")

@@ -1,0 +1,21 @@
+"""Before something is done that cannot be undone."""
+
+import sys
+
+import typer
+
+from delayline.cli.failure import USAGE, Failure
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Go on where `yes` was said, or is said now; raises Failure where nobody can be asked, ends with 1 on a no."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise Failure(f"{question} There is nobody to ask: say --yes, or --dry-run to see it only.", USAGE)
+    typer.confirm(question, abort=True, err=True)
+
+
+def counted(number: int, noun: str = "message") -> str:
+    """`1 message`, `2 messages`."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"

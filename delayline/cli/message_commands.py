@@ -1,0 +1,227 @@
+"""Commands about messages that a server has: get, list, cancel, reschedule, deliver."""
+
+from typing import Annotated, Any
+
+import typer
+
+from delayline.cli.asking import confirm, counted
+from delayline.cli.failure import FAILED, USAGE, Failure
+from delayline.cli.http_client import DEFAULT_URL, HttpClient, message_path, own_path
+from delayline.cli.options import DryRun, Json, Url, Yes
+from delayline.cli.schedule_options import At, Delay, moment_of, schedule_of
+from delayline.cli.tables import note_missing, show_fields, show_json, show_rows, when
+
+PAGE_SIZE = 1000
+WAITING_COLUMNS = ("message_id", "due_at", "own_id", "key")
+ENDED_COLUMNS = ("message_id", "due_at", "state", "ended_at", "lateness_ms", "reason")
+EVENT_COLUMNS = ("at", "event", "by", "version")
+
+MessageId = Annotated[str | None, typer.Argument(help="The message's id, as sending it printed it.")]
+OfTopic = Annotated[str | None, typer.Option("--topic", help="With --own-id: the topic.")]
+OwnId = Annotated[str | None, typer.Option(help="Instead of a message id: the id that its sender gave it.")]
+IfMatch = Annotated[int | None, typer.Option(min=0, help="Only where the message has this version.")]
+Key = Annotated[str | None, typer.Option(help="Only messages with exactly this key.")]
+DueAfter = Annotated[str | None, typer.Option(help="Due at this moment or later.")]
+DueBefore = Annotated[str | None, typer.Option(help="Due before this moment.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this file."""
+    for command in (get, cancel, reschedule, deliver):
+        app.command()(command)
+    app.command("list")(list_messages)
+
+
+def get(
+    message_id: MessageId = None,
+    topic: OfTopic = None,
+    own_id: OwnId = None,
+    url: Url = DEFAULT_URL,
+    as_json: Json = False,
+) -> None:
+    """Show one message: when it is due, what it carries, what happened to it."""
+    answer = HttpClient(url).get(_path(message_id, topic, own_id), view="full")
+    if as_json:
+        show_json(answer)
+        return
+    history = answer.pop("history", [])
+    show_fields(answer)
+    if history:
+        typer.echo()
+        show_rows(EVENT_COLUMNS, [[event[name] for name in EVENT_COLUMNS] for event in history])
+
+
+def _path(message_id: str | None, topic: str | None, own_id: str | None) -> str:
+    """Of the one message that is meant. Raises Failure."""
+    if message_id is not None and topic is None and own_id is None:
+        return message_path(message_id)
+    if message_id is None and topic is not None and own_id is not None:
+        return own_path(topic, own_id)
+    raise Failure("which message? Give its id, or --topic and --own-id", USAGE)
+
+
+# --- list
+
+
+def list_messages(
+    topic: Annotated[str | None, typer.Option(help="One topic; else all.")] = None,
+    key: Key = None,
+    own_id: Annotated[str | None, typer.Option(help="Only messages with this own id.")] = None,
+    state: Annotated[
+        str | None, typer.Option(help="pending (default), or delivered, cancelled, expired, dead, duplicate.")
+    ] = None,
+    due_after: DueAfter = None,
+    due_before: DueBefore = None,
+    limit: Annotated[int, typer.Option(min=1, help="How many at most.")] = 100,
+    everything: Annotated[bool, typer.Option("--all", help="All of them, however many.")] = False,
+    url: Url = DEFAULT_URL,
+    as_json: Json = False,
+) -> None:
+    """List what waits, by due time, or what ended lately, newest first."""
+    asked = {"topic": topic, "key": key, "own_id": own_id, "state": state}
+    asked |= {"due_after": due_after, "due_before": due_before}
+    answer = _pages(HttpClient(url), asked, None if everything else limit)
+    if as_json:
+        show_json(answer)
+    elif answer["messages"]:
+        columns = WAITING_COLUMNS if state in (None, "pending") else ENDED_COLUMNS
+        show_rows(columns, [_row(message, columns) for message in answer["messages"]])
+    else:
+        typer.echo("no messages")
+    note_missing(answer)
+    if answer["next_page_token"] is not None:
+        typer.echo("there may be more: --limit N, or --all", err=True)
+
+
+def _pages(client: HttpClient, asked: dict[str, Any], limit: int | None) -> dict[str, Any]:
+    """As many pages as are needed, as one answer: a page may be short, or empty, and not the last."""
+    rows: list[Any] = []
+    missing: dict[tuple[str, str], Any] = {}
+    token = None
+    while True:
+        size = PAGE_SIZE if limit is None else min(limit - len(rows), PAGE_SIZE)
+        page = client.get("/v1/messages", **asked, page_size=size, page_token=token)
+        rows += page["messages"]
+        missing |= {(shard["topic"], str(shard["partition"])): shard for shard in page["missing_shards"]}
+        token = page["next_page_token"]
+        if token is None or (limit is not None and len(rows) >= limit):
+            return {**page, "messages": rows, "complete": not missing, "missing_shards": list(missing.values())}
+
+
+def _row(message: dict[str, Any], columns: tuple[str, ...]) -> list[Any]:
+    """An empty cell where there is nothing."""
+    outcome = message.get("outcome") or {}
+    known = {**message, "ended_at": outcome.get("at"), **{k: outcome.get(k) for k in ("lateness_ms", "reason")}}
+    if known.get("key_base64") is not None:
+        known["key"] = f"(base64) {known['key_base64']}"
+    return ["" if known.get(name) is None else known[name] for name in columns]
+
+
+# --- cancel
+
+
+def cancel(
+    message_id: MessageId = None,
+    topic: Annotated[str | None, typer.Option(help="With --own-id; or alone: all messages of it that match.")] = None,
+    own_id: OwnId = None,
+    key: Key = None,
+    due_before: DueBefore = None,
+    if_match: IfMatch = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    url: Url = DEFAULT_URL,
+    as_json: Json = False,
+) -> None:
+    """Cancel one message, by its id or by --topic and --own-id; or all messages of a --topic that match."""
+    client = HttpClient(url)
+    many = message_id is None and own_id is None and topic is not None
+    _check_options(many, one_only=(if_match,), many_only=(key, due_before, dry_run or None, yes or None))
+    if many:
+        asked = {"topic": topic, "key": key, "due_before": moment_of(due_before)}
+        _cancel_many(
+            client, {name: value for name, value in asked.items() if value is not None}, dry_run, yes, as_json
+        )
+        return
+    answer = client.delete(_path(message_id, topic, own_id), if_match=_tag(if_match))
+    _show_done(answer, as_json, f"{message_id or own_id}  cancelled")
+
+
+def _check_options(many: bool, one_only: tuple[Any, ...], many_only: tuple[Any, ...]) -> None:
+    """Options that would be ignored are refused. Raises Failure."""
+    if many and any(given is not None for given in one_only):
+        raise Failure("--if-match is for one message, not for all that match", USAGE)
+    if not many and any(given is not None for given in many_only):
+        raise Failure("--key, --due-before, --dry-run and --yes are for all messages of a --topic", USAGE)
+
+
+def _cancel_many(client: HttpClient, asked: dict[str, Any], dry_run: bool, yes: bool, as_json: bool) -> None:
+    body = {"filter": asked}
+    if dry_run or not yes:
+        found = client.post("/v1/messages:cancel", {**body, "dry_run": True})
+        if dry_run:
+            show_many(found, as_json)
+            return
+        confirm(f"Cancel {counted(found['matched'])} of {asked['topic']}?", yes=yes)
+    show_many(client.post("/v1/messages:cancel", {**body, "dry_run": False}), as_json)
+
+
+def show_many(answer: dict[str, Any], as_json: bool) -> None:
+    """How many messages an operation found and cancelled. Raises Failure where that is not known of all."""
+    if as_json:
+        show_json(answer)
+    elif answer["dry_run"]:
+        typer.echo(f"{counted(answer['matched'])} would be cancelled")
+    else:
+        late = f", {answer['too_late']} too late" if answer["too_late"] else ""
+        typer.echo(f"{answer['cancelled']} of {counted(answer['matched'])} cancelled{late}")
+    if answer["unknown"]:
+        raise Failure(f"of {counted(answer['unknown'])} it is not known: ask again, cancelling twice does no harm")
+
+
+# --- move
+
+
+def reschedule(
+    message_id: MessageId = None,
+    topic: OfTopic = None,
+    own_id: OwnId = None,
+    delay: Delay = None,
+    at: At = None,
+    if_match: IfMatch = None,
+    url: Url = DEFAULT_URL,
+    as_json: Json = False,
+) -> None:
+    """Give a message that waits another time, counted from now. It keeps its id."""
+    body = {"schedule": schedule_of(delay=delay, at=at)}
+    if not body["schedule"]:
+        raise Failure("to which time? Give --delay or --at", USAGE)
+    answer = HttpClient(url).patch(_path(message_id, topic, own_id), body, if_match=_tag(if_match))
+    due = "" if "due_at" not in answer else f"  due {when(answer['due_at'])}  version {answer['version']}"
+    _show_done(answer, as_json, f"{answer.get('message_id')}{due}")
+
+
+def deliver(
+    message_id: Annotated[str, typer.Argument(help="The message's id.")],
+    if_match: IfMatch = None,
+    url: Url = DEFAULT_URL,
+    as_json: Json = False,
+) -> None:
+    """Deliver a message that waits now."""
+    answer = HttpClient(url).post(message_path(message_id, ":deliver"), None, if_match=_tag(if_match))
+    _show_done(answer, as_json, f"{message_id}  due now, on its way")
+
+
+def _tag(version: int | None) -> str | None:
+    return None if version is None else f'"{version}"'
+
+
+def _show_done(answer: Any, as_json: bool, sentence: str) -> None:
+    """Raises Failure where the operation is stored and not decided yet."""
+    undecided = isinstance(answer, dict) and "operation_id" in answer
+    if as_json:
+        show_json(answer)
+    elif not undecided:
+        typer.echo(sentence)
+    if undecided:
+        operation = answer["operation_id"]
+        raise Failure(f"stored, but not decided yet; `delayline get {operation}` says what came of it", FAILED)

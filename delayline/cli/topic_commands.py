@@ -1,0 +1,120 @@
+"""Commands about topics: topics, histogram, pause, resume, purge."""
+
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from delayline.cli.asking import confirm, counted
+from delayline.cli.http_client import DEFAULT_URL, HttpClient, topic_path
+from delayline.cli.message_commands import show_many
+from delayline.cli.options import DryRun, Json, Url, Yes
+from delayline.cli.tables import note_missing, show_fields, show_json, show_rows
+from delayline.times import format_moment, parse_moment_ms
+
+TOPIC_COLUMNS = ("name", "partitions", "delay_enabled", "pending", "due_backlog", "next_due_at", "ingest_lag")
+SHARD_COLUMNS = ("partition", "state", "pending", "due_backlog", "next_due_at", "ingest_lag", "owner_epoch")
+BAR_CHARS = 40
+
+Topic = Annotated[str, typer.Argument(help="The topic's name.")]
+
+
+class ShowFirst(TyperGroup):
+    """`topics orders` is short for `topics show orders`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if not args or (args[0] not in self.commands and args[0] != "--help"):
+            args = ["show", *args]
+        return super().parse_args(ctx, args)
+
+
+group = typer.Typer(cls=ShowFirst, help="List the topics; `topics TOPIC` shows one, and each of its shards.")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this file."""
+    group.command()(show)
+    app.add_typer(group, name="topics")
+    for command in (histogram, pause, resume, purge):
+        app.command()(command)
+
+
+def show(
+    topic: Annotated[str | None, typer.Argument(help="One topic; else all.")] = None,
+    url: Url = DEFAULT_URL,
+    as_json: Json = False,
+) -> None:
+    """List the topics, or show one, and each of its shards."""
+    answer = HttpClient(url).get("/v1/topics" if topic is None else topic_path(topic))
+    if as_json:
+        show_json(answer)
+    elif topic is not None:
+        _show_topic(answer)
+    elif rows := answer["topics"]:
+        show_rows(TOPIC_COLUMNS, [[row[name] for name in TOPIC_COLUMNS] for row in rows])
+    else:
+        typer.echo("no topics yet: the first message sent to one makes it")
+
+
+def _show_topic(answer: dict[str, Any]) -> None:
+    shards = answer.pop("shards")
+    show_fields(answer)
+    typer.echo()
+    show_rows(SHARD_COLUMNS, [["" if row[name] is None else row[name] for name in SHARD_COLUMNS] for row in shards])
+
+
+def histogram(
+    topic: Topic,
+    bucket: Annotated[
+        str | None, typer.Option(help="Whole minutes, beyond a day whole days; 1m unless given.")
+    ] = None,
+    start: Annotated[str | None, typer.Option("--from", help="Moment; else now.")] = None,
+    end: Annotated[str | None, typer.Option("--to", help="Moment; else 60 buckets later.")] = None,
+    url: Url = DEFAULT_URL,
+    as_json: Json = False,
+) -> None:
+    """Show how many messages that wait are due when. Buckets without any are left out."""
+    answer = HttpClient(url).get(topic_path(topic, "/histogram"), bucket=bucket, **{"from": start, "to": end})
+    if as_json:
+        show_json(answer)
+    else:
+        show_rows(("due_from", "messages", ""), _bars(answer))
+    note_missing(answer)
+
+
+def _bars(answer: dict[str, Any]) -> list[tuple[str, int, str]]:
+    start_ms, counts = parse_moment_ms(answer["from"]), answer["counts"]
+    moments = (format_moment(start_ms + n * answer["bucket_ms"]) for n in range(len(counts)))
+    rows = [("before", answer["before"]), *zip(moments, counts, strict=True), ("after", answer["after"])]
+    most = max(number for _, number in rows) or 1
+    return [
+        (name, number, "#" * -(-number * BAR_CHARS // most))
+        for name, number in rows
+        if number or name in ("before", "after")
+    ]
+
+
+def pause(topic: Topic, url: Url = DEFAULT_URL, as_json: Json = False) -> None:
+    """Deliver nothing of a topic until it is resumed. Messages are taken in, and wait."""
+    answer = HttpClient(url).post(topic_path(topic, ":pause"), None)
+    show_json(answer) if as_json else typer.echo(f"{topic}  paused")
+
+
+def resume(topic: Topic, url: Url = DEFAULT_URL, as_json: Json = False) -> None:
+    """Deliver a paused topic again; what has fallen due meanwhile, at once."""
+    answer = HttpClient(url).post(topic_path(topic, ":resume"), None)
+    show_json(answer) if as_json else typer.echo(f"{topic}  resumed")
+
+
+def purge(
+    topic: Topic, dry_run: DryRun = False, yes: Yes = False, url: Url = DEFAULT_URL, as_json: Json = False
+) -> None:
+    """Cancel everything that waits in a topic. What has been delivered stays."""
+    client, path = HttpClient(url), topic_path(topic, ":purge")
+    if dry_run or not yes:
+        found = client.post(path, {"dry_run": True})
+        if dry_run:
+            show_many(found, as_json)
+            return
+        confirm(f"Cancel {counted(found['matched'])}, all that wait in {topic}?", yes=yes)
+    show_many(client.post(path, {"dry_run": False}), as_json)
