@@ -12,6 +12,9 @@ from delayline.cli.failure import CONFLICT, FAILED, NOT_FOUND, USAGE, Failure
 
 DEFAULT_URL = "http://127.0.0.1:8080"
 TIMEOUT_S = 15.0
+LONG_S = 3600.0
+"""For what is done to very many messages in one request."""
+
 _EXIT_CODES = {404: NOT_FOUND, 410: NOT_FOUND, 409: CONFLICT, 412: CONFLICT, 422: CONFLICT}
 
 
@@ -38,9 +41,9 @@ class HttpClient:
     def get(self, path: str, **params: Any) -> Any:
         return self._ask("GET", path, params=_given(params))
 
-    def post(self, path: str, body: Any, **headers: str | None) -> Any:
+    def post(self, path: str, body: Any, timeout_s: float = TIMEOUT_S, **headers: str | None) -> Any:
         """`if_match="3"` is a header's name and value; None is left out. None where the answer is empty."""
-        return self._ask("POST", path, json=body, headers=_headers(headers))
+        return self._ask("POST", path, json=body, headers=_headers(headers), timeout=timeout_s)
 
     def patch(self, path: str, body: Any, **headers: str | None) -> Any:
         return self._ask("PATCH", path, json=body, headers=_headers(headers))

@@ -6,7 +6,7 @@ import typer
 
 from delayline.cli.asking import confirm, counted
 from delayline.cli.failure import FAILED, USAGE, Failure
-from delayline.cli.http_client import DEFAULT_URL, HttpClient, message_path, own_path
+from delayline.cli.http_client import DEFAULT_URL, LONG_S, HttpClient, message_path, own_path
 from delayline.cli.options import DryRun, Json, Url, Yes
 from delayline.cli.schedule_options import At, Delay, moment_of, schedule_of
 from delayline.cli.tables import note_missing, show_fields, show_json, show_rows, when
@@ -125,6 +125,7 @@ def cancel(
     topic: Annotated[str | None, typer.Option(help="With --own-id; or alone: all messages of it that match.")] = None,
     own_id: OwnId = None,
     key: Key = None,
+    due_after: DueAfter = None,
     due_before: DueBefore = None,
     if_match: IfMatch = None,
     dry_run: DryRun = False,
@@ -135,12 +136,11 @@ def cancel(
     """Cancel one message, by its id or by --topic and --own-id; or all messages of a --topic that match."""
     client = HttpClient(url)
     many = message_id is None and own_id is None and topic is not None
-    _check_options(many, one_only=(if_match,), many_only=(key, due_before, dry_run or None, yes or None))
+    _check_options(many, one_only=(if_match,), many_only=(key, due_after, due_before, dry_run or None, yes or None))
     if many:
-        asked = {"topic": topic, "key": key, "due_before": moment_of(due_before)}
-        _cancel_many(
-            client, {name: value for name, value in asked.items() if value is not None}, dry_run, yes, as_json
-        )
+        asked = {"topic": topic, "key": key, "due_after": moment_of(due_after), "due_before": moment_of(due_before)}
+        body = {"filter": {name: value for name, value in asked.items() if value is not None}}
+        cancel_many(client, "/v1/messages:cancel", body, f"Cancel {{}} of {topic}?", dry_run, yes, as_json)
         return
     answer = client.delete(_path(message_id, topic, own_id), if_match=_tag(if_match))
     _show_done(answer, as_json, f"{message_id or own_id}  cancelled")
@@ -151,21 +151,23 @@ def _check_options(many: bool, one_only: tuple[Any, ...], many_only: tuple[Any, 
     if many and any(given is not None for given in one_only):
         raise Failure("--if-match is for one message, not for all that match", USAGE)
     if not many and any(given is not None for given in many_only):
-        raise Failure("--key, --due-before, --dry-run and --yes are for all messages of a --topic", USAGE)
+        raise Failure("--key, --due-*, --dry-run and --yes are for all messages of a --topic", USAGE)
 
 
-def _cancel_many(client: HttpClient, asked: dict[str, Any], dry_run: bool, yes: bool, as_json: bool) -> None:
-    body = {"filter": asked}
+def cancel_many(
+    client: HttpClient, path: str, body: dict[str, Any], question: str, dry_run: bool, yes: bool, as_json: bool
+) -> None:
+    """Count, ask `question` (with {} for how many) where that was not answered before, and cancel. Raises Failure."""
     if dry_run or not yes:
-        found = client.post("/v1/messages:cancel", {**body, "dry_run": True})
+        found = client.post(path, {**body, "dry_run": True}, LONG_S)
         if dry_run:
-            show_many(found, as_json)
+            _show_many(found, as_json)
             return
-        confirm(f"Cancel {counted(found['matched'])} of {asked['topic']}?", yes=yes)
-    show_many(client.post("/v1/messages:cancel", {**body, "dry_run": False}), as_json)
+        confirm(question.format(counted(found["matched"])), yes=yes)
+    _show_many(client.post(path, {**body, "dry_run": False}, LONG_S), as_json)
 
 
-def show_many(answer: dict[str, Any], as_json: bool) -> None:
+def _show_many(answer: dict[str, Any], as_json: bool) -> None:
     """How many messages an operation found and cancelled. Raises Failure where that is not known of all."""
     if as_json:
         show_json(answer)
@@ -174,8 +176,11 @@ def show_many(answer: dict[str, Any], as_json: bool) -> None:
     else:
         late = f", {answer['too_late']} too late" if answer["too_late"] else ""
         typer.echo(f"{answer['cancelled']} of {counted(answer['matched'])} cancelled{late}")
+    note_missing(answer)
     if answer["unknown"]:
         raise Failure(f"of {counted(answer['unknown'])} it is not known: ask again, cancelling twice does no harm")
+    if not answer["complete"]:
+        raise Failure("it ended early, and there may be more: ask again, that goes on")
 
 
 # --- move

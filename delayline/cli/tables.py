@@ -76,6 +76,6 @@ def distance(left_ms: int) -> str:
 
 def note_missing(answer: Mapping[str, Any]) -> None:
     """Say, beside an answer, whose part of it is missing."""
-    if not answer["complete"]:
+    if answer["missing_shards"]:
         names = ", ".join(f"{shard['topic']} partition {shard['partition']}" for shard in answer["missing_shards"])
         typer.echo(f"incomplete: nobody answers for {names}", err=True)

@@ -5,9 +5,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from delayline.cli.asking import confirm, counted
 from delayline.cli.http_client import DEFAULT_URL, HttpClient, topic_path
-from delayline.cli.message_commands import show_many
+from delayline.cli.message_commands import cancel_many
 from delayline.cli.options import DryRun, Json, Url, Yes
 from delayline.cli.tables import note_missing, show_fields, show_json, show_rows
 from delayline.times import format_moment, parse_moment_ms
@@ -110,11 +109,5 @@ def purge(
     topic: Topic, dry_run: DryRun = False, yes: Yes = False, url: Url = DEFAULT_URL, as_json: Json = False
 ) -> None:
     """Cancel everything that waits in a topic. What has been delivered stays."""
-    client, path = HttpClient(url), topic_path(topic, ":purge")
-    if dry_run or not yes:
-        found = client.post(path, {"dry_run": True})
-        if dry_run:
-            show_many(found, as_json)
-            return
-        confirm(f"Cancel {counted(found['matched'])}, all that wait in {topic}?", yes=yes)
-    show_many(client.post(path, {"dry_run": False}), as_json)
+    question = f"Cancel {{}}, all that wait in {topic}?"
+    cancel_many(HttpClient(url), topic_path(topic, ":purge"), {}, question, dry_run, yes, as_json)

@@ -204,16 +204,17 @@ def test_what_is_not_said_clearly_is_not_done(arguments: list[str], sentence: st
 
 
 def many(matched: int, cancelled: int = 0, late: int = 0, unknown: int = 0, *, dry: bool = False) -> dict[str, Any]:
-    return {"matched": matched, "cancelled": cancelled, "too_late": late, "unknown": unknown, "dry_run": dry}
+    counts = {"matched": matched, "cancelled": cancelled, "too_late": late, "unknown": unknown, "dry_run": dry}
+    return {**counts, "complete": True, "missing_shards": []}
 
 
 @pytest.mark.parametrize(
     ("arguments", "path", "body"),
     [
         (
-            ["cancel", "--topic", "t", "--key", "7", "--due-before", "1767225630000"],
+            ["cancel", "--topic", "t", "--key", "7", "--due-after", "soon", "--due-before", "1767225630000"],
             "/v1/messages:cancel",
-            {"filter": {"topic": "t", "key": "7", "due_before": 1767225630000}},
+            {"filter": {"topic": "t", "key": "7", "due_after": "soon", "due_before": 1767225630000}},
         ),
         (["purge", "t"], "/v1/topics/t:purge", {}),
     ],
@@ -239,3 +240,31 @@ def test_a_key_used_for_another_request_is_a_conflict() -> None:
     with answering([(422, problem)]) as server:
         ran = run("send", "t", "x", "--idempotency-key", "k", url=server.url)
     assert ran == (4, "", "delayline: Reused: the key was used for another request\n")
+
+
+def test_all_messages_that_match_are_cancelled(shared: Server) -> None:
+    for key in ("7", "7", "8"):
+        sent(shared, "matching", "--delay", "1h", "--key", key)
+    wait_for(lambda: len(listed(shared, "--topic", "matching")), lambda count: count == 3)
+    dry = run("cancel", "--topic", "matching", "--key", "7", "--dry-run", url=shared.url)
+    done = run("cancel", "--topic", "matching", "--key", "7", "--yes", url=shared.url)
+    assert (dry.out, done.out) == ("2 messages would be cancelled\n", "2 of 2 messages cancelled\n")
+    assert len(listed(shared, "--topic", "matching")) == 1
+
+
+def test_a_cancel_of_many_that_ended_early_has_failed() -> None:
+    early = {**many(9, 5), "complete": False, "missing_shards": [{"topic": "t", "partition": 2}]}
+    with answering([(200, early)]) as server:
+        ran = run("cancel", "--topic", "t", "--yes", url=server.url)
+    assert (ran.code, ran.out) == (1, "5 of 9 messages cancelled\n")
+    assert "nobody answers for t partition 2\n" in ran.err
+    assert "it ended early" in ran.err
+
+
+def test_a_send_that_is_repeated_with_its_key_sends_nothing_more(shared: Server) -> None:
+    options = ["--delay", "1h", "--idempotency-key", "k-1"]
+    first, second = (sent(shared, "repeated", *options) for _ in range(2))
+    assert first["message_id"] == second["message_id"]
+    assert listed(shared, "--topic", "repeated") == [first["message_id"]]
+    other = run("send", "repeated", "y", *options, url=shared.url)
+    assert (other.code, other.out) == (4, "")
