@@ -1,11 +1,10 @@
 """What is done by hand, and what the server says about it."""
 
 import re
-from typing import Any
 
 from playwright.sync_api import Page, Route, expect
 
-from tests.console.conftest import HTTP, OpenPage, Send, answering
+from tests.console.conftest import HTTP, OpenPage, Send, answering, read_again
 from tests.fault.server import Server, read_topic
 
 
@@ -179,21 +178,6 @@ def test_a_schedule_that_cannot_be_is_told_before_it_is_sent(open_page: OpenPage
     expect(page.locator(".preview")).to_contain_text("3650d")
 
 
-def offering(page: Page, *operations: str) -> None:
-    """The installation says that it has these operations, too."""
-
-    def fulfil(route: Route) -> None:
-        answer = route.fetch()
-        document = answer.json()
-        for operation in operations:
-            method, path = operation.split()
-            document["paths"].setdefault(path, {})[method] = {"parameters": []}
-        route.fulfill(response=answer, json=document)
-
-    page.route("**/openapi.json", fulfil)
-    page.reload()
-
-
 def test_what_cannot_be_done_here_cannot_be_pressed(open_page: OpenPage, send: Send, topic: str) -> None:
     send("x", delay="1h")
     page = open_page(f"#/topics/{topic}")
@@ -235,25 +219,46 @@ def test_what_was_not_all_of_it_is_said(open_page: OpenPage, send: Send, topic: 
     expect(page.locator(".toast")).to_contain_text(said)
 
 
-def test_a_purge_wants_the_topics_name_typed(open_page: OpenPage, send: Send, topic: str) -> None:
-    send("x", delay="1h")
+def test_a_purge_counts_and_wants_the_topics_name_typed(
+    open_page: OpenPage, server: Server, send: Send, topic: str
+) -> None:
+    sent = [send("x", delay="1h")["message_id"] for _ in range(3)]
     page = open_page(f"#/topics/{topic}")
-    offering(page, "post /v1/topics/{topic}:purge")
-    asked: list[Any] = []
-
-    def purge(route: Route) -> None:
-        asked.append(route.request.post_data_json)
-        route.fulfill(json={"matched": 1, "cancelled": 0 if asked[-1]["dry_run"] else 1, "too_late": 0, "unknown": 0})
-
-    page.route("**/v1/topics/*:purge", purge)
     page.get_by_role("button", name="Purge").click()
-    expect(page.get_by_role("dialog")).to_contain_text("1 message waits now.")
+    expect(page.get_by_role("dialog")).to_contain_text("3 messages wait now.")
     page.get_by_role("button", name="Purge the topic").click()
     expect(page.get_by_role("dialog")).to_contain_text(f"Type {topic} here.")
+    assert {state(server, message_id) for message_id in sent} == {"pending"}
     page.get_by_label("Type the topic's name to confirm").fill(topic)
     page.get_by_role("button", name="Purge the topic").click()
-    expect(page.locator(".toast")).to_contain_text("1 message cancelled.")
-    assert asked == [{"dry_run": True}, {"dry_run": False}]
+    expect(page.locator(".toast")).to_contain_text("3 messages cancelled.")
+    assert {state(server, message_id) for message_id in sent} == {"cancelled"}
+
+
+def test_a_topic_is_paused_and_resumed(open_page: OpenPage, server: Server, send: Send, topic: str) -> None:
+    send("x", delay="1h")
+    page = open_page(f"#/topics/{topic}")
+    page.get_by_role("button", name="Pause…").click()
+    page.get_by_role("button", name="Pause the topic").click()
+    expect(page.locator(".toast")).to_contain_text(f"{topic} is paused.")
+    read_again(page)
+    expect(page.locator(".state")).to_contain_text("paused")
+    late = send("late", delay="1ms")
+    expect(page.get_by_role("table", name="Next messages")).to_contain_text(late["message_id"])
+    page.get_by_role("button", name="Resume", exact=True).click()
+    page.get_by_role("button", name="Resume the topic").click()
+    read_again(page)
+    expect(page.get_by_role("table", name="Newest records")).to_contain_text("late")
+
+
+def test_shards_that_have_not_decided_yet_are_named(open_page: OpenPage, send: Send, topic: str) -> None:
+    send("x", delay="1h")
+    page = open_page(f"#/topics/{topic}")
+    answer = {"topic": topic, "state": "paused", "shards": 4, "complete": False}
+    answering(page, ":pause", answer | {"missing_shards": [{"topic": topic, "partition": 3}]})
+    page.get_by_role("button", name="Pause…").click()
+    page.get_by_role("button", name="Pause the topic").click()
+    expect(page.locator(".toast")).to_contain_text(f"Not yet in {topic}.3: it is stored there and will happen.")
 
 
 def test_what_is_not_decided_at_once_has_a_page_of_its_own(open_page: OpenPage, send: Send) -> None:

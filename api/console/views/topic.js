@@ -1,13 +1,13 @@
 // One topic: what it waits for, shard by shard, what it delivered last, and what can be done with all of it.
 
-import { get, post } from "../api.js";
+import { get, LONG_MS, post, request } from "../api.js";
 import { away, nowMs, whenShort } from "../clock.js";
 import { ask, toast } from "../dialogs.js";
 import { h, show } from "../dom.js";
 import { count, counted, duration, epoch, UNKNOWN } from "../format.js";
 import { field, input, valueOf } from "../forms.js";
 import { histogram, SPANS, spanQuery } from "../histogram.js";
-import { action, badge, broken, empty, figures, incomplete, keyText, loading, messageLink, problemBox, shortened, table } from "../parts.js";
+import { action, badge, broken, empty, figures, incomplete, keyText, loading, messageLink, problemBox, shardName, shortened, table } from "../parts.js";
 import { Lateness, optional, readTopic, topicPath } from "../shapes.js";
 import { isLate, latenessText, stalls, stateOf } from "./topics.js";
 
@@ -106,7 +106,8 @@ function shards(topic) {
   ], topic.shards, (shard) => shard.partition);
 }
 
-function shardState({ state, stalled }) {
+function shardState({ state, stalled, paused }) {
+  if (paused) return badge("paused");
   if (state === "running") return h("small", null, state);
   const tone = { stalled: "stalled", missing: "dead" }[state] ?? "expired";
   return [badge(tone, state), stalled ? h("small", null, ` ${stalled.reason}: ${stalled.detail}`) : null];
@@ -151,14 +152,18 @@ function buttons(topic, { offer, refresh }) {
     action("Purge\u2026", has("purge"), () => act(purge(topic.name)), { class: "danger" }));
 }
 
+/** Each shard decides for itself: what those that have not yet will do is stored. */
+function decided({ complete, missing_shards: missing }, said) {
+  return complete === false ? `${said} Not yet in ${missing.map(shardName).join(", ")}: it is stored there and will happen.` : said;
+}
+
 function pause(name) {
   return ask({
     title: `Pause ${name}?`,
     body: h("p", null, "Messages are taken in and wait. Nothing of this topic is delivered until it is resumed; what falls due meanwhile is delivered then."),
     confirm: "Pause the topic",
     act: async () => {
-      await post(topicPath(name, ":pause"));
-      toast(`${name} is paused.`);
+      toast(decided(await post(topicPath(name, ":pause")), `${name} is paused.`));
     },
   });
 }
@@ -169,24 +174,26 @@ async function resume(name) {
     body: h("p", null, "What has fallen due meanwhile is delivered at once."),
     confirm: "Resume the topic",
     act: async () => {
-      await post(topicPath(name, ":resume"));
-      toast(`${name} goes on.`);
+      toast(decided(await post(topicPath(name, ":resume")), `${name} goes on.`));
     },
   });
 }
 
 /** The whole topic goes: the name has to be typed, and the server is asked first how much that is. */
 function purge(name) {
+  const path = topicPath(name, ":purge");
+  const missing = h("div", { class: "answer" });
   const found = h("p", { class: "countdown", role: "status" }, "Counting\u2026");
   return ask({
     title: `Purge ${name}?`,
-    body: [found, h("p", null, "Everything that waits in this topic is cancelled. What has been delivered stays."),
+    body: [found, missing, h("p", null, "Everything that waits in this topic is cancelled. What has been delivered stays."),
       field("Type the topic's name to confirm", "confirm", input())],
     confirm: "Purge the topic",
     isDangerous: true,
     isReady: async () => {
-      const { matched } = await post(topicPath(name, ":purge"), { dry_run: true });
-      show(found, `${counted(matched, "message waits", "messages wait")} now.`);
+      const { body } = await request("POST", path, { query: { dry_run: true }, timeoutMs: LONG_MS });
+      show(found, `${counted(body.matched, "message waits", "messages wait")} now.`);
+      show(missing, incomplete(body));
     },
     setUp: ({ form }) => {
       form.addEventListener("submit", (event) => {
@@ -198,8 +205,8 @@ function purge(name) {
       }, { capture: true });
     },
     act: async () => {
-      const answer = await post(topicPath(name, ":purge"), { dry_run: false });
-      toast(`${counted(answer.cancelled, "message")} cancelled.`);
+      const { body } = await request("POST", path, { timeoutMs: LONG_MS });
+      toast(decided(body, `${counted(body.cancelled, "message")} cancelled.`));
     },
   });
 }
