@@ -7,7 +7,7 @@ from statistics import median
 
 from bench.over_http.ask import Door
 from bench.over_http.flow import Lateness, add_lateness, flowing
-from bench.over_http.server import Server
+from bench.over_http.server import DELIVERED_WITHIN_S, POLL_S, Server
 from bench.report import Report
 from delayline.clock import SystemClock
 
@@ -34,17 +34,19 @@ Window = tuple[int, int]
 
 @dataclass(slots=True)
 class Laps:
-    """What the rounds have shown: seconds per cancel, and when one ran and when none did."""
+    """What the rounds have shown: seconds per cancel, when one ran and when none did, and how many messages the other
+    topic got in all."""
 
     took_s: list[float] = field(default_factory=list)
     cancelling: list[Window] = field(default_factory=list)
     quiet: list[Window] = field(default_factory=list)
+    flowed: int = 0
 
 
 def rounds(server: Server, topic: str, other: str, messages: int) -> Laps:
     """In each: fill `topic`; a lap in which only `other` flows; one in which the messages are cancelled, too."""
     door, laps = Door(server.port), Laps()
-    with flowing(server, other, PER_S):
+    with flowing(server, other, PER_S) as flow:
         _fill(door, topic, KEPT, OTHERS)
         for _ in range(ROUNDS):
             _fill(door, topic, GONE, messages)
@@ -58,8 +60,19 @@ def rounds(server: Server, topic: str, other: str, messages: int) -> Laps:
         left = _matched(door, topic, {})
         if left != OTHERS:
             raise RuntimeError(f"{left:,} messages are left, {OTHERS:,} should be")
-        time.sleep(2 * SETTLED_S)  # what was due last is still written
+    laps.flowed = flow.messages
+    _wait_delivered(door, other)
     return laps
+
+
+def _wait_delivered(door: Door, topic: str) -> None:
+    """Until nothing of the topic waits. Raises RuntimeError where that takes too long."""
+    until_s = _CLOCK.monotonic_s() + DELIVERED_WITHIN_S
+    time.sleep(SETTLED_S)  # what was sent last is indexed
+    while _matched(door, topic, {}):
+        if _CLOCK.monotonic_s() > until_s:
+            raise RuntimeError(f"{topic}: messages that are due were not delivered")
+        time.sleep(POLL_S)
 
 
 def add_figures(report: Report, laps: Laps, lateness: Lateness, messages: int) -> None:

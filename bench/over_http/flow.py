@@ -9,6 +9,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
 
@@ -33,20 +34,28 @@ _MESSAGE = (
 _CLOCK = SystemClock()
 
 
+@dataclass(slots=True)
+class Flow:
+    """How many messages it has sent; final when it has ended."""
+
+    messages: int = 0
+
+
 @contextmanager
-def flowing(server: Server, topic: str, per_s: int) -> Iterator[None]:
+def flowing(server: Server, topic: str, per_s: int) -> Iterator[Flow]:
     """`per_s` messages a second while the block runs. Raises RuntimeError where the server does not keep up."""
+    flow = Flow()
     stop = Event()
     with ThreadPoolExecutor(1) as thread:
-        running = thread.submit(_flow, Door(server.port), topic, round(per_s * TICK_S), stop)
+        running = thread.submit(_flow, flow, Door(server.port), topic, round(per_s * TICK_S), stop)
         try:
-            yield
+            yield flow
         finally:
             stop.set()
         running.result()
 
 
-def _flow(door: Door, topic: str, count: int, stop: Event) -> None:
+def _flow(flow: Flow, door: Door, topic: str, count: int, stop: Event) -> None:
     body = batch(count)
     start_s, tick = _CLOCK.monotonic_s(), 0
     sent: list[Future[object]] = []
@@ -58,6 +67,7 @@ def _flow(door: Door, topic: str, count: int, stop: Event) -> None:
             if len(sent) > BEHIND_MAX:
                 raise RuntimeError(f"{topic}: the server does not take {count / TICK_S:.0f} messages a second")
             tick += 1
+            flow.messages += count
             time.sleep(max(0.0, start_s + tick * TICK_S - _CLOCK.monotonic_s()))
     for one in sent:
         one.result()
