@@ -1,5 +1,6 @@
 """Cancelling all that a filter matches: what enters the log, how much at once, and what is said of it."""
 
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -131,11 +132,14 @@ def test_a_shard_that_nobody_answers_for_is_named() -> None:
     )
 
 
-def test_a_shard_that_stops_answering_between_two_pages_is_named() -> None:
-    first, *_ = pages(4, 2)
-    made, _ = door(first, Listing(SHARDS[:3], (row(2),), None))
+@pytest.mark.parametrize("silent", [0, 1])
+def test_a_shard_that_did_not_answer_for_one_of_the_pages_is_named(silent: int) -> None:
+    listings = pages(4, 2)
+    listings[silent] = replace(listings[silent], shards=SHARDS[:3])
+    made, _ = door(*listings)
     found = cancel(made).json()
-    assert (found["matched"], found["missing_shards"]) == (3, [{"topic": "orders", "partition": 3}])
+    assert (found["matched"], found["complete"]) == (4, False)
+    assert found["missing_shards"] == [{"topic": "orders", "partition": 3}]
 
 
 @pytest.mark.parametrize("dry_run", [True, False])

@@ -4,7 +4,9 @@ from typing import Any
 
 import httpx
 import pytest
+from starlette.requests import Request
 
+from api.wishes import wish_of
 from delayline.headers import IF_MATCH
 from delayline.inquiry import VERSION_MISMATCH, Ending, Found, Gone, Resolution, ShardFigures, State
 from delayline.message import MessageId, OperationId, Shard
@@ -214,3 +216,22 @@ def test_an_operation_id_is_read_back_and_is_no_message_id(topic: str) -> None:
     operation = OperationId(Shard(topic, "7"), 12)
     assert OperationId.parse(str(operation)) == operation
     assert OperationId.parse(str(MessageId(Shard(topic, "7"), 12, 5))) is None
+
+
+@pytest.mark.parametrize(
+    ("prefer", "query", "wait_s"),
+    [
+        ("", "", 10.0),
+        ("respond-async", "", 0.0),
+        ("respond-async, wait=3", "", 3.0),
+        ("wait=3", "", 3.0),
+        ("WAIT = 3 ; x=1, wait=5", "", 3.0),
+        ("wait=99", "", 10.0),
+        ("wait=soon", "", 10.0),
+        ("respond-async", "wait=2500ms", 2.5),
+    ],
+)
+def test_what_is_preferred_and_what_is_asked_for_make_one_wait(prefer: str, query: str, wait_s: float) -> None:
+    headers = {b"prefer": prefer.encode()}
+    scope = {"type": "http", "query_string": query.encode(), "delayline.headers": headers}
+    assert wish_of(Request(scope), 10.0).wait_s == wait_s
