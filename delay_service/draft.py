@@ -27,6 +27,9 @@ Refusals = Mapping[Key, tuple[str, str]]
 """(code, reason) of records that the target refuses."""
 
 
+_NO_TERMS = Terms()
+
+
 @dataclass(slots=True)
 class Draft:
     """The parts of a batch under construction. `moved` are those that go on in another record."""
@@ -60,39 +63,32 @@ class Drafter:
         return Target(key, value, meta, packed, message_id, _row_name(message_id, meta.terms if meta else None))
 
     def draft(self, entries: Sequence[Entry], now_ms: int, too_late_ms: int, refused: Refusals) -> Draft:
-        """What was due before `too_late_ms` expires. Hot: once per delivered message (see bench/floors.py)."""
+        """What was due before `too_late_ms` expires. Hot: once per delivered message (see bench/floors.py); a plain
+        one, whose index value begins with a zero, goes through here alone."""
         draft = Draft()
         timestamp, prefix = self._timestamp, self._id_prefix
-        for entry in entries:
-            due_ms, offset, value = entry
-            meta, packed = decode_value(value)
-            if meta is not None and (meta.dead_code is not None or meta.terms is not None):
-                self._unusual(draft, entry, now_ms, too_late_ms, refused)
+        for due_ms, offset, value in entries:
+            if value[0] or due_ms < too_late_ms or (refused and (due_ms, offset) in refused):
+                self._unusual(draft, Entry(due_ms, offset, value), now_ms, too_late_ms, refused)
                 continue
-            message_id = meta.origin if meta and meta.origin else f"{prefix}{offset}.{due_ms}"
+            packed, message_id = value[1:], f"{prefix}{offset}.{due_ms}"
             accepted_at_ms = accepted_at_ms_of(packed)
-            if refused and entry.key in refused:
-                self._bury(draft, entry.key, message_id, accepted_at_ms, refused[entry.key], decode_packed(packed))
-                continue
-            if due_ms < too_late_ms:
-                row = AuditRow(offset, message_id, due_ms, accepted_at_ms, Outcome.EXPIRED, None, LATE_MAX)
-                draft.rows.append(row)
-                continue
             stamp = None if timestamp == "delivery" else due_ms if timestamp == "due" else accepted_at_ms
             draft.deliveries.append(Delivery(seal(packed, message_id.encode(), due_ms), stamp))
             draft.rows.append(AuditRow(offset, message_id, due_ms, accepted_at_ms, Outcome.DELIVERED))
         return draft
 
     def _unusual(self, draft: Draft, entry: Entry, now_ms: int, too_late_ms: int, refused: Refusals) -> None:
-        """A record that could not be read or whose directive was refused: it goes as it came. Or a message that asks
-        for more than a time."""
+        """A record with metadata: one that could not be read or whose directive was refused goes as it came, another
+        has been re-appended or asks for more than a time. Or one that is too late, or refused by its target."""
         target = self.target(entry.key, entry.value)
         meta = target.meta
         if meta is not None and meta.dead_code is not None:
             why, original = (meta.dead_code, meta.dead_reason or ""), as_it_came(target.packed)
             self._bury(draft, target.key, target.name, meta.accepted_at_ms, why, original)
-        elif target.terms is not None:
-            self._with_terms(draft, target, target.terms, now_ms, too_late_ms, refused.get(target.key))
+        else:
+            terms = target.terms or _NO_TERMS
+            self._with_terms(draft, target, terms, now_ms, too_late_ms, refused.get(target.key))
 
     def _with_terms(
         self,

@@ -188,8 +188,8 @@ MUTANTS = (
     _one(
         "a re-append gets an id of its own",
         DRAFT,
-        'message_id = meta.origin if meta and meta.origin else f"{prefix}{offset}.{due_ms}"',
-        'message_id = f"{prefix}{offset}.{due_ms}"',
+        'return meta.origin if meta and meta.origin else f"{self._id_prefix}{key.offset}.{key.due_ms}"',
+        'return f"{self._id_prefix}{key.offset}.{key.due_ms}"',
     ),
     _one(
         "a re-append does not name the record that it replaces",
