@@ -10,6 +10,7 @@ from delayline import __version__
 from delayline.cli import (
     config_commands,
     dead_commands,
+    doctor_commands,
     http_commands,
     message_commands,
     proxy_commands,
@@ -23,6 +24,7 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_
 serve_commands.register(app)
 proxy_commands.register(app)
 config_commands.register(app)
+doctor_commands.register(app)
 http_commands.register(app)
 message_commands.register(app)
 topic_commands.register(app)

@@ -2,6 +2,7 @@
 
 from threading import Event, Thread
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from delayline.clock import Clock
 from delayline.config import Settings
@@ -9,12 +10,15 @@ from delayline.errors import ConfigError
 from mq.contract import Admin, Queue
 from mq.errors import QueueError
 
+if TYPE_CHECKING:
+    from mq.kafka.queue import KafkaQueue
+
 WATCH_S = 2.0
 
 
 def open_queue(settings: Settings, clock: Clock, address: str = "") -> Queue:
     """`address` is where this process answers questions about its worker's shards. Raises QueueError, ConfigError."""
-    return _kafka(settings, clock, address) if settings.mq.kind == "kafka" else _embedded(settings, clock)
+    return open_kafka(settings, clock, address) if settings.mq.kind == "kafka" else _embedded(settings, clock)
 
 
 def _embedded(settings: Settings, clock: Clock) -> Queue:
@@ -28,7 +32,8 @@ def _embedded(settings: Settings, clock: Clock) -> Queue:
     )
 
 
-def _kafka(settings: Settings, clock: Clock, address: str) -> Queue:
+def open_kafka(settings: Settings, clock: Clock, address: str = "") -> "KafkaQueue":
+    """Asks nobody anything yet. Raises ConfigError."""
     try:
         from mq.kafka.queue import KafkaQueue
         from mq.kafka.settings import KafkaSettings

@@ -8,6 +8,7 @@ from typer.core import TyperGroup
 from delayline.cli.http_client import DEFAULT_URL, HttpClient, topic_path
 from delayline.cli.message_commands import cancel_many
 from delayline.cli.options import DryRun, Json, Url, Yes
+from delayline.cli.plan_commands import plan
 from delayline.cli.tables import note_missing, show_fields, show_json, show_rows
 from delayline.times import format_moment, parse_moment_ms
 
@@ -27,12 +28,16 @@ class ShowFirst(TyperGroup):
         return super().parse_args(ctx, args)
 
 
-group = typer.Typer(cls=ShowFirst, help="List the topics; `topics TOPIC` shows one, and each of its shards.")
+group = typer.Typer(
+    cls=ShowFirst,
+    help="List the topics; `topics TOPIC` shows one, and each of its shards; `topics plan` looks at Kafka.",
+)
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this file."""
     group.command()(show)
+    group.command()(plan)
     app.add_typer(group, name="topics")
     for command in (histogram, pause, resume, purge):
         app.command()(command)

@@ -5,8 +5,9 @@ and it is never compacted; the broker stamps its records, because accepted_at is
 small segments let a trim free disk. What is altered by hand is repaired within `tend_interval_s`, and logged.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
+from typing import NamedTuple
 
 from confluent_kafka import Producer
 
@@ -51,6 +52,21 @@ OWN_PARTITIONS = 4
 log = logs.get(__name__)
 
 
+class Change(NamedTuple):
+    """What becomes of a topic of ours. `partitions_before` is 0 where it is still to be made, `replicas` -1 where the
+    cluster's default counts; `settings` are those that change, each as (before, after)."""
+
+    topic: str
+    partitions_before: int
+    partitions: int
+    replicas: int
+    settings: Mapping[str, tuple[str, str]]
+
+    @property
+    def is_needed(self) -> bool:
+        return self.partitions_before != self.partitions or bool(self.settings)
+
+
 class Buffers:
     """Any thread may call it. Raises QueueError."""
 
@@ -67,12 +83,38 @@ class Buffers:
         """Audit, dead letters, cursors: there before anything is delayed or delivered."""
         if self._has_own:
             return
-        for name, config in ((self._names.audit, AUDIT), (self._names.dead, DEAD), (self._names.cursor, CURSOR)):
+        for name, config in self._own():
             try:
                 self._cluster.describe(name)
             except TopicUnknown:
                 self._make(name, OWN_PARTITIONS, -1, config)
         self._has_own = True
+
+    def _own(self) -> Sequence[tuple[str, Mapping[str, str]]]:
+        return (self._names.audit, AUDIT), (self._names.dead, DEAD), (self._names.cursor, CURSOR)
+
+    # --- what is still to be done
+
+    def plan(self, targets: Sequence[str]) -> list[Change]:
+        """What `ensure` and `tend` would do for these topics of users, one change for each topic of our own; nothing
+        is done. Raises TopicUnknown."""
+        own = [self._change(name, OWN_PARTITIONS, -1, config) for name, config in self._own()]
+        buffers = []
+        for name in targets:
+            target = self.target(name)
+            partitions = len(target.info.partitions)
+            buffers.append(self._change(self._names.buffer(name), partitions, target.replicas, self._config(target)))
+        return [*own, *buffers]
+
+    def _change(self, name: str, partitions: int, replicas: int, wanted: Mapping[str, str]) -> Change:
+        try:
+            found = len(self._cluster.describe(name).info.partitions)
+        except TopicUnknown:
+            return Change(name, 0, partitions, replicas, {key: ("", value) for key, value in wanted.items()})
+        is_tended = self._names.target(name) is not None or name == self._names.cursor
+        before, drift = self._drift(name, wanted if is_tended else {})
+        grown = max(found, partitions) if self._names.target(name) is not None else found
+        return Change(name, found, grown, replicas, {key: (before[key], value) for key, value in drift.items()})
 
     def target(self, name: str) -> Described:
         """A topic of users. Raises TopicUnknown."""
@@ -153,15 +195,18 @@ class Buffers:
         raise QueueUnavailable(f"topic {name!r} has partitions without a leader")
 
     def _repair(self, name: str, wanted: Mapping[str, str]) -> None:
+        before, drift = self._drift(name, wanted)
+        if drift:
+            log.warning("settings of a topic repaired", topic=name, before=before, now=drift)
+            self._cluster.configure(name, drift)
+
+    def _drift(self, name: str, wanted: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+        """Settings that are not as they must be: as they are, and as they must be."""
         found = self._cluster.config(name)
         drift = {key: value for key, value in wanted.items() if found.get(key) != value}
         if int(found["max.message.bytes"]) > int(drift.get("max.message.bytes", 0)):
             drift.pop("max.message.bytes", None)  # it may hold larger records already
-        if not drift:
-            return
-        before = {key: found.get(key) for key in drift}
-        log.warning("settings of a topic repaired", topic=name, before=before, now=drift)
-        self._cluster.configure(name, drift)
+        return {key: found.get(key, "") for key in drift}, drift
 
     def _begin_with(self, buffer: Described, body: bytes) -> None:
         name = buffer.info.name
@@ -177,6 +222,11 @@ class Buffers:
         left = producer.flush(self._settings.request_timeout_s)
         if left or outgoing.failures:
             raise QueueUnavailable(f"the rules could not be written to {name!r}")
+
+    def tend_own(self) -> None:
+        """This installation's own topics, made and repaired."""
+        self.ensure_own()
+        self._repair(self._names.cursor, CURSOR)
 
     def tend(self) -> None:
         """Look after the cursors, and every buffer topic there is: partitions added to its target, settings altered

@@ -50,13 +50,15 @@ _SETTLED = frozenset({ConsumerGroupState.STABLE, ConsumerGroupState.EMPTY, Consu
 
 class Described(NamedTuple):
     """A topic; by partition, `leaders` are node ids, -1 where there is none right now, and `in_sync` says how many
-    replicas are up to date. `writable`: we may write to it."""
+    replicas are up to date. `writable`: we may write to it. `operations` are those that we may do with it (READ,
+    WRITE, ...); None where the brokers do not say."""
 
     info: TopicInfo
     leaders: tuple[int, ...]
     in_sync: tuple[int, ...]
     replicas: int
     writable: bool = True
+    operations: frozenset[str] | None = None
 
 
 class Cluster:
@@ -100,7 +102,8 @@ class Cluster:
         replicas = max((len(part.replicas) for part in partitions), default=1)
         allowed = found.authorized_operations
         writable = allowed is None or AclOperation.WRITE in allowed
-        described = Described(info, leaders, in_sync, replicas, writable)
+        operations = None if allowed is None else frozenset(operation.name for operation in allowed)
+        described = Described(info, leaders, in_sync, replicas, writable, operations)
         self._seen[name] = (self._clock.monotonic_s() + FRESH_S, described)
         return described
 

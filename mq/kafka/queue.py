@@ -9,13 +9,13 @@ from delayline.clock import Clock
 from delayline.message import Shard
 from delayline.record import encode_body
 from delayline.rules import Rules
-from mq.contract import Append, Handover, LogRecord, Owner, Position, TopicInfo
-from mq.errors import OffsetOutOfRange, QueueClosed, QueueError
-from mq.kafka.buffers import Buffers
+from mq.contract import Append, ClockOffset, Handover, LogRecord, Owner, Position, TopicInfo
+from mq.errors import OffsetOutOfRange, QueueClosed, QueueError, TopicUnknown
+from mq.kafka.buffers import Buffers, Change
 from mq.kafka.chatter import limit
 from mq.kafka.client import KafkaClient
 from mq.kafka.clock import MEASURE_S, BrokerClock
-from mq.kafka.cluster import Cluster, partition_number
+from mq.kafka.cluster import Cluster, Described, partition_number
 from mq.kafka.cursors import MARK_KEY, Cursors, owner_of
 from mq.kafka.elsewhere import Elsewhere
 from mq.kafka.readers import Readers
@@ -24,6 +24,9 @@ from mq.kafka.sink import KafkaSink
 from mq.kafka.source import KafkaSource
 
 LEAVE_S = 15.0
+CLOCK_MARKS = 5
+"""The first ones take longer, and say less: connections are made."""
+
 log = logs.get(__name__)
 
 
@@ -100,6 +103,40 @@ class KafkaQueue:
                 self._brokers.measured(leader, future.result()[0].appended_at_ms, sent_s)
 
         self._client.append([Append(topic, str(row), encode_body(MARK_KEY, None))]).add_done_callback(stamped)
+
+    # --- for operators
+
+    def plan(self, targets: Sequence[str]) -> Sequence[Change]:
+        """What is still to be made or changed of this installation's own topics, for delays to these topics."""
+        self._check()
+        return self._buffers.plan(targets)
+
+    def carry_out(self, targets: Mapping[str, Rules]) -> None:
+        """Make it so, for these topics and their rules."""
+        self._check()
+        self._buffers.tend_own()
+        for name, rules in targets.items():
+            self._buffers.ensure(name, rules)
+
+    def describe(self, name: str) -> Described:
+        """Replicas, leaders and rights of a topic, our own included. Raises TopicUnknown."""
+        self._check()
+        return self._cluster.describe(name)
+
+    def measure_clock(self) -> ClockOffset | None:
+        """Our clock against the brokers', measured now by marks that mean nothing; None where the cursors' topic is
+        not there yet."""
+        self._check()
+        topic = self._names.cursor
+        try:
+            leader = self._cluster.describe(topic).leaders[0]
+        except TopicUnknown:
+            return None
+        for _ in range(CLOCK_MARKS):
+            sent_s = self._clock.monotonic_s()
+            (mark,) = self._client.append([Append(topic, "0", encode_body(MARK_KEY, None))]).result(LEAVE_S)
+            self._brokers.measured(leader, mark.appended_at_ms, sent_s)
+        return self._brokers.offset(leader)
 
     def close(self) -> None:
         """Let go. Later calls raise QueueUnavailable; workers are closed by whoever opened them."""
