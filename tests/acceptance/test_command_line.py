@@ -160,7 +160,7 @@ def test_no_server_is_one_sentence() -> None:
             ["dead"],
             ["dead", "list"],
         ),
-        *(["dead", "redrive"], ["status"], ["config", "check"]),
+        *(["dead", "redrive"], ["status"], ["config", "check"], ["doctor"], ["topics", "plan"]),
     ],
 )
 def test_every_command_explains_itself(command: list[str]) -> None:
