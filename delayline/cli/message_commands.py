@@ -139,8 +139,8 @@ def cancel(
     _check_options(many, one_only=(if_match,), many_only=(key, due_after, due_before, dry_run or None, yes or None))
     if many:
         asked = {"topic": topic, "key": key, "due_after": moment_of(due_after), "due_before": moment_of(due_before)}
-        body = {"filter": {name: value for name, value in asked.items() if value is not None}}
-        cancel_many(client, "/v1/messages:cancel", body, f"Cancel {{}} of {topic}?", dry_run, yes, as_json)
+        asked = {name: value for name, value in asked.items() if value is not None}
+        _cancel_many(client, asked, dry_run, yes, as_json)
         return
     answer = client.delete(_path(message_id, topic, own_id), if_match=_tag(if_match))
     _show_done(answer, as_json, f"{message_id or own_id}  cancelled")
@@ -154,16 +154,15 @@ def _check_options(many: bool, one_only: tuple[Any, ...], many_only: tuple[Any, 
         raise Failure("--key, --due-*, --dry-run and --yes are for all messages of a --topic", USAGE)
 
 
-def cancel_many(
-    client: HttpClient, path: str, body: dict[str, Any], question: str, dry_run: bool, yes: bool, as_json: bool
-) -> None:
-    """Count, ask `question` (with {} for how many) where that was not answered before, and cancel. Raises Failure."""
+def _cancel_many(client: HttpClient, asked: dict[str, Any], dry_run: bool, yes: bool, as_json: bool) -> None:
+    """Count, ask where that is wanted, and cancel. Raises Failure."""
+    path, body = "/v1/messages:cancel", {"filter": asked}
     if dry_run or not yes:
         found = client.post(path, {**body, "dry_run": True}, LONG_S)
         if dry_run:
             _show_many(found, as_json)
             return
-        confirm(question.format(counted(found["matched"])), yes=yes)
+        confirm(f"Cancel {counted(found['matched'])} of {asked['topic']}?", yes=yes)
     _show_many(client.post(path, {**body, "dry_run": False}, LONG_S), as_json)
 
 

@@ -5,14 +5,24 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from delayline.cli.http_client import DEFAULT_URL, HttpClient, topic_path
-from delayline.cli.message_commands import cancel_many
+from delayline.cli.asking import confirm, counted
+from delayline.cli.failure import Failure
+from delayline.cli.http_client import DEFAULT_URL, LONG_S, HttpClient, topic_path
 from delayline.cli.options import DryRun, Json, Url, Yes
 from delayline.cli.plan_commands import plan
 from delayline.cli.tables import note_missing, show_fields, show_json, show_rows
 from delayline.times import format_moment, parse_moment_ms
 
-TOPIC_COLUMNS = ("name", "partitions", "delay_enabled", "pending", "due_backlog", "next_due_at", "ingest_lag")
+TOPIC_COLUMNS = (
+    "name",
+    "partitions",
+    "delay_enabled",
+    "pending",
+    "due_backlog",
+    "next_due_at",
+    "ingest_lag",
+    "paused",
+)
 SHARD_COLUMNS = ("partition", "state", "pending", "due_backlog", "next_due_at", "ingest_lag", "owner_epoch")
 BAR_CHARS = 40
 
@@ -99,20 +109,40 @@ def _bars(answer: dict[str, Any]) -> list[tuple[str, int, str]]:
 
 
 def pause(topic: Topic, url: Url = DEFAULT_URL, as_json: Json = False) -> None:
-    """Deliver nothing of a topic until it is resumed. Messages are taken in, and wait."""
-    answer = HttpClient(url).post(topic_path(topic, ":pause"), None)
-    show_json(answer) if as_json else typer.echo(f"{topic}  paused")
+    """Deliver nothing that waits for a topic until it is resumed. Messages are taken in, and wait."""
+    _control(url, topic, ":pause", "paused", as_json)
 
 
 def resume(topic: Topic, url: Url = DEFAULT_URL, as_json: Json = False) -> None:
     """Deliver a paused topic again; what has fallen due meanwhile, at once."""
-    answer = HttpClient(url).post(topic_path(topic, ":resume"), None)
-    show_json(answer) if as_json else typer.echo(f"{topic}  resumed")
+    _control(url, topic, ":resume", "resumed", as_json)
+
+
+def _control(url: str, topic: str, what: str, done: str, as_json: bool) -> None:
+    answer = HttpClient(url).post(topic_path(topic, what), None)
+    show_json(answer) if as_json else typer.echo(f"{topic}  {done}")
+    _check_decided(answer)
 
 
 def purge(
     topic: Topic, dry_run: DryRun = False, yes: Yes = False, url: Url = DEFAULT_URL, as_json: Json = False
 ) -> None:
     """Cancel everything that waits in a topic. What has been delivered stays."""
-    question = f"Cancel {{}}, all that wait in {topic}?"
-    cancel_many(HttpClient(url), topic_path(topic, ":purge"), {}, question, dry_run, yes, as_json)
+    client = HttpClient(url)
+    if dry_run or not yes:
+        found = client.post(topic_path(topic, ":purge?dry_run=true"), None)
+        if dry_run:
+            show_json(found) if as_json else typer.echo(f"{counted(found['matched'])} would be cancelled")
+            note_missing(found)
+            return
+        confirm(f"Cancel {counted(found['matched'])}, all that wait in {topic}?", yes=yes)
+    answer = client.post(topic_path(topic, ":purge"), None, LONG_S)
+    show_json(answer) if as_json else typer.echo(f"{counted(answer['cancelled'])} cancelled")
+    _check_decided(answer)
+
+
+def _check_decided(answer: dict[str, Any]) -> None:
+    """Raises Failure."""
+    if not answer["complete"]:
+        note_missing(answer)
+        raise Failure("stored, but not decided everywhere yet; it will be")

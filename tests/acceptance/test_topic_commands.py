@@ -59,6 +59,40 @@ def test_a_histogram_has_a_bar_for_each_bucket_with_messages(shared: Server) -> 
     assert wait_for(shown, lambda found: found == rows) == rows
 
 
+def test_a_paused_topic_delivers_nothing_until_it_is_resumed(shared: Server) -> None:
+    run("send", "pausing", "first", "--delay", "1h", url=shared.url)
+    assert run("pause", "pausing", url=shared.url) == (0, "pausing  paused\n", "")
+    sent = answer_of(run("send", "pausing", "x", "--delay", "1ms", "--json", url=shared.url))
+    wait_for(lambda: run("topics", "pausing", url=shared.url).out, lambda out: "due_backlog    1 " in out)
+    assert answer_of(run("topics", "pausing", "--json", url=shared.url))["paused"] is True
+    assert delivered(shared.url, "pausing") == []
+    assert answer_of(run("resume", "pausing", "--json", url=shared.url))["state"] == "resumed"
+    assert wait_for(lambda: delivered(shared.url, "pausing"), bool) == ["x"]
+    assert answer_of(run("get", sent["message_id"], "--json", url=shared.url))["state"] == "delivered"
+
+
+def test_a_topic_is_purged_only_when_somebody_says_so(shared: Server) -> None:
+    for _ in range(2):
+        run("send", "purging", "x", "--delay", "1h", url=shared.url)
+    counted = wait_for(lambda: run("purge", "purging", "--dry-run", url=shared.url), lambda ran: ran.out[0] == "2")
+    asked = run("purge", "purging", url=shared.url)
+    waiting = answer_of(run("list", "--topic", "purging", "--json", url=shared.url))["messages"]
+    done = run("purge", "purging", "--yes", url=shared.url)
+    assert counted == (0, "2 messages would be cancelled\n", "")
+    assert (asked.code, asked.out, len(waiting)) == (2, "", 2)
+    assert "Cancel 2 messages, all that wait in purging? There is nobody to ask" in asked.err
+    assert done == (0, "2 messages cancelled\n", "")
+    assert run("list", "--topic", "purging", url=shared.url).out == "no messages\n"
+
+
+def test_a_pause_that_is_not_decided_everywhere_is_no_success() -> None:
+    missing = [{"topic": "t", "partition": 1}]
+    answer = {"topic": "t", "state": "paused", "shards": 2, "complete": False, "missing_shards": missing}
+    with answering([(202, answer)]) as server:
+        ran = run("pause", "t", url=server.url)
+    assert (ran.code, "nobody answers for t partition 1" in ran.err) == (1, True)
+
+
 @pytest.fixture(scope="module")
 def dying(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server whose topic `bills` has messages that nobody can make sense of: the door would not let them in."""
