@@ -8,7 +8,7 @@ from tests.acceptance.conftest import MakeServer
 from tests.acceptance.pages import Step, comes_out, read_page, type_in
 from tests.fault.server import ROOT
 
-PAGES = sorted((ROOT / "docs" / "howto").glob("*.md"))
+PAGES = [*sorted((ROOT / "docs" / "howto").glob("*.md")), ROOT / "docs" / "command-line.md"]
 
 
 @pytest.mark.parametrize("path", PAGES, ids=[path.stem for path in PAGES])
