@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from delayline import __version__
+from delayline.cli.failure import USAGE, Failure
 from delayline.cli.options import ConfigPath
 from delayline.cli.serve_commands import read_settings, run_process
 
@@ -21,6 +22,9 @@ def register(app: typer.Typer) -> None:
     """Add the commands of this file."""
     proxies.callback()(_group)
     proxies.command()(kafka)
+    proxies.command(hidden=True, context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(
+        rocketmq
+    )
     app.add_typer(proxies, name="proxy")
 
 
@@ -40,6 +44,11 @@ def kafka(config: ConfigPath = None, port: BootstrapPort = None, metrics_port: M
     from delayline.cli.assembly import proxy_alone
 
     run_process(settings, proxy_alone, settings.worker.host, settings.proxy.kafka.metrics_port, _welcome)
+
+
+def rocketmq() -> None:
+    """Run the RocketMQ proxy: not built yet."""
+    raise Failure("the RocketMQ proxy is not built yet", USAGE)
 
 
 def _welcome(settings: "Settings", url: str, queue: str) -> str:
