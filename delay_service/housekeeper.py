@@ -39,10 +39,14 @@ class Housekeeper:
         return tuple(self._status(owned, now_s) for owned in shards)
 
     def _relieve(self, owned: Owned) -> None:
-        """Stop reading a shard whose near-due records fill their share of memory; go on with one that has room."""
-        if owned.core is None:
+        """Stop reading a shard whose near-due records fill their share of memory; go on with one that has room. One
+        that may wait for what it has not read is never stopped: it takes no more into memory."""
+        core = owned.core
+        if core is None:
             return
         full = self._index.shard(owned.id).memory_bytes() > self._near_bytes_max
+        core.spills = full and core.waits
+        full = full and not core.waits
         if full and not owned.paused:
             owned.paused, owned.reading_stalled = True, NEAR_FULL
             self._source.pause(owned.id)

@@ -107,6 +107,7 @@ class Shard:
         self.position = plan.resume_offset
         self.read_to = plan.read_to
         self.partitions: Collection[str] = ()  # of the topic, as last seen; the worker says
+        self.spills = False  # nothing more may wait in memory only; the worker says
         self._index = index
         self._settings = settings
         self._rules = plan.rules
@@ -142,6 +143,11 @@ class Shard:
         """Whether a batch is in flight."""
         return self._taken is not None
 
+    @property
+    def waits(self) -> bool:
+        """Whether what is due may have to wait for what is still to be read: a resume, a re-append."""
+        return self.cursor.paused or bool(self._operations)
+
     # --- reading
 
     def ingest(self, records: Sequence[LogRecord], now_ms: int) -> None:
@@ -170,7 +176,9 @@ class Shard:
 
     def _near_until_ms(self, now_ms: int) -> int | None:
         """Up to which due time records may wait in memory only. While catching up, none: a backlog can be large."""
-        return now_ms + self._settings.near_due_ms if self.caught_up else None
+        if not self.caught_up:
+            return None
+        return -1 if self.spills else now_ms + self._settings.near_due_ms
 
     def _highest_delivered(self) -> Key:
         """D, as if the commit in flight had succeeded."""

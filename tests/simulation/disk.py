@@ -35,9 +35,10 @@ class _Write(NamedTuple):
 
 
 class AnyDisk(Protocol):
-    """What a worker needs of its disk. `full`: nothing more can be written."""
+    """What a worker needs of its disk. `full`: nothing more can be written; `tight`: no names, of what is on it."""
 
     full: bool
+    tight: bool
 
     def shard(self, shard: Shard) -> ShardIndex: ...
 
@@ -91,7 +92,7 @@ class Disk:
         self._flushed: dict[Shard, _Table] = {}
         self._journal: list[_Write] = []
         self._shards: dict[Shard, SimulatedIndex] = {}
-        self.full = False
+        self.full = self.tight = False
 
     def shard(self, shard: Shard) -> "SimulatedIndex":
         if shard not in self._shards:
@@ -134,7 +135,7 @@ class TwinDisk:
     """The same around the product's index without a disk."""
 
     def __init__(self) -> None:
-        self.full = False
+        self.full = self.tight = False
         self._index = MemoryIndex(lambda: 0 if self.full else 1, disk_free_min_bytes=1)
 
     def shard(self, shard: Shard) -> ShardIndex:
@@ -211,7 +212,7 @@ class SimulatedIndex:
 
     def name(self, name: bytes, key: Key) -> None:
         assert key in self._all(), "the contract: present"
-        if self._disk.full and key not in self._memory:
+        if (self._disk.full or self._disk.tight) and key not in self._memory:
             raise StoreFull("no room")
         self._names.pop(name, None)
         if key in self._memory:

@@ -5,12 +5,12 @@ failed commit does to the shards beside it, when a seek is repeated, what a paus
 Nothing runs beside it: a commit is carried out when the seed says so, and a seed gives the same run every time.
 """
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 from prometheus_client import CollectorRegistry
 
@@ -18,6 +18,7 @@ from delay_service.decisions import Decisions
 from delay_service.forwarding import FORWARDED
 from delay_service.history import History
 from delay_service.metrics import WorkerMetrics
+from delay_service.operations import REPLACED
 from delay_service.shard import Shard as Core
 from delay_service.shard import ShardSettings
 from delay_service.worker import Worker, WorkerSettings
@@ -38,10 +39,11 @@ FAULTS = (
     "fenced", "store full", "record rolled", "rules changed", "clock jumped back", "clock jumped ahead",
     "crash with a commit in flight", "index fell back", "index lost", "clean stop", "seek out of range",
     "operation forwarded", "given back to a group", "dead for a group",
+    "duplicate", "replaced", "expired", "repeated", "taken over while paused",
 )  # fmt: skip
 STEPS = {
-    "send": 45, "cancel": 8, "turn": 30, "clock_advances": 10, "clock_jumps": 2, "roll": 3, "disk_fills": 2,
-    "seek_astray": 2, "rules_change": 2, "crash": 3, "stop": 1,
+    "send": 45, "wish": 10, "control": 4, "cancel": 8, "turn": 30, "clock_advances": 10, "clock_jumps": 2, "roll": 3,
+    "disk_fills": 2, "seek_astray": 2, "rules_change": 2, "crash": 3, "stop": 1,
 }  # fmt: skip
 """Methods of `RealWorker`, and how often each is drawn."""
 REFUSED = b"refused"
@@ -51,6 +53,21 @@ DELAYS_MS = (0, 1, 50, 1000, 3000, 30_000, 3_600_000)
 DISK_FREE_MIN_BYTES = 50
 ROUNDS_MAX, ROUND_MS, QUIET_ROUNDS = 500, 70_000, 3
 """A round is longer than any backoff; there are enough for batches of one; what comes twice comes in the quiet."""
+
+
+class Wished(NamedTuple):
+    """A message that asks for more than a time: where it stands, its names, how often it is to come, and whether it
+    may expire."""
+
+    partition: str
+    offset: int
+    names: frozenset[bytes]
+    times: int
+    may_expire: bool
+
+
+OWN_IDS, KEYS = (b"a", b"b"), (b"d1 k", b"d1 l")
+REPEATS: list[Header] = [(b"delay-every", b"1s"), (b"delay-times", b"3"), (b"delay-missed", b"all")]
 
 
 class JumpingClock(ManualClock):
@@ -123,6 +140,7 @@ class RealWorker:
         self._faults = True
         self._sent: dict[bytes, str] = {}  # value -> the topic where it is to end
         self._ids: dict[bytes, MessageId] = {}  # of some of them
+        self._wishes: dict[bytes, Wished] = {}
         self._start()
 
     def run(self) -> list[str]:
@@ -130,7 +148,7 @@ class RealWorker:
         for step in self._rnd.choices(list(STEPS), list(STEPS.values()), k=self._rnd.choice((40, 80))):
             getattr(self, f"_{step}")()
         self._settle()
-        return [*self._arrivals(), *self._outcomes(), *self._remains()]
+        return [*self._arrivals(), *self._wished(), *self._outcomes(), *self._remains()]
 
     # --- a process
 
@@ -219,9 +237,35 @@ class RealWorker:
                 self._ids[value] = MessageId(Shard("orders", partition), offset, due_ms)
             self._sent[value] = NAMES.dead if refused or malformed else topic
 
+    def _wish(self) -> None:
+        """Some of: an own id, an idempotency key, a time to live, repeats."""
+        rnd = self._rnd
+        value = b"wish%d" % len(self._wishes)
+        headers: list[Header] = [(b"delay-ms", b"%d" % rnd.choice(DELAYS_MS[1:]))]
+        names, times, may_expire = set(), 1, False
+        if rnd.random() < 0.5:
+            names.add(own_id := rnd.choice(OWN_IDS))
+            headers += [(b"delay-id", own_id), (b"delay-on-conflict", rnd.choice((b"keep", b"replace")))]
+        if rnd.random() < 0.3:
+            names.add(key := rnd.choice(KEYS))
+            headers.append((b"delayline-idempotency", key))
+        if may_expire := rnd.random() < 0.3:
+            headers.append((b"delay-ttl", b"10s"))
+        if rnd.random() < 0.4:
+            headers, times = headers + REPEATS, 3
+        partition, (offset, _) = self._append(value, headers)
+        self._wishes[value] = Wished(partition, offset, frozenset(names), times, may_expire)
+
+    def _control(self) -> None:
+        self._append(None, [(b"delayline-control", self._rnd.choice((b"pause", b"resume")))])
+
     def _append(self, value: bytes | None, headers: Sequence[Header]) -> tuple[str, tuple[int, int]]:
         """Into any partition: which it is, and offset and append time."""
-        partition = self._rnd.choice(self._partitions)
+        return self._append_to(self._rnd.choice(self._partitions), value, headers)
+
+    def _append_to(
+        self, partition: str, value: bytes | None, headers: Sequence[Header]
+    ) -> tuple[str, tuple[int, int]]:
         append = Append(NAMES.buffer("orders"), partition, encode_body(None, value, headers))
         (position,) = self._queue.append([append]).result()
         return partition, (position.offset, position.appended_at_ms)
@@ -229,8 +273,10 @@ class RealWorker:
     def _cancel(self) -> None:
         """One that waits, or has ended; in its partition or in another."""
         if self._ids:
-            ref = self._rnd.choice(list(self._ids.values()))
-            self._append(None, [(b"delay-op", b"cancel"), (b"delay-ref", str(ref).encode())])
+            ref = str(self._rnd.choice(list(self._ids.values()))).encode()
+            if self._rnd.random() < 0.2:
+                ref = self._rnd.choice(OWN_IDS)
+            self._append(None, [(b"delay-op", b"cancel"), (b"delay-ref", ref)])
 
     def _directives(self) -> tuple[list[Header], str]:
         """And the topic where a message with them ends."""
@@ -251,7 +297,10 @@ class RealWorker:
         return self._rnd.choices(directives, (70, 15, 15))[0]
 
     def _turn(self) -> None:
+        before = {core.cursor.owner_epoch for core in self._cores()}
         self._worker.turn()
+        new = [core for core in self._cores() if core.cursor.owner_epoch not in before]
+        self.seen["taken over while paused"] += any(core.cursor.paused for core in new)
         self.seen["seek out of range"] += any(o.stalled == "out_of_range" for o in self._worker._owned.values())
 
     def _clock_advances(self) -> None:
@@ -297,6 +346,8 @@ class RealWorker:
     def _settle(self) -> None:
         """No more faults; on until nothing is left to do, or far longer than it can take."""
         self._faults, self._free_bytes, quiet = False, DISK_FREE_MIN_BYTES, 0
+        for name in self._partitions:
+            self._append_to(name, None, [(b"delayline-control", b"resume")])
         for _ in range(ROUNDS_MAX):
             for _ in range(4):
                 self._worker.turn()
@@ -326,6 +377,40 @@ class RealWorker:
             found = {topic: values[value] for topic, values in arrived.items() if value in values}
             if found != expected:
                 yield f"{value!r} arrived in {found}, and not in {expected}"
+
+    def _wished(self) -> Iterator[str]:
+        """Those that asked for more came as often as the rows say, and the rows end none for nothing."""
+        arrived, ended = self._values("orders"), self._endings()
+        by_place = {(wish.partition, wish.offset): wish for wish in self._wishes.values()}
+        for value, wish in self._wishes.items():
+            rows = ended[wish.partition, wish.offset]
+            outcomes = Counter(row.outcome for row in rows)
+            early = [row for row in rows if row.outcome not in (Outcome.DELIVERED, Outcome.EXPIRED)]
+            others = [MessageId.parse(row.successor).offset for row in early if row.successor is not None]
+            shared = [by_place[wish.partition, offset].names & wish.names for offset in others]
+            came, expired = outcomes[Outcome.DELIVERED], outcomes[Outcome.EXPIRED]
+            whole = came + expired == wish.times and not early
+            cut_short = came + expired < wish.times and len(early) == 1
+            if came != arrived[value] or not (whole or cut_short) or not all(shared):
+                yield f"{value!r} came {arrived[value]} times, {wish}, and ended as {rows}"
+            if expired and not wish.may_expire:
+                yield f"{value!r} has expired, {wish}"
+            self._count(early, expired, came)
+
+    def _count(self, early: Sequence[AuditRow], expired: int, came: int) -> None:
+        self.seen["expired"] += expired
+        self.seen["repeated"] += came > 1
+        for row in early:
+            self.seen["replaced" if row.outcome is Outcome.SUPERSEDED else row.outcome.value] += 1
+
+    def _endings(self) -> Mapping[tuple[str, int], list[AuditRow]]:
+        """By partition and offset of the first acceptance, without those of records that were carried on."""
+        found: defaultdict[tuple[str, int], list[AuditRow]] = defaultdict(list)
+        for audit, rows in self._audits():
+            for row in rows:
+                if row.id is not None and (row.outcome is not Outcome.SUPERSEDED or row.reason == REPLACED):
+                    found[audit.shard, MessageId.parse(row.id).offset].append(row)
+        return found
 
     def _audits(self) -> list[tuple[AuditRecord, list[AuditRow]]]:
         values = (decode_body(record.body).value for record in self._log(NAMES.audit))

@@ -25,7 +25,7 @@ class RocksDisk:
     """A `RocksIndex`. Writes that no flush has put into files are gone after a crash."""
 
     def __init__(self, new_folder: Callable[[], Path]) -> None:
-        self.full = False
+        self.full = self.tight = False
         self._new_folder = new_folder
         self._open(new_folder())
 

@@ -13,6 +13,8 @@ from tests.simulation.history import NO_TERMS, Terms
 from tests.simulation.wishes import OWN_IDS, wish
 
 DELAYS_MS = (0, 1, 5, 20, 20, 50, 120, 300)
+WISHING_DELAYS_MS = (*DELAYS_MS[1:], 5000, 5000, 100_000)
+"""Some wait so long that others meet them, and another owner reads them again."""
 REFUSED_BY_TARGET = b"refused by the target"
 
 
@@ -115,15 +117,15 @@ class Clients:
         rnd, draw = self._rnd, self._rnd.random()
         if draw < 0.1:
             return f"orders.0.{rnd.randrange(40)}.{now_ms}", []
-        if draw < 0.25:
+        if draw < 0.3:
             return rnd.choice(OWN_IDS), ["operation on an own id"]
-        if draw < 0.4:
+        if draw < 0.45:
             return f"{rnd.choice(ids[-8:])}~{rnd.choice((1, 1, 2, 3))}", ["operation on an occurrence"]
         return rnd.choice(ids[-8:]), []
 
     def command(self) -> tuple[bytes, str]:
         """A control record as an operator sends it, and what it says."""
-        kind = self._rnd.choices(("pause", "resume", "purge"), (3, 5, 3))[0]
+        kind = self._rnd.choices(("pause", "resume", "purge"), (3, 5, 4))[0]
         return control_body(kind), kind
 
     def _message(self, directives: Sequence[Header], due_ms: Due, situation: str) -> Sent:
@@ -160,7 +162,7 @@ class Clients:
     def wishing(self, now_ms: int) -> Sent:
         """A message that asks for more than a time; of some, the target will have nothing."""
         rnd = self._rnd
-        draw, delay_ms = rnd.random(), rnd.choice(DELAYS_MS[1:])
+        draw, delay_ms = rnd.random(), rnd.choice(WISHING_DELAYS_MS)
         time: list[Header] = [(b"delay-ms", b"%d" % delay_ms)]
         due_ms: int | None = now_ms + delay_ms
         if draw < 0.2:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from delayline.message import Header
 from tests.simulation.history import NO_TERMS, Terms
 
-OWN_IDS = ("a", "b", "c")
+OWN_IDS = ("a", "b")
 KEYS = ("key 1", "key 2")
 GAPS_MS = {"1s": 1000, "1500ms": 1500, "PT2S": 2000, "1m": 60_000, "1h": 3_600_000}
 CALENDARS_MS = {

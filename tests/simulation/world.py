@@ -94,7 +94,7 @@ class World:
         while self.scene.wire:
             self.wire_arrives()
         for worker in self.workers:
-            worker.disk.full = False
+            worker.disk.full = worker.disk.tight = False
         self._end_the_endless()
         drained = self._settle()
         if drained and self.rnd.random() < 0.3:
@@ -310,6 +310,7 @@ class World:
         """Or has room again."""
         disk = self._any_worker().disk
         disk.full = not disk.full and self.rnd.random() < 0.5
+        disk.tight = self.rnd.random() < 0.5
 
     def flush(self) -> None:
         self._any_worker().disk.flush()

@@ -27,6 +27,8 @@ class CursorRules(Known):
         start = before or Cursor(0, NOTHING_DELIVERED, 0, 0, None, after.rules_number)
         if after != start._replace(epoch=start.epoch + 1, writer=after.writer):
             self.say("claim", f"not one epoch more and nothing else: {before} -> {after}")
+        if after.writer == "":
+            self.say("claim", f"nobody's: {after}")
 
     def check_claim_is_bare(self, fact: Committed, after: Cursor) -> None:
         if fact.deliveries or fact.dead or fact.appended or fact.rows:

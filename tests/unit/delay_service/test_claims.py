@@ -415,6 +415,21 @@ def test_a_late_record_of_a_paused_shard_that_cannot_be_read_goes_to_the_dead_le
     assert not bench.worker.statuses[0].dispatch_paused
 
 
+def test_a_paused_shard_reads_on_to_its_resume_when_its_memory_is_full() -> None:
+    bench = Bench(near_bytes_max=1000)
+    bench.turn()
+    control(bench, "pause")
+    for _ in range(3):
+        for _ in range(20):
+            bench.send(b"x" * 100, delay(SECOND))
+        bench.turn()
+    control(bench, "resume")
+    bench.turn()
+    bench.clock.advance(MINUTE)
+    bench.turn(20)
+    assert len(bench.delivered()) == 60
+
+
 def test_what_a_dead_letter_says_of_a_message_with_terms_is_its_id_and_reason() -> None:
     bench = Bench()
     bench.send(b"bad", own(b"k"), delay(HOUR), (b"delay-ttl", b"never"))

@@ -1,0 +1,27 @@
+"""What a mutant is, and which modules there are mutants of."""
+
+from typing import NamedTuple
+
+SHARD, TAKEOVER, RECORDS, RULES_LOG, OPERATIONS, SERIES, DRAFT, MOVING, REGISTER = (
+    "delay_service.shard",
+    "delay_service.takeover",
+    "delayline.buffer_record",
+    "delay_service.rules_log",
+    "delay_service.operations",
+    "delay_service.series",
+    "delay_service.draft",
+    "delay_service.moving",
+    "delay_service.register",
+)
+
+
+class Mutant(NamedTuple):
+    """`broken` says what the rule is that no longer holds; `changes` are (line, replacement) pairs."""
+
+    broken: str
+    module: str
+    changes: tuple[tuple[str, str], ...]
+
+
+def one(broken: str, module: str, line: str, replacement: str) -> Mutant:
+    return Mutant(broken, module, ((line, replacement),))
