@@ -61,7 +61,7 @@ class Register:
     # --- names
 
     def free(self, names: Iterable[Name]) -> list[Name]:
-        """Those that nobody has, of a decided claim that is read again; the others are contested."""
+        """Those that nobody has, of a decided claim or a re-append that is read; the others are contested."""
         free: list[Name] = []
         for name, key in names:
             holder = self._index.lookup(name)
@@ -100,8 +100,8 @@ class Register:
         return min((key.offset for key in self._owed.values()), default=None)
 
     def _key_of(self, name: bytes) -> Key | None:
-        key = self._owed.get(name) or self._index.lookup(name)
-        return key if key is not None and self._index.get(key) is not None else None
+        owed, known = self._owed.get(name), self._index.lookup(name)
+        return next((key for key in (owed, known) if key is not None and self._index.get(key) is not None), None)
 
     # --- operations.View
 

@@ -239,7 +239,7 @@ class Shard:
             self._end_by_name(replaces)
         terminal = self._inherited.covers(entry.key)
         names = [(origin.encode(), entry.key)] if origin else []
-        names += [(name, entry.key) for name in (terms.names if terms else ())]
+        names += self._register.free((name, entry.key) for name in (terms.names if terms else ()))
         self._put([] if terminal else [entry], near_until_ms, entry.offset + 1, names)
         self._register.moving.pop(origin or "")  # not before it is indexed: there may be no room
 

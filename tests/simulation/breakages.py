@@ -63,6 +63,7 @@ BREAKAGES = (
         TAKEOVER,
         "and cursor.low_offset <= checkpoint.offset <= min(cursor.next_offset, log_end)",
         "and checkpoint.offset <= min(cursor.next_offset, log_end)",
+        first=230,
     ),
     one(
         "the index of another topic of the same name is reused",
@@ -75,6 +76,7 @@ BREAKAGES = (
         TAKEOVER,
         "index.retain(cursor.low_offset, plan.resume_offset, Covered(cursor.next_offset, cursor.delivered_key))",
         "index.retain(cursor.low_offset, plan.resume_offset, Covered(0, cursor.delivered_key))",
+        first=810,
     ),
     one(
         "a claim does not raise the epoch",
@@ -208,6 +210,7 @@ BREAKAGES = (
         SHARD,
         "too_late_ms = now_ms - self._settings.late_max_ms",
         "too_late_ms = now_ms - self._settings.late_max_ms + 1",
+        first=790,
     ),
     one(
         "control records get their outcome row before O passes them, and again after it",

@@ -8,6 +8,7 @@ BREAKAGES_OF_WISHES = (
         REGISTER,
         "self._owed.update((name, key) for key in keys if self._index.get(key) is not None)",
         "pass",
+        first=1550,
     ),
     one(
         "a decided claim that is read again takes its name from whoever has it",
@@ -18,8 +19,8 @@ BREAKAGES_OF_WISHES = (
     one(
         "an owed name is not known",
         REGISTER,
-        "key = self._owed.get(name) or self._index.lookup(name)",
-        "key = self._index.lookup(name)",
+        "owed, known = self._owed.get(name), self._index.lookup(name)",
+        "owed, known = None, self._index.lookup(name)",
     ),
     one(
         "a series that goes on is not found by an occurrence",
@@ -86,11 +87,12 @@ BREAKAGES_OF_WISHES = (
         SHARD,
         "lowest = (self.cursor.next_offset, self._index.memory_low(), self._register.owed_low())",
         "lowest = (self.cursor.next_offset, self._index.memory_low())",
+        first=1850,
     ),
     one(
         "a re-append that is read has no names",
         SHARD,
-        "names += [(name, entry.key) for name in (terms.names if terms else ())]",
+        "names += self._register.free((name, entry.key) for name in (terms.names if terms else ()))",
         "pass",
     ),
     one(
@@ -134,6 +136,7 @@ BREAKAGES_OF_WISHES = (
         SHARD,
         "entries += [Entry(*target.key, target.value) for target in aside if target.is_dead]",
         "pass",
+        first=570,
     ),
     one(
         "what an aborted batch would have made late is late",
@@ -248,12 +251,14 @@ BREAKAGES_OF_WISHES = (
         OPERATIONS,
         "if self._moving or self._view.anything_moves():",
         "if self._moving:",
+        first=290,
     ),
     one(
         "a purge does not wait for what this batch moves",
         OPERATIONS,
         "if self._moving or self._view.anything_moves():",
         "if self._view.anything_moves():",
+        first=340,
     ),
     one(
         "the second purge of a batch begins where the first one has ended",
@@ -272,6 +277,7 @@ BREAKAGES_OF_WISHES = (
         OPERATIONS,
         "if not decided and decided.purged_to:",
         "if decided.purged_to:",
+        first=1480,
     ),
     one(
         "a pause is taken for a resume",
@@ -386,18 +392,21 @@ BREAKAGES_OF_WISHES = (
         DRAFT,
         "elif firing.tick_ms < too_late_ms:",
         "elif due_ms < too_late_ms:",
+        first=300,
     ),
     one(
         "a series that goes on is not on the move",
         DRAFT,
         "draft.moved[target.key] = Move(target.message_id, due_ms, names)",
         "pass",
+        first=290,
     ),
     one(
         "a series that goes on keeps its names no longer",
         DRAFT,
         "names = tuple(terms.names) if terms else ()",
         "names = ()",
+        first=840,
     ),
     one(
         "keys of what was delivered are not remembered",

@@ -16,12 +16,15 @@ SHARD, TAKEOVER, RECORDS, RULES_LOG, OPERATIONS, SERIES, DRAFT, MOVING, REGISTER
 
 
 class Mutant(NamedTuple):
-    """`broken` says what the rule is that no longer holds; `changes` are (line, replacement) pairs."""
+    """`broken` says what the rule is that no longer holds; `changes` are (line, replacement) pairs. The hunt begins
+    with the seed `first`: nothing but time is saved by it."""
 
     broken: str
     module: str
     changes: tuple[tuple[str, str], ...]
+    first: int = 0
 
 
-def one(broken: str, module: str, line: str, replacement: str) -> Mutant:
-    return Mutant(broken, module, ((line, replacement),))
+def one(broken: str, module: str, line: str, replacement: str, first: int = 0) -> Mutant:
+    """A mutant that replaces one line."""
+    return Mutant(broken, module, ((line, replacement),), first)

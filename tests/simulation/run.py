@@ -97,7 +97,7 @@ def hunt_mutants() -> bool:
             print(f"SURVIVED {SEEDS_MAX} seeds  {number}: {mutant.broken}")
         else:
             seed, violation = caught
-            print(f"{seed + 1:>6} seeds  {number}: {mutant.broken} -> {violation}")
+            print(f"{seed - mutant.first + 1:>6} seeds  {number}: {mutant.broken} -> {violation}")
     print(f"{len(MUTANTS)} mutants, {survivors} survived")
     return survivors == 0
 

@@ -101,6 +101,17 @@ def test_who_has_an_own_id_is_known_after_a_restart(header: Header, lose_index: 
     assert bench.delivered() == [b"fifth"]
 
 
+def test_whoever_has_replaced_a_message_that_was_carried_on_has_its_own_id_after_a_restart() -> None:
+    bench = Bench()
+    bench.send(b"replaced", own(b"k"), (b"delay-cron", b"0 * * * *"))
+    bench.send(b"stays", own(b"k"), REPLACE, delay(24 * HOUR))  # stands in the log before the re-append of the first
+    bench.turn(8)
+    restart(bench, lose_index=True)
+    twin = bench.send(b"twin", own(b"k"), delay(SECOND))
+    bench.turn()
+    assert (twin, Outcome.DUPLICATE, "own-id") in rows(bench)
+
+
 def test_a_message_that_is_due_at_once_is_delivered_although_it_had_to_be_decided() -> None:
     bench = Bench()
     bench.send(b"late", own(b"k"), (b"deliver-at", b"1700000000000"))

@@ -1,0 +1,35 @@
+"""Names that could not be written when they were given."""
+
+from delay_service.draft import Drafter
+from delay_service.register import Register
+from delayline.buffer_record import Message, read
+from delayline.message import Key, Shard
+from delayline.record import encode_body
+from delayline.rules import DEFAULT_RULES
+from delayline.terms import own_name
+from store.index import Entry
+from store.memory import MemoryIndex
+from tests.unit.delay_service.harness import NAMES
+
+ORDERS = Shard("orders", "0")
+NAME = own_name("k")
+
+
+def test_a_name_that_is_owed_to_a_record_that_has_gone_does_not_hide_who_has_it() -> None:
+    free_bytes = [4]
+    index = MemoryIndex(lambda: free_bytes[0], disk_free_min_bytes=4).shard(ORDERS)
+    index.reset()
+    register = Register(ORDERS, index, Drafter(ORDERS, NAMES, "delivery"), lambda _: None, 1000)
+    message = read(encode_body(None, b"x", [(b"delay-id", b"k"), (b"delay-ms", b"5")]), 100, DEFAULT_RULES)
+    assert isinstance(message, Message)
+    first, second = Key(message.due_ms, 0), Key(message.due_ms, 1)
+    index.put([Entry(*first, message.value)], None)
+    free_bytes[0] = 0
+    register.bind([(NAME, first)])
+    assert register.owed_low() == 0
+    free_bytes[0] = 4
+    index.discard(first)
+    index.put([Entry(*second, message.value)], None, [(NAME, second)])
+    holder = register.holder(NAME)
+    assert holder is not None
+    assert holder.key == second
