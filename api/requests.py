@@ -10,6 +10,7 @@ from starlette.requests import Request
 from api.decoding import check_text
 from api.in_flight import Ticket
 from api.problems import (
+    INVALID_BODY,
     INVALID_REQUEST,
     LIMIT_EXCEEDED,
     REQUEST_TIMEOUT,
@@ -79,6 +80,14 @@ def _take(ticket: Ticket, count: int, before: int, bytes_max: int) -> None:
 
 def _too_large(bytes_max: int) -> Refusal:
     return Refusal(TOO_LARGE, f"a body has at most {bytes_max} bytes", close=True)
+
+
+def refuse_body(request: Request) -> None:
+    """For requests whose parameters stand in the query: what a body says would be ignored, and a purge that was to be
+    a dry run would be none. Raises Refusal."""
+    headers: Mapping[bytes, bytes] = request.scope["delayline.headers"]
+    if headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers:
+        raise Refusal(INVALID_BODY, "this request has no body; what it takes stands in its query", close=True)
 
 
 def _check_type(headers: Mapping[bytes, bytes]) -> None:

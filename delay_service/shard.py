@@ -426,12 +426,10 @@ class Shard:
         self._controls = [row for row in self._controls if row.offset >= cursor.next_offset]
         values = [(key, move, self._index.get(key)) for key, move in taken.moved.items()]
         self._forget_requests(taken)
-        for key in (*taken.decided.ended, *taken.moved):
-            self._index.discard(key)
         self._register.bind(taken.decided.named.items())
         self._register.remember((*taken.decided.closed.items(), *taken.draft.closed), taken.at_ms)
-        ended = [key for key in taken.ended if key not in taken.moved] if taken.moved else taken.ended
-        self._index.remove(ended, self._checkpoint())
+        gone = taken.decided.ended.union(taken.moved)
+        self._index.remove(sorted(gone.union(taken.ended)) if gone else taken.ended, self._checkpoint())
         for key, (message_id, due_ms, names), value in values:
             if value is not None and self._index.lookup(message_id.encode()) is None:
                 self._register.moving.add(message_id, Moved(Key(due_ms, key.offset), value, names))

@@ -16,7 +16,7 @@ from api.acts import ControlOut, PurgeOut
 from api.answers import json_answer
 from api.claims import Claims
 from api.problems import TOPIC_NOT_ENABLED, Refusal
-from api.requests import Query
+from api.requests import Query, refuse_body
 from api.routing import add_route
 from api.sender import Sender
 from api.services import Services
@@ -66,6 +66,7 @@ class ControlRoutes:
 
     async def _topic(self, request: Request) -> str:
         """One that exists and takes delayed messages. Raises TopicUnknown, QueueUnavailable, Refusal."""
+        refuse_body(request)
         topic: str = request.path_params["topic"]
         self._topics.check_users(topic)
         await self._topics.info(topic)

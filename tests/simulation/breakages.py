@@ -154,8 +154,8 @@ BREAKAGES = (
     one(
         "a rolled record stays in the index beside its successor",
         SHARD,
-        "for key in (*taken.decided.ended, *taken.moved):",
-        "for key in taken.decided.ended:",
+        "gone = taken.decided.ended.union(taken.moved)",
+        "gone = taken.decided.ended",
     ),
     one(
         "replay does not end what a re-append replaces",
@@ -293,8 +293,8 @@ BREAKAGES = (
     one(
         "what was cancelled stays in the index",
         SHARD,
-        "for key in (*taken.decided.ended, *taken.moved):",
-        "for key in taken.moved:",
+        "gone = taken.decided.ended.union(taken.moved)",
+        "gone = set(taken.moved)",
     ),
     one(
         "what an operation ends is rolled as well",

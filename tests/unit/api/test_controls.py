@@ -130,6 +130,13 @@ def test_a_parameter_that_is_not_known_is_refused(kind: str, query: str, fault: 
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_what_a_body_says_is_not_ignored(kind: str) -> None:
+    made = door()
+    assert problem(made.request("POST", path(kind), json={"dry_run": True})) == (400, "invalid-body")
+    assert BUFFER not in made.queue.topics()
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_queue_that_takes_nothing_is_told(kind: str) -> None:
     made = door()
     made.queue.failure = QueueUnavailable("away")
