@@ -254,6 +254,12 @@ class _Deciding:
         found = self._view.holder(name) if key is None else self._view.at(key)
         return None if found is None or found.key in self.decided.ended else found
 
+    def _other(self, name: bytes, claimant: Target) -> Target | None:
+        """Who has the name. A claim that holds O back, being late, has got its names from one owner and is decided
+        once more by the next."""
+        holder = self._holder(name)
+        return None if holder is None or holder.key == claimant.key else holder
+
     # --- operations
 
     def _operate(self, asked: Asked, operation: Operation) -> bool:
@@ -319,7 +325,7 @@ class _Deciding:
         if terms.idempotency is None:
             return False
         name = terms.names[-1]
-        first = self._holder(name)
+        first = self._other(name, claimant)
         if first is not None and first.terms is not None and first.terms.idempotency is not None:
             known: Known | None = Known(first.message_id, first.terms.idempotency.digest)
         else:
@@ -332,7 +338,7 @@ class _Deciding:
 
     def _is_duplicate(self, claimant: Target, terms: Terms) -> bool:
         """Whether a pending message keeps the own id. One that is to be replaced ends here."""
-        holder = None if terms.own_id is None else self._holder(own_name(terms.own_id))
+        holder = None if terms.own_id is None else self._other(own_name(terms.own_id), claimant)
         if holder is None:
             return False
         if not terms.replaces:

@@ -1,6 +1,7 @@
-"""Names that could not be written when they were given."""
+"""Names that could not be written when they were given, or were given before."""
 
 from delay_service.draft import Drafter
+from delay_service.operations import Operations
 from delay_service.register import Register
 from delayline.buffer_record import Message, read
 from delayline.message import Key, Shard
@@ -33,3 +34,21 @@ def test_a_name_that_is_owed_to_a_record_that_has_gone_does_not_hide_who_has_it(
     holder = register.holder(NAME)
     assert holder is not None
     assert holder.key == second
+
+
+def test_a_claim_that_has_its_names_already_is_no_duplicate_of_itself() -> None:
+    index = MemoryIndex().shard(ORDERS)
+    index.reset()
+    register = Register(ORDERS, index, Drafter(ORDERS, NAMES, "delivery"), lambda _: None, 1000)
+    headers = [(b"delay-id", b"k"), (b"delay-ms", b"5"), (b"delayline-idempotency", b"digest key")]
+    message = read(encode_body(None, b"x", headers), 100, DEFAULT_RULES)
+    assert isinstance(message, Message)
+    assert message.terms is not None
+    key = Key(message.due_ms, 0)
+    index.put([Entry(*key, message.value)], None, [(name, key) for name in message.terms.names])
+    operations = Operations()
+    operations.ask(0, 100, key)
+
+    decided = operations.decide(0, register)
+
+    assert (decided.count, decided.rows, set(decided.named.values())) == (1, [], {key})
