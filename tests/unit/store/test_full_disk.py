@@ -2,9 +2,10 @@
 
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
+from threading import Timer
 
 import pytest
 
@@ -17,6 +18,7 @@ from tests.unit.store.conftest import MEMORY_BYTES, ORDERS, T0, checkpoint, entr
 
 RESUME_S_MAX = 30
 """RocksDB looks for space every 5 s."""
+PATIENCE_S = 3.0
 
 
 @pytest.fixture
@@ -30,15 +32,29 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "--lazy", str(tmp_path)], check=True)
 
 
-def fill(shard: ShardIndex, value_bytes: int) -> int:
-    """Put records, one a millisecond, until the disk is full; how many there are then."""
+def _relief(left: list[Path]) -> Callable[[], None]:
+    def give() -> None:
+        if left:
+            left.pop().unlink()
+
+    return give
+
+
+def fill(shard: ShardIndex, value_bytes: int, ballasts: Sequence[Path] = ()) -> int:
+    """Put records, one a millisecond, until the disk is full; how many there are then. RocksDB lets a write wait
+    while it recovers from a full disk, until there is room: then one of the ballasts goes."""
     taken_in = 0
+    left = list(ballasts)
     while True:
         more = [entry(T0 + n, n, os.urandom(value_bytes)) for n in range(taken_in, taken_in + 10)]
+        relief = Timer(PATIENCE_S, _relief(left))
+        relief.start()
         try:
             shard.put(more, None)
         except StoreFull:
             return taken_in
+        finally:
+            relief.cancel()
         taken_in += 10
         assert taken_in < 1_000_000, "the disk never was full"
 
@@ -92,7 +108,10 @@ def test_an_index_on_a_disk_without_any_room_says_so_at_opening(small_disk: Path
 def test_closing_on_a_full_disk_keeps_a_prefix(small_disk: Path) -> None:
     index = RocksIndex.open(small_disk / "index", memory_bytes_max=MEMORY_BYTES)
     shard = index.shard(ORDERS)
-    fill(shard, 100_000)
+    ballasts = [small_disk / f"ballast{number}" for number in range(2)]
+    for ballast in ballasts:
+        ballast.write_bytes(b"x" * (3 << 20))
+    fill(shard, 100_000, ballasts)
 
     index.close()
 
