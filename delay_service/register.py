@@ -74,7 +74,7 @@ class Register:
     def settle_contested(self) -> None:
         """Everything has been read: of those that had a name one after the other, at most one is still there."""
         for name, keys in self._contested.items():
-            if self._key_of(name) is None:
+            if self._bound(name) is None:
                 self._owed.update((name, key) for key in keys if self._index.get(key) is not None)
         self._contested.clear()
         self.write_owed()
@@ -100,8 +100,14 @@ class Register:
         return min((key.offset for key in self._owed.values()), default=None)
 
     def _key_of(self, name: bytes) -> Key | None:
-        owed, known = self._owed.get(name), self._index.lookup(name)
-        return next((key for key in (owed, known) if key is not None and self._index.get(key) is not None), None)
+        """Of a record that is present. A name may be contested for a moment."""
+        return self._bound(name) or self._present(self._contested.get(name, ()))
+
+    def _bound(self, name: bytes) -> Key | None:
+        return self._present((self._owed.get(name), self._index.lookup(name)))
+
+    def _present(self, keys: Iterable[Key | None]) -> Key | None:
+        return next((key for key in keys if key is not None and self._index.get(key) is not None), None)
 
     # --- operations.View
 

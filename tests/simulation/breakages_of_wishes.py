@@ -19,8 +19,8 @@ BREAKAGES_OF_WISHES = (
     one(
         "an owed name is not known",
         REGISTER,
-        "owed, known = self._owed.get(name), self._index.lookup(name)",
-        "owed, known = None, self._index.lookup(name)",
+        "return self._present((self._owed.get(name), self._index.lookup(name)))",
+        "return self._present((self._index.lookup(name),))",
     ),
     one(
         "a series that goes on is not found by an occurrence",
