@@ -11,6 +11,7 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, Page, Playwright, Route, expect, sync_playwright
 
+from tests.acceptance.asking import wait_for
 from tests.fault.server import Server
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
@@ -68,12 +69,16 @@ def topic(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def send(server: Server, topic: str) -> Send:
-    """`send({"order": 7}, delay="1h", key="7")`: the message as the server describes it."""
+    """`send({"order": 7}, delay="1h", key="7")`: the message as the server describes it, once it has an owner: a new
+    topic has none at first."""
 
     def send(value: Any, to: str = topic, *, key: str | None = None, headers: Any = None, **schedule: Any) -> Any:
         body = {"value": value, "key": key, "headers": headers, "schedule": schedule or None}
         answer = HTTP.post(f"{server.url}/v1/topics/{to}/messages", json=body)
         assert answer.status_code == 201, answer.text
+        if (message_id := answer.json()["message_id"]) is not None:
+            url = f"{server.url}/v1/messages/{message_id}"
+            wait_for(lambda: HTTP.get(url).status_code, lambda status: status != 503)
         return answer.json()
 
     return send
