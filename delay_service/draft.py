@@ -11,7 +11,7 @@ from delay_service.lateness import LATE_MAX
 from delay_service.operations import Known, Move, Target
 from delay_service.retries import EXHAUSTED, RETRIED, as_sent_back, give_back
 from delay_service.series import Firing, fire
-from delayline.buffer_record import Meta, decode_value, encode_reappend
+from delayline.buffer_record import Meta, decode_value
 from delayline.message import Key, Shard
 from delayline.names import Names
 from delayline.outcome import AuditRow, Outcome
@@ -142,9 +142,8 @@ class Drafter:
 
     @staticmethod
     def _go_on(draft: Draft, target: Target, due_ms: int, terms: Terms | None) -> None:
-        names = tuple(terms.names) if terms else ()
-        draft.moved[target.key] = Move(target.message_id, due_ms, names)
-        draft.appends.append(encode_reappend(target.value, target.key, target.message_id, due_ms, terms))
+        draft.moved[target.key], body = target.carried_on(due_ms, terms)
+        draft.appends.append(body)
 
     def _bury(
         self,

@@ -14,7 +14,6 @@ carries the message then, and where a late record keeps O before it. A claim tha
 """
 
 from collections import deque
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple, Protocol
@@ -28,7 +27,6 @@ from delayline.outcome import AuditRow, Outcome
 from delayline.record import accepted_at_ms_of
 from delayline.terms import Terms, own_name
 from mq.contract import Append
-from store.index import Entry
 
 DECIDED_MAX = 1000
 """Per commit, so that a flood of operations does not hold up what is due."""
@@ -50,6 +48,14 @@ class Asked(NamedTuple):
     offset: int
     accepted_at_ms: int
     what: Operation | Control | Key
+
+
+class Move(NamedTuple):
+    """A re-append: whose, when it is due, and under which names it will be found."""
+
+    message_id: str
+    due_ms: int
+    names: tuple[bytes, ...] = ()
 
 
 class Target(NamedTuple):
@@ -75,6 +81,13 @@ class Target(NamedTuple):
     @property
     def version(self) -> int:
         return self.meta.version if self.meta else 0
+
+    def carried_on(self, due_ms: int, terms: Terms | None = None) -> "tuple[Move, bytes]":
+        """In another record: what is known of it before it is read back, and its body. With `terms` instead of its
+        own ones, where they are given."""
+        names = tuple(self.terms.names) if self.terms else ()
+        body = encode_reappend(self.value, self.key, self.message_id, due_ms, terms)
+        return Move(self.message_id, due_ms, names), body
 
     @property
     def closing(self) -> "list[tuple[bytes, Known]]":
@@ -112,18 +125,11 @@ class View(Protocol):
     def remembered(self, name: bytes) -> Known | None:
         """An ended message by its idempotency name."""
 
-    def scan(self, after: Key, limit: int) -> list[Entry]: ...
+    def scan(self, after: Key, limit: int) -> list[Target]:
+        """Records by due time, behind `after`."""
 
     def forward(self, operation: Operation) -> Append | None:
         """The record that passes it on to the shard that it belongs to, where that is another one."""
-
-
-class Move(NamedTuple):
-    """A re-append: whose, when it is due, and under which names it will be found."""
-
-    message_id: str
-    due_ms: int
-    names: tuple[bytes, ...] = ()
 
 
 @dataclass(slots=True)
@@ -163,10 +169,8 @@ class Decided:
             self.closed.update(target.closing)
 
     def carry_on(self, target: Target, due_ms: int, terms: Terms | None) -> None:
-        """In another record; with `terms` instead of its own ones, where they are given."""
-        names = tuple(target.terms.names) if target.terms else ()
-        self.moved[target.key] = Move(target.message_id, due_ms, names)
-        self.appends.append(encode_reappend(target.value, target.key, target.message_id, due_ms, terms))
+        self.moved[target.key], body = target.carried_on(due_ms, terms)
+        self.appends.append(body)
 
     def answer(self, asked: Asked, outcome: Outcome, reason: str, count: int = 0) -> None:
         self.resolved.append((asked.offset, Resolution(outcome, reason, count=count)))
@@ -358,23 +362,21 @@ class _Deciding:
         if self._moving or self._view.anything_moves():
             return False
         for _ in range(PURGE_SCANS_MAX):
-            entries = self._view.scan(self._purged_to, DECIDED_MAX)
-            if not entries:  # a stretch may be short of DECIDED_MAX before that: large records
+            targets = self._view.scan(self._purged_to, DECIDED_MAX)
+            if not targets:  # a stretch may be short of DECIDED_MAX before that: large records
                 self.decided.answer(asked, Outcome.APPLIED, PURGED, self.decided.purged)
                 self.decided.purged = 0
                 self._purged_to = self.decided.purged_to = BEFORE_ALL
                 return True
-            for target in self._accepted_before(asked.offset, entries):
-                if target.key not in self.decided.ended:
+            for target in targets:
+                if target.key not in self.decided.ended and _was_accepted_before(asked.offset, target):
                     self.decided.cancel(target, Outcome.CANCELLED, PURGED)
                     self.decided.purged += 1
-            self._purged_to = self.decided.purged_to = entries[-1].key
+            self._purged_to = self.decided.purged_to = targets[-1].key
             if len(self.decided.ended) >= DECIDED_MAX:
                 break
         return False
 
-    def _accepted_before(self, offset: int, entries: Sequence[Entry]) -> Iterator[Target]:
-        for entry in entries:
-            target = self._view.at(entry.key)
-            if target and not target.is_dead and MessageId.parse(target.message_id).offset < offset:
-                yield target
+
+def _was_accepted_before(offset: int, target: Target) -> bool:
+    return not target.is_dead and MessageId.parse(target.message_id).offset < offset

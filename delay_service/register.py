@@ -22,7 +22,7 @@ from delayline.record import Record, accepted_at_ms_of, decode_packed
 from delayline.terms import Terms, own_name
 from mq.contract import Append
 from store.errors import StoreFull
-from store.index import Entry, ShardIndex
+from store.index import ShardIndex
 
 REMEMBERED_MAX = 100_000
 """Idempotency keys of ended messages, per shard: about 300 B each."""
@@ -136,8 +136,8 @@ class Register:
     def anything_moves(self) -> bool:
         return bool(self.moving)
 
-    def scan(self, after: Key, limit: int) -> list[Entry]:
-        return self._index.scan(after, limit)
+    def scan(self, after: Key, limit: int) -> list[Target]:
+        return [self._drafter.target(entry.key, entry.value) for entry in self._index.scan(after, limit)]
 
     def remembered(self, name: bytes) -> Known | None:
         found = self._remembered.get(name)

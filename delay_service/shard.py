@@ -36,7 +36,6 @@ from delayline.buffer_record import (
     Operation,
     RulesChange,
     encode_decision,
-    encode_reappend,
     encode_rules,
     is_claim,
     read,
@@ -386,12 +385,12 @@ class Shard:
     @staticmethod
     def _roll(draft: Draft, target: Target) -> None:
         """Re-append a record as it is."""
-        key, value, _, packed, message_id, name = target
-        draft.appends.append(encode_reappend(value, key, message_id, key.due_ms))
-        accepted_at_ms = accepted_at_ms_of(packed)
+        key, name = target.key, target.name
+        draft.moved[key], body = target.carried_on(key.due_ms)
+        draft.appends.append(body)
+        accepted_at_ms = accepted_at_ms_of(target.packed)
         row = AuditRow(key.offset, name, key.due_ms, accepted_at_ms, Outcome.SUPERSEDED, name, ROLL_REASON)
         draft.rows.append(row)
-        draft.moved[key] = Move(message_id, key.due_ms, tuple(target.terms.names) if target.terms else ())
 
     def _name(self, draft: Draft, ended: list[Key], next_offset: int, cancelled: list[Key]) -> None:
         """What ends otherwise than by the cursor of this commit is named by a decision record: deliveries that it

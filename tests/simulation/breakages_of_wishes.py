@@ -231,20 +231,20 @@ BREAKAGES_OF_WISHES = (
     one(
         "a purge ends what came after it",
         OPERATIONS,
-        "if target and not target.is_dead and MessageId.parse(target.message_id).offset < offset:",
-        "if target and not target.is_dead:",
+        "return not target.is_dead and MessageId.parse(target.message_id).offset < offset",
+        "return not target.is_dead",
     ),
     one(
         "a purge ends what only goes to the dead letters",
         OPERATIONS,
-        "if target and not target.is_dead and MessageId.parse(target.message_id).offset < offset:",
-        "if target and MessageId.parse(target.message_id).offset < offset:",
+        "return not target.is_dead and MessageId.parse(target.message_id).offset < offset",
+        "return MessageId.parse(target.message_id).offset < offset",
     ),
     one(
         "a purge leaves what was carried on behind it",
         OPERATIONS,
-        "if target and not target.is_dead and MessageId.parse(target.message_id).offset < offset:",
-        "if target and not target.is_dead and target.key.offset < offset:",
+        "return not target.is_dead and MessageId.parse(target.message_id).offset < offset",
+        "return not target.is_dead and target.key.offset < offset",
     ),
     one(
         "a purge does not wait for what is on the move",
@@ -269,8 +269,8 @@ BREAKAGES_OF_WISHES = (
     one(
         "a purge takes a stretch that is cut short for the last one",
         OPERATIONS,
-        "if not entries:  # a stretch may be short of DECIDED_MAX before that: large records",
-        "if len(entries) < DECIDED_MAX:",
+        "if not targets:  # a stretch may be short of DECIDED_MAX before that: large records",
+        "if len(targets) < DECIDED_MAX:",
     ),
     one(
         "a purge takes what is left of an aborted batch for done",
@@ -397,14 +397,14 @@ BREAKAGES_OF_WISHES = (
     one(
         "a series that goes on is not on the move",
         DRAFT,
-        "draft.moved[target.key] = Move(target.message_id, due_ms, names)",
-        "pass",
+        "draft.moved[target.key], body = target.carried_on(due_ms, terms)",
+        "_, body = target.carried_on(due_ms, terms)",
         first=290,
     ),
     one(
         "a series that goes on keeps its names no longer",
-        DRAFT,
-        "names = tuple(terms.names) if terms else ()",
+        OPERATIONS,
+        "names = tuple(self.terms.names) if self.terms else ()",
         "names = ()",
         first=840,
     ),
