@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: run test check lint types imports simulate machine race prove chaos-kafka-proxy search-kafka-proxy outages bench kafka kafka-client lock clean
+.PHONY: run test check lint types imports simulate machine race prove chaos-kafka-proxy search-kafka-proxy outages bench kafka kafka-client reconcile-job lock clean
 
 run: $(VENV)/.run   ## start everything on the embedded queue, HTTP on 127.0.0.1:8080
 	@exec $(BIN)/delayline serve
@@ -64,6 +64,12 @@ $(VENV)/.test: requirements/test.txt $(VENV)/.run
 	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/test.txt
 	@touch $@
 
+reconcile-job: $(VENV)/.reconcile   ## what `delayline reconcile` needs on top of `make run`, beside Java 17
+
+$(VENV)/.reconcile: requirements/reconcile.txt $(VENV)/.run
+	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/reconcile.txt
+	@touch $@
+
 kafka-client: $(VENV)/.kafka   ## what mq.kind = "kafka" needs on top of `make run`
 
 $(VENV)/.kafka: requirements/kafka.txt $(VENV)/.run
@@ -75,6 +81,8 @@ lock:   ## renew the pinned requirements (needs uv)
 	    --extra build pyproject.toml -o requirements/run.txt
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q \
 	    --extra build --extra kafka --extra proxy -c requirements/run.txt pyproject.toml -o requirements/kafka.txt
+	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q \
+	    --extra build --extra reconcile -c requirements/run.txt pyproject.toml -o requirements/reconcile.txt
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q \
 	    --extra build --extra test -c requirements/run.txt pyproject.toml -o requirements/test.txt
 

@@ -14,7 +14,7 @@ from tests.acceptance.asking import delivered
 from tests.acceptance.racing import RACES, race
 from tests.fault.server import Server, read_topic
 
-KILL_EVERY_S = 12.0
+KILL_EVERY_S = 27.0
 """The group misses a killed worker for six seconds; then its messages have owners again for a while."""
 
 

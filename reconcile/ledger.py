@@ -1,0 +1,29 @@
+"""The quantities of the ledger."""
+
+from enum import StrEnum
+
+WINDOW_MS = 300_000
+"""Five minutes of due time: what is judged, closed and reported as one."""
+
+BUCKETS = 64
+"""Cells per topic and window, by hash of the record's position: so that an anomaly is alone in its cell, and can be
+read from the cell's XORs without looking at any other row."""
+
+HOUR_MS = 3_600_000
+"""Windows of an hour share a folder: what has been closed long ago is not opened again."""
+
+POSITION_BITS = 44
+"""A position is `shard << 44 | offset`: 17 * 10^12 records in each of half a million shards."""
+
+
+class Category(StrEnum):
+    """What can be wrong with a record, or with what is said of it."""
+
+    MISSING = "missing"  # accepted, its window is closed, and nothing says what became of it
+    DUPLICATED = "duplicated"  # delivered more than once
+    EARLY = "early"  # delivered before it was due
+    LATE = "late"  # delivered later than tolerated
+    ORPHAN = "orphan"  # an outcome of a record that nobody accepted
+    DELIVERED_AFTER_CANCEL = "delivered_after_cancel"  # its cancel had been confirmed
+    TWO_OUTCOMES = "two_outcomes"  # contradictory ends of one record
+    UNAUDITABLE = "unauditable"  # what would tell has been deleted from the queue

@@ -1,0 +1,71 @@
+"""What a run reads, and what it leaves to the next one.
+
+    plan-<run>.json       written first: which part of the audit topic
+    stage/run=<run>/...   outcome rows; their last low-water mark of each shard says how far its buffer is read
+    reads-<run>.json      those parts of the buffer topics
+    ...                   everything else that the run writes, under its own number
+    manifest-<run>.json   by atomic rename: the run is true, whole. Without it the next run does the same again.
+
+A buffer is read up to its last mark's `next` and no further: every outcome of what is read then stands in the part
+of the audit that has been read. Outcomes of records behind that wait for the next run (`ahead/`).
+"""
+
+from typing import NamedTuple
+
+import msgspec
+
+FORMAT_VERSION = 1
+
+
+class Range(NamedTuple):
+    """Offsets `[start, end)` of a partition."""
+
+    start: int
+    end: int
+
+
+class Cluster(msgspec.Struct, frozen=True):
+    """Whose ledger it is. `kind` is `kafka`, `embedded` or `parquet`; `id` the cluster's own."""
+
+    kind: str
+    id: str
+    namespace: str
+
+
+class Buffer(msgspec.Struct, frozen=True):
+    """A buffer topic as it is now: what its partitions hold, and an identity that changes when the topic is deleted
+    and made again."""
+
+    topic_id: str
+    shards: dict[int, Range]
+
+
+class Held(msgspec.Struct, frozen=True):
+    """What the queue holds at one moment: the audit was looked at before the buffers, so that no outcome is
+    known of a record that is not. `buffers` by target topic."""
+
+    at_ms: int
+    audit_topic_id: str
+    audit: dict[int, Range]
+    buffers: dict[str, Buffer]
+
+
+class Mark(msgspec.Struct, frozen=True):
+    """A shard's low-water mark (schemas.MARKS) with its place in the audit."""
+
+    at_ms: int
+    next: int
+    low_ms: int
+    pending: int | None
+    audit_offset: int
+
+
+class Read(msgspec.Struct, frozen=True):
+    """A part of one shard's buffer, and the rules in force where it begins (JSON as in a rules record, or None for
+    the default ones)."""
+
+    topic: str
+    shard: int
+    start: int
+    end: int
+    rules: str | None = None

@@ -1,0 +1,42 @@
+"""What the ledger asks of a queue, or of an archive."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from pyspark.sql import DataFrame, SparkSession
+
+from reconcile.plan import Cluster, Held, Range, Read
+
+
+class Audit(NamedTuple):
+    """A part of the audit topic: rows by `schemas.DONE`, `MARKS` and `MALFORMED`. Lazy: each may read it anew."""
+
+    done: DataFrame
+    marks: DataFrame
+    malformed: DataFrame
+
+
+class Reader(Protocol):
+    """Called by the driver. Nothing is ever skipped silently: a range that the queue no longer holds is an error of
+    the read, and what an open transaction hides is behind `Held`'s ends. Raises ReconcileError."""
+
+    def cluster(self) -> Cluster: ...
+
+    def held(self) -> Held:
+        """What may be read now."""
+
+    def rules(self, topic: str, shards: Sequence[int]) -> Mapping[int, str]:
+        """The rules in force at the beginning of what is held of these shards, JSON; those that have the default
+        ones, or of which nobody knows, are left out."""
+
+    def audit(self, spark: SparkSession, ranges: Mapping[int, Range]) -> Audit: ...
+
+    def accepted(self, spark: SparkSession, reads: Sequence[Read]) -> DataFrame:
+        """Rows by `schemas.ACCEPTED`."""
+
+    def delivered(self, spark: SparkSession, topics: Sequence[str], since_ms: int) -> DataFrame:
+        """Rows by `schemas.DELIVERED`: what stands in these topics now, from records of `since_ms` on."""
+
+    def commit(self, positions: Mapping[str, Mapping[int, int]], at_ms: int) -> None:
+        """Tell the queue how far the buffers have been read (topic -> shard -> offset to be read next), so that it
+        keeps what has not been for a while (`audit.hold_max`)."""

@@ -1,0 +1,72 @@
+"""What the rows hold that readers give to the ledger. Every time is epoch milliseconds UTC in a long: Spark's own
+timestamps follow the session's zone."""
+
+from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
+
+
+def _schema(*fields: tuple[str, type[IntegerType] | type[LongType] | type[StringType], bool]) -> StructType:
+    return StructType([StructField(name, kind(), nullable) for name, kind, nullable in fields])
+
+
+ACCEPTED = _schema(
+    ("topic", StringType, False),  # the target topic
+    ("shard", IntegerType, False),
+    ("offset", LongType, False),  # in the buffer topic
+    ("kind", StringType, False),  # message, operation, control, decision, rules
+    ("id", StringType, True),  # as outcome rows call it, with ~n for an occurrence; null where it is no message
+    ("due_ms", LongType, True),  # null where it is no message
+    ("accepted_ms", LongType, False),  # of the first acceptance
+    ("appended_ms", LongType, False),  # of this record
+    ("replaces_due_ms", LongType, True),  # of a re-append: the key of the record that it carries on
+    ("replaces_offset", LongType, True),
+    ("rules", StringType, True),  # of a rules record: the rules in force behind it, JSON
+)
+"""One record of a buffer topic."""
+
+DONE = _schema(
+    ("topic", StringType, False),
+    ("shard", IntegerType, False),
+    ("offset", LongType, False),
+    ("id", StringType, True),
+    ("due_ms", LongType, True),
+    ("accepted_ms", LongType, False),
+    ("done_ms", LongType, False),
+    ("outcome", StringType, False),
+    ("successor", StringType, True),
+    ("reason", StringType, True),
+    ("epoch", IntegerType, False),
+    ("audit_partition", IntegerType, False),
+    ("audit_offset", LongType, False),
+)
+"""One outcome row of the audit topic."""
+
+MARKS = _schema(
+    ("topic", StringType, False),
+    ("shard", IntegerType, False),
+    ("at_ms", LongType, False),
+    ("next", LongType, False),
+    ("low_ms", LongType, False),
+    ("pending", LongType, True),  # null: a writer that did not say
+    ("audit_partition", IntegerType, False),
+    ("audit_offset", LongType, False),
+)
+"""One low-water row: every record of the shard with an offset below `next` and a due time before `low_ms` is
+terminal; `pending` counts those below `next` that are not."""
+
+MALFORMED = _schema(
+    ("audit_partition", IntegerType, False),
+    ("audit_offset", LongType, False),
+    ("value", StringType, True),  # its beginning
+    ("why", StringType, False),
+)
+"""An audit record that cannot be read: counted and kept aside."""
+
+DELIVERED = _schema(
+    ("topic", StringType, False),
+    ("partition", IntegerType, False),
+    ("offset", LongType, False),  # in the target topic
+    ("id", StringType, False),  # delayline-id
+    ("due_ms", LongType, True),  # delayline-due; null where that cannot be read
+    ("delivered_ms", LongType, False),  # the record's timestamp
+)
+"""One record of a target topic with a `delayline-id`, for `--against targets`."""
