@@ -1,0 +1,165 @@
+"""What a run says: one plain structure, of which every file of the report is a function.
+
+Everything in it is bounded: the newest windows of each topic, the first findings, the first malformed audit records,
+each with the number that there are. Times are epoch milliseconds UTC. Page: docs/formats/reconcile.md.
+"""
+
+from enum import StrEnum
+
+import msgspec
+
+from reconcile.errors import BadInput
+from reconcile.plan import Cluster
+
+SUMMARY_VERSION = 1
+
+WINDOWS_PER_TOPIC_MAX = 288
+"""A day of windows: what the report's picture has room for. The others stand in `windows/`."""
+
+FINDINGS_MAX = 200
+"""What a reader looks through. The others stand in `findings/`."""
+
+MALFORMED_MAX = 20
+
+
+class State(StrEnum):
+    """How far a topic could be judged."""
+
+    JUDGED = "judged"  # every window up to `closed_until_ms`
+    STALLED = "stalled"  # some shard has said for too long nothing that would close a window
+    UNAUDITABLE = "unauditable"  # judged, but for what has been deleted from the queue
+    RECREATED = "recreated"  # deleted and made again: not read any more
+
+
+class Ledger(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of the records that carry messages, since the first run.
+
+        accepted + surplus = delivered + cancelled + superseded + expired + dead + duplicate
+                             + pending + missing + unauditable
+
+    Each number is counted, none is the remainder of the others. Records of shards' gaps, and from before the first
+    run, are in none of them."""
+
+    accepted: int = 0
+    delivered: int = 0
+    cancelled: int = 0
+    superseded: int = 0
+    expired: int = 0
+    dead: int = 0
+    duplicate: int = 0
+    pending: int = 0  # their window is not closed yet
+    missing: int = 0  # as the latest judgement of their window says
+    unauditable: int = 0  # no outcome is known, and what would tell has been deleted
+    surplus: int = 0  # outcome rows that no record, or only a record with another one, accounts for
+
+    @property
+    def ends(self) -> int:
+        """Records of which it is known what became of them."""
+        return self.delivered + self.cancelled + self.superseded + self.expired + self.dead + self.duplicate
+
+    @property
+    def difference(self) -> int:
+        """0 where the equation holds; else how many records more are accepted than accounted for."""
+        return self.accepted + self.surplus - self.ends - self.pending - self.missing - self.unauditable
+
+
+class Topic(msgspec.Struct, frozen=True, kw_only=True):
+    """A target topic. `findings` by category: what the latest judgement of all its windows says; `fresh`: of those,
+    what stands in windows that this run has judged, which is what its exit code speaks of."""
+
+    topic: str
+    state: State = State.JUDGED
+    reason: str | None = None  # why, where it is not `judged`
+    closed_until_ms: int | None = None  # every window that ends here or before is judged; None: none yet
+    ledger: Ledger = Ledger()
+    findings: dict[str, int] = {}
+    fresh: dict[str, int] = {}
+    other_records: int = 0  # operations, controls, decisions, rules
+    before_start: int = 0  # outcome rows of records from before the first run
+
+
+class Window(msgspec.Struct, frozen=True, kw_only=True):
+    """The latest judgement of five minutes of due time. `lateness[i]`: how many were delivered less than 2^i ms after
+    they were due, and not less than 2^(i-1); the last one has no bound."""
+
+    topic: str
+    window_ms: int
+    version: int = 1
+    run: int = 1  # that judged it
+    accepted: int = 0
+    done: int = 0
+    findings: dict[str, int] = {}
+    lateness: list[int] = []
+    late_max_ms: int | None = None
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """One record, and where it lies: partition `shard` of the buffer topic `buffer`, at `offset`."""
+
+    category: str
+    topic: str
+    shard: int
+    offset: int
+    buffer: str
+    id: str | None = None
+    due_ms: int | None = None
+    accepted_ms: int | None = None
+    detail: str | None = None  # outcomes, or how early or late
+
+
+class NotJudged(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that this run could not judge, and why. `records`: how many at most, where that is known."""
+
+    what: str  # gap, audit_gap, stalled, recreated, unsettled
+    why: str
+    topic: str | None = None
+    shard: int | None = None
+    records: int | None = None
+
+
+class Malformed(msgspec.Struct, frozen=True, kw_only=True):
+    """An audit record that cannot be read."""
+
+    audit_partition: int
+    audit_offset: int
+    why: str
+    value: str | None = None  # its beginning
+
+
+class Summary(msgspec.Struct, frozen=True, kw_only=True):
+    """`at_ms`: when the run looked at the queue. `rows_read` by kind: done, marks, malformed, accepted."""
+
+    cluster: Cluster
+    run: int
+    at_ms: int
+    exit_code: int
+    seconds: float
+    v: int = SUMMARY_VERSION
+    against: str = "audit"
+    threshold: int = 0
+    late_after_ms: int = 60_000
+    stalled_after_ms: int = 3_600_000
+    rows_read: dict[str, int] = {}
+    topics: list[Topic] = []
+    windows: list[Window] = []
+    windows_total: int = 0
+    findings: list[Finding] = []
+    findings_total: int = 0
+    not_judged: list[NotJudged] = []
+    malformed: list[Malformed] = []
+    malformed_total: int = 0
+
+
+def encode_summary(summary: Summary) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(summary), indent=2) + b"\n"
+
+
+def decode_summary(data: bytes) -> Summary:
+    """Raises BadInput."""
+    try:
+        summary = msgspec.json.decode(data, type=Summary)
+    except msgspec.DecodeError as error:
+        raise BadInput(f"a summary that cannot be read: {error}") from error
+    if summary.v != SUMMARY_VERSION:
+        raise BadInput(f"a summary of version {summary.v}, this program knows {SUMMARY_VERSION}")
+    return summary
