@@ -61,6 +61,9 @@ NAMESPACE_CHARS_MAX = 64
 """Leaves 177 of a topic name's 249 characters to the topic whose buffer carries the namespace in front."""
 
 
+OPEN = "none-on-any-address"
+"""The value of `api.auth` by which somebody says that the network is the fence: whoever reaches a door may use it."""
+
 SECRET_CHARS_MIN = 16
 """Sixteen random letters and digits are 95 bits: more than anybody tries."""
 
@@ -389,7 +392,6 @@ Only = Mapping[str, tuple[Any, str]]
 """By setting: the only value that works, and why. An accepted setting that does nothing would be a lie."""
 
 UNBUILT: Only = {
-    "api.auth": ("none", "authentication is not built yet"),
     "proxy.rocketmq.port": (0, "the RocketMQ proxy is not built yet"),
 }
 
@@ -423,11 +425,14 @@ def _refuse_unbuilt(settings: Settings) -> None:
 
 
 def _refuse_open_door(settings: Settings) -> None:
+    """An unlocked door is for this machine only, unless somebody has said in so many words that it is for others."""
+    if settings.api.auth not in ("none", OPEN):
+        raise ConfigError(f"api.auth: authentication is not built yet (from {_source(settings, 'api.auth')}).")
     for key, host in (("api.host", settings.api.host), ("worker.host", settings.worker.host)):
-        if not _is_loopback(host):
+        if settings.api.auth != OPEN and not is_loopback(host):
             raise ConfigError(
-                f"{key}: {host} can be reached from other machines and there is no authentication; "
-                f"bind to 127.0.0.1 (from {_source(settings, key)})."
+                f"{key}: {host} can be reached from other machines and there is no authentication; bind to 127.0.0.1 "
+                f'or, in a network that nobody else reaches, set api.auth = "{OPEN}" (from {_source(settings, key)}).'
             )
 
 
@@ -435,7 +440,7 @@ def _check_internal(settings: Settings) -> None:
     """Who knows the secret may read every message; who hears a signature may try secrets against it."""
     internal = settings.internal
     secret = internal.secret.get_secret_value()
-    if not secret and not _is_loopback(internal.host):
+    if not secret and not is_loopback(internal.host):
         raise ConfigError(
             f"internal.host: {internal.host} can be reached from other machines: give every process of the "
             f"installation the same internal.secret (from {_source(settings, 'internal.host')})."
@@ -450,7 +455,8 @@ def _check_internal(settings: Settings) -> None:
         )
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach it."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

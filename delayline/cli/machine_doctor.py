@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from delayline.cli.findings import Finding
-from delayline.config import Settings
+from delayline.config import Settings, is_loopback
 
 ROOMY = 4
 """Times `store.disk_free_min`: with less free than that, it is worth a word."""
@@ -24,6 +24,7 @@ def examine_machine(settings: Settings) -> Iterator[Finding]:
     yield disk(settings, _free_bytes(settings.data_dir))
     yield from _locks(settings)
     yield port("api.port", settings.api.host, settings.api.port)
+    yield door(settings)
     if settings.mq.kind == "kafka":
         yield internal(settings)
 
@@ -119,6 +120,15 @@ def port(check: str, host: str, number: int) -> Finding:
     except OSError as error:
         return _taken(check, host, number, error)
     return Finding("ok", check, f"{host}:{number} is free")
+
+
+def door(settings: Settings) -> Finding:
+    """Who may send, read and cancel messages over HTTP."""
+    host = settings.api.host
+    if is_loopback(host):
+        return Finding("ok", "api.auth", f"none: only this machine reaches {host}")
+    advice = "let nobody but its users reach the network, or put a proxy with a lock before it"
+    return Finding("warn", "api.auth", f"none: whoever reaches {host or 'this machine'} may do everything", advice)
 
 
 def _taken(check: str, host: str, number: int, error: OSError) -> Finding:

@@ -84,8 +84,11 @@ def run_process(
     import api.server
     from delay_service.garbage import collect_rarely
     from delayline import logs
+    from delayline.config import is_loopback
 
     logs.configure(settings.log.format, settings.log.level)
+    if not is_loopback(host):
+        logs.get(__name__).warning("there is no authentication: whoever reaches this door may use it", host=host)
     with rooms(settings, SystemClock()) as process:
         collect_rarely()
         api.server.serve(

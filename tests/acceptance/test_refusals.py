@@ -7,11 +7,12 @@ import socket
 from collections.abc import Callable
 from pathlib import Path
 
+import httpx
 import pytest
 from rocksdict import Options, Rdict
 
 from store.keys import FORMAT_ROW, encode_number
-from tests.acceptance.asking import Ran, run, send, wait_delivered
+from tests.acceptance.asking import HTTP, Ran, run, send, wait_delivered
 from tests.acceptance.conftest import MakeServer
 from tests.fault.server import Server, free_port
 
@@ -143,3 +144,15 @@ def test_two_servers_with_folders_of_their_own_run_side_by_side(server: Server, 
         send(one.url, "orders", [value], delay="50ms")
     found = [wait_delivered(one, ["one"]) for one in (server, other)]
     assert found == [["here"], ["there"]]
+
+
+def test_a_door_that_is_opened_to_others_on_purpose_says_so_in_the_log(make_server: MakeServer) -> None:
+    opened, closed = make_server("a", api__host="0.0.0.0", api__auth="none-on-any-address"), make_server("b")
+    for server in (opened, closed):
+        server.start()
+        server.wait_ready()
+    sentence = "there is no authentication: whoever reaches this door may use it"
+    assert [sentence in server.tail_of_log() for server in (opened, closed)] == [True, False]
+    with pytest.raises(httpx.ConnectError):
+        HTTP.get(f"http://127.0.0.2:{closed.port}/healthz")
+    assert HTTP.get(f"http://127.0.0.2:{opened.port}/healthz").status_code == 200

@@ -396,6 +396,22 @@ def test_an_address_that_others_can_reach_is_refused_without_authentication(load
     assert sentence_of(load, env={"API__HOST": host}).startswith("api.host: ")
 
 
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.1", "example.org", ""])
+@pytest.mark.parametrize("section", ["api", "worker"])
+def test_it_is_accepted_where_somebody_has_said_that_nobody_has_to_say_who_he_is(
+    load: Any, section: str, host: str
+) -> None:
+    toml = f"{KAFKA}[{section}]\nhost = '{host}'\n"
+    assert sentence_of(load, toml).startswith(f"{section}.host: ")
+    opened = load(toml, env={"API__AUTH": "none-on-any-address"})
+    assert getattr(opened, section).host == host
+
+
+@pytest.mark.parametrize("auth", ["basic", "None", "none-on-any", ""])
+def test_authentication_that_is_not_built_opens_no_door(load: Any, auth: str) -> None:
+    assert sentence_of(load, env={"API__AUTH": auth, "API__HOST": "0.0.0.0"}).startswith("api.auth: ")
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.9", "::1", "localhost"])
 def test_a_loopback_address_is_accepted(load: Any, host: str) -> None:
     assert load(env={"API__HOST": host}).api.host == host
