@@ -2,6 +2,8 @@
 
 from enum import StrEnum
 
+from delayline.outcome import Outcome
+
 WINDOW_MS = 300_000
 """Five minutes of due time: what is judged, closed and reported as one."""
 
@@ -14,6 +16,15 @@ HOUR_MS = 3_600_000
 
 POSITION_BITS = 44
 """A position is `shard << 44 | offset`: 17 * 10^12 records in each of half a million shards."""
+
+
+OUTCOMES = tuple(outcome.value for outcome in Outcome)
+REPLACED = "replaced"
+"""The reason of an outcome row whose successor is another message of the same own id."""
+
+LATENESS_BINS = 26
+"""Bin i counts what was delivered less than 2^i ms after it was due, and not less than 2^(i-1); the last one, from
+four and a half hours on, has no bound."""
 
 
 class Category(StrEnum):

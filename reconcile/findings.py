@@ -1,0 +1,247 @@
+"""The id-level look-up: what is wrong in a dirty cell, record by record.
+
+Reads staged rows of the dirty cells only. All that is said of one place in the buffer (`topic`, `shard`, `offset`,
+moment) comes together in one group: who was accepted there, its outcome rows, and re-appends that carry it on.
+
+    accepted, no row                            missing, or unauditable
+    accepted, two rows or more                  duplicated, delivered_after_cancel, two_outcomes
+    a row of which nothing accepted is known    orphan (also under another id or with another due time)
+    a carried record and no re-append           missing: its successor, once the row is settled
+    a carried record and two re-appends         duplicated
+    a re-append of a record that had ended      delivered_after_cancel where it was cancelled, else two_outcomes
+    a re-append of what nobody accepted         orphan
+"""
+
+from collections.abc import Sequence
+from functools import reduce
+from typing import NamedTuple
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from reconcile.cells import CELL, carried, in_cell, lateness_ms, moment_ms
+from reconcile.judge import FINDINGS, absence, decoded, dirty
+from reconcile.ledger import Category
+
+_PLACE = ("topic", "window_ms", "shard", "offset", "moment_ms")
+AUDIT_OFFSET_MAX = (1 << 63) - 1
+
+
+class Settled(NamedTuple):
+    """Outcome rows of a shard that stand below this offset of the audit are settled: what was committed with them
+    has been read. `AUDIT_OFFSET_MAX` where the shard is complete."""
+
+    topic: str
+    shard: int
+    below: int
+
+
+class Staged(NamedTuple):
+    """All that was staged, by every run, of the windows to be judged: by `schemas.ACCEPTED`, `cells.LINKS` (of the
+    windows of the records that are carried on) and `schemas.DONE`."""
+
+    accepted: DataFrame
+    links: DataFrame
+    done: DataFrame
+
+
+class Rules(NamedTuple):
+    """What a run judges by. Outcome rows of what was due before `untold_until_ms` may have been deleted. A shard
+    that is not among the `settled` has no settled rows."""
+
+    run: int
+    late_after_ms: int
+    settled: Sequence[Settled]
+    untold_until_ms: int = 0
+
+
+def verdicts(summed: DataFrame, staged: Staged, rules: Rules) -> DataFrame:
+    """What is wrong in the windows of these cells, by `judge.FINDINGS`, and `settled`: false where it is a missing
+    successor that may stand in what has not been read yet. `summed` and the result are worth keeping: each is read
+    more than once."""
+    unclean = dirty(summed)
+    named = decoded(unclean, rules.run, rules.untold_until_ms).withColumn("settled", F.lit(True))
+    looked_up = _looked_up(unclean.where(~F.col("named")), staged, rules)
+    untimely = _untimely(summed, staged.done, rules).withColumn("settled", F.lit(True))
+    return named.unionByName(looked_up).unionByName(untimely)
+
+
+def findings(verdicts: DataFrame) -> DataFrame:
+    """By `judge.FINDINGS`."""
+    return verdicts.where("settled").drop("settled")
+
+
+def unsettled(verdicts: DataFrame) -> DataFrame:
+    """The windows (`topic`, `window_ms`) that are to be judged again."""
+    return verdicts.where(~F.col("settled")).select("topic", "window_ms").distinct()
+
+
+# --- early and late: from the outcome row alone
+
+
+def _untimely(summed: DataFrame, done: DataFrame, rules: Rules) -> DataFrame:
+    some = summed.where(F.col("early") + F.col("late") > 0)
+    rows = _of_cells(done, moment_ms(), some).withColumn("lateness_ms", lateness_ms())
+    is_early, is_late = F.col("lateness_ms") < 0, F.col("lateness_ms") > rules.late_after_ms
+    category = F.when(is_early, Category.EARLY.value).when(is_late, Category.LATE.value)
+    judged = rows.withColumns({"category": category, "surplus": F.lit(0).cast("long"), "detail": _said()})
+    return _finding(judged.where(is_early | is_late), rules.run)
+
+
+def _finding(judged: DataFrame, run: int) -> DataFrame:
+    return judged.withColumn("run", F.lit(run)).select(*FINDINGS.fieldNames())
+
+
+# --- the look-up
+
+
+def _looked_up(cells: DataFrame, staged: Staged, rules: Rules) -> DataFrame:
+    told = _told(cells, staged, rules.settled)
+    verdicts = F.concat(F.array(_of_record(rules.untold_until_ms), _of_link()), _orphans())
+    judged = told.withColumn("verdict", F.explode(F.array_compact(verdicts)))
+    whole = judged.select(*_PLACE, "due_ms", "accepted_ms", "verdict.*").withColumn("run", F.lit(rules.run))
+    return whole.select(*FINDINGS.fieldNames(), "settled")
+
+
+def _told(cells: DataFrame, staged: Staged, settled: Sequence[Settled]) -> DataFrame:
+    """One row per place: its record, that one's rows (`own`), those of others (`strange`), and re-appends."""
+    accepted = _of_cells(staged.accepted, moment_ms(), cells)
+    said = (
+        accepted.select(*_PLACE, "id", "due_ms", "accepted_ms", F.lit(1).alias("record")),
+        _of_cells(staged.links, F.col("due_ms"), cells).select(*_PLACE, "due_ms", "by_offset"),
+        _rows(_of_cells(staged.done, moment_ms(), cells), settled),
+    )
+    places = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), said)
+    grouped = places.groupBy(*_PLACE).agg(
+        F.count("record").alias("records"),
+        F.max("id").alias("id"),
+        F.max("due_ms").alias("due_ms"),
+        F.max("accepted_ms").alias("accepted_ms"),
+        F.array_sort(F.collect_list("row")).alias("rows"),
+        F.array_sort(F.collect_list("by_offset")).alias("links"),
+    )
+    own = F.filter("rows", lambda row: (F.col("records") > 0) & row["id"].eqNullSafe(F.col("id")))
+    strange = F.filter("rows", lambda row: (F.col("records") == 0) | ~row["id"].eqNullSafe(F.col("id")))
+    return grouped.withColumns({"own": own, "strange": strange})
+
+
+def _of_cells(rows: DataFrame, moment: Column, cells: DataFrame) -> DataFrame:
+    return in_cell(rows, moment).join(F.broadcast(cells.select(*CELL)), list(CELL), "left_semi")
+
+
+def _rows(done: DataFrame, settled: Sequence[Settled]) -> DataFrame:
+    bounds = done.sparkSession.createDataFrame(settled, "topic string, shard int, below long")
+    row = F.struct(
+        "done_ms",
+        "audit_offset",
+        "outcome",
+        "id",
+        "successor",
+        carried().alias("carried"),
+        lateness_ms().alias("lateness_ms"),
+        _said().alias("said"),
+        F.coalesce(F.col("audit_offset") < F.col("below"), F.lit(False)).alias("settled"),
+    )
+    bounded = done.join(F.broadcast(bounds), ["topic", "shard"], "left")
+    return bounded.select(*_PLACE, "due_ms", "accepted_ms", row.alias("row"))
+
+
+def _said() -> Column:
+    """What an outcome row says, and where it stands."""
+    place = F.concat(F.lit(", audit "), F.col("audit_partition"), F.lit("/"), F.col("audit_offset"))
+    reason = F.concat(F.lit(" ("), F.col("reason"), F.lit(")"))
+    said = (F.col("outcome"), reason, F.lit(" at "), F.col("done_ms"), place)
+    return F.concat(*(F.coalesce(part, F.lit("")) for part in said))
+
+
+# --- verdicts on one place
+
+
+def _verdict(category: Column, identity: Column, rows: Column, detail: Column, **more: Column) -> Column:
+    """A finding's own columns; of several rows, when the last was done."""
+    surplus = more.get("surplus", F.lit(0))
+    return F.struct(
+        category.alias("category"),
+        identity.alias("id"),
+        F.array_max(rows["done_ms"]).alias("done_ms"),
+        F.array_max(rows["lateness_ms"]).alias("lateness_ms"),
+        surplus.cast("long").alias("surplus"),
+        detail.alias("detail"),
+        more.get("settled", F.lit(True)).alias("settled"),
+    )
+
+
+def _of_record(untold_until_ms: int) -> Column:
+    own = F.col("own")
+    missing = _verdict(absence(F.col("moment_ms"), untold_until_ms), F.col("id"), own, _no_outcome())
+    several = _verdict(_of_several(), F.col("id"), own, _all_said(own), surplus=F.size(own) - 1)
+    exists = F.col("records") > 0
+    return F.when(exists & (F.size(own) == 0), missing).when(exists & (F.size(own) > 1), several)
+
+
+def _no_outcome() -> Column:
+    """A message whose record has no row may go on all the same: whoever sends it again should know."""
+    goes_on = F.concat(F.lit("no outcome; re-appended at offset "), F.concat_ws(", ", "links"))
+    return F.when(F.size("links") > 0, goes_on).otherwise("no outcome")
+
+
+def _of_several() -> Column:
+    """The category of a record with two outcome rows or more."""
+    delivered = F.filter("own", lambda row: row["outcome"] == "delivered")
+    cancelled = F.filter("own", lambda row: row["outcome"] == "cancelled")
+    after = F.array_max(_moments(delivered)) > F.array_min(_moments(cancelled))
+    return (
+        F.when(F.size(delivered) == F.size("own"), Category.DUPLICATED.value)
+        .when(after, Category.DELIVERED_AFTER_CANCEL.value)
+        .otherwise(Category.TWO_OUTCOMES.value)
+    )
+
+
+def _moments(rows: Column) -> Column:
+    return F.transform(rows, lambda row: F.struct(row["done_ms"], row["audit_offset"]))
+
+
+def _of_link() -> Column:
+    """What is wrong between a record and what carries it on; null where the record's own verdict says it all."""
+    rows, again = F.col("rows"), F.size("links")
+    carrying = F.filter(rows, lambda row: row["carried"])
+    ended = (F.size(rows) > 0) & (F.size(carrying) == 0)
+    cancelled = F.exists(rows, lambda row: row["outcome"] == "cancelled")
+    unknown = (F.col("records") == 0) & (F.size(rows) == 0)
+    return (
+        F.when((F.size(carrying) > 0) & (again == 0), _lost(carrying))
+        .when(ended & cancelled & (again > 0), _re_appended(Category.DELIVERED_AFTER_CANCEL))
+        .when(ended & (again > 0), _re_appended(Category.TWO_OUTCOMES))
+        .when(unknown, _re_appended(Category.ORPHAN))
+        .when(again > 1, _re_appended(Category.DUPLICATED))
+    )
+
+
+def _lost(carrying: Column) -> Column:
+    detail = F.concat(_all_said(carrying), F.lit("; not re-appended"))
+    settled = F.forall(carrying, lambda row: row["settled"])
+    missing = F.lit(Category.MISSING.value)
+    return _verdict(missing, F.get(carrying, F.lit(0))["successor"], carrying, detail, settled=settled)
+
+
+def _re_appended(category: Category) -> Column:
+    rows = F.col("rows")
+    identity = F.coalesce(F.col("id"), F.get(rows, F.lit(0))["id"])
+    again = F.concat(F.lit("re-appended at offset "), F.concat_ws(", ", "links"))
+    return _verdict(F.lit(category.value), identity, rows, F.concat_ws("; ", rows["said"], again))
+
+
+def _orphans() -> Column:
+    """One for each id under which rows speak of what nobody accepted."""
+    strange = F.col("strange")
+    identities = F.array_distinct(F.transform(strange, lambda row: row["id"]))
+
+    def orphan(identity: Column) -> Column:
+        rows = F.filter(strange, lambda row: row["id"].eqNullSafe(identity))
+        return _verdict(F.lit(Category.ORPHAN.value), identity, rows, _all_said(rows), surplus=F.size(rows))
+
+    return F.transform(identities, orphan)
+
+
+def _all_said(rows: Column) -> Column:
+    return F.concat_ws("; ", rows["said"])

@@ -1,0 +1,185 @@
+"""What cells say by themselves: which are clean, which one record is missing, what a window adds up to.
+
+A cell is clean when its counts agree and its XORs are zero; XORs alone would not do, being blind to what comes twice.
+Where exactly one record of a cell was accepted and not done, the XORs are that record's own: it is named without
+looking at any row. Everything else that is dirty is looked up (`findings`).
+"""
+
+from functools import reduce
+from operator import or_
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType, StructField, StructType
+
+from reconcile.cells import COUNTS, LATENESS, added
+from reconcile.ledger import POSITION_BITS, Category
+
+FINDINGS = StructType(
+    [
+        StructField("run", IntegerType(), False),
+        StructField("topic", StringType(), False),
+        StructField("window_ms", LongType(), False),
+        StructField("category", StringType(), False),
+        StructField("id", StringType(), True),
+        StructField("shard", IntegerType(), False),
+        StructField("offset", LongType(), False),
+        StructField("due_ms", LongType(), True),
+        StructField("accepted_ms", LongType(), True),
+        StructField("done_ms", LongType(), True),
+        StructField("lateness_ms", LongType(), True),
+        StructField("surplus", LongType(), False),
+        StructField("detail", StringType(), True),
+    ]
+)
+"""What is wrong with one record, or with one link between records; `shard` and `offset` say where it lies in the
+buffer. A missing record has no `done_ms`. A missing successor, or what was re-appended although it had ended, has
+that of the record that it was to carry on, whose place and due time the finding gives. `accepted_ms` is null where a
+cell alone has named the record, `id` and `due_ms` where it is no message. `surplus`: outcome rows beyond the one of
+an accepted record."""
+
+WINDOWS = StructType(
+    [
+        StructField("topic", StringType(), False),
+        StructField("window_ms", LongType(), False),
+        StructField("version", IntegerType(), False),
+        StructField("run", IntegerType(), False),
+        *(StructField(name, LongType(), False) for name in COUNTS if name not in ("early", "late")),
+        StructField("lateness", ArrayType(LongType(), True), False),
+        StructField("late_max_ms", LongType(), True),
+        StructField("cells", LongType(), False),
+        StructField("dirty_cells", LongType(), False),
+        *(StructField(category.value, LongType(), False) for category in Category),
+        StructField("unanswered", LongType(), False),
+        StructField("unanswered_unauditable", LongType(), False),
+        StructField("surplus", LongType(), False),
+    ]
+)
+"""One judgement of one window; a later version replaces it. Counts as in `cells.CELLS`, over all runs; outcomes count
+rows; categories count findings; `lateness[i]` is bin i. `unanswered` counts the messages without an outcome row that
+are `missing`, `unanswered_unauditable` those that are not, and `surplus` outcome rows of messages beyond one each, so
+that accepted - others + surplus = the outcomes of messages + unanswered + unanswered_unauditable."""
+
+
+def summed(cells: DataFrame) -> DataFrame:
+    """One row per cell, of the cells of any number of runs."""
+    return added(cells)
+
+
+def dirty(summed: DataFrame) -> DataFrame:
+    """Those of `summed` in which somebody says what nobody else says, by `CELLS` and with `named`: whether the cell
+    alone tells what is missing."""
+    return summed.where(_is_dirty()).withColumn("named", _is_named())
+
+
+def decoded(dirty: DataFrame, run: int, untold_until_ms: int = 0) -> DataFrame:
+    """Findings of `dirty` cells that name their record. What was due before `untold_until_ms` may be done and its
+    outcome row deleted: it is unauditable, not missing."""
+    is_message = F.col("xor_check") == _hash_of_own_id()
+    return dirty.where("named").select(
+        F.lit(run).alias("run"),
+        "topic",
+        "window_ms",
+        absence(F.col("xor_moment"), untold_until_ms).alias("category"),
+        F.when(is_message, _own_id()).alias("id"),
+        _shard().alias("shard"),
+        _offset().alias("offset"),
+        F.when(is_message, F.col("xor_moment")).alias("due_ms"),
+        F.when(~is_message, F.col("xor_moment")).alias("accepted_ms"),
+        F.lit(None).cast("long").alias("done_ms"),
+        F.lit(None).cast("long").alias("lateness_ms"),
+        F.lit(0).cast("long").alias("surplus"),
+        F.lit("no outcome").alias("detail"),
+    )
+
+
+def absence(moment: Column, untold_until_ms: int) -> Column:
+    """The category of a record without an outcome row."""
+    return F.when(moment < untold_until_ms, Category.UNAUDITABLE.value).otherwise(Category.MISSING.value)
+
+
+def windows(summed: DataFrame, findings: DataFrame, run: int, earlier: DataFrame) -> DataFrame:
+    """One row by `WINDOWS` for each window that has cells in `summed` or findings. `earlier`: the rows of earlier
+    runs for these windows, of any version; the new version is one above."""
+    of_cells = _of_cells(summed)
+    of_findings = _of_findings(findings)
+    before = earlier.groupBy("topic", "window_ms").agg(F.max("version").alias("before"))
+    joined = of_cells.join(of_findings, ["topic", "window_ms"], "left").join(before, ["topic", "window_ms"], "left")
+    complete = joined.withColumns(
+        {"version": F.coalesce(F.col("before"), F.lit(0)) + 1, "run": F.lit(run).cast("int")}
+    )
+    return complete.select(*(_or_zero(field).alias(field.name) for field in WINDOWS.fields))
+
+
+# --- one cell
+
+
+def _is_dirty() -> Column:
+    differences = (
+        F.col("accepted") != F.col("done"),
+        F.col("links") != F.col("carried"),
+        *(F.col(name) != 0 for name in ("xor_plain", "xor_check", "xor_link")),
+    )
+    return reduce(or_, differences)
+
+
+def _is_named() -> Column:
+    """One record more accepted than done, and what remains in the XORs is one record: its own hash says so."""
+    one = (F.col("accepted") == F.col("done") + 1) & (F.col("xor_plain") == _hash())
+    whole = (F.col("xor_check") == _hash_of_own_id()) | (F.col("xor_check") == _hash())  # of a message, of another
+    linked = (F.col("links") == F.col("carried")) & (F.col("xor_link") == 0)
+    return one & whole & linked
+
+
+def _hash(*more: Column) -> Column:
+    return F.xxhash64(F.col("xor_position"), F.col("xor_moment"), *more)
+
+
+def _hash_of_own_id() -> Column:
+    return _hash(_own_id())
+
+
+def _shard() -> Column:
+    return F.shiftright("xor_position", POSITION_BITS).cast("int")
+
+
+def _offset() -> Column:
+    return F.col("xor_position").bitwiseAND(F.lit((1 << POSITION_BITS) - 1))
+
+
+def _own_id() -> Column:
+    """The id of a message that lies where it was accepted first."""
+    parts = (F.col("topic"), _shard().cast("string"), _offset().cast("string"), F.col("xor_moment").cast("string"))
+    return F.concat_ws(".", *parts)
+
+
+# --- a window
+
+
+def _of_cells(summed: DataFrame) -> DataFrame:
+    counts = [F.sum(name).alias(name) for name in COUNTS if name not in ("early", "late")]
+    return summed.groupBy("topic", "window_ms").agg(
+        *counts,
+        F.array(*(F.sum(name) for name in LATENESS)).alias("lateness"),
+        F.max("late_max_ms").alias("late_max_ms"),
+        F.count("*").alias("cells"),
+        F.count_if(_is_dirty()).alias("dirty_cells"),
+    )
+
+
+def _of_findings(findings: DataFrame) -> DataFrame:
+    categories = [F.count_if(F.col("category") == category.value).alias(category.value) for category in Category]
+    message = F.col("due_ms").isNotNull()
+    absent = message & F.col("done_ms").isNull()
+    return findings.groupBy("topic", "window_ms").agg(
+        *categories,
+        F.count_if(absent & (F.col("category") == Category.MISSING.value)).alias("unanswered"),
+        F.count_if(absent & (F.col("category") == Category.UNAUDITABLE.value)).alias("unanswered_unauditable"),
+        F.sum(F.when(message, F.col("surplus")).otherwise(0)).alias("surplus"),
+    )
+
+
+def _or_zero(field: StructField) -> Column:
+    """A window without findings has none of each category."""
+    counted = isinstance(field.dataType, LongType) and not field.nullable
+    return F.coalesce(field.name, F.lit(0).cast("long")) if counted else F.col(field.name)
