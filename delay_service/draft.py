@@ -11,7 +11,8 @@ from delay_service.lateness import LATE_MAX
 from delay_service.operations import Known, Move, Target
 from delay_service.retries import EXHAUSTED, RETRIED, as_sent_back, give_back
 from delay_service.series import Firing, fire
-from delayline.buffer_record import Meta, decode_value
+from delayline.buffer_facts import message_id, row_name
+from delayline.buffer_record import decode_value
 from delayline.message import Key, Shard
 from delayline.names import Names
 from delayline.outcome import AuditRow, Outcome
@@ -52,15 +53,11 @@ class Drafter:
         self._timestamp = timestamp
         self._id_prefix = f"{shard.topic}.{shard.name}."
 
-    def message_id(self, key: Key, meta: Meta | None) -> str:
-        """A message keeps the id of its first acceptance."""
-        return meta.origin if meta and meta.origin else f"{self._id_prefix}{key.offset}.{key.due_ms}"
-
     def target(self, key: Key, value: bytes) -> Target:
         """A record of the index, taken apart."""
         meta, packed = decode_value(value)
-        message_id = self.message_id(key, meta)
-        return Target(key, value, meta, packed, message_id, _row_name(message_id, meta.terms if meta else None))
+        named = message_id(self._shard, key, meta)
+        return Target(key, value, meta, packed, named, row_name(named, meta.terms if meta else None))
 
     def draft(self, entries: Sequence[Entry], now_ms: int, too_late_ms: int, refused: Refusals) -> Draft:
         """What was due before `too_late_ms` expires. Hot: once per delivered message (see bench/floors.py); a plain
@@ -101,7 +98,7 @@ class Drafter:
     ) -> None:
         due_ms, offset = target.key
         firing = Firing(due_ms) if terms.series is None else fire(terms, due_ms, now_ms)
-        successor = None if firing.next_due_ms is None else _row_name(target.message_id, firing.next_terms)
+        successor = None if firing.next_due_ms is None else row_name(target.message_id, firing.next_terms)
         accepted_at_ms = accepted_at_ms_of(target.packed)
         outcome: Outcome | None = Outcome.DELIVERED
         reason = None
@@ -158,8 +155,3 @@ class Drafter:
         code, reason = why
         draft.dead.append(encode_dead(self._shard, key, name, code, reason, original))
         draft.rows.append(AuditRow(key.offset, name, key.due_ms, accepted_at_ms, Outcome.DEAD, successor, code))
-
-
-def _row_name(message_id: str, terms: Terms | None) -> str:
-    """What outcome rows and deliveries call it: of a series, the occurrence."""
-    return message_id if terms is None or terms.series is None else f"{message_id}~{terms.series.occurrence}"

@@ -20,6 +20,7 @@ from typing import NamedTuple, Protocol
 
 from delay_service.forwarding import FORWARDED
 from delay_service.series import skip
+from delayline.buffer_facts import row_name
 from delayline.buffer_record import Control, Meta, Operation, encode_reappend
 from delayline.inquiry import IDEMPOTENCY, IDEMPOTENCY_REUSED, OWN_ID, VERSION_MISMATCH, Resolution
 from delayline.message import BEFORE_ALL, Key, MessageId
@@ -304,7 +305,8 @@ class _Deciding:
         if after is None or after.next_due_ms is None:
             self.decided.cancel(target, Outcome.CANCELLED, CANCELLED)
         else:
-            self.decided.end(target, Outcome.CANCELLED, CANCELLED)
+            successor = row_name(target.message_id, after.next_terms)
+            self.decided.end(target, Outcome.CANCELLED, CANCELLED, successor)
             self._carry_on(target, after.next_due_ms, after.next_terms)
 
     # --- claims

@@ -34,7 +34,9 @@ class Outcome(StrEnum):
 
 
 class AuditRow(NamedTuple):
-    """One outcome. Times are epoch ms UTC; `id`, `due_ms` are None for records that are no messages."""
+    """One outcome. Times are epoch ms UTC; `id`, `due_ms` are None for records that are no messages. `successor` is
+    what the message is called in the record that carries it on, if one does; of a duplicate, or of a message that was
+    replaced, the other message's id."""
 
     offset: int
     id: str | None

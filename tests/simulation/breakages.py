@@ -1,6 +1,6 @@
 """Mutants of delivery, takeover, rules and operations. See `mutants`."""
 
-from tests.simulation.mutant import DRAFT, OPERATIONS, RECORDS, RULES_LOG, SHARD, TAKEOVER, one
+from tests.simulation.mutant import DRAFT, FACTS, OPERATIONS, RECORDS, RULES_LOG, SHARD, TAKEOVER, one
 
 BREAKAGES = (
     one(
@@ -141,9 +141,9 @@ BREAKAGES = (
     ),
     one(
         "a re-append gets an id of its own",
-        DRAFT,
-        'return meta.origin if meta and meta.origin else f"{self._id_prefix}{key.offset}.{key.due_ms}"',
-        'return f"{self._id_prefix}{key.offset}.{key.due_ms}"',
+        FACTS,
+        'return meta.origin if meta and meta.origin else f"{shard.topic}.{shard.name}.{key.offset}.{key.due_ms}"',
+        'return f"{shard.topic}.{shard.name}.{key.offset}.{key.due_ms}"',
     ),
     one(
         "a re-append does not name the record that it replaces",

@@ -304,6 +304,12 @@ BREAKAGES_OF_WISHES = (
         "self._cancel(target, alone=False)",
     ),
     one(
+        "an occurrence that is cancelled does not say what goes on",
+        OPERATIONS,
+        "self.decided.end(target, Outcome.CANCELLED, CANCELLED, successor)",
+        "self.decided.end(target, Outcome.CANCELLED, CANCELLED)",
+    ),
+    one(
         "who cancels a series leaves out one occurrence",
         OPERATIONS,
         "self._cancel(target, alone=isinstance(ref, MessageId) and ref.occurrence is not None)",

@@ -2,10 +2,11 @@
 
 from typing import NamedTuple
 
-SHARD, TAKEOVER, RECORDS, RULES_LOG, OPERATIONS, SERIES, DRAFT, MOVING, REGISTER = (
+SHARD, TAKEOVER, RECORDS, FACTS, RULES_LOG, OPERATIONS, SERIES, DRAFT, MOVING, REGISTER = (
     "delay_service.shard",
     "delay_service.takeover",
     "delayline.buffer_record",
+    "delayline.buffer_facts",
     "delay_service.rules_log",
     "delay_service.operations",
     "delay_service.series",

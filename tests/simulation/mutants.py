@@ -17,6 +17,7 @@ from tests.simulation.breakages_of_wishes import BREAKAGES_OF_WISHES
 from tests.simulation.checker import Violation, check
 from tests.simulation.mutant import (
     DRAFT,
+    FACTS,
     MOVING,
     OPERATIONS,
     RECORDS,
@@ -32,7 +33,7 @@ from tests.simulation.world import World
 
 SEEDS_MAX = 6000
 """The most elusive mutant needs some two thousand."""
-_IN_ORDER = (RECORDS, RULES_LOG, TAKEOVER, SERIES, OPERATIONS, DRAFT, MOVING, REGISTER, SHARD)
+_IN_ORDER = (RECORDS, FACTS, RULES_LOG, TAKEOVER, SERIES, OPERATIONS, DRAFT, MOVING, REGISTER, SHARD)
 """Each module may import those before it; all are built anew, so that the mutated one is the one they see."""
 
 

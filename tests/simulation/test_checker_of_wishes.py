@@ -263,7 +263,8 @@ def cancelled(target: str, terms: Terms, *, goes_on: bool, if_version: int | Non
     one, op = message(0, 1000, terms), asked(1, target, if_version=if_version)
     two = carried_on(one, 2, 2000, terms=terms._replace(occurrence=2))
     appended = [two] if goes_on else [naming(2, (1000, 0))]
-    rows = [row(one, "cancelled", "cancelled"), row(op, "applied", "cancelled")]
+    successor = two.name if goes_on else None
+    rows = [row(one, "cancelled", "cancelled", successor), row(op, "applied", "cancelled")]
     return [one, op, CLAIM, commit(cursor(0), cursor(2), rows, 100, appended=appended)]
 
 

@@ -104,7 +104,7 @@ class AskedRules(Known):
         if after is None:
             expected.end(target, "cancelled", "cancelled")
             return
-        expected.rows[target.offset] = Row("cancelled", "cancelled")
+        expected.rows[target.offset] = Row("cancelled", "cancelled", f"{target.id}~{after.terms.occurrence}")
         expected.going_on[target.id or ""] = after
         self.count(target, counts=False)
 

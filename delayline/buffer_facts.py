@@ -1,0 +1,63 @@
+"""What a buffer record is to those who keep accounts: what its outcome row calls it, and which record it carries on.
+
+Pure. The delay service names its outcome rows by `message_id` and `row_name`, the reconcile job reads buffer topics
+by `fact_of`: both mean the same by construction.
+"""
+
+from typing import NamedTuple
+
+from delayline.buffer_record import Control, Decision, Message, Meta, Operation, RulesChange, decode_value, read
+from delayline.message import Key, Shard
+from delayline.record import accepted_at_ms_of
+from delayline.rules import Rules
+from delayline.terms import Terms
+
+MESSAGE, OPERATION, CONTROL, DECISION, RULES = "message", "operation", "control", "decision", "rules"
+_KINDS = {Operation: OPERATION, Control: CONTROL, Decision: DECISION, RulesChange: RULES}
+
+
+class BufferFact(NamedTuple):
+    """A record of a buffer topic. Times are epoch ms UTC.
+
+    `id`, `due_ms` and `accepted_ms` are those of its outcome row; the first two are None where it is no message.
+    `replaces` is the key of the record that a re-append carries on. `rules` are those of a rules record: in force for
+    the offsets behind it.
+    """
+
+    kind: str
+    id: str | None
+    due_ms: int | None
+    accepted_ms: int
+    replaces: Key | None = None
+    rules: Rules | None = None
+
+
+def fact_of(shard: Shard, offset: int, appended_at_ms: int, body: bytes, rules: Rules) -> BufferFact:
+    """The record at `offset` with `rules` in force there. Hot: once per record that the job reads
+    (bench/reconcile_kafka.py). Raises UnknownFormat."""
+    meaning = read(body, appended_at_ms, rules)
+    if type(meaning) is Message:
+        return _message(shard, offset, appended_at_ms, meaning)
+    in_force = meaning.rules if isinstance(meaning, RulesChange) else None
+    return BufferFact(_KINDS[type(meaning)], None, None, appended_at_ms, None, in_force)
+
+
+def _message(shard: Shard, offset: int, appended_at_ms: int, message: Message) -> BufferFact:
+    due_ms, value, _, replaces, terms = message
+    if not value[0]:  # a plain one
+        return BufferFact(MESSAGE, f"{shard[0]}.{shard[1]}.{offset}.{due_ms}", due_ms, appended_at_ms)
+    meta, packed = decode_value(value)
+    name = row_name(message_id(shard, Key(due_ms, offset), meta), terms)
+    is_dead = meta is not None and meta.dead_code is not None  # its bytes are kept as they came
+    accepted_ms = appended_at_ms if is_dead else accepted_at_ms_of(packed)
+    return BufferFact(MESSAGE, name, due_ms, accepted_ms, replaces)
+
+
+def message_id(shard: Shard, key: Key, meta: Meta | None) -> str:
+    """A message keeps the id of its first acceptance."""
+    return meta.origin if meta and meta.origin else f"{shard.topic}.{shard.name}.{key.offset}.{key.due_ms}"
+
+
+def row_name(message_id: str, terms: Terms | None) -> str:
+    """What outcome rows and deliveries call it: of a series, the occurrence."""
+    return message_id if terms is None or terms.series is None else f"{message_id}~{terms.series.occurrence}"
