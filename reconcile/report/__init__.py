@@ -1,6 +1,9 @@
 """What people and monitoring see of a run.
 
-    summary.py   what a run says, and summary.json
+    summary.py       what a run says, and summary.json
+    page.py          report.html: strips.py draws the windows, lateness.py the histogram, words.py names things
+    metrics.py       metrics.prom
+    repair_plan.py   repair-plan.json
 
 Pure functions of one structure; the job writes what they give.
 """

@@ -1,0 +1,73 @@
+"""repair-plan.json: messages that are missing, for `delayline reconcile repair`. The job itself sends nothing."""
+
+from collections.abc import Iterable
+from itertools import islice
+
+import msgspec
+
+from reconcile.errors import BadInput
+from reconcile.plan import Cluster
+from reconcile.report.summary import Finding
+
+REPAIR_PLAN_VERSION = 1
+
+MESSAGES_MAX = 10_000
+"""In one plan: whoever has lost more should look at why before anything is sent again. The next run lists the next
+ones."""
+
+
+class LostMessage(msgspec.Struct, frozen=True):
+    """A missing message, and the record that holds it: partition `shard` of the topic's buffer, at `offset`."""
+
+    id: str
+    topic: str
+    shard: int
+    offset: int
+    due_ms: int
+    accepted_ms: int
+
+
+class RepairPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """`audit`: by partition, the offset behind the last audit record that the run has read: what stands there or
+    behind may tell of these messages meanwhile. `more`: missing messages that are not listed."""
+
+    v: int = REPAIR_PLAN_VERSION
+    cluster: Cluster
+    run: int
+    at_ms: int
+    audit: dict[int, int]
+    messages: list[LostMessage]
+    more: int
+
+
+def repair_plan(
+    cluster: Cluster, run: int, at_ms: int, audit: dict[int, int], missing: Iterable[Finding], total: int
+) -> RepairPlan:
+    """Of `missing` findings, at most `MESSAGES_MAX` of which are looked at, those that name their message; `total`:
+    how many there are."""
+    messages = [lost for finding in islice(missing, MESSAGES_MAX) if (lost := _lost(finding)) is not None]
+    return RepairPlan(
+        cluster=cluster, run=run, at_ms=at_ms, audit=audit, messages=messages, more=max(total - len(messages), 0)
+    )
+
+
+def _lost(finding: Finding) -> LostMessage | None:
+    """None where the record is not known well enough to be looked up."""
+    if finding.id is None or finding.due_ms is None or finding.accepted_ms is None:
+        return None
+    return LostMessage(finding.id, finding.topic, finding.shard, finding.offset, finding.due_ms, finding.accepted_ms)
+
+
+def encode_repair_plan(plan: RepairPlan) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(plan), indent=2) + b"\n"
+
+
+def decode_repair_plan(data: bytes) -> RepairPlan:
+    """Raises BadInput."""
+    try:
+        plan = msgspec.json.decode(data, type=RepairPlan)
+    except msgspec.DecodeError as error:
+        raise BadInput(f"a repair plan that cannot be read: {error}") from error
+    if plan.v != REPAIR_PLAN_VERSION:
+        raise BadInput(f"a repair plan of version {plan.v}, this program knows {REPAIR_PLAN_VERSION}")
+    return plan

@@ -1,0 +1,93 @@
+"""What the report calls things."""
+
+from delayline.times import format_moment
+from reconcile.ledger import Category
+from reconcile.report.summary import State, Topic
+
+WORST_FIRST = (
+    Category.MISSING,
+    Category.DELIVERED_AFTER_CANCEL,
+    Category.DUPLICATED,
+    Category.TWO_OUTCOMES,
+    Category.ORPHAN,
+    Category.EARLY,
+    Category.LATE,
+    Category.UNAUDITABLE,
+)
+
+LETTERS = {
+    Category.MISSING: "M",
+    Category.DELIVERED_AFTER_CANCEL: "C",
+    Category.DUPLICATED: "D",
+    Category.TWO_OUTCOMES: "T",
+    Category.ORPHAN: "O",
+    Category.EARLY: "E",
+    Category.LATE: "L",
+    Category.UNAUDITABLE: "U",
+}
+"""In the picture: the colour says how bad it is, the letter what it is."""
+
+SEVERITIES = {
+    Category.MISSING: "lost",
+    Category.DELIVERED_AFTER_CANCEL: "wrong",
+    Category.DUPLICATED: "wrong",
+    Category.TWO_OUTCOMES: "wrong",
+    Category.ORPHAN: "wrong",
+    Category.EARLY: "off",
+    Category.LATE: "off",
+    Category.UNAUDITABLE: "unknown",
+}
+
+MEANINGS = {
+    Category.MISSING: "accepted, its window is closed, and nothing says what became of it",
+    Category.DELIVERED_AFTER_CANCEL: "delivered although its cancel had been confirmed",
+    Category.DUPLICATED: "delivered more than once",
+    Category.TWO_OUTCOMES: "two ends that contradict each other",
+    Category.ORPHAN: "an outcome of a record that nobody accepted",
+    Category.EARLY: "delivered before it was due",
+    Category.LATE: "delivered later than tolerated",
+    Category.UNAUDITABLE: "what would tell has been deleted from the queue",
+}
+
+STATES = {
+    State.JUDGED: "judged",
+    State.STALLED: "stalled",
+    State.UNAUDITABLE: "partly unauditable",
+    State.RECREATED: "recreated",
+}
+
+
+def category_words(category: str) -> str:
+    """`delivered after cancel`; a category that this program does not know stays readable."""
+    return category.replace("_", " ")
+
+
+def worst(counts: dict[str, int]) -> Category | None:
+    """Of the categories that were counted at all; None where nothing was found."""
+    return next((category for category in WORST_FIRST if counts.get(category)), None)
+
+
+def counted(counts: dict[str, int]) -> str:
+    """`2 missing, 1 late`, the worst first; empty where nothing was found."""
+    return ", ".join(
+        f"{counts[category]:,} {category_words(category)}" for category in WORST_FIRST if counts.get(category)
+    )
+
+
+def urgency(topic: Topic) -> tuple[int, bool, str]:
+    """Sorts topics by the worst that was found, then those that could not be judged, then by name."""
+    found = worst(topic.findings)
+    place = len(WORST_FIRST) if found is None else WORST_FIRST.index(found)
+    return (place, topic.state is State.JUDGED, topic.topic)
+
+
+def about(duration_ms: float) -> str:
+    """`512 ms`, `1.02 s`, `17.5 min`, `4.66 h`, `49.7 d`."""
+    units = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000))
+    unit, size = next(((unit, size) for unit, size in units if duration_ms >= size), ("ms", 1))
+    return f"{float(f'{duration_ms / size:.3g}'):,g} {unit}"
+
+
+def minute(moment_ms: int) -> str:
+    """`2026-01-01 00:05`, UTC."""
+    return format_moment(moment_ms)[:16].replace("T", " ")
