@@ -22,6 +22,7 @@ from reconcile.report.words import (
     category_words,
     counted,
     minute,
+    timeliness,
     urgency,
 )
 
@@ -87,6 +88,7 @@ def _template() -> Template:
         "moment": _moment,
         "minute": minute,
         "duration": format_duration,
+        "timeliness": timeliness,
         "words": category_words,
         "counted": counted,
         "count": lambda number: f"{number:,}",

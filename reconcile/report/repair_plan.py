@@ -17,14 +17,15 @@ ones."""
 
 
 class LostMessage(msgspec.Struct, frozen=True):
-    """A missing message, and the record that holds it: partition `shard` of the topic's buffer, at `offset`."""
+    """A missing message, and the record that holds it: partition `shard` of the topic's buffer, at `offset`. Where a
+    record says that another one carries the message on, and there is none, `id` is the other one's."""
 
     id: str
     topic: str
     shard: int
     offset: int
-    due_ms: int
-    accepted_ms: int
+    due_ms: int  # of the record at that place
+    accepted_ms: int | None  # None: not looked up, the record says it
 
 
 class RepairPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,8 +44,8 @@ class RepairPlan(msgspec.Struct, frozen=True, kw_only=True):
 def repair_plan(
     cluster: Cluster, run: int, at_ms: int, audit: dict[int, int], missing: Iterable[Finding], total: int
 ) -> RepairPlan:
-    """Of `missing` findings, at most `MESSAGES_MAX` of which are looked at, those that name their message; `total`:
-    how many there are."""
+    """Of the first `MESSAGES_MAX` findings of what is `missing`, those that are messages; `total`: how many findings
+    there are."""
     messages = [lost for finding in islice(missing, MESSAGES_MAX) if (lost := _lost(finding)) is not None]
     return RepairPlan(
         cluster=cluster, run=run, at_ms=at_ms, audit=audit, messages=messages, more=max(total - len(messages), 0)
@@ -52,8 +53,8 @@ def repair_plan(
 
 
 def _lost(finding: Finding) -> LostMessage | None:
-    """None where the record is not known well enough to be looked up."""
-    if finding.id is None or finding.due_ms is None or finding.accepted_ms is None:
+    """None where it is no message."""
+    if finding.id is None or finding.due_ms is None:
         return None
     return LostMessage(finding.id, finding.topic, finding.shard, finding.offset, finding.due_ms, finding.accepted_ms)
 

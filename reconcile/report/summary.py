@@ -48,8 +48,8 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True):
     dead: int = 0
     duplicate: int = 0
     pending: int = 0  # their window is not closed yet
-    missing: int = 0  # as the latest judgement of their window says
-    unauditable: int = 0  # no outcome is known, and what would tell has been deleted
+    missing: int = 0  # no outcome is known, as the latest judgement of their window says
+    unauditable: int = 0  # the same, but what would tell has been deleted
     surplus: int = 0  # outcome rows that no record, or only a record with another one, accounts for
 
     @property
@@ -103,8 +103,9 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     buffer: str
     id: str | None = None
     due_ms: int | None = None
-    accepted_ms: int | None = None
-    detail: str | None = None  # outcomes, or how early or late
+    accepted_ms: int | None = None  # None: a message whose record was not looked up
+    lateness_ms: int | None = None  # of what was delivered; negative where it was early
+    detail: str | None = None  # what the audit says of it
 
 
 class NotJudged(msgspec.Struct, frozen=True, kw_only=True):

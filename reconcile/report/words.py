@@ -88,6 +88,13 @@ def about(duration_ms: float) -> str:
     return f"{float(f'{duration_ms / size:.3g}'):,g} {unit}"
 
 
+def timeliness(lateness_ms: int | None) -> str:
+    """`340 ms early`, `1.2 min late`; empty where nothing was delivered."""
+    if lateness_ms is None:
+        return ""
+    return f"{about(abs(lateness_ms))} {'early' if lateness_ms < 0 else 'late'}"
+
+
 def minute(moment_ms: int) -> str:
     """`2026-01-01 00:05`, UTC."""
     return format_moment(moment_ms)[:16].replace("T", " ")

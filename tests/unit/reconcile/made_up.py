@@ -84,7 +84,7 @@ def summary(**fields: Any) -> Summary:
         Topic(topic="invoices.overdue", state=State.RECREATED, reason="the buffer topic was made anew"),
     ]
     findings = [
-        finding(category, name, 10 * number + n, detail="delivered 4.2 s early" if category == "early" else None)
+        finding(category, name, 10 * number + n, lateness_ms={"early": -4_200, "late": 90_000}.get(category))
         for name, numbers in BAD_DAYS.items()
         for number, found in numbers.items()
         for category, count in found.items()

@@ -48,12 +48,13 @@ def test_each_finding_stands_on_the_page_with_the_place_of_its_record() -> None:
     first = given.findings[0]
     assert rows[0][:5] == ["missing", first.id, "delayline.buffer.orders", "3", str(first.offset)]
     assert rows[0][5].endswith("Z")
+    assert {(row[0], row[7]) for row in rows if row[7]} == {("early", "4.2 s early"), ("late", "1.5 min late")}
 
 
 def test_a_finding_of_a_record_that_is_no_message_has_no_id() -> None:
     lost = Finding(category=Category.MISSING, topic="orders", shard=0, offset=0, buffer="delayline.buffer.orders")
     [_, row] = page(bare(findings=[lost], findings_total=1)).tables["findings"]
-    assert row == ["missing", "not known", "delayline.buffer.orders", "0", "0", "", "", ""]
+    assert row == ["missing", "not known", "delayline.buffer.orders", "0", "0", "", "", "", ""]
 
 
 def test_the_page_says_where_it_was_cut() -> None:

@@ -95,7 +95,12 @@ def test_a_repair_plan_is_bounded_and_says_how_many_more_there_are() -> None:
     assert plan.more == 5_000
 
 
-def test_what_is_missing_without_a_name_is_counted_but_not_listed() -> None:
+def test_a_message_that_a_cell_alone_has_named_is_listed_too() -> None:
+    plan = repair_plan(CLUSTER, 7, AT_MS, {}, [finding("missing", "orders", 1, accepted_ms=None)], 1)
+    assert [(message.offset, message.accepted_ms) for message in plan.messages] == [(104_101, None)]
+
+
+def test_what_is_missing_and_no_message_is_counted_but_not_listed() -> None:
     nameless = finding("missing", "orders", 1, id=None)
     plan = repair_plan(CLUSTER, 7, AT_MS, {}, [nameless, finding("missing", "orders", 2)], 2)
     assert [message.offset for message in plan.messages] == [104_102]
