@@ -2,7 +2,9 @@
 
     readers/     buffer topics, audit topic, target topics -> rows, from Kafka, the embedded queue, or Parquet
     schemas.py   what those rows hold
-    plan.py      what a run reads, and what a run leaves to the next one: the manifest
+    runs.py      the protocol: what is written when; lock.py, files.py, hadoop_files.py: what it rests on
+    plan.py      what a queue holds; planning.py: what a run reads of it; manifest.py: what it leaves to the next
+    closing.py   which windows can be judged; advance.py: from one manifest to the next
     ledger.py    the quantities of the ledger: windows, buckets, categories
     cells.py     rows -> cells: what is said twice of the records of one window and one bucket of positions
     judge.py     cells -> which are clean, which one record is missing, and what a window adds up to

@@ -1,10 +1,8 @@
-"""What a run reads, and what it leaves to the next one.
+"""What a queue holds, and what a run reads of it.
 
-    plan-<run>.json       written first: which part of the audit topic
-    stage/run=<run>/...   outcome rows; their last low-water mark of each shard says how far its buffer is read
-    reads-<run>.json      those parts of the buffer topics
-    ...                   everything else that the run writes, under its own number
-    manifest-<run>.json   by atomic rename: the run is true, whole. Without it the next run does the same again.
+First a part of the audit. Its rows are staged; the last low-water mark of each shard among them says how far its
+buffer is read. What a run leaves to the next one is its manifest (manifest.py); in which order all that is
+written, and what becomes of a run that was killed, stands in runs.py.
 
 A buffer is read up to its last mark's `next` and no further: every outcome of what is read then stands in the part
 of the audit that has been read. Outcomes of records behind that wait for the next run (`ahead/`).

@@ -1,0 +1,187 @@
+"""What a run has read and counted, for the next one: `plan-<run>.json`, `reads-<run>.json`, `manifest-<run>.json`.
+
+A manifest grows with the shards and, by a few bytes each, with the hours that ever had rows: nothing in it grows
+with the records.
+"""
+
+from collections.abc import Iterable
+from typing import TypeVar
+
+import msgspec
+
+from reconcile.errors import BadInput
+from reconcile.plan import FORMAT_VERSION, Cluster, Held, Mark, Range, Read
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run reads of the audit, decided before it reads anything. `lost`: audit records that no run has read
+    and that are gone. `aside` by topic: why it is not read nor judged any more."""
+
+    v: int = FORMAT_VERSION
+    run: int
+    cluster: Cluster
+    held: Held
+    audit: dict[int, Range] = {}
+    lost: dict[int, Range] = {}
+    aside: dict[str, str] = {}
+
+
+class Marks(msgspec.Struct, frozen=True):
+    """A shard's last low-water mark and the one before it; None where there is none."""
+
+    last: Mark | None = None
+    before: Mark | None = None
+
+
+class Reads(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run reads of the buffers, decided from the marks of the staged part of the audit. `aside`: topics that
+    turned out not to be readable, beside the plan's; `audit_first_ms` by partition of `Plan.lost`: when the first
+    record behind the loss was written."""
+
+    v: int = FORMAT_VERSION
+    run: int
+    reads: list[Read] = []
+    marks: dict[str, dict[int, Marks]] = {}
+    aside: dict[str, str] = {}
+    audit_first_ms: dict[int, int] = {}
+
+
+class Shard(msgspec.Struct, frozen=True, kw_only=True):
+    """`start`: the first offset ever read; `position`: the one to be read next; `rules`: in force there. `lost`:
+    offsets in between that were gone before they were read."""
+
+    start: int
+    position: int
+    marks: Marks = Marks()
+    rules: str | None = None
+    lost: list[Range] = []
+
+
+class AuditGap(msgspec.Struct, frozen=True):
+    """Audit records that were gone before they were read. What became of a record due before `until_ms` may stand
+    there."""
+
+    partition: int
+    lost: Range
+    until_ms: int
+    run: int
+
+
+class Totals(msgspec.Struct, frozen=True, kw_only=True):
+    """Records of a topic since the first run. `accepted` and `outcomes` are of messages, `others` of operations,
+    controls, decisions and rules; `before_start` and `in_gaps` outcome rows of records that were never read."""
+
+    accepted: int = 0
+    others: int = 0
+    outcomes: dict[str, int] = {}
+    before_start: int = 0
+    in_gaps: int = 0
+
+    def __add__(self, more: "Totals") -> "Totals":
+        return Totals(
+            accepted=self.accepted + more.accepted,
+            others=self.others + more.others,
+            outcomes=added(self.outcomes, more.outcomes),
+            before_start=self.before_start + more.before_start,
+            in_gaps=self.in_gaps + more.in_gaps,
+        )
+
+
+class Judged(msgspec.Struct, frozen=True, kw_only=True):
+    """What the latest judgement of each of a topic's judged windows says, summed. `accepted`, `done`: messages and
+    outcome rows of messages; the others as in `judge.WINDOWS`."""
+
+    windows: int = 0
+    accepted: int = 0
+    done: int = 0
+    unanswered: int = 0
+    unanswered_unauditable: int = 0
+    surplus: int = 0
+    findings: dict[str, int] = {}
+
+    def __add__(self, more: "Judged") -> "Judged":
+        return self._sum(more, 1)
+
+    def __sub__(self, less: "Judged") -> "Judged":
+        return self._sum(less, -1)
+
+    def _sum(self, other: "Judged", sign: int) -> "Judged":
+        numbers = {name: getattr(self, name) + sign * getattr(other, name) for name in _NUMBERS}
+        signed = {name: sign * count for name, count in other.findings.items()}
+        return Judged(findings=added(self.findings, signed), **numbers)
+
+
+_NUMBERS = tuple(name for name in Judged.__struct_fields__ if name != "findings")
+
+
+class Topic(msgspec.Struct, frozen=True, kw_only=True):
+    """`closed_until_ms`: every window that ends there or before has been judged; it never goes back. `rejudge`:
+    windows below that are to be judged again. `aside`: why the topic is not read any more."""
+
+    topic_id: str
+    shards: dict[int, Shard] = {}
+    closed_until_ms: int = 0
+    rejudge: list[int] = []
+    aside: str | None = None
+    totals: Totals = Totals()
+    judged: Judged = Judged()
+
+
+Spans = list[tuple[int, int]]
+"""Run numbers, `[first, last]`: an hour that every run adds to stays one pair."""
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    """Its existence makes a run true. `audit`: the offset to be read next, by partition. `rows`, `windows` by hour
+    since the epoch: the runs that have rows and cells there, and those that have judged windows there."""
+
+    v: int = FORMAT_VERSION
+    run: int
+    cluster: Cluster
+    at_ms: int
+    audit_topic_id: str
+    audit: dict[int, int] = {}
+    audit_gaps: list[AuditGap] = []
+    topics: dict[str, Topic] = {}
+    rows: dict[int, Spans] = {}
+    windows: dict[int, Spans] = {}
+
+
+def added(counts: dict[str, int], more: dict[str, int]) -> dict[str, int]:
+    """Sums by name; names that come to nothing are left out."""
+    names = sorted({*counts, *more})
+    sums = {name: counts.get(name, 0) + more.get(name, 0) for name in names}
+    return {name: count for name, count in sums.items() if count}
+
+
+def with_run(hours: dict[int, Spans], touched: Iterable[int], run: int) -> dict[int, Spans]:
+    """The same map, with `run`, which is the highest, in each of the hours touched."""
+    return dict(sorted((hours | {hour: _extended(hours.get(hour, []), run) for hour in touched}).items()))
+
+
+def _extended(spans: Spans, run: int) -> Spans:
+    if spans and spans[-1][1] == run - 1:
+        return [*spans[:-1], (spans[-1][0], run)]
+    return [*spans, (run, run)]
+
+
+def runs_in(spans: Spans) -> list[int]:
+    return [run for first, last in spans for run in range(first, last + 1)]
+
+
+Document = TypeVar("Document", Plan, Reads, Manifest)
+
+
+def encode(document: Plan | Reads | Manifest) -> bytes:
+    return msgspec.json.encode(document)
+
+
+def decode(data: bytes, kind: type[Document], name: str) -> Document:
+    """Raises BadInput: no file of ours, or one of another version."""
+    try:
+        document = msgspec.json.decode(data, type=kind)
+    except msgspec.DecodeError as error:
+        raise BadInput(f"{name} cannot be read: {error}") from error
+    if document.v != FORMAT_VERSION:
+        raise BadInput(f"{name} has version {document.v}, this program knows {FORMAT_VERSION}")
+    return document

@@ -1,0 +1,213 @@
+"""The protocol of a run: what is written when, so that a run that is killed anywhere is repeated as it was planned.
+
+    lock                    one run at a time
+    plan-<run>.json         what is read of the audit
+    <room>/run=<run>/       what `Stages` writes; a run that begins, or begins again, clears it first
+    reads-<run>.json        what is read of the buffers
+    runs/<run>/             the report
+    manifest-<run>.json     created whole or not at all, and never replaced: the one commit
+    latest.json             a hint where the last manifest is; one that is missing or old costs a look at the
+    directory summary.json, ...       copies of the last run's report; the next run makes them again where they are
+    not the last one's
+
+Whoever reads the directory opens only runs that have a manifest.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from delayline import logs
+from reconcile.advance import Counted, Judgement, Task, manifest_after, task_of
+from reconcile.errors import OtherCluster
+from reconcile.files import Files
+from reconcile.lock import Lock
+from reconcile.manifest import Manifest, Plan, Reads, decode, encode
+from reconcile.plan import Cluster, Held
+from reconcile.planning import StagedMarks, can_be_read, fresh_shards, plan_reads, plan_run
+
+ROOMS = ("stage", "ahead", "cells", "findings", "windows", "malformed")
+"""Folders in which each run has one of its own."""
+
+AHEAD = "ahead"
+LATEST = "latest.json"
+
+log = logs.get(__name__)
+
+
+class StagedAudit(NamedTuple):
+    """Of the staged part of the audit: the last marks, and by partition the time of its first record."""
+
+    marks: StagedMarks
+    first_ms: Mapping[int, int]
+
+
+class Stages(Protocol):
+    """What a run does with rows. Each writes below `<room>/run=<run>/`, and may be done again after a failure."""
+
+    def stage_audit(self, plan: Plan, previous: Manifest | None) -> StagedAudit:
+        """Write the outcome rows of the plan and those that the last run has left over."""
+
+    def count(self, plan: Plan, reads: Reads, previous: Manifest | None) -> Counted:
+        """Write the rows of the buffers, what is left over for the next run, and the cells."""
+
+    def judge(self, task: Task) -> Judgement:
+        """Write findings and windows."""
+
+    def report(
+        self, plan: Plan, reads: Reads, manifest: Manifest, task: Task, judgement: Judgement
+    ) -> Mapping[str, bytes]:
+        """What people and monitoring see of the run, by file name."""
+
+
+class Source(Protocol):
+    """The part of a reader (readers/contract.py) that the protocol itself asks."""
+
+    def cluster(self) -> Cluster: ...
+
+    def held(self) -> Held: ...
+
+    def rules(self, topic: str, shards: Sequence[int]) -> Mapping[int, str]: ...
+
+    def commit(self, positions: Mapping[str, Mapping[int, int]], at_ms: int) -> None: ...
+
+
+def carry_out(
+    files: Files, lock: Lock, source: Source, stages: Stages, stalled_after_ms: int, say: Callable[[str], None]
+) -> Manifest:
+    """One run, whole. `say` hears of each step. Raises RunInProgress, OtherCluster, and what the steps raise."""
+    lock.take()
+    try:
+        previous = last_manifest(files)
+        _check_cluster(source.cluster(), previous)
+        if previous:
+            _copy_report(files, previous.run)
+            files.remove(f"{AHEAD}/run={previous.run - 1}")
+        return _Run(files, lock, source, stages, previous).carry_out(stalled_after_ms, say)
+    finally:
+        lock.release()
+
+
+def last_manifest(files: Files) -> Manifest | None:
+    """The last run that is true. Raises BadInput."""
+    run = _hint(files)
+    while files.exists(_manifest(run + 1)):
+        run += 1
+    name = _manifest(run)
+    return decode(files.read(name) or b"", Manifest, name) if run else None
+
+
+def _hint(files: Files) -> int:
+    try:
+        run = msgspec.json.decode(files.read(LATEST) or b"", type=int)
+    except msgspec.DecodeError:
+        run = 0
+    if run and files.exists(_manifest(run)):
+        return run
+    numbers = [_number(name) for name in files.names("") if name.startswith("manifest-")]
+    return max(numbers, default=0)
+
+
+def _number(name: str) -> int:
+    digits = name.removeprefix("manifest-").removesuffix(".json")
+    return int(digits) if digits.isdecimal() else 0
+
+
+def _manifest(run: int) -> str:
+    return f"manifest-{run}.json"
+
+
+def _check_cluster(cluster: Cluster, previous: Manifest | None) -> None:
+    if previous and previous.cluster != cluster:
+        raise OtherCluster(
+            f"this directory is the ledger of {_named(previous.cluster)}, and what is to be read is "
+            f"{_named(cluster)}: use another --output"
+        )
+
+
+def _named(cluster: Cluster) -> str:
+    return f"{cluster.kind} {cluster.id!r}, namespace {cluster.namespace!r}"
+
+
+def _copy_report(files: Files, run: int) -> None:
+    """The report of a run where people look for the last one. `summary.json` goes last: it says that all are
+    there."""
+    names = sorted(files.names(f"runs/{run}"), key=lambda name: name == "summary.json")
+    documents = {name: files.read(f"runs/{run}/{name}") or b"" for name in names}
+    if names and files.read("summary.json") == documents.get("summary.json"):
+        return
+    for name, data in documents.items():
+        files.write(name, data)
+
+
+class _Run:
+    """One run on its way."""
+
+    def __init__(self, files: Files, lock: Lock, source: Source, stages: Stages, previous: Manifest | None) -> None:
+        self._files, self._lock, self._source, self._stages = files, lock, source, stages
+        self._previous = previous
+
+    def carry_out(self, stalled_after_ms: int, say: Callable[[str], None]) -> Manifest:
+        plan = self._plan()
+        for room in ROOMS:
+            self._files.remove(f"{room}/run={plan.run}")
+        say("reading the audit")
+        staged = self._stages.stage_audit(plan, self._previous)
+        reads = self._reads(plan, staged)
+        say("reading the buffers")
+        counted = self._stages.count(plan, reads, self._previous)
+        task = task_of(plan, reads, self._previous, counted, stalled_after_ms)
+        say("judging")
+        judgement = self._stages.judge(task)
+        manifest = manifest_after(plan, reads, self._previous, counted, task, judgement)
+        self._commit(manifest, self._stages.report(plan, reads, manifest, task, judgement))
+        return manifest
+
+    def _plan(self) -> Plan:
+        """The plan of a run that has failed here, where it can still be read; else a new one."""
+        held = self._source.held()
+        run = self._previous.run + 1 if self._previous else 1
+        name = f"plan-{run}.json"
+        if data := self._files.read(name):
+            planned = decode(data, Plan, name)
+            if can_be_read(planned, held):
+                log.info("run_repeated", run=run)
+                return planned
+            log.warning("plan_given_up", run=run, why="the queue has deleted a part of what it wanted to read")
+            self._files.remove(f"reads-{run}.json")
+        plan = plan_run(self._source.cluster(), held, self._previous)
+        self._files.write(name, encode(plan))
+        return plan
+
+    def _reads(self, plan: Plan, staged: StagedAudit) -> Reads:
+        name = f"reads-{plan.run}.json"
+        if data := self._files.read(name):
+            return decode(data, Reads, name)
+        fresh = fresh_shards(plan, self._previous)
+        rules = {topic: self._source.rules(topic, shards) for topic, shards in fresh.items()}
+        reads = plan_reads(plan, self._previous, staged.marks, rules, staged.first_ms)
+        self._files.write(name, encode(reads))
+        return reads
+
+    def _commit(self, manifest: Manifest, report: Mapping[str, bytes]) -> None:
+        """Raises RunInProgress: somebody has taken the lock, or committed this run."""
+        run = manifest.run
+        for name, data in report.items():
+            self._files.write(f"runs/{run}/{name}", data)
+        self._files.flush()
+        self._lock.check()
+        if not self._files.create(_manifest(run), encode(manifest)):
+            self._lock.lose()
+        self._files.write(LATEST, msgspec.json.encode(run))
+        _copy_report(self._files, run)
+        self._source.commit(positions(manifest), manifest.at_ms)
+
+
+def positions(manifest: Manifest) -> dict[str, dict[int, int]]:
+    """How far the buffers have been read: those that are read at all."""
+    return {
+        name: {number: shard.position for number, shard in topic.shards.items()}
+        for name, topic in manifest.topics.items()
+        if topic.aside is None
+    }

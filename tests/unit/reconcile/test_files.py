@@ -1,0 +1,57 @@
+"""The files that the protocol rests on: on a disk, and their twin in memory."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from reconcile.files import Files, LocalFiles, MemoryFiles
+
+
+@pytest.fixture(params=["local", "memory"])
+def files(request: pytest.FixtureRequest, tmp_path: Path) -> Files:
+    made: dict[str, Callable[[], Files]] = {"local": lambda: LocalFiles(tmp_path / "out"), "memory": MemoryFiles}
+    return made[request.param]()
+
+
+def test_a_file_that_is_not_there_is_none(files: Files) -> None:
+    assert (files.read("a/b"), files.exists("a/b"), files.names("a"), files.names("")) == (None, False, [], [])
+
+
+def test_a_file_is_replaced_whole(files: Files) -> None:
+    files.write("a/b", b"longer")
+    files.write("a/b", b"new")
+    assert (files.read("a/b"), files.names("a"), files.names("")) == (b"new", ["b"], ["a"])
+
+
+def test_a_file_is_created_once(files: Files) -> None:
+    assert files.create("a/b", b"first")
+    assert not files.create("a/b", b"second")
+    assert (files.read("a/b"), files.names("a")) == (b"first", ["b"])
+
+
+def test_of_many_that_create_a_file_at_once_one_succeeds(files: Files) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        made = list(pool.map(lambda number: files.create("lock", b"%d" % number), range(64)))
+    assert files.read("lock") == b"%d" % made.index(True)
+    assert sum(made) == 1
+
+
+def test_files_and_folders_are_removed(files: Files) -> None:
+    files.write("a/b/c", b"1")
+    files.write("a/bb", b"2")
+    files.remove("a/b")
+    files.remove("nothing")
+    assert (files.exists("a/b/c"), files.names("a")) == (False, ["bb"])
+    files.remove("a/bb")
+    assert files.names("a") == []
+
+
+def test_a_folder_exists(files: Files) -> None:
+    files.write("a/b/c", b"1")
+    assert (files.exists("a/b"), files.exists("a/c")) == (True, False)
+
+
+def test_spark_finds_a_local_folder_by_its_uri(tmp_path: Path) -> None:
+    assert LocalFiles(tmp_path / "with space").root == f"file://{tmp_path}/with%20space"
