@@ -108,13 +108,14 @@ def _told(cells: DataFrame, staged: Staged, settled: Sequence[Settled]) -> DataF
     accepted = _of_cells(staged.accepted, moment_ms(), cells)
     said = (
         accepted.select(*_PLACE, "id", "due_ms", "accepted_ms", F.lit(1).alias("record")),
-        _of_cells(staged.links, F.col("due_ms"), cells).select(*_PLACE, "due_ms", "by_offset"),
+        _of_cells(staged.links, F.col("due_ms"), cells).select(*_PLACE, "due_ms", "by_offset", "by_id"),
         _rows(_of_cells(staged.done, moment_ms(), cells), settled),
     )
     places = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), said)
     grouped = places.groupBy(*_PLACE).agg(
         F.count("record").alias("records"),
         F.max("id").alias("id"),
+        F.max("by_id").alias("by_id"),
         F.max("due_ms").alias("due_ms"),
         F.max("accepted_ms").alias("accepted_ms"),
         F.array_sort(F.collect_list("row")).alias("rows"),
@@ -226,7 +227,7 @@ def _lost(carrying: Column) -> Column:
 
 def _re_appended(category: Category) -> Column:
     rows = F.col("rows")
-    identity = F.coalesce(F.col("id"), F.get(rows, F.lit(0))["id"])
+    identity = F.coalesce(F.col("id"), F.get(rows, F.lit(0))["id"], F.col("by_id"))
     again = F.concat(F.lit("re-appended at offset "), F.concat_ws(", ", "links"))
     return _verdict(F.lit(category.value), identity, rows, F.concat_ws("; ", rows["said"], again))
 

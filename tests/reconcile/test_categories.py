@@ -1,0 +1,326 @@
+"""What is found in each situation: one table, judged in one go. Each case is a topic of its own, with one shard.
+
+Records and rows name messages by the offset of their first acceptance: `1` is `<topic>.0.1.<T>`, `1~2` its second
+occurrence. Findings read `<category> <message> at <offset>`.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+T = 1_767_225_600_000
+LONG_AGO = T - 86_400_000
+LATE_AFTER_MS = 60_000
+UNTIL_MARK = 1000
+"""Audit offset up to which rows are settled."""
+
+A, B, C = 41, 79, 86
+"""Offsets that share a cell."""
+
+
+class Record(NamedTuple):
+    """What the buffer holds."""
+
+    offset: int
+    message: str | None = None
+    due_ms: int | None = T
+    replaces: tuple[int, int] | None = None
+    kind: str = "message"
+    accepted_ms: int = T - 5000
+
+
+class Row(NamedTuple):
+    """What the audit says."""
+
+    offset: int
+    outcome: str = "delivered"
+    message: str | None = None
+    successor: str | None = None
+    reason: str | None = None
+    due_ms: int | None = T
+    done_ms: int = T + 12
+    audit_offset: int = 500
+    accepted_ms: int = T - 5000
+
+
+class Case(NamedTuple):
+    name: str
+    records: Sequence[Record]
+    rows: Sequence[Row]
+    found: Sequence[str] = ()
+    hole: tuple[int, int] | None = None
+
+
+def again(offset: int, replaces: int, message: str = "1", due_ms: int = T, old_due_ms: int = T) -> Record:
+    """A re-append."""
+    return Record(offset, message, due_ms, (old_due_ms, replaces))
+
+
+def superseded(offset: int, message: str = "1", **more: Any) -> Row:
+    return Row(offset, "superseded", message, **{"successor": message, "reason": "rescheduled", **more})
+
+
+def instruction(offset: int, kind: str) -> Record:
+    return Record(offset, None, None, None, kind)
+
+
+def followed(offset: int, outcome: str = "applied", **more: Any) -> Row:
+    return Row(offset, outcome, due_ms=None, **more)
+
+
+LATER = T + 600_000
+ONE = Record(1, "1")
+CASES = [
+    Case("nothing", [], []),
+    Case("delivered", [ONE], [Row(1, message="1")]),
+    Case("delivered_in_the_same_ms", [ONE], [Row(1, message="1", done_ms=T)]),
+    Case("missing", [ONE], [], ["missing 1 at 1"]),
+    Case("missing_beside_others", [Record(A, "41"), Record(B, "79"), Record(C, "86")],
+         [Row(A, message="41"), Row(C, message="86")], ["missing 79 at 79"]),
+    Case("two_missing_in_a_cell", [Record(A, "41"), Record(B, "79")], [], ["missing 41 at 41", "missing 79 at 79"]),
+    Case("missing_and_orphan_in_a_cell", [Record(A, "41")], [Row(B, message="79")],
+         ["missing 41 at 41", "orphan 79 at 79"]),
+    Case("thrice_and_two_missing_in_a_cell", [Record(A, "41"), Record(B, "79"), Record(C, "86")],
+         [Row(A, message="41")] * 3, ["duplicated 41 at 41", "missing 79 at 79", "missing 86 at 86"]),
+    Case("twice", [ONE], [Row(1, message="1"), Row(1, message="1", done_ms=T + 90)], ["duplicated 1 at 1"]),
+    Case("twice_in_one_commit", [ONE], [Row(1, message="1")] * 2, ["duplicated 1 at 1"]),
+    Case("thrice", [ONE], [Row(1, message="1")] * 3, ["duplicated 1 at 1"]),
+    Case("sent_twice_by_the_client", [ONE, Record(2, "2")], [Row(1, message="1"), Row(2, message="2")]),
+    Case("orphan", [], [Row(1, message="1")], ["orphan 1 at 1"]),
+    Case("orphan_twice", [], [Row(1, message="1")] * 2, ["orphan 1 at 1"]),
+    Case("orphan_that_was_cancelled", [], [Row(1, "cancelled", "1")], ["orphan 1 at 1"]),
+    Case("early", [ONE], [Row(1, message="1", done_ms=T - 1)], ["early 1 at 1"]),
+    Case("as_late_as_tolerated", [ONE], [Row(1, message="1", done_ms=T + LATE_AFTER_MS)]),
+    Case("late", [ONE], [Row(1, message="1", done_ms=T + LATE_AFTER_MS + 1)], ["late 1 at 1"]),
+    Case("lateness", [Record(offset, str(offset)) for offset in range(10)],
+         [Row(offset, message=str(offset), done_ms=T + lateness) for offset, lateness in enumerate(
+             (0, 1, 2, 3, 4, 1023, 1024, 2**24 - 1, 2**24, 2**40))], ["late 7 at 7", "late 8 at 8", "late 9 at 9"]),
+    Case("late_and_twice", [ONE], [Row(1, message="1"), Row(1, message="1", done_ms=LATER)],
+         ["duplicated 1 at 1", "late 1 at 1"]),
+    Case("cancelled", [ONE, instruction(2, "operation")], [Row(1, "cancelled", "1", done_ms=T - 900), followed(2)]),
+    Case("cancelled_then_delivered", [ONE], [Row(1, "cancelled", "1", done_ms=T - 900), Row(1, message="1")],
+         ["delivered_after_cancel 1 at 1"]),
+    Case("cancelled_then_delivered_within_a_ms", [ONE],
+         [Row(1, "cancelled", "1"), Row(1, message="1", audit_offset=501)], ["delivered_after_cancel 1 at 1"]),
+    Case("delivered_then_cancelled", [ONE], [Row(1, message="1"), Row(1, "cancelled", "1", done_ms=T + 900)],
+         ["two_outcomes 1 at 1"]),
+    Case("delivered_and_cancelled_in_one_commit", [ONE], [Row(1, message="1"), Row(1, "cancelled", "1")],
+         ["two_outcomes 1 at 1"]),
+    Case("cancelled_twice", [ONE], [Row(1, "cancelled", "1")] * 2, ["two_outcomes 1 at 1"]),
+    Case("expired", [ONE], [Row(1, "expired", "1", reason="deadline", done_ms=LATER)]),
+    Case("expired_and_delivered", [ONE], [Row(1, "expired", "1"), Row(1, message="1")], ["two_outcomes 1 at 1"]),
+    Case("dead", [ONE], [Row(1, "dead", "1", reason="too-large", done_ms=LATER)]),
+    Case("given_back_to_its_group", [ONE], [Row(1, message="1", reason="retry")]),
+    Case("rescheduled", [ONE, again(2, 1, due_ms=LATER)],
+         [superseded(1), Row(2, message="1", due_ms=LATER, done_ms=LATER)]),
+    Case("rescheduled_to_the_same_time", [ONE, again(2, 1)], [superseded(1), Row(2, message="1")]),
+    Case("rescheduled_twice", [ONE, again(2, 1, due_ms=LATER), again(3, 2, old_due_ms=LATER)],
+         [superseded(1), superseded(2, due_ms=LATER), Row(3, message="1")]),
+    Case("fork", [ONE, again(2, 1), again(3, 1)], [superseded(1), Row(2, message="1"), Row(3, message="1")],
+         ["duplicated 1 at 1"]),
+    Case("rescheduled_and_delivered", [ONE, again(2, 1)], [superseded(1), Row(1, message="1"), Row(2, message="1")],
+         ["two_outcomes 1 at 1"]),
+    Case("cancelled_and_re_appended", [ONE, again(2, 1)], [Row(1, "cancelled", "1"), Row(2, message="1")],
+         ["delivered_after_cancel 1 at 1"]),
+    Case("delivered_and_re_appended", [ONE, again(2, 1)], [Row(1, message="1"), Row(2, message="1")],
+         ["two_outcomes 1 at 1"]),
+    Case("dead_and_re_appended", [ONE, again(2, 1)], [Row(1, "dead", "1"), Row(2, message="1")],
+         ["two_outcomes 1 at 1"]),
+    Case("re_append_of_nothing", [again(2, 1)], [Row(2, message="1")], ["orphan 1 at 1"]),
+    Case("re_append_of_another_time", [ONE, again(2, 1, old_due_ms=LATER)], [superseded(1), Row(2, message="1")],
+         ["missing 1 at 1", "orphan 1 at 1"]),
+    Case("missing_that_goes_on", [ONE, again(2, 1)], [Row(2, message="1")], ["missing 1 at 1"]),
+    Case("missing_re_append", [ONE, again(2, 1)], [superseded(1)], ["missing 1 at 2"]),
+    Case("lost_successor", [ONE], [superseded(1)], ["missing 1 at 1"]),
+    Case("lost_successor_not_settled", [ONE], [superseded(1, audit_offset=UNTIL_MARK)], ["unsettled"]),
+    Case("lost_successor_among_others", [Record(A, "41"), Record(B, "79"), again(100, A, "41")],
+         [superseded(A, "41"), superseded(B, "79"), Row(100, message="41")], ["missing 79 at 79"]),
+    Case("lost_successor_and_fork_in_a_cell",
+         [Record(A, "41"), Record(B, "79"), again(100, A, "41"), again(101, A, "41")],
+         [superseded(A, "41"), superseded(B, "79"), Row(100, message="41"), Row(101, message="41")],
+         ["duplicated 41 at 41", "missing 79 at 79"]),
+    Case("replaced_by_a_newcomer", [ONE, Record(2, "2")],
+         [Row(1, "superseded", "1", "2", "replaced"), Row(2, message="2")]),
+    Case("duplicate_of_an_own_id", [ONE, Record(2, "2")],
+         [Row(1, message="1"), Row(2, "duplicate", "2", "1", "own-id")]),
+    Case("next_occurrence", [Record(1, "1~1"), again(2, 1, "1~2", LATER)],
+         [Row(1, message="1~1", successor="1~2"), Row(2, message="1~2", due_ms=LATER, done_ms=LATER)]),
+    Case("next_occurrence_of_a_dead_one", [Record(1, "1~1"), again(2, 1, "1~2")],
+         [Row(1, "dead", "1~1", "1~2", "too-large"), Row(2, message="1~2")]),
+    Case("next_occurrence_of_an_expired_one", [Record(1, "1~1"), again(2, 1, "1~2")],
+         [Row(1, "expired", "1~1", "1~2", "deadline"), Row(2, message="1~2")]),
+    Case("next_occurrence_of_a_cancelled_one", [Record(1, "1~1"), again(2, 1, "1~2")],
+         [Row(1, "cancelled", "1~1", "1~2", "cancelled"), Row(2, message="1~2")]),
+    Case("next_occurrence_lost", [Record(1, "1~1")], [Row(1, message="1~1", successor="1~2")], ["missing 1~2 at 1"]),
+    Case("operations", [instruction(1, "operation"), instruction(2, "operation")],
+         [followed(1, reason="cancelled"), followed(2, "unmatched", reason="not-pending")]),
+    Case("control_decision_rules", [instruction(1, "control"), instruction(2, "decision"), instruction(3, "rules")],
+         [followed(1), followed(2), followed(3)]),
+    Case("missing_operation", [instruction(1, "operation")], [], ["missing - at 1"]),
+    Case("operation_twice", [instruction(1, "operation")], [followed(1)] * 2, ["two_outcomes - at 1"]),
+    Case("orphan_operation", [], [followed(1)], ["orphan - at 1"]),
+    Case("row_with_another_time", [ONE], [Row(1, message="1", due_ms=T + 1)], ["missing 1 at 1", "orphan 1 at 1"]),
+    Case("row_in_another_window", [ONE], [Row(1, message="1", due_ms=LATER, done_ms=LATER)],
+         ["missing 1 at 1", "orphan 1 at 1"]),
+    Case("row_with_another_id", [ONE], [Row(1, message="9")], ["missing 1 at 1", "orphan 9 at 1"]),
+    Case("row_without_an_id", [ONE], [Row(1)], ["missing 1 at 1", "orphan - at 1"]),
+    Case("row_and_another_with_another_id", [ONE], [Row(1, message="1"), Row(1, message="9")], ["orphan 9 at 1"]),
+    Case("in_a_hole", [Record(9, "9")], [Row(1, message="1"), Row(8, message="8"), Row(9, message="9")], [], (1, 9)),
+    Case("behind_a_hole", [], [Row(8, message="8"), Row(9, message="9")], ["orphan 9 at 9"], (1, 9)),
+    Case("before_a_hole", [], [Row(0, message="0"), Row(1, message="1")], ["orphan 0 at 0"], (1, 9)),
+    Case("carries_on_from_a_hole", [again(9, 8, "8")], [Row(9, message="8")], [], (1, 9)),
+    Case("untold", [Record(1, "1", LONG_AGO)], [], ["unauditable 1 at 1"]),
+    Case("two_untold_in_a_cell", [Record(A, "41", LONG_AGO), Record(B, "79", LONG_AGO)], [],
+         ["unauditable 41 at 41", "unauditable 79 at 79"]),
+]  # fmt: skip
+
+NAMED_BY_THEIR_CELL = {
+    "missing",
+    "missing_beside_others",
+    "missing_operation",
+    "row_in_another_window",
+    "untold",
+}
+"""Of these, what is missing is read from the XORs alone."""
+
+
+class Judged(NamedTuple):
+    """By case; of windows, the rows."""
+
+    found: dict[str, list[str]]
+    rows: list[Any]
+    windows: list[Any]
+    named: set[str]
+    cells: dict[str, int]
+
+
+@pytest.fixture(scope="module")
+def judged(spark: "SparkSession") -> Judged:
+    """Everything accepted is read by one run, everything done by the next."""
+    from reconcile import cells, findings, judge
+    from reconcile.holes import Hole, outside
+    from reconcile.schemas import ACCEPTED, DONE
+
+    accepted = spark.createDataFrame([_accepted(case, record) for case in CASES for record in case.records], ACCEPTED)
+    all_done = spark.createDataFrame([_done(case, row) for case in CASES for row in case.rows], DONE)
+    holes = [Hole(case.name, 0, *case.hole) for case in CASES if case.hole]
+    staged = findings.Staged(accepted, outside(cells.links(accepted), holes), outside(all_done, holes))
+    first = cells.cells(accepted, staged.links, all_done.limit(0), LATE_AFTER_MS)
+    second = cells.cells(accepted.limit(0), staged.links.limit(0), staged.done, LATE_AFTER_MS)
+    summed = judge.summed(first.unionByName(second)).persist()
+    settled = [findings.Settled(case.name, 0, UNTIL_MARK) for case in CASES]
+    verdicts = findings.verdicts(summed, staged, findings.Rules(7, LATE_AFTER_MS, settled, T - 10_000)).persist()
+    windows = judge.windows(summed, findings.findings(verdicts), 7, spark.createDataFrame([], judge.WINDOWS))
+    _check(summed, cells.CELLS)
+    _check(findings.findings(verdicts), judge.FINDINGS)
+    _check(windows, judge.WINDOWS)
+    rows = findings.findings(verdicts).collect()
+    found: dict[str, list[str]] = {case.name: [] for case in CASES}
+    for row in rows:
+        found[row.topic].append(f"{row.category} {_message(row)} at {row.offset}")
+    for row in findings.unsettled(verdicts).collect():
+        found[row.topic].append("unsettled")
+    named = {row.topic for row in judge.decoded(judge.dirty(summed), 7).collect()}
+    count = {row.topic: row["count"] for row in summed.groupBy("topic").count().collect()}
+    return Judged({name: sorted(lines) for name, lines in found.items()}, rows, windows.collect(), named, count)
+
+
+def _check(frame: "DataFrame", schema: Any) -> None:
+    assert [(f.name, f.dataType) for f in frame.schema] == [(f.name, f.dataType) for f in schema]
+
+
+def _accepted(case: Case, record: Record) -> tuple[Any, ...]:
+    key = (case.name, 0, record.offset, record.kind, _id(case, record.message), record.due_ms)
+    return (*key, record.accepted_ms, record.accepted_ms, *(record.replaces or (None, None)), None)
+
+
+def _done(case: Case, row: Row) -> tuple[Any, ...]:
+    key = (case.name, 0, row.offset, _id(case, row.message), row.due_ms, row.accepted_ms, row.done_ms)
+    return (*key, row.outcome, _id(case, row.successor), row.reason, 1, 0, row.audit_offset)
+
+
+def _id(case: Case, message: str | None) -> str | None:
+    if message is None:
+        return None
+    offset, tilde, occurrence = message.partition("~")
+    records = {record.offset: record.due_ms for record in case.records}
+    due_ms = LONG_AGO if records.get(int(offset)) == LONG_AGO else T
+    return f"{case.name}.0.{offset}.{due_ms}{tilde}{occurrence}"
+
+
+def _message(row: Any) -> str:
+    if row.id is None:
+        return "-"
+    offset, rest = row.id.removeprefix(f"{row.topic}.0.").split(".")
+    _, tilde, occurrence = rest.partition("~")
+    return f"{offset}{tilde}{occurrence}"
+
+
+def test_each_situation_is_called_what_it_is(judged: Judged) -> None:
+    assert judged.found == {case.name: list(case.found) for case in CASES}
+
+
+def test_what_alone_is_missing_in_its_cell_is_named_without_a_look_up(judged: Judged) -> None:
+    assert judged.named == NAMED_BY_THEIR_CELL
+
+
+def test_what_is_found_nowhere_leaves_no_dirty_cell(judged: Judged) -> None:
+    untimely = {case.name for case in CASES if {line.split()[0] for line in case.found} <= {"early", "late"}}
+    dirty = {row.topic for row in judged.windows if row.dirty_cells}
+    assert dirty == {case.name for case in CASES} - untimely
+
+
+def test_offsets_that_are_to_share_a_cell_do(judged: Judged) -> None:
+    assert [judged.cells[name] for name in ("missing_beside_others", "two_missing_in_a_cell")] == [1, 1]
+
+
+def test_each_window_adds_up(judged: Judged) -> None:
+    off = {
+        (row.topic, row.window_ms): (row.accepted - row.others + row.surplus, accounted(row))
+        for row in judged.windows
+        if row.accepted - row.others + row.surplus != accounted(row)
+    }
+    assert off == {}
+
+
+def accounted(row: Any) -> int:
+    ends = (row.delivered, row.cancelled, row.superseded, row.expired, row.dead, row.duplicate)
+    return sum(ends) + int(row.unanswered + row.unanswered_unauditable)
+
+
+def test_lateness_is_counted_by_its_bits(judged: Judged) -> None:
+    row = next(row for row in judged.windows if row.topic == "lateness")
+    counted = {bits: count for bits, count in enumerate(row.lateness) if count}
+    assert counted == {0: 1, 1: 1, 2: 2, 3: 1, 10: 1, 11: 1, 24: 1, 25: 2}
+    assert row.late_max_ms == 2**40
+    assert len(row.lateness) == 26
+
+
+def test_a_finding_tells_where_the_record_lies_and_what_was_said_of_it(judged: Judged) -> None:
+    row = next(row for row in judged.rows if row.topic == "cancelled_then_delivered")
+    assert row.asDict() == {
+        "run": 7,
+        "topic": "cancelled_then_delivered",
+        "window_ms": T,
+        "category": "delivered_after_cancel",
+        "id": f"cancelled_then_delivered.0.1.{T}",
+        "shard": 0,
+        "offset": 1,
+        "due_ms": T,
+        "accepted_ms": T - 5000,
+        "done_ms": T + 12,
+        "lateness_ms": 12,
+        "surplus": 1,
+        "detail": f"cancelled at {T - 900}, audit 0/500; delivered at {T + 12}, audit 0/500",
+    }
+
+
+def test_who_would_send_a_missing_message_again_is_told_that_it_goes_on(judged: Judged) -> None:
+    details = {row.topic: row.detail for row in judged.rows if row.category == "missing"}
+    assert details["missing_that_goes_on"] == "no outcome; re-appended at offset 2"
+    assert details["lost_successor"] == f"superseded (rescheduled) at {T + 12}, audit 0/500; not re-appended"
+    assert details["missing"] == "no outcome"
