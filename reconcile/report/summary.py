@@ -28,7 +28,10 @@ class State(StrEnum):
     JUDGED = "judged"  # every window up to `closed_until_ms`
     STALLED = "stalled"  # some shard has said for too long nothing that would close a window
     UNAUDITABLE = "unauditable"  # judged, but for what has been deleted from the queue
-    RECREATED = "recreated"  # deleted and made again: not read any more
+    # set aside, not read any more:
+    RECREATED = "recreated"  # deleted and made again: offsets mean other records now
+    DELETED = "deleted"  # gone, with messages that nobody can tell of
+    TRUNCATED = "truncated"  # it ends before what has been read of it
 
 
 class Ledger(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,7 +114,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 class NotJudged(msgspec.Struct, frozen=True, kw_only=True):
     """Something that this run could not judge, and why. `records`: how many at most, where that is known."""
 
-    what: str  # gap, audit_gap, stalled, recreated, unsettled
+    what: str  # gap, audit_gap, unsettled, or a topic's state
     why: str
     topic: str | None = None
     shard: int | None = None

@@ -49,12 +49,7 @@ MEANINGS = {
     Category.UNAUDITABLE: "what would tell has been deleted from the queue",
 }
 
-STATES = {
-    State.JUDGED: "judged",
-    State.STALLED: "stalled",
-    State.UNAUDITABLE: "partly unauditable",
-    State.RECREATED: "recreated",
-}
+STATES = {state: state.value for state in State} | {State.UNAUDITABLE: "partly unauditable"}
 
 
 def category_words(category: str) -> str:
