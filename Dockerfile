@@ -1,0 +1,50 @@
+# Two images:
+#
+#     docker build --target service   -t delayline:0.1.0 .             # serve, api, worker, proxy kafka
+#     docker build --target reconcile -t delayline-reconcile:0.1.0 .   # the reconcile job, with the Java it needs
+#
+# What is in the context says .dockerignore: the program and its pinned requirements, nothing else.
+
+FROM python:3.11.14-slim-bookworm AS python
+ENV PATH=/opt/delayline/bin:$PATH \
+    PYTHONUNBUFFERED=1 \
+    PIP_DISABLE_PIP_VERSION_CHECK=1 \
+    PIP_NO_CACHE_DIR=1
+# A number, so that Kubernetes can tell that it is not root (runAsNonRoot).
+RUN useradd --uid 10001 --user-group --no-log-init --home-dir /var/lib/delayline --create-home delayline
+
+FROM python AS build
+RUN python -m venv /opt/delayline
+WORKDIR /src
+COPY requirements/ requirements/
+
+FROM build AS build-service
+RUN pip install --require-hashes -r requirements/kafka.txt
+COPY . .
+RUN pip install --no-deps --no-build-isolation .
+
+FROM build AS build-reconcile
+RUN pip install --require-hashes -r requirements/reconcile.txt
+COPY . .
+RUN pip install --no-deps --no-build-isolation .
+
+FROM python AS reconcile
+RUN apt-get update \
+    && apt-get install --yes --no-install-recommends openjdk-17-jre-headless \
+    && rm -rf /var/lib/apt/lists/*
+COPY --from=build-reconcile /opt/delayline /opt/delayline
+# Spark starts Python workers with it, from whatever folder.
+ENV PYSPARK_PYTHON=/opt/delayline/bin/python
+USER 10001:10001
+WORKDIR /var/lib/delayline
+ENTRYPOINT ["delayline"]
+CMD ["reconcile", "--help"]
+
+# The last one is what `docker build .` makes.
+FROM python AS service
+COPY --from=build-service /opt/delayline /opt/delayline
+ENV DELAYLINE_DATA_DIR=/var/lib/delayline/data
+USER 10001:10001
+WORKDIR /var/lib/delayline
+ENTRYPOINT ["delayline"]
+CMD ["serve"]

@@ -1,0 +1,168 @@
+"""The services of docker-compose.yml at work, without containers: the file's commands and variables as processes."""
+
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from signal import SIGTERM
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import pytest
+
+from tests.acceptance.asking import HTTP, wait_for
+from tests.acceptance.on_kafka import PARTITIONS, make_topic
+from tests.conftest import started
+from tests.deploy.compose import delayline_services, read_compose
+from tests.fault.server import environment, free_port, read_topic
+from tests.integration.proxy.conftest import consumed, free_range
+
+if TYPE_CHECKING:
+    from tests.brokers.kafka import Kafka
+
+pytestmark = pytest.mark.slow
+
+FILLED = {"DELAYLINE_INTERNAL__SECRET": "sixteen letters!"}
+KAFKA = read_compose(FILLED)["services"]["kafka"]
+DELAY_MS = 1500
+
+
+ELSEWHERE = re.compile(r"LISTENERS?$|LISTENER_SECURITY|QUORUM|NODE_ID|LOG_DIRS|PROCESS_ROLES|CONTROLLER_|HEAP_OPTS")
+"""Variables of the broker that say where it listens and lies, which is another place here, and how large it is."""
+
+
+def broker_properties() -> dict[str, str]:
+    """The other ones, as properties; the image makes them so, too."""
+    variables = KAFKA["environment"].items()
+    given = {name: value for name, value in variables if name.startswith("KAFKA_") and not ELSEWHERE.search(name)}
+    return {name.removeprefix("KAFKA_").lower().replace("_", "."): value for name, value in given.items()}
+
+
+@pytest.fixture(scope="module")
+def broker() -> "Iterator[Kafka]":
+    """The service `kafka`."""
+    from tests.brokers.kafka import Kafka
+
+    with started(lambda: Kafka(properties=broker_properties())) as kafka:
+        yield kafka
+
+
+class Running:
+    """The services of ours as processes: the file's commands and variables, with other hosts, ports and folders."""
+
+    def __init__(self, broker: "Kafka", folder: Path, stack: ExitStack) -> None:
+        self.namespace = f"ns{uuid4().hex[:8]}"
+        self.services = delayline_services(read_compose({**FILLED, "DELAYLINE_NAMESPACE": self.namespace}))
+        self.ports = {name: free_port() for name in self.services}
+        self.bootstrap_port = free_range(2)
+        self._hosts = {"kafka:9092": broker.bootstrap_servers, **dict.fromkeys(self.services, "127.0.0.1")}
+        self._folder = folder
+        self._stack = stack
+
+    def url(self, name: str) -> str:
+        return f"http://127.0.0.1:{self.ports[name]}"
+
+    def environment(self, name: str) -> dict[str, str]:
+        given = {key: self._hosts.get(value, value) for key, value in self.services[name]["environment"].items()}
+        port = {"api": "API__PORT", "proxy": "PROXY__KAFKA__METRICS_PORT"}.get(name, "WORKER__PORT")
+        moved = {
+            f"DELAYLINE_{port}": str(self.ports[name]),
+            "DELAYLINE_DATA_DIR": str(self._folder / name / "data"),
+            "DELAYLINE_DELAY__DISCOVERY_INTERVAL": "200ms",
+        }
+        if name == "proxy":
+            moved["DELAYLINE_PROXY__KAFKA__PORT"] = str(self.bootstrap_port)
+        return environment(**{**given, **moved})
+
+    def start(self, name: str) -> None:
+        from tests.brokers.guarded import Guarded
+
+        process = Guarded(self._folder / f"{name}.log")
+        self._stack.callback(process.wait, 20)
+        self._stack.callback(process.signal, SIGTERM)
+        process.start([sys.executable, "-m", "delayline", *self.services[name]["command"]], self.environment(name))
+
+    def log(self, name: str) -> str:
+        return (self._folder / f"{name}.log").read_text()
+
+    def healthy(self, name: str) -> bool:
+        """What the file's own health check says, asked of the other port."""
+        _, program, *arguments = self.services[name]["healthcheck"]["test"]
+        assert program == "python"
+        moved = [re.sub(r"(http://127\.0\.0\.1):\d+", rf"\1:{self.ports[name]}", one) for one in arguments]
+        return subprocess.run([sys.executable, *moved], capture_output=True).returncode == 0
+
+
+@pytest.fixture(scope="module")
+def running(broker: "Kafka", tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    with ExitStack() as stack:
+        running = Running(broker, tmp_path_factory.mktemp("compose"), stack)
+        assert not running.healthy("api"), "nobody listens yet"
+        for name in running.services:
+            running.start(name)
+        for name in running.services:
+            assert wait_for(lambda name=name: running.healthy(name), bool), (
+                running._folder / f"{name}.log"
+            ).read_text()
+        yield running
+
+
+@pytest.fixture
+def topic(broker: "Kafka") -> str:
+    name = f"orders-{uuid4().hex[:8]}"
+    make_topic(broker, name)
+    return name
+
+
+def test_the_health_check_of_the_broker_hears_whether_it_listens(broker: "Kafka") -> None:
+    _, *command = KAFKA["healthcheck"]["test"]
+    own = [one.replace("/9092", f"/{broker.nodes[0].port}") for one in command]
+    nobodys = [one.replace("/9092", f"/{free_port()}") for one in command]
+    assert own != command
+    assert [subprocess.run(one, capture_output=True).returncode for one in (own, nobodys)] == [0, 1]
+
+
+def test_a_delayed_message_goes_in_over_http_and_arrives(running: Running, topic: str) -> None:
+    url = running.url("api")
+    messages = [{"value": f"{n}", "key": f"{n}", "schedule": {"delay_ms": DELAY_MS}} for n in range(8)]
+    answer = HTTP.post(f"{url}/v1/topics/{topic}/messages", json={"messages": messages}, timeout=20)
+    assert answer.status_code == 201, answer.text
+    sent = [result["message"] for result in answer.json()["results"]]
+    assert {message["partition"] for message in sent} == set(range(PARTITIONS))
+    found = wait_for(lambda: list(read_topic(url, topic, PARTITIONS)), lambda records: len(records) >= 8)
+    assert sorted(record["value"] for record in found) == [f"{n}" for n in range(8)]
+    assert wait_for(lambda: delivered_by_workers(running, topic), lambda count: count >= 8) == 8
+
+
+def delivered_by_workers(running: Running, topic: str) -> float:
+    line = rf'^delayline_messages_finished_total{{outcome="delivered",topic="{topic}"}} (\S+)$'
+    pages = [HTTP.get(f"{running.url(name)}/metrics").text for name in ("worker-1", "worker-2")]
+    return sum(float(count) for page in pages for count in re.findall(line, page, re.MULTILINE))
+
+
+def test_one_process_asks_another_about_a_message(running: Running, topic: str) -> None:
+    url = running.url("api")
+    body = {"value": "x", "schedule": {"delay": "1h"}}
+    message_id = HTTP.post(f"{url}/v1/topics/{topic}/messages", json=body, timeout=20).json()["message_id"]
+
+    def state() -> str | None:
+        return HTTP.get(f"{url}/v1/messages/{message_id}", timeout=20).json().get("state")
+
+    assert wait_for(state, lambda found: found == "pending") == "pending"
+
+
+def test_a_delayed_record_of_a_kafka_client_goes_through_the_proxy_and_arrives(running: Running, topic: str) -> None:
+    from confluent_kafka import Producer
+
+    servers = f"127.0.0.1:{running.bootstrap_port}"
+    sent_ms = time.time_ns() // 1_000_000
+    producer = Producer({"bootstrap.servers": servers})
+    producer.produce(topic, value=b"now")
+    producer.produce(topic, value=b"later", headers=[("delay-ms", b"%d" % DELAY_MS)])
+    assert producer.flush(20) == 0
+    found = {one.value(): one for one in consumed(servers, topic, 2, 30)}
+    assert set(found) == {b"now", b"later"}
+    assert found[b"later"].timestamp()[1] >= sent_ms + DELAY_MS
