@@ -24,6 +24,7 @@ from typing import NamedTuple
 from delay_service.draft import Draft, Drafter
 from delay_service.forwarding import forward
 from delay_service.lateness import NEVER_MS, take_due
+from delay_service.low_water import LowWater, add_mark
 from delay_service.moving import Moved
 from delay_service.operations import BEHIND_ALL, DECIDED_MAX, NOTHING, Decided, Move, Operations, Target
 from delay_service.register import Pending, Register
@@ -47,7 +48,7 @@ from delayline.inquiry import Resolution
 from delayline.message import Key, MessageId
 from delayline.message import Shard as ShardId
 from delayline.names import Names
-from delayline.outcome import AuditRow, Outcome, encode_audit, encode_low_water
+from delayline.outcome import AuditRow, Outcome, encode_audit
 from delayline.record import accepted_at_ms_of
 from delayline.rules import Rules
 from mq.contract import Append, LogRecord, ShardBatch
@@ -83,7 +84,7 @@ class _Taken:
     decided: Decided
     draft: Draft
     at_ms: int
-    marks_low_water: bool
+    pending: int | None  # what its low-water mark says, if it has one
 
 
 class Finished(NamedTuple):
@@ -120,7 +121,7 @@ class Shard:
         self._refused: dict[Key, tuple[str, str]] = {}
         self._taken: _Taken | None = None
         self._rules_announced = False
-        self._low_water_said: tuple[int, Cursor | None] = 0, None
+        self._low_water = LowWater(settings.low_water_interval_ms)
 
     @property
     def caught_up(self) -> bool:
@@ -251,9 +252,12 @@ class Shard:
 
     # --- taking a batch
 
-    def take(self, now_ms: int, records_max: int, bytes_max: int, *, checkpoint: bool = False) -> ShardBatch | None:
+    def take(
+        self, now_ms: int, records_max: int, bytes_max: int, *, checkpoint: bool = False, last: bool = False
+    ) -> ShardBatch | None:
         """What is due at `now_ms` and the cursor that goes with it, or None. With `checkpoint`, also a batch that
-        only moves the cursor. One batch is in flight at most; `committed` or `aborted` must follow."""
+        only moves the cursor or says how far the shard is done; the `last` one says so before it is time again. One
+        batch is in flight at most; `committed` or `aborted` must follow."""
         if self._taken is not None or not self.caught_up:
             return None
         decided = self._decide()
@@ -281,16 +285,23 @@ class Shard:
         self._announce_rules(draft)
         draft.rows += [row for row in self._controls if row.offset < next_offset]
         cursor = self._next_cursor(next_offset, delivered_key, paused)
-        marks = checkpoint and self._marks_low_water(cursor, now_ms)
-        anything = ended or draft.appends or decided or marks
-        if not (anything or (checkpoint and (cursor != self.cursor or draft.rows))):
+        pending = self._to_tell(cursor, (*gone, *draft.moved), now_ms, last)
+        news = cursor != self.cursor or draft.rows or pending is not None
+        if not (ended or draft.appends or decided or (checkpoint and news)):
             return None
         audit = list(encode_audit(self.id, cursor.owner_epoch, now_ms, draft.rows))
-        if marks:
-            audit.append(self._low_water(cursor, entries, now_ms))
         batch = ShardBatch(self.id, cursor, draft.deliveries, draft.appends, audit, draft.dead, draft.elsewhere)
-        self._taken = _Taken(batch, ended, draft.moved, decided, draft, now_ms, marks)
+        if pending is not None:
+            add_mark(batch, self._index, entries, pending, now_ms)
+        self._taken = _Taken(batch, ended, draft.moved, decided, draft, now_ms, pending)
         return batch
+
+    def _to_tell(self, cursor: Cursor, gone: Collection[Key], now_ms: int, last: bool) -> int | None:
+        """How much is pending as of this commit, which ends `gone`; None where there is no need to say so."""
+        if not (last or self._low_water.is_time(now_ms)):
+            return None
+        pending = self._index.pending() - len(set(gone))
+        return pending if self._low_water.is_news(cursor, pending) else None
 
     def _decide(self) -> Decided:
         """O passes no late record that waits, so it passes no operation behind one either."""
@@ -336,19 +347,6 @@ class Shard:
             return []
         late = self._late_below(decided.undecided, now_ms, decided.ended)[:DECIDED_MAX]
         return [self._drafter.target(entry.key, entry.value) for entry in late]
-
-    def _marks_low_water(self, cursor: Cursor, now_ms: int) -> bool:
-        """Whether it is time to say how far this shard is done, and there is something new to say."""
-        said_at_ms, said = self._low_water_said
-        news = said is None or cursor != said or self._index.pending() > 0
-        return news and now_ms - said_at_ms >= self._settings.low_water_interval_ms
-
-    def _low_water(self, cursor: Cursor, entries: list[Entry], now_ms: int) -> bytes:
-        """Below O nothing is pending that is due before D, nor before the first record still indexed."""
-        first_due_ms = entries[0].due_ms if entries else self._index.next_due_ms()
-        low_ms = now_ms if first_due_ms is None else min(first_due_ms, now_ms)
-        low_ms = max(low_ms, cursor.delivered_key.due_ms)
-        return encode_low_water(self.id, cursor.owner_epoch, now_ms, cursor.next_offset, low_ms)
 
     def _next_offset(self, taken: Sequence[Key]) -> int:
         """O: the read position, or the first late record that stays behind."""
@@ -416,8 +414,8 @@ class Shard:
         taken = self._in_flight()
         self._taken = None
         self.cursor = cursor = taken.batch.cursor
-        if taken.marks_low_water:
-            self._low_water_said = taken.at_ms, cursor
+        if taken.pending is not None:
+            self._low_water.said(cursor, taken.pending, taken.at_ms)
         if self._late:
             for key in (*taken.ended, *taken.decided.ended, *taken.moved):
                 self._late.pop(key.offset, None)

@@ -286,7 +286,7 @@ class Worker:
             if owned.burying:
                 entries = self._index.shard(owned.id).due(now_ms, records_max, bytes_left)
                 owned.core.bury((entry.key for entry in entries), TARGET_REFUSES, owned.detail)
-            part = owned.core.take(now_ms, records_max, bytes_left, checkpoint=due)
+            part = owned.core.take(now_ms, records_max, bytes_left, checkpoint=due, last=checkpoint)
             self._rates.took(owned, allowed, len(part.deliveries) if part else 0)
             if part is not None:
                 batch.append(part)

@@ -145,6 +145,12 @@ class History(_Section):
     messages_max: int = Field(default=1_000_000, ge=0, le=100_000_000)
 
 
+class Audit(_Section):
+    """What shards say of themselves in the audit."""
+
+    low_water_interval: Annotated[Duration, durations("100ms", "1h")] = _default("30s")
+
+
 class Api(_Section):
     """The HTTP door."""
 
@@ -266,6 +272,7 @@ class Settings(_Section):
     dispatch: Dispatch = Dispatch()
     store: Store = Store()
     history: History = History()
+    audit: Audit = Audit()
     api: Api = Api()
     worker: WorkerDoor = WorkerDoor()
     internal: Internal = Internal()

@@ -51,7 +51,8 @@ class AuditRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     """The value of an audit record of one shard and one commit.
 
     kind `outcomes`: rows by column; index i of each column is one row. kind `low_water`: every record of the shard
-    with an offset below `next` and a due time before `low` (epoch ms) is terminal."""
+    with an offset below `next` and a due time before `low` (epoch ms) is terminal; of all that its owner has read,
+    `pending` are not (None: the writer did not say)."""
 
     v: int
     kind: str
@@ -68,6 +69,7 @@ class AuditRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     rsn: Sequence[str | None] = ()
     next: int | None = None
     low: int | None = None
+    pending: int | None = None
 
 
 OUTCOMES, LOW_WATER = "outcomes", "low_water"
@@ -90,12 +92,15 @@ def encode_audit(shard: Shard, owner_epoch: int, done_at_ms: int, rows: Iterable
         yield _body(shard, record)
 
 
-def encode_low_water(shard: Shard, owner_epoch: int, at_ms: int, next_offset: int, low_ms: int) -> bytes:
+def encode_low_water(
+    shard: Shard, owner_epoch: int, at_ms: int, next_offset: int, low_ms: int, pending: int
+) -> bytes:
     """The body of an audit record that says how far the shard is done, for readers who close windows of due time."""
     version, topic, name = AUDIT_VERSION, shard.topic, shard.name
-    return _body(
-        shard, AuditRecord(version, LOW_WATER, topic, name, owner_epoch, at_ms, next=next_offset, low=low_ms)
+    record = AuditRecord(
+        version, LOW_WATER, topic, name, owner_epoch, at_ms, next=next_offset, low=low_ms, pending=pending
     )
+    return _body(shard, record)
 
 
 def _body(shard: Shard, record: AuditRecord) -> bytes:

@@ -224,6 +224,7 @@ def _worker_settings(settings: Settings, writer: str) -> WorkerSettings:
         near_bytes_max=store.near_bytes_max,
         clock_skew_max_ms=dispatch.clock_skew_max,
         stall_max_s=dispatch.stall_max / 1000,
+        checkpoint_interval_s=min(1.0, settings.audit.low_water_interval / 1000),  # a mark needs a commit
     )
 
 
@@ -236,6 +237,7 @@ def _shard_settings(settings: Settings, topic: str) -> ShardSettings:
         timestamp=settings.dispatch.timestamp,
         late_max_ms=NEVER_MS if rule.late_max is None else rule.late_max,
         rate_max=rule.rate_max,
+        low_water_interval_ms=settings.audit.low_water_interval,
         idempotency_retention_ms=settings.history.retention,
     )
 

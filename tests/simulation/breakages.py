@@ -1,13 +1,37 @@
 """Mutants of delivery, takeover, rules and operations. See `mutants`."""
 
-from tests.simulation.mutant import DRAFT, FACTS, OPERATIONS, RECORDS, RULES_LOG, SHARD, TAKEOVER, one
+from tests.simulation.mutant import DRAFT, FACTS, LOW_WATER, OPERATIONS, RECORDS, RULES_LOG, SHARD, TAKEOVER, one
 
 BREAKAGES = (
     one(
         "the low water mark passes what is pending",
+        LOW_WATER,
+        "low_ms = at_ms if first_due_ms is None else min(first_due_ms, at_ms)",
+        "low_ms = at_ms + 1",
+    ),
+    one(
+        "the low water mark counts what its own commit ends",
         SHARD,
-        "low_ms = now_ms if first_due_ms is None else min(first_due_ms, now_ms)",
-        "low_ms = now_ms + 1",
+        "pending = self._index.pending() - len(set(gone))",
+        "pending = self._index.pending()",
+    ),
+    one(
+        "what the low water mark leaves out as ended is counted twice where it is delivered and goes on",
+        SHARD,
+        "pending = self._index.pending() - len(set(gone))",
+        "pending = self._index.pending() - len(gone)",
+    ),
+    one(
+        "the low water mark stands at the read position, above what is undecided",
+        LOW_WATER,
+        "mark = encode_low_water(batch.shard, cursor.owner_epoch, at_ms, cursor.next_offset, low_ms, pending)",
+        "mark = encode_low_water(batch.shard, cursor.owner_epoch, at_ms, cursor.next_offset + 1, low_ms, pending)",
+    ),
+    one(
+        "what has changed since the last low water mark is not told once nothing is pending",
+        LOW_WATER,
+        "return pending > 0 or (cursor, pending) != self._said",
+        "return pending > 0 or self._said is None",
     ),
     one(
         "dispatches before it has read to the recorded log end",
@@ -93,8 +117,8 @@ BREAKAGES = (
     one(
         "the index loses records before the commit that ends them",
         SHARD,
-        "self._taken = _Taken(batch, ended, draft.moved, decided, draft, now_ms, marks)",
-        "self._taken = _Taken(batch, ended, draft.moved, decided, draft, now_ms, marks); "
+        "self._taken = _Taken(batch, ended, draft.moved, decided, draft, now_ms, pending)",
+        "self._taken = _Taken(batch, ended, draft.moved, decided, draft, now_ms, pending); "
         "self._index.remove(ended, self._checkpoint()); ended.clear()",
     ),
     one(

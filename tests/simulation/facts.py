@@ -99,10 +99,10 @@ def rows(body: bytes) -> list[dict[str, Any]]:
     return [dict(zip(_ROW_COLUMNS, row, strict=True)) for row in by_row]
 
 
-def low_water(body: bytes) -> list[tuple[int, int]]:
-    """(next offset, due time) of an audit record that says how far a shard is done."""
+def low_water(body: bytes) -> list[tuple[int, int, int]]:
+    """(next offset, due time, pending) of an audit record that says how far a shard is done."""
     mark = _audit(body)
-    return [(mark["next"], mark["low"])] if mark["kind"] == "low_water" else []
+    return [(mark["next"], mark["low"], mark["pending"])] if mark["kind"] == "low_water" else []
 
 
 def _audit(body: bytes) -> dict[str, Any]:

@@ -134,9 +134,9 @@ class Dead(NamedTuple):
 
 class Committed(NamedTuple):
     """One shard's part of one commit that was applied. `rows` are outcome rows with the names of the audit format
-    (off id due acc out suc), `low_water` marks are (next offset, due time). `taken_ms` is what the broker's clock
-    showed when the batch was taken, `clock_ms` its latest reading from then to the commit. `before` and `after` are
-    the stored cursors around it; before the first claim there is none."""
+    (off id due acc out suc), `low_water` marks are (next offset, due time, pending). `taken_ms` is what the broker's
+    clock showed when the batch was taken, `clock_ms` its latest reading from then to the commit. `before` and `after`
+    are the stored cursors around it; before the first claim there is none."""
 
     shard: str
     before: Cursor | None = None
@@ -147,7 +147,7 @@ class Committed(NamedTuple):
     rows: Sequence[dict[str, Any]] | None = None
     clock_ms: int | None = None
     taken_ms: int | None = None
-    low_water: Sequence[tuple[int, int]] = ()
+    low_water: Sequence[tuple[int, int, int]] = ()
 
 
 class Limited(NamedTuple):

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-SHARD, TAKEOVER, RECORDS, FACTS, RULES_LOG, OPERATIONS, SERIES, DRAFT, MOVING, REGISTER = (
+SHARD, TAKEOVER, RECORDS, FACTS, RULES_LOG, OPERATIONS, SERIES, DRAFT, MOVING, REGISTER, LOW_WATER = (
     "delay_service.shard",
     "delay_service.takeover",
     "delayline.buffer_record",
@@ -13,6 +13,7 @@ SHARD, TAKEOVER, RECORDS, FACTS, RULES_LOG, OPERATIONS, SERIES, DRAFT, MOVING, R
     "delay_service.draft",
     "delay_service.moving",
     "delay_service.register",
+    "delay_service.low_water",
 )
 
 

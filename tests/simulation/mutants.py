@@ -18,6 +18,7 @@ from tests.simulation.checker import Violation, check
 from tests.simulation.mutant import (
     DRAFT,
     FACTS,
+    LOW_WATER,
     MOVING,
     OPERATIONS,
     RECORDS,
@@ -33,7 +34,7 @@ from tests.simulation.world import World
 
 SEEDS_MAX = 6000
 """The most elusive mutant needs some two thousand."""
-_IN_ORDER = (RECORDS, FACTS, RULES_LOG, TAKEOVER, SERIES, OPERATIONS, DRAFT, MOVING, REGISTER, SHARD)
+_IN_ORDER = (RECORDS, FACTS, RULES_LOG, TAKEOVER, SERIES, OPERATIONS, DRAFT, MOVING, REGISTER, LOW_WATER, SHARD)
 """Each module may import those before it; all are built anew, so that the mutated one is the one they see."""
 
 

@@ -63,12 +63,28 @@ class CursorRules(Known):
         if cursor.rules_number not in (None, in_force):
             self.say("rules", f"{in_force} are in force at L = {low_offset}, the cursor says {cursor.rules_number}")
 
-    def check_low_water(self, marks: Sequence[tuple[int, int]]) -> None:
-        """A reader closes windows of due time on these words: nothing before them may still be pending."""
-        for next_offset, low_ms in marks:
-            early = [key for offset, key in self.pending.items() if offset < next_offset and key[0] < low_ms]
+    def check_low_water(self, marks: Sequence[tuple[int, int, int]]) -> None:
+        """A reader closes windows of due time on these words: nothing before them may still be pending, and where
+        nothing is pending at all, nothing below the mark may lack its outcome row."""
+        for mark in marks:
+            self.mark = mark
+            next_offset, low_ms, pending = mark
+            below = [key for offset, key in self.pending.items() if offset < next_offset]
+            early = [key for key in below if key[0] < low_ms]
             if early:
-                self.say("low water", f"{early} are pending before the mark ({next_offset}, {low_ms})")
+                self.say("low water", f"{early} are pending before the mark {mark}")
+            if not len(below) <= pending <= len(self.pending):
+                self.say("low water", f"the mark {mark} stands above {len(below)} of {len(self.pending)} pending")
+            known = self.facts if self.rows is None else self.rows
+            silent = [offset for offset in self.facts if offset < next_offset and offset not in known]
+            if pending == 0 and silent:
+                self.say("low water", f"records {silent} have no outcome row below the mark {mark}")
+
+    def check_last_mark(self) -> None:
+        """Whoever has nothing left to do has said so."""
+        end = max(self.facts, default=-1) + 1
+        if self.mark is not None and (self.mark[0] < end or self.mark[2] > 0):
+            self.say("low water", f"the last mark is {self.mark}, but everything below {end} has ended")
 
     def trim(self, low_offset: int) -> None:
         if self.cursor is not None and low_offset > self.cursor.low_offset:

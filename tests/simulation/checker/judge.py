@@ -122,12 +122,14 @@ class _Judge(CursorRules, AskedRules):
     def command(self, fact: Appended) -> None:
         if fact.control == "purge" and not self.knows_rows:
             self.pending = {offset: key for offset, key in self.pending.items() if self.facts[offset].is_dead}
+            self.purged_below = fact.offset
 
     def carry(self, fact: Appended) -> None:
         if fact.due_ms is None or fact.id is None:
             self.say("reappend", f"record {fact.offset} carries a message without id or due time")
             return
         may_vanish = self.late_max_ms is not None or None in self.requests.get(fact.id, ()) or fact.terms != NO_TERMS
+        may_vanish = may_vanish or self.first.get(fact.id, fact.offset) < self.purged_below
         if self.knows_rows or not may_vanish:
             self.pending[fact.offset] = (fact.due_ms, fact.offset)
         self.carriers[fact.id] = fact.offset
@@ -355,6 +357,7 @@ class _Judge(CursorRules, AskedRules):
             return
         if self.cursor is not None:
             self.check_sentence(self.cursor, list(self.endings))
+        self.check_last_mark()
         for offset in self.pending:
             self.say("lost", f"{self.facts[offset].id} (record {offset}) was accepted and came to nothing")
         for message_id, offset in self.carriers.items():

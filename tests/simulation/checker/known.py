@@ -48,7 +48,9 @@ class Known:
         self.named: set[int] = set()
         self.rules: list[tuple[int, int]] = []  # (offset, number)
         self.cursor: Cursor | None = None
+        self.mark: tuple[int, int, int] | None = None  # the last one: next offset, due time, pending
         self.late_max_ms: int | None = None
+        self.purged_below = 0  # what was accepted before a client's purge; without rows only
         self.requests: dict[str, list[int | None]] = {}  # message id -> what was ever asked for, as `due_ms`
         self.waiting: set[int] = set()  # operations, controls and claims that O has not passed
         self.holders: dict[Name, str] = {}  # name -> id of the pending message that has it

@@ -381,40 +381,6 @@ def test_a_claim_that_is_fenced_does_not_keep_other_shards_waiting(bench: Bench)
     assert states == {"orders": (False, "takeover"), "mails": (True, None)}
 
 
-def marks(bench: Bench) -> list[tuple[int | None, int | None]]:
-    records = [decode_audit(decode_body(r.body).value or b"")[0] for r in bench.queue.read(NAMES.audit, "0", 0, 1000)]
-    return [(record.next, record.low) for record in records if record.kind == "low_water"]
-
-
-def test_a_low_water_mark_says_what_is_done_and_stops_at_what_is_pending(bench: Bench) -> None:
-    bench.send(b"far", (b"delay-ms", b"3600000"))
-    bench.send(b"near", (b"delay-ms", b"10"))
-    due_ms = bench.clock.now_ms() + 3_600_000
-    bench.turn()
-    bench.clock.advance(3_599_000)
-    bench.turn()
-    bench.clock.advance(31_000)
-    bench.sink.fault = lambda _: CommitAborted("not now")
-    bench.turn()
-    bench.sink.fault = lambda _: None
-    bench.clock.advance(31_000)
-    bench.turn()
-    assert all(low is not None and low <= due_ms for _, low in marks(bench)[:-1])
-    assert marks(bench)[-1][0] == 2
-
-
-def test_an_idle_shard_says_nothing_more(bench: Bench) -> None:
-    bench.send(b"a", (b"delay-ms", b"10"))
-    for _ in range(3):
-        bench.clock.advance(31_000)
-        bench.turn(6)
-    said = len(marks(bench))
-    for _ in range(3):
-        bench.clock.advance(31_000)
-        bench.turn(6)
-    assert (said > 0, len(marks(bench))) == (True, said)
-
-
 class Reluctant:
     """An executor that starts nothing before somebody waits for it; what was handed in earlier goes first."""
 

@@ -164,5 +164,5 @@ def test_the_example_of_a_reappend_is_its_encoding() -> None:
 
 
 def test_the_example_of_a_low_water_mark_is_its_value() -> None:
-    body = encode_low_water(Shard("orders", "3"), 3, NOW_MS + 60_000, 1043, NOW_MS + 59_990)
+    body = encode_low_water(Shard("orders", "3"), 3, NOW_MS + 60_000, 1043, NOW_MS + 59_990, 17)
     assert json.loads(decode_body(body).value or b"") == json.loads(block("formats/audit.md", "json low_water"))
