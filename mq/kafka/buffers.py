@@ -44,7 +44,24 @@ CURSOR = {
     "segment.ms": "600000",
     "min.cleanable.dirty.ratio": "0.1",
 }
-AUDIT = {"max.message.bytes": str(OWN_BYTES_MAX)}
+AUDIT_RETENTION_MS = 30 * 86_400_000
+"""For an audit once a day, a month of outage. Until the audit has been read, nobody can say what became of a record;
+a row takes 35 bytes on the brokers' disks."""
+
+AUDIT = {
+    "cleanup.policy": "delete",
+    "retention.ms": str(AUDIT_RETENTION_MS),
+    "retention.bytes": "-1",
+    "message.timestamp.type": "LogAppendTime",
+    "compression.type": "zstd",
+    "max.message.bytes": str(OWN_BYTES_MAX),
+}
+"""Retention follows the records' time: it must be the brokers', and no bound of bytes may come before it."""
+
+UNLIMITED = "-1"
+AT_LEAST = {"max.message.bytes", "retention.ms"}
+"""More of it does no harm: larger records may be held already, or somebody wants to keep them for longer."""
+
 DEAD = {"retention.ms": "-1", "max.message.bytes": str(OWN_BYTES_MAX)}
 DLQ = {"retention.ms": "-1"}
 OWN_PARTITIONS = 4
@@ -93,6 +110,10 @@ class Buffers:
     def _own(self) -> Sequence[tuple[str, Mapping[str, str]]]:
         return (self._names.audit, AUDIT), (self._names.dead, DEAD), (self._names.cursor, CURSOR)
 
+    def _tended(self) -> Sequence[tuple[str, Mapping[str, str]]]:
+        """Those of them that are repaired. What is in the way of dead letters is their readers' matter."""
+        return (self._names.audit, AUDIT), (self._names.cursor, CURSOR)
+
     # --- what is still to be done
 
     def plan(self, targets: Sequence[str]) -> list[Change]:
@@ -111,9 +132,9 @@ class Buffers:
             found = len(self._cluster.describe(name).info.partitions)
         except TopicUnknown:
             return Change(name, 0, partitions, replicas, {key: ("", value) for key, value in wanted.items()})
-        is_tended = self._names.target(name) is not None or name == self._names.cursor
-        before, drift = self._drift(name, wanted if is_tended else {})
-        grown = max(found, partitions) if self._names.target(name) is not None else found
+        is_buffer = self._names.target(name) is not None
+        before, drift = self._drift(name, wanted if is_buffer or name in dict(self._tended()) else {})
+        grown = max(found, partitions) if is_buffer else found
         return Change(name, found, grown, replicas, {key: (before[key], value) for key, value in drift.items()})
 
     def target(self, name: str) -> Described:
@@ -204,8 +225,9 @@ class Buffers:
         """Settings that are not as they must be: as they are, and as they must be."""
         found = self._cluster.config(name)
         drift = {key: value for key, value in wanted.items() if found.get(key) != value}
-        if int(found["max.message.bytes"]) > int(drift.get("max.message.bytes", 0)):
-            drift.pop("max.message.bytes", None)  # it may hold larger records already
+        for key in AT_LEAST & drift.keys():
+            if drift[key] != UNLIMITED and (found[key] == UNLIMITED or int(found[key]) > int(drift[key])):
+                del drift[key]
         return {key: found.get(key, "") for key in drift}, drift
 
     def _begin_with(self, buffer: Described, body: bytes) -> None:
@@ -226,12 +248,17 @@ class Buffers:
     def tend_own(self) -> None:
         """This installation's own topics, made and repaired."""
         self.ensure_own()
-        self._repair(self._names.cursor, CURSOR)
+        for name, config in self._tended():
+            self._repair(name, config)
 
     def tend(self) -> None:
-        """Look after the cursors, and every buffer topic there is: partitions added to its target, settings altered
-        by hand."""
-        self._repair(self._names.cursor, CURSOR)
+        """Look after cursors and audit, and every buffer topic there is: partitions added to its target, settings
+        altered by hand."""
+        for name, config in self._tended():
+            try:
+                self._repair(name, config)
+            except QueueError as error:
+                log.warning("topic not looked after", topic=name, detail=str(error))
         for name in self._cluster.names():
             target = self._names.target(name)
             if target is None:

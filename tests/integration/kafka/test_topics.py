@@ -33,6 +33,27 @@ def test_settings_altered_by_hand_are_repaired(place: Place) -> None:
     assert queue._cluster.config(name)["cleanup.policy"] == "delete"
 
 
+def test_the_audit_is_kept_for_a_month_of_the_brokers_time_or_longer(place: Place) -> None:
+    place.make_topic()
+    queue = place.queue(tend_interval_s=0.2)
+    queue.ensure_buffer(place.topic, DEFAULT_RULES)
+    name = f"{place.namespace}.audit"
+    made = queue._cluster.config(name)
+    place.worker(queue)
+    queue._cluster.configure(name, {"retention.ms": "1000", "message.timestamp.type": "CreateTime"})
+    soon(lambda: queue._cluster.config(name)["message.timestamp.type"] == "LogAppendTime")
+    repaired = queue._cluster.config(name)
+    queue._cluster.configure(name, {"retention.ms": "-1", "compression.type": "gzip"})
+    soon(lambda: queue._cluster.config(name)["compression.type"] == "zstd")
+    kept = queue._cluster.config(name)["retention.ms"]
+    assert (made["retention.ms"], made["message.timestamp.type"], made["compression.type"]) == (
+        str(30 * 86_400_000),
+        "LogAppendTime",
+        "zstd",
+    )
+    assert (repaired["retention.ms"], kept) == (str(30 * 86_400_000), "-1")
+
+
 def test_partitions_added_to_the_topic_are_added_to_its_buffer_and_assigned(place: Place) -> None:
     place.make_topic(2)
     queue = place.queue(tend_interval_s=0.2)
