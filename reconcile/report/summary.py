@@ -4,7 +4,9 @@ Everything in it is bounded: the newest windows of each topic, the first finding
 each with the number that there are. Times are epoch milliseconds UTC. Page: docs/formats/reconcile.md.
 """
 
+from collections.abc import Iterable
 from enum import StrEnum
+from itertools import groupby
 
 import msgspec
 
@@ -40,8 +42,9 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True):
         accepted + surplus = delivered + cancelled + superseded + expired + dead + duplicate
                              + pending + missing + unauditable
 
-    Each number is counted, none is the remainder of the others. Records of shards' gaps, and from before the first
-    run, are in none of them."""
+    `pending` is what the windows that are still open lack. Of closed windows each number is counted by itself, so
+    that the equation holds only where all that is lacking or too much has a name. Records of shards' gaps, and from
+    before the first run, are in none of them."""
 
     accepted: int = 0
     delivered: int = 0
@@ -50,7 +53,7 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True):
     expired: int = 0
     dead: int = 0
     duplicate: int = 0
-    pending: int = 0  # their window is not closed yet
+    pending: int = 0
     missing: int = 0  # no outcome is known, as the latest judgement of their window says
     unauditable: int = 0  # the same, but what would tell has been deleted
     surplus: int = 0  # outcome rows that no record, or only a record with another one, accounts for
@@ -131,7 +134,9 @@ class Malformed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
-    """`at_ms`: when the run looked at the queue. `rows_read` by kind: done, marks, malformed, accepted."""
+    """`at_ms`: when the run looked at the queue. `rows_read` by kind: done, marks, malformed, accepted. `windows` are
+    the newest of each topic, whichever run has judged them, `windows_total` all that were ever judged; `findings` are
+    those of the windows that this run has judged, as is their total."""
 
     cluster: Cluster
     run: int
@@ -152,6 +157,17 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     not_judged: list[NotJudged] = []
     malformed: list[Malformed] = []
     malformed_total: int = 0
+
+
+def newest(
+    earlier: Iterable[Window], judged: Iterable[Window], per_topic: int = WINDOWS_PER_TOPIC_MAX
+) -> list[Window]:
+    """The newest windows of each topic, as the latest judgement of each says: of this run's, and of those that the
+    last run's summary has shown. By topic and time."""
+    latest = {(window.topic, window.window_ms): window for window in (*earlier, *judged)}
+    ordered = [latest[key] for key in sorted(latest)]
+    by_topic = groupby(ordered, lambda window: window.topic)
+    return [window for _, windows in by_topic for window in list(windows)[-per_topic:]]
 
 
 def encode_summary(summary: Summary) -> bytes:

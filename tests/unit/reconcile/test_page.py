@@ -67,13 +67,13 @@ def test_the_page_says_where_it_was_cut() -> None:
         findings_total=12_345,
     )
     text = page(given).text
-    assert "Only the newest windows are shown: 288 of 10,000." in text
+    assert "The newest windows only: 288 of 10,000." in text
     assert "The first 1 of 12,345; all of them stand in findings/." in text
 
 
 def test_a_page_that_is_whole_does_not_speak_of_cuts() -> None:
     text = page(summary()).text
-    assert "Only the newest" not in text
+    assert "newest windows only" not in text
     assert "The first" not in text
     assert "left out" not in text
 

@@ -15,8 +15,25 @@ from reconcile.report.repair_plan import (
     encode_repair_plan,
     repair_plan,
 )
-from reconcile.report.summary import State, Summary, Topic, decode_summary, encode_summary
+from reconcile.report.summary import State, Summary, Topic, Window, decode_summary, encode_summary, newest
 from tests.unit.reconcile.made_up import AT_MS, CLUSTER, finding, summary
+
+
+def seen(topic: str, number: int, version: int = 1) -> Window:
+    return Window(topic=topic, window_ms=number * 300_000, version=version)
+
+
+def test_a_summary_goes_on_with_the_windows_of_the_last_one() -> None:
+    earlier = [seen("a", 0), seen("a", 1), seen("b", 7)]
+    judged = [seen("a", 2), seen("a", 1, version=2), seen("c", 3)]
+    assert newest(earlier, judged) == [seen("a", 0), seen("a", 1, 2), seen("a", 2), seen("b", 7), seen("c", 3)]
+
+
+def test_a_summary_keeps_only_the_newest_windows_of_each_topic() -> None:
+    earlier = [seen("a", n) for n in range(10)]
+    judged = [seen("a", 10), *(seen("b", n) for n in range(3))]
+    assert newest(earlier, judged, 2) == [seen("a", 9), seen("a", 10), seen("b", 1), seen("b", 2)]
+
 
 Labels = dict[str, str]
 
