@@ -10,7 +10,7 @@ from types import TracebackType
 
 import uvicorn
 from starlette.applications import Starlette
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
@@ -64,6 +64,8 @@ class Desk:
             return Response(await self._answer(request), Status.ANSWER)
         except Refused as refused:
             return Response(refused.detail, refused.status)
+        except ClientDisconnect:  # whoever asked is gone, or was killed: nobody reads an answer
+            return Response(status_code=Status.MALFORMED)
 
     async def _answer(self, request: Request) -> bytes:
         body = await _body(request)

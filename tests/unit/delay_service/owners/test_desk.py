@@ -135,3 +135,18 @@ def test_whoever_waits_hears_that_the_shard_has_gone(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(asking.worker, "owns", lambda shard: looks.append(shard) or len(looks) < 5)
     assert asking.ask(wait_s=30).status_code == Status.NOT_MINE
     assert len(looks) == 5
+
+
+def test_whoever_goes_away_before_the_question_is_whole_is_no_error_of_the_worker() -> None:
+    asking, sent = Asking(), []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.disconnect"}
+
+    async def send(message: Any) -> None:
+        sent.append(message["type"])
+
+    scope = {"type": "http", "method": "POST", "path": wire.path(ONE.writer, "find", 0.0), "headers": []}
+    asyncio.run(asking.app({**scope, "query_string": b""}, receive, send))
+    assert sent[0] == "http.response.start"
+    assert asking.worker.open == []
