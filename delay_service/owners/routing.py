@@ -7,11 +7,11 @@ again until somebody answers it or its time is up. Questions change nothing, so 
 import asyncio
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from delay_service.owners import local
 from delay_service.owners.directory import Directory
-from delay_service.owners.errors import NotMine, Rejected
+from delay_service.owners.errors import NotMine, NotYet, Rejected
 from delay_service.owners.local import LocalOwners
 from delay_service.owners.methods import Method, covered
 from delayline.clock import Clock
@@ -23,6 +23,9 @@ from mq.errors import PartitionUnknown, QueueError, TopicUnknown
 PAUSE_S = 0.2
 """Between two tries."""
 
+SILENCE_S = PAUSE_S / 2
+"""Between two tries of all questions to a worker that does not answer; each of them alone is not held up by it."""
+
 LOOK_AGAIN_S = 1.0
 """After so long without an answer the table is asked whether the shard is still that worker's."""
 
@@ -33,6 +36,14 @@ AGAIN_S = 2.0
 
 class NoShard(OwnerUnavailable):
     """There is no such topic or partition: nobody will ever answer."""
+
+
+class Silence(NamedTuple):
+    """A worker that has not answered about a shard, and when it may be asked the next time."""
+
+    owner: Owner
+    until_s: float
+    why: str
 
 
 class AsksWorkers(Protocol):
@@ -61,6 +72,7 @@ class Routing:
         self._threads = threads
         self._clock = clock
         self._pause = pause
+        self._silent: dict[Shard, Silence] = {}
 
     async def ask(self, method: Method, arguments: tuple[Any, ...], within_s: float) -> Any:
         """The answer of the shard's owner. Raises OwnerUnavailable, NoShard, QueueUnavailable."""
@@ -151,6 +163,33 @@ class Routing:
         return await self._there(owner, method, shard, arguments, wait_s)
 
     async def _there(
+        self, owner: Owner, method: Method, shard: Shard, arguments: tuple[Any, ...], wait_s: float
+    ) -> Any:
+        """One question at a time finds out whether a silent worker answers again: hundreds that wait for a takeover,
+        each of them asking five times a second, would leave the door no time for shards that are well."""
+        self._check_silence(owner, shard)
+        try:
+            answer = await self._while_it_owns(owner, method, shard, arguments, wait_s)
+        except NotYet:
+            self._silent.pop(shard, None)
+            raise
+        except OwnerUnavailable as error:
+            self._silent[shard] = Silence(owner, self._clock.monotonic_s() + SILENCE_S, str(error))
+            raise
+        self._silent.pop(shard, None)
+        return answer
+
+    def _check_silence(self, owner: Owner, shard: Shard) -> None:
+        """Raises OwnerUnavailable, unless it is time to ask again; then it is not for the others."""
+        silence = self._silent.get(shard)
+        if silence is None or silence.owner != owner:
+            return
+        now_s = self._clock.monotonic_s()
+        if now_s < silence.until_s:
+            raise OwnerUnavailable(silence.why)
+        self._silent[shard] = silence._replace(until_s=now_s + SILENCE_S)
+
+    async def _while_it_owns(
         self, owner: Owner, method: Method, shard: Shard, arguments: tuple[Any, ...], wait_s: float
     ) -> Any:
         """A worker that is frozen, or whose machine is gone, says nothing for as long as it may: what the group says

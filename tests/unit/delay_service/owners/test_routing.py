@@ -115,6 +115,38 @@ def test_through_a_rebalance_the_question_is_asked_until_the_new_owner_answers(w
     assert scene.asked == [ONE, ONE, TWO, TWO]
 
 
+def test_while_a_worker_is_silent_one_of_many_questions_at_a_time_tries_it() -> None:
+    scene, waiting, rounds, silent = Scene(p3=ONE), list[asyncio.Future[None]](), 0, 0
+    scene.others.says[ONE] = [OwnerUnavailable("does not answer")]
+
+    async def pause(seconds: float) -> None:
+        waiting.append(asyncio.get_running_loop().create_future())
+        await waiting[-1]
+
+    async def main(routing: Routing) -> list[Any]:
+        nonlocal rounds, silent
+        asking = [asyncio.create_task(routing.ask(METHODS["find"], (ID,), WITHIN_S))]
+        while not all(task.done() for task in asking):
+            for _ in range(20):
+                await asyncio.sleep(0)
+            if rounds == 0:
+                asking += [asyncio.create_task(routing.ask(METHODS["find"], (ID,), WITHIN_S)) for _ in range(50)]
+            rounds += 1
+            if rounds == 5:
+                silent, scene.others.says[ONE] = len(scene.asked), [FOUND]
+            scene.clock.advance(int(PAUSE_S * 1000))
+            awake, waiting[:] = waiting[:], []
+            for future in awake:
+                future.set_result(None)
+        return [task.result() for task in asking]
+
+    with ThreadPoolExecutor(1) as threads:
+        routing = Routing(scene.directory, scene.others, None, scene.group, threads, scene.clock, pause)
+        assert asyncio.run(main(routing)) == [FOUND] * 51
+    assert rounds <= 8
+    assert (silent, len(scene.asked)) == (5, 5 + 51)
+
+
 def test_a_wrong_answer_has_the_table_renewed() -> None:
     scene = Scene(p3=ONE)
     scene.others.says[ONE] = [NotMine("not mine"), FOUND]
