@@ -1,7 +1,11 @@
 """Asks the worker of another process."""
 
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Any
+from weakref import WeakValueDictionary
 
 import httpx
 
@@ -15,10 +19,13 @@ from delayline.inquiry import OwnerUnavailable
 from mq.contract import Owner
 from mq.errors import QueueUnavailable
 
-CONNECTIONS_MAX = 256
-"""Each waits for one answer. A search through all of them comes with every question."""
+QUESTIONS_MAX = 128
+"""To one worker at a time, each on a connection of its own. Others wait for their turn here and not in httpcore's
+pool, which looks through all connections for every request that waits, whenever one comes or goes: a few hundred that
+waited for a takeover kept a door at 100 % of its processor until long after it. A worker in trouble holds up only
+those that ask about its own shards."""
 
-KEEP_S = 30.0
+IDLE_MAX, KEEP_S = 16, 30.0
 CONNECT_S = 1.0
 LATE_S = 0.25
 """What an answer may take beyond the time that the worker was given; with it a question is over before the door gives
@@ -32,8 +39,9 @@ class Remote:
 
     def __init__(self, signer: Signer, transport: httpx.AsyncBaseTransport | None = None) -> None:
         self._signer = signer
-        limits = httpx.Limits(max_connections=CONNECTIONS_MAX, keepalive_expiry=KEEP_S)
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=IDLE_MAX, keepalive_expiry=KEEP_S)
         self._http = httpx.AsyncClient(limits=limits, transport=transport, trust_env=False)
+        self._turns: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
     async def __aenter__(self) -> "Remote":
         return self
@@ -45,15 +53,32 @@ class Remote:
 
     async def ask(self, owner: Owner, method: Method, arguments: tuple[Any, ...], wait_s: float) -> Any:
         """Raises OwnerUnavailable, mostly one of `owners.errors`, and QueueUnavailable."""
-        path = wire.path(owner.writer, method.name, wait_s)
         body = method.encode_question(arguments)
-        status, answer = await self._sent(owner, path, body, wait_s)
+        async with self._turn(owner, wait_s) as left_s:
+            status, answer = await self._sent(owner, wire.path(owner.writer, method.name, left_s), body, left_s)
         if status != Status.ANSWER:
             raise _error(status, owner, answer.decode(errors="replace")[:500])
         try:
             return method.decode_answer(answer)
         except Malformed as error:
             raise Rejected(f"the worker at {owner.address}: {error}") from error
+
+    @asynccontextmanager
+    async def _turn(self, owner: Owner, wait_s: float) -> AsyncIterator[float]:
+        """What is left of the time when it is this question's turn. Raises OwnerUnavailable."""
+        clock = asyncio.get_running_loop().time
+        give_up_s = clock() + wait_s
+        turns = self._turns.get(owner.address) or asyncio.Semaphore(QUESTIONS_MAX)
+        self._turns[owner.address] = turns
+        try:
+            async with asyncio.timeout(wait_s + LATE_S):
+                await turns.acquire()
+        except TimeoutError as error:
+            raise OwnerUnavailable(f"the worker at {owner.address} has too many questions to answer") from error
+        try:
+            yield max(0.0, give_up_s - clock())
+        finally:
+            turns.release()
 
     async def _sent(self, owner: Owner, path: str, body: bytes, wait_s: float) -> tuple[int, bytes]:
         """Raises OwnerUnavailable."""
