@@ -1,4 +1,5 @@
-"""`python -m tests.console.pictures`: the pictures of docs/console.md anew, from a server with made-up traffic."""
+"""`python -m tests.console.pictures`: the pictures of docs/console.md anew, from a server with made-up traffic, and
+that of docs/reconcile.md, from a made-up run."""
 
 import random
 import shutil
@@ -9,8 +10,10 @@ from typing import Any
 
 from playwright.sync_api import Browser, expect, sync_playwright
 
+from reconcile.report.page import render_page
 from tests.console.conftest import HTTP, QUIET, chromium
 from tests.fault.server import ROOT, Server
+from tests.unit.reconcile.made_up import summary
 
 HOUR_MS = 3_600_000
 
@@ -43,6 +46,14 @@ def take(browser: Browser, place: str, file: str, scheme: Any, height: int) -> N
     context.close()
 
 
+def take_report(browser: Browser, folder: Path) -> None:
+    file = folder / "report.html"
+    file.write_bytes(render_page(summary()))
+    page = browser.new_page(viewport={"width": 1240, "height": 1760}, color_scheme="light")
+    page.goto(file.as_uri())
+    page.screenshot(path=ROOT / "docs" / "reconcile-report.png")
+
+
 def main() -> None:
     folder = tempfile.mkdtemp()
     server = Server(Path(folder) / "data")
@@ -55,6 +66,7 @@ def main() -> None:
             browser = running.chromium.launch(executable_path=chromium(), args=[f"--{flag}" for flag in QUIET])
             take(browser, f"{server.url}/", "console-topics.png", "light", 620)
             take(browser, f"{server.url}/#/topics/orders", "console-topic.png", "dark", 780)
+            take_report(browser, Path(folder))
             browser.close()
     finally:
         server.kill()

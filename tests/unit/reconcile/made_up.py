@@ -30,6 +30,8 @@ def windows(topic: str, count: int = 288) -> list[Window]:
 def _window(topic: str, number: int, count: int, rnd: random.Random) -> Window:
     lateness = [rnd.randrange(limit) for limit in (1, 30, 200, 400, 90, 12, 3, 2, 1, 1, 2)]
     found = BAD_DAYS.get(topic, {}).get(number, {})
+    late = found.get(Category.LATE, 0)
+    lateness += [0] * 6 + [late]
     return Window(
         topic=topic,
         window_ms=AT_MS - (count - number) * WINDOW_MS,
@@ -38,7 +40,7 @@ def _window(topic: str, number: int, count: int, rnd: random.Random) -> Window:
         done=sum(lateness),
         findings=found,
         lateness=lateness,
-        late_max_ms=900 + number,
+        late_max_ms=90_000 if late else 900 + number,
     )
 
 

@@ -1,6 +1,8 @@
 """summary.json, metrics.prom and repair-plan.json: what programs read."""
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -17,6 +19,8 @@ from reconcile.report.repair_plan import (
 )
 from reconcile.report.summary import State, Summary, Topic, Window, decode_summary, encode_summary, newest
 from tests.unit.reconcile.made_up import AT_MS, CLUSTER, finding, summary
+
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def seen(topic: str, number: int, version: int = 1) -> Window:
@@ -85,6 +89,11 @@ def test_every_category_and_state_has_a_value_so_that_alerts_do_not_miss_a_serie
     assert len(told["delayline_reconcile_topic_state"]) == len(State)
     assert all(value == 0 for _, value in told["delayline_reconcile_findings"])
     assert told["delayline_reconcile_last_closed_window_seconds"] == []
+
+
+def test_the_page_for_operators_names_every_metric_and_no_other() -> None:
+    named = set(re.findall(r"delayline_reconcile_\w+", (ROOT / "docs" / "reconcile.md").read_text()))
+    assert named == set(samples(summary()))
 
 
 def test_a_topic_with_an_odd_name_is_escaped_in_metrics() -> None:
