@@ -2,6 +2,7 @@
 
 ReconcileError
 ├── CannotJudge      what is needed for a judgement is not there: exit code 3
+├── NoAnswer         the queue does not answer, or not in time: try again later
 ├── OtherCluster     the output directory belongs to another installation
 ├── RunInProgress    another run writes into the output directory
 └── BadInput         a plan, a manifest or an archive that cannot be read
@@ -16,6 +17,10 @@ class ReconcileError(DelaylineError):
 
 class CannotJudge(ReconcileError):
     """What is needed for a judgement is not there."""
+
+
+class NoAnswer(ReconcileError):
+    """The queue does not answer, or not in time: try again later."""
 
 
 class OtherCluster(ReconcileError):

@@ -61,6 +61,16 @@ class Folder:
             _write_durably(file, msgspec.json.encode(expected) + b"\n")
 
 
+def check_marker(path: Path, namespace: str) -> None:
+    """For who looks into the folder of a queue that another process may have open. Raises QueueFormat, and
+    QueueUnavailable where there is no queue."""
+    try:
+        data = (path / "queue.json").read_bytes()
+    except OSError as error:
+        raise QueueUnavailable(f"there is no queue in {path}: {error.strerror}") from error
+    _compare(path, data, Marker(FORMAT_VERSION, namespace))
+
+
 def _lock(path: Path) -> IO[bytes]:
     """flock belongs to the open file: a second open in this very process is refused as well."""
     file = path.open("ab")

@@ -126,41 +126,8 @@ class RocksLog:
 
     def load(self) -> Iterable[StoredTopic]:
         found = self._db.iter()
-        topics = [self._topic(number, row) for number, row in self._table(found, TOPICS)]
-        starts = {id_: _START.unpack(row) for id_, row in self._table(found, STARTS)}
-        self._deleted_to = {id_: deleted_to for id_, (_, deleted_to) in starts.items()}
-        cursors = dict(self._table(found, CURSORS))
-        for number, (topic_id, partitions, name) in topics:
-            ids = [number << 32 | index for index in range(partitions)]
-            stored = tuple(self._partition(found, id_, starts.get(id_, (0, 0)), cursors.get(id_)) for id_ in ids)
-            yield StoredTopic(number, name, topic_id, stored)
-
-    @staticmethod
-    def _table(found: RdictIter, table: int) -> Iterator[tuple[int, bytes]]:
-        found.seek(_KEY.pack(TABLES, table, 0))
-        while _valid(found):
-            topic, current, number = _KEY.unpack(found.key())
-            if (topic, current) != (TABLES, table):
-                return
-            yield number, found.value()
-            found.next()
-
-    @staticmethod
-    def _topic(number: int, row: bytes) -> tuple[int, tuple[bytes, int, str]]:
-        if row[0] != TOPIC_VERSION:
-            raise QueueFormat(f"a topic of version {row[0]}, this program knows {TOPIC_VERSION}")
-        _, topic_id, partitions = _TOPIC.unpack_from(row)
-        return number, (topic_id, partitions, row[_TOPIC.size :].decode())
-
-    @staticmethod
-    def _partition(found: RdictIter, id_: int, known: tuple[int, int], cursor: bytes | None) -> StoredPartition:
-        """The log's end is that of its last entry, or where it was trimmed away altogether."""
-        start, _ = known
-        base = _seek_entry(found, id_ >> 32, id_ & 0xFFFFFFFF, LAST)
-        if base is None:
-            return StoredPartition(start, start, cursor)
-        head = read_head(found.value())
-        return StoredPartition(start, base + head.records, cursor)
+        self._deleted_to = {id_: deleted_to for id_, (_, deleted_to) in _starts(found).items()}
+        return stored_topics(found)
 
     # --- write
 
@@ -209,21 +176,71 @@ class RocksLog:
     # --- read
 
     def read(self, partition: Partition, offset: int, end: int, records_max: int, bytes_max: int) -> list[LogRecord]:
-        records: list[LogRecord] = []
         try:
             found = self._db.iter()
         except DbClosedError as error:
             raise QueueUnavailable("the queue is closed") from error
-        log = partition.topic.number, partition.number
-        base = _seek_entry(found, *log, offset)
-        while base is not None and base < end and records_max > 0 and bytes_max > 0:
-            more = decode_entry(found.value(), base, offset, records_max, bytes_max, least=0 if records else 1)
-            records += more
-            records_max -= len(more)
-            bytes_max -= sum(len(record.body) for record in more)
-            offset += len(more)
-            base = _next_entry(found, *log, offset)
-        return records
+        return read_records(found, (partition.topic.number, partition.number), offset, end, records_max, bytes_max)
+
+
+# --- what stands in the log: also for who opens it beside its owner (`snapshot.py`)
+
+
+def stored_topics(found: RdictIter) -> Iterator[StoredTopic]:
+    """Everything that there is. Raises QueueFormat, QueueUnavailable."""
+    topics = [_topic(number, row) for number, row in _table(found, TOPICS)]
+    starts, cursors = _starts(found), dict(_table(found, CURSORS))
+    for number, (topic_id, partitions, name) in topics:
+        ids = [number << 32 | index for index in range(partitions)]
+        stored = tuple(_partition(found, id_, starts.get(id_, (0, 0)), cursors.get(id_)) for id_ in ids)
+        yield StoredTopic(number, name, topic_id, stored)
+
+
+def read_records(
+    found: RdictIter, log: tuple[int, int], offset: int, end: int, records_max: int, bytes_max: int
+) -> list[LogRecord]:
+    """See `Storage.read`; `log` are the numbers of topic and partition."""
+    records: list[LogRecord] = []
+    base = _seek_entry(found, *log, offset)
+    while base is not None and base < end and records_max > 0 and bytes_max > 0:
+        more = decode_entry(found.value(), base, offset, records_max, bytes_max, least=0 if records else 1)
+        records += more
+        records_max -= len(more)
+        bytes_max -= sum(len(record.body) for record in more)
+        offset += len(more)
+        base = _next_entry(found, *log, offset)
+    return records
+
+
+def _starts(found: RdictIter) -> dict[int, tuple[int, int]]:
+    return {id_: _START.unpack(row) for id_, row in _table(found, STARTS)}
+
+
+def _table(found: RdictIter, table: int) -> Iterator[tuple[int, bytes]]:
+    found.seek(_KEY.pack(TABLES, table, 0))
+    while _valid(found):
+        topic, current, number = _KEY.unpack(found.key())
+        if (topic, current) != (TABLES, table):
+            return
+        yield number, found.value()
+        found.next()
+
+
+def _topic(number: int, row: bytes) -> tuple[int, tuple[bytes, int, str]]:
+    if row[0] != TOPIC_VERSION:
+        raise QueueFormat(f"a topic of version {row[0]}, this program knows {TOPIC_VERSION}")
+    _, topic_id, partitions = _TOPIC.unpack_from(row)
+    return number, (topic_id, partitions, row[_TOPIC.size :].decode())
+
+
+def _partition(found: RdictIter, id_: int, known: tuple[int, int], cursor: bytes | None) -> StoredPartition:
+    """The log's end is that of its last entry, or where it was trimmed away altogether."""
+    start, _ = known
+    base = _seek_entry(found, id_ >> 32, id_ & 0xFFFFFFFF, LAST)
+    if base is None:
+        return StoredPartition(start, start, cursor)
+    head = read_head(found.value())
+    return StoredPartition(start, base + head.records, cursor)
 
 
 def _seek_entry(found: RdictIter, topic: int, partition: int, offset: int) -> int | None:

@@ -182,22 +182,41 @@ class Cluster:
     def log_range(self, topic: str, partition: int, *, readable: bool = False) -> tuple[int, int]:
         """(first offset held, offset behind the last). `readable`: behind the last that a reader of what is committed
         gets to see; it stands before the first transaction that is open."""
+        return self.log_ranges(topic, (partition,), readable=readable)[partition]
+
+    def log_ranges(
+        self, topic: str, partitions: Sequence[int], *, readable: bool = False
+    ) -> dict[int, tuple[int, int]]:
+        """The same of several partitions, in two requests to each broker."""
         level = IsolationLevel.READ_COMMITTED if readable else IsolationLevel.READ_UNCOMMITTED
-        at = TopicPartition(topic, partition)
+        at = {partition: TopicPartition(topic, partition) for partition in partitions}
         give_up_s = self._clock.monotonic_s() + self._timeout_s
         while True:
-            asked = [{at: OffsetSpec.earliest()}, {at: OffsetSpec.latest()}]
-            answers = [
-                self._admin.list_offsets(question, isolation_level=level, request_timeout=self._timeout_s)[at]
-                for question in asked
-            ]
             try:
-                start, end = (self._wait(answer, f"offsets of {topic}, partition {partition}") for answer in answers)
-                return start.offset, end.offset
+                start, end = (self._offsets(at, spec, level) for spec in (OffsetSpec.earliest(), OffsetSpec.latest()))
+                return {partition: (start[partition], end[partition]) for partition in partitions}
             except QueueError as error:
                 if not _passes(error) or self._clock.monotonic_s() > give_up_s:
                     raise
             self._pause(PASSING_S)
+
+    def _offsets(
+        self, at: Mapping[int, TopicPartition], spec: OffsetSpec, level: IsolationLevel
+    ) -> Mapping[int, int]:
+        question = dict.fromkeys(at.values(), spec)
+        answers = self._admin.list_offsets(question, isolation_level=level, request_timeout=self._timeout_s)
+        what = "offsets of {0.topic}, partition {0.partition}"
+        return {number: self._wait(answers[one], what.format(one)).offset for number, one in at.items()}
+
+    def offsets_since(self, topic: str, partitions: Sequence[int], since_ms: int) -> dict[int, int]:
+        """By partition, the first offset whose record has this time or a later one; -1 where none has."""
+        at = {partition: TopicPartition(topic, partition) for partition in partitions}
+        return dict(self._offsets(at, OffsetSpec.for_timestamp(since_ms), IsolationLevel.READ_COMMITTED))
+
+    def cluster_id(self) -> str:
+        """The cluster's own name for itself."""
+        found: Any = self._wait(self._admin.describe_cluster(request_timeout=self._timeout_s), "the cluster's id")
+        return str(found.cluster_id)
 
     def trim(self, topic: str, partition: int, offset: int) -> None:
         answers = self._admin.delete_records(

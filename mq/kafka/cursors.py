@@ -145,6 +145,12 @@ class Cursors:
         cursor = self._committed(self._stable, buffer, int(shard.name)) or self._mirrored(shard)
         return 0 if cursor is None else cursor.owner_epoch
 
+    def glimpse(self, shard: Shard) -> Cursor | None:
+        """The shard's cursor as it is or was a moment ago: for who only looks, and takes nothing over. Raises
+        QueueUnavailable, UnknownFormat, TopicUnknown where there is no topic of cursors."""
+        buffer = self._settings.names.buffer(shard.topic)
+        return self._committed(self._latest, buffer, int(shard.name)) or self._mirrored(shard)
+
     def _committed(self, offsets: GroupOffsets, buffer: str, partition: int) -> Cursor | None:
         """None where the group has no offset, or one without our metadata (somebody has reset it): ask the mirror."""
         position = offsets.committed(buffer, partition)

@@ -74,6 +74,11 @@ class KafkaSettings:
     def group(self) -> str:
         return f"{self.namespace}-worker"
 
+    @property
+    def reconcile_group(self) -> str:
+        """Whose committed offsets say how far the buffers have been audited. It has no members."""
+        return f"{self.namespace}-reconcile"
+
     # --- how clients are configured
 
     def _common(self) -> dict[str, Any]:

@@ -1,0 +1,97 @@
+"""Audit records -> outcome rows, low-water marks, and what cannot be read. Natively in Spark: a record has up to a
+thousand rows as JSON columns, and none of them passes through Python. Page: docs/formats/audit.md.
+"""
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
+
+from delayline.outcome import AUDIT_VERSION, LOW_WATER, OUTCOMES, Outcome
+from reconcile.readers.contract import Audit
+from reconcile.schemas import DONE, MALFORMED, MARKS
+
+SHOWN_CHARS = 1000
+"""Of a record that cannot be read."""
+
+_CORRUPT = "_corrupt"
+_SHARD = r"^(0|[1-9][0-9]{0,8})$"
+_COLUMNS = {"off": LongType, "id": StringType, "due": LongType, "acc": LongType, "out": StringType}
+_COLUMNS |= {"suc": StringType, "rsn": StringType}
+_REQUIRED = ("off", "acc", "out")
+_VALUE = StructType(
+    [
+        *(StructField(name, LongType()) for name in ("v", "at", "epoch", "next", "low", "pending")),
+        *(StructField(name, StringType()) for name in ("kind", "topic", "shard", _CORRUPT)),
+        *(StructField(name, ArrayType(kind())) for name, kind in _COLUMNS.items()),
+    ]
+)
+_EPOCH_MAX = (1 << 31) - 1
+
+
+def parse(raw: DataFrame) -> Audit:
+    """Of records by `rows.RAW`."""
+    said = F.from_json(F.col("value").cast("string"), _VALUE, {"columnNameOfCorruptRecord": _CORRUPT})
+    records = raw.withColumn("said", said).withColumn("why", _why())
+    sound = records.where(F.col("why").isNull()).select("audit_partition", "audit_offset", "said.*")
+    value = F.substring(F.col("value").cast("string"), 1, SHOWN_CHARS)
+    return Audit(
+        _rows(sound.where(F.col("kind") == OUTCOMES)),
+        _marks(sound.where(F.col("kind") == LOW_WATER)),
+        _typed(records.where(F.col("why").isNotNull()).withColumn("value", value), MALFORMED),
+    )
+
+
+def _rows(outcomes: DataFrame) -> DataFrame:
+    rows = F.inline(F.arrays_zip(*_COLUMNS))
+    columns = ("topic", "shard", "at", "epoch", "audit_partition", "audit_offset")
+    names = {"off": "offset", "due": "due_ms", "acc": "accepted_ms", "at": "done_ms"}
+    names |= {"out": "outcome", "suc": "successor", "rsn": "reason"}
+    return _typed(outcomes.select(*columns, rows).withColumnsRenamed(names), DONE)
+
+
+def _marks(low_water: DataFrame) -> DataFrame:
+    return _typed(low_water.withColumnsRenamed({"at": "at_ms", "low": "low_ms"}), MARKS)
+
+
+def _typed(rows: DataFrame, schema: StructType) -> DataFrame:
+    """The schema's columns."""
+    return rows.select(*(F.col(field.name).cast(field.dataType) for field in schema))
+
+
+def _why() -> Column:
+    """Why a record cannot be read: one sentence, null where it can."""
+    said = F.col("said")
+    is_mark = said["kind"] == LOW_WATER
+    return (
+        F.when(F.col("value").isNull(), "there is no value")
+        .when(said[_CORRUPT].isNotNull() | said.isNull(), "it is not the JSON of an audit record")
+        .when(~said["v"].eqNullSafe(F.lit(AUDIT_VERSION)), "it is of another version")
+        .when(~F.coalesce(said["kind"].isin(OUTCOMES, LOW_WATER), F.lit(False)), "it is of an unknown kind")
+        .when(said["topic"].isNull() | said["at"].isNull(), "topic or time is missing")
+        .when(~_fits(said["epoch"], _EPOCH_MAX), "its epoch is missing, or none")
+        .when(~F.coalesce(said["shard"].rlike(_SHARD), F.lit(False)), "its shard is no partition of Kafka")
+        .when(is_mark & (said["next"].isNull() | said["low"].isNull()), "a mark lacks its numbers")
+        .when(~is_mark & _uneven(said), "its columns are not of one length")
+        .when(~is_mark & _holes(said), "a row lacks its offset, its times or its outcome")
+        .when(~is_mark & _unknown(said["out"]), "an outcome is unknown")
+    )
+
+
+def _fits(number: Column, most: int) -> Column:
+    return F.coalesce(number.between(0, most), F.lit(False))
+
+
+def _uneven(said: Column) -> Column:
+    """A column that is missing has no length."""
+    rows = F.size(said["off"])
+    same = [F.coalesce(F.size(said[name]) == rows, F.lit(False)) for name in _COLUMNS]
+    return ~F.forall(F.array(*same), lambda one: one) | ~F.coalesce(rows > 0, F.lit(False))
+
+
+def _holes(said: Column) -> Column:
+    holes = [F.exists(said[name], lambda one: one.isNull()) for name in _REQUIRED]
+    return F.exists(F.array(*holes), lambda one: one)
+
+
+def _unknown(outcomes: Column) -> Column:
+    return F.size(F.array_except(outcomes, F.array(*(F.lit(str(outcome)) for outcome in Outcome)))) > 0

@@ -1,0 +1,213 @@
+"""The ledger's reader of an embedded queue, beside the process that has it open.
+
+Executors read the queue's folder, so they run on its machine; each looks at it anew, and finds at least what the
+driver has planned, or that it has been trimmed.
+"""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from delayline import headers
+from delayline.clock import Clock
+from delayline.cursor import Cursor
+from delayline.names import Names
+from delayline.record import decode_body
+from mq.contract import LogRecord
+from mq.embedded.snapshot import Snapshot
+from mq.local.storage import StoredTopic
+from reconcile.errors import CannotJudge
+from reconcile.plan import Buffer, Cluster, Held, Range, Read
+from reconcile.readers import audit, rows
+from reconcile.readers.contract import Audit
+from reconcile.readers.ranges import check_held
+from reconcile.readers.work import frame, telling
+from reconcile.schemas import ACCEPTED, DELIVERED
+
+LANES = 4
+"""Tasks of a read: each opens the queue once, which may take a second and 256 MiB."""
+
+POSITIONS = "reconcile.json"
+POSITIONS_VERSION = 1
+
+
+class EmbeddedReader:
+    """`data_dir` is the installation's: the queue lies in it. Called by one thread."""
+
+    def __init__(self, data_dir: Path, namespace: str, clock: Clock) -> None:
+        self._data_dir = data_dir
+        self._place = _Place(data_dir / "queue", namespace)
+        self._names = Names(namespace)
+        self._clock = clock
+
+    def close(self) -> None:
+        """Nothing is held between two calls."""
+
+    def cluster(self) -> Cluster:
+        with telling(), self._place.look() as seen:
+            return Cluster("embedded", seen.identity, self._names.namespace)
+
+    def held(self) -> Held:
+        at_ms = self._clock.now_ms()
+        with telling(), self._place.look() as seen:
+            found = seen.topics[self._names.audit]
+            targets = {self._names.target(name): topic for name, topic in seen.topics.items()}
+            buffers = {
+                target: Buffer(topic.topic_id.hex(), _ranges(topic))
+                for target, topic in targets.items()
+                if target is not None
+            }
+            return Held(at_ms, found.topic_id.hex(), _ranges(found), buffers)
+
+    def rules(self, topic: str, shards: Sequence[int]) -> Mapping[int, str]:
+        with telling(), self._place.look() as seen:
+            known = {shard: self._rules(seen, topic, shard) for shard in shards}
+        return {shard: text for shard, text in known.items() if text is not None}
+
+    def _rules(self, seen: Snapshot, topic: str, shard: int) -> str | None:
+        """Those at the cursor's low offset, unless a rules record stands between the first record held and that."""
+        buffer = self._names.buffer(topic)
+        start, _, encoded = seen.topics[buffer].partitions[shard]
+        if start == 0 or encoded is None:
+            return None
+        cursor = Cursor.decode(encoded)
+        chunks = seen.read(buffer, shard, start, cursor.low_offset)
+        if any(_headers(record, headers.RULES)[0] is not None for chunk in chunks for record in chunk):
+            return None
+        return cursor.rules.encoded.decode()
+
+    # --- rows
+
+    def audit(self, spark: SparkSession, ranges: Mapping[int, Range]) -> Audit:
+        topic = self._names.audit
+        with telling():
+            self._check({topic: ranges})
+            tasks = [_Task(topic, partition, *planned) for partition, planned in ranges.items()]
+            return audit.parse(frame(spark, _Audit(self._place, lanes(tasks))))
+
+    def accepted(self, spark: SparkSession, reads: Sequence[Read]) -> DataFrame:
+        asked: dict[str, dict[int, Range]] = {}
+        for read in reads:
+            asked.setdefault(self._names.buffer(read.topic), {})[read.shard] = Range(read.start, read.end)
+        with telling():
+            self._check(asked)
+            return frame(spark, _Accepted(self._place, lanes(reads)))
+
+    def delivered(self, spark: SparkSession, topics: Sequence[str], since_ms: int) -> DataFrame:
+        with telling(), self._place.look() as seen:
+            if unknown := [topic for topic in topics if topic not in seen.topics]:
+                raise CannotJudge(f"there is no topic {unknown[0]!r}")
+            tasks = [
+                _Task(topic, partition, *held)
+                for topic in topics
+                for partition, held in _ranges(seen.topics[topic]).items()
+            ]
+            return frame(spark, _Delivered(self._place, lanes(tasks), since_ms))
+
+    def _check(self, asked: Mapping[str, Mapping[int, Range]]) -> None:
+        """Raises CannotJudge where a planned range is not held."""
+        with self._place.look() as seen:
+            for topic, planned in asked.items():
+                held = _ranges(seen.topics[topic]) if topic in seen.topics else {}
+                for partition in (partition for partition, (start, end) in planned.items() if start < end):
+                    what = f"{topic}, partition {partition}"
+                    check_held(what, planned[partition], held.get(partition, Range(0, 0)))
+
+    def commit(self, positions: Mapping[str, Mapping[int, int]], at_ms: int) -> None:
+        """Into a file beside the queue, all of it or nothing."""
+        said = {"v": POSITIONS_VERSION, "at": at_ms, "positions": positions}
+        unfinished = self._data_dir / f"{POSITIONS}.new"
+        with unfinished.open("wb") as out:
+            out.write(msgspec.json.encode(said) + b"\n")
+            out.flush()
+            os.fsync(out.fileno())
+        unfinished.rename(self._data_dir / POSITIONS)
+
+
+def lanes(tasks: Sequence[Any]) -> list[Sequence[Any]]:
+    """In as many parts as are read side by side."""
+    return [part for lane in range(LANES) if (part := tasks[lane::LANES])]
+
+
+def _ranges(topic: StoredTopic) -> dict[int, Range]:
+    return {number: Range(held.start, held.end) for number, held in enumerate(topic.partitions)}
+
+
+def _headers(record: LogRecord, *names: bytes) -> list[bytes | None]:
+    """The values of the headers so called, None for one that is not there."""
+    found = dict(decode_body(record.body).headers)
+    return [found.get(name) for name in names]
+
+
+# --- what executors do
+
+
+class _Task(NamedTuple):
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class _Place:
+    folder: Path
+    namespace: str
+
+    def look(self) -> Snapshot:
+        return Snapshot(self.folder, self.namespace)
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """A work on the folder: it is pickled, and opens it only while a task runs."""
+
+    place: _Place
+    tasks: Sequence[Any]
+
+
+class _Audit(_Reading):
+    schema = rows.RAW
+
+    def run(self, task: Sequence[_Task]) -> Iterator[pa.RecordBatch]:
+        with self.place.look() as seen:
+            for part in task:
+                chunks = ([rows.value_of(record) for record in chunk] for chunk in seen.read(*part))
+                yield from rows.raw(part.partition, chunks)
+
+
+class _Accepted(_Reading):
+    schema = ACCEPTED
+
+    def run(self, task: Sequence[Read]) -> Iterator[pa.RecordBatch]:
+        names = Names(self.place.namespace)
+        with self.place.look() as seen:
+            for part in task:
+                yield from rows.accepted(part, seen.read(names.buffer(part.topic), part.shard, part.start, part.end))
+
+
+@dataclass(frozen=True)
+class _Delivered(_Reading):
+    since_ms: int
+    schema = DELIVERED
+
+    def run(self, task: Sequence[_Task]) -> Iterator[pa.RecordBatch]:
+        with self.place.look() as seen:
+            for part in task:
+                for chunk in seen.read(*part):
+                    found = list(self._rows(part, chunk))
+                    if found:
+                        yield rows.batch(DELIVERED, list(zip(*found, strict=True)))
+
+    def _rows(self, task: _Task, chunk: Sequence[LogRecord]) -> Iterator[tuple[Any, ...]]:
+        for record in chunk:
+            name, due = _headers(record, headers.ID, headers.DUE)
+            if name is not None and record.appended_at_ms >= self.since_ms:
+                delivery = rows.delivery(name, due)
+                yield task.topic, task.partition, record.offset, *delivery, record.appended_at_ms

@@ -1,0 +1,238 @@
+"""The ledger's reader of a Kafka: a Python data source on librdkafka, which needs no jars.
+
+The driver looks at what is held and checks every planned range against it; executors read exactly the planned
+offsets (`mq.kafka.ranges`), one task for a partition of a buffer, because rules records change what stands behind
+them, and several for a long stretch of the audit.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import msgspec
+import pyarrow as pa
+from confluent_kafka import Consumer, Message, TopicPartition
+from pyspark.sql import DataFrame, SparkSession
+
+from delayline import headers
+from delayline.clock import Clock, SystemClock
+from delayline.message import Shard
+from mq.errors import TopicUnknown
+from mq.kafka import trouble
+from mq.kafka.bodies import record_of
+from mq.kafka.cluster import Cluster as KafkaCluster
+from mq.kafka.cursors import Cursors
+from mq.kafka.ranges import read_range
+from mq.kafka.readers import Readers
+from mq.kafka.settings import KafkaSettings
+from reconcile.errors import CannotJudge
+from reconcile.plan import Buffer, Cluster, Held, Range, Read
+from reconcile.readers import audit, rows
+from reconcile.readers.contract import Audit
+from reconcile.readers.ranges import check_held, parts
+from reconcile.readers.work import frame, telling
+from reconcile.schemas import ACCEPTED, DELIVERED
+
+AUDIT_TASK_RECORDS = 20_000
+"""Audit records in one task: up to 20 million outcomes."""
+
+DELIVERED_TASK_RECORDS = 500_000
+
+COMMIT_VERSION = 1
+
+
+class KafkaReader:
+    """Called by one thread. `close` it."""
+
+    def __init__(self, settings: KafkaSettings, clock: Clock) -> None:
+        """Asks nobody anything yet. Raises ConfigError for properties that the library does not take."""
+        self._settings = settings
+        self._clock = clock
+        self._names = settings.names
+        self._cluster = KafkaCluster(settings, clock, _no_pause)
+        self._readers = Readers(settings, self._cluster, clock)
+        self._cursors = Cursors(settings, self._cluster, self._readers, clock)
+
+    def close(self) -> None:
+        self._cursors.close()
+        self._readers.close()
+
+    def cluster(self) -> Cluster:
+        with telling():
+            return Cluster("kafka", self._cluster.cluster_id(), self._settings.namespace)
+
+    # --- what is held
+
+    def held(self) -> Held:
+        with telling():
+            at_ms = self._clock.now_ms()
+            audit_id, audit_ranges = self._held(self._names.audit)
+            targets = {self._names.target(name): name for name in self._cluster.names()}
+            buffers = {target: Buffer(*self._held(name)) for target, name in targets.items() if target is not None}
+            return Held(at_ms, audit_id, audit_ranges, buffers)
+
+    def _held(self, topic: str) -> tuple[str, dict[int, Range]]:
+        """Its id, and what can be read of its partitions."""
+        info = self._cluster.describe(topic).info
+        numbers = [int(name) for name in info.partitions]
+        ranges = self._cluster.log_ranges(topic, numbers, readable=True)
+        return info.topic_id.hex(), {number: Range(*ends) for number, ends in ranges.items()}
+
+    def rules(self, topic: str, shards: Sequence[int]) -> Mapping[int, str]:
+        """A cursor knows those at its low offset. They hold from the first record held on, unless a rules record
+        stands between: then nobody knows."""
+        with telling():
+            starts = self._cluster.log_ranges(self._names.buffer(topic), shards, readable=True)
+            known = {shard: self._rules(Shard(topic, str(shard)), starts[shard][0]) for shard in shards}
+        return {shard: text for shard, text in known.items() if text is not None}
+
+    def _rules(self, shard: Shard, start: int) -> str | None:
+        cursor = self._cursors.glimpse(shard) if start > 0 else None
+        if cursor is None or self._changes(shard, start, cursor.low_offset):
+            return None
+        return cursor.rules.encoded.decode()
+
+    def _changes(self, shard: Shard, start: int, end: int) -> bool:
+        """Whether a rules record stands there. What is kept behind a low offset is kept for `audit.hold_max` only."""
+        chunks = read_range(self._settings, self._clock, self._names.buffer(shard.topic), int(shard.name), start, end)
+        return any(_header(message, headers.RULES) is not None for chunk in chunks for message in chunk)
+
+    # --- rows
+
+    def audit(self, spark: SparkSession, ranges: Mapping[int, Range]) -> Audit:
+        topic = self._names.audit
+        with telling():
+            self._check(topic, ranges)
+            tasks = [
+                _Task(topic, partition, *part)
+                for partition, planned in ranges.items()
+                for part in parts(planned, AUDIT_TASK_RECORDS)
+            ]
+            return audit.parse(frame(spark, _Audit(self._settings, tasks)))
+
+    def accepted(self, spark: SparkSession, reads: Sequence[Read]) -> DataFrame:
+        with telling():
+            for topic in {read.topic for read in reads}:
+                ranges = {read.shard: Range(read.start, read.end) for read in reads if read.topic == topic}
+                self._check(self._names.buffer(topic), ranges)
+            return frame(spark, _Accepted(self._settings, [read for read in reads if read.start < read.end]))
+
+    def delivered(self, spark: SparkSession, topics: Sequence[str], since_ms: int) -> DataFrame:
+        with telling():
+            tasks = [task for topic in topics for task in self._since(topic, since_ms)]
+            return frame(spark, _Delivered(self._settings, tasks))
+
+    def _since(self, topic: str, since_ms: int) -> "Iterator[_Task]":
+        _, held = self._held(topic)
+        starts = self._cluster.offsets_since(topic, list(held), since_ms)
+        for partition, (_, end) in held.items():
+            start = starts[partition]
+            for part in parts(Range(end if start < 0 else start, end), DELIVERED_TASK_RECORDS):
+                yield _Task(topic, partition, *part)
+
+    def _check(self, topic: str, ranges: Mapping[int, Range]) -> None:
+        """Raises CannotJudge where a planned range is not held: before executors find out one by one."""
+        asked = [partition for partition, (start, end) in ranges.items() if start < end]
+        if not asked:
+            return
+        try:
+            held = self._cluster.log_ranges(topic, asked, readable=True)
+        except TopicUnknown as error:
+            raise CannotJudge(str(error)) from error
+        for partition in asked:
+            check_held(f"{topic}, partition {partition}", ranges[partition], Range(*held[partition]))
+
+    # --- how far it has been read
+
+    def commit(self, positions: Mapping[str, Mapping[int, int]], at_ms: int) -> None:
+        """As the offsets of a group without members. Not by the admin client: see `mq.kafka.offsets`."""
+        said = _metadata(at_ms)
+        offsets = [
+            TopicPartition(self._names.buffer(topic), shard, offset, metadata=said)
+            for topic, shards in positions.items()
+            for shard, offset in shards.items()
+        ]
+        if not offsets:
+            return
+        with telling(), trouble.telling("committing how far has been read"):
+            consumer = Consumer({**self._settings.reader(), "group.id": self._settings.reconcile_group})
+            try:
+                for done in consumer.commit(offsets=offsets, asynchronous=False) or ():
+                    if done.error is not None:
+                        raise trouble.queue_error(done.error, f"committing {done.topic}, partition {done.partition}")
+            finally:
+                consumer.close()
+
+
+def _metadata(at_ms: int) -> str:
+    """Beside a committed offset: when that was."""
+    return msgspec.json.encode({"v": COMMIT_VERSION, "at": at_ms}).decode()
+
+
+def _no_pause(_: float) -> None:
+    """Between two tries: the requests themselves take longer."""
+
+
+def _header(message: Message, name: bytes) -> bytes | None:
+    """The first one of this name, where it has a value."""
+    found: Any = message.headers() or ()
+    return next((value for key, value in found if key == name.decode()), None)
+
+
+# --- what executors do
+
+
+class _Task(NamedTuple):
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """A work on a Kafka: it is pickled, and has connections only while a task runs."""
+
+    settings: KafkaSettings
+    tasks: Sequence[Any]
+
+    def messages(self, task: _Task) -> Iterator[Sequence[Message]]:
+        return read_range(self.settings, SystemClock(), *task)
+
+
+class _Audit(_Reading):
+    schema = rows.RAW
+
+    def run(self, task: _Task) -> Iterator[pa.RecordBatch]:
+        chunks = self.messages(task)
+        return rows.raw(task.partition, ([(_offset(one), one.value()) for one in chunk] for chunk in chunks))
+
+
+class _Accepted(_Reading):
+    schema = ACCEPTED
+
+    def run(self, task: Read) -> Iterator[pa.RecordBatch]:
+        topic = self.settings.names.buffer(task.topic)
+        chunks = self.messages(_Task(topic, task.shard, task.start, task.end))
+        return rows.accepted(task, ([record_of(message) for message in chunk] for chunk in chunks))
+
+
+class _Delivered(_Reading):
+    schema = DELIVERED
+
+    def run(self, task: _Task) -> Iterator[pa.RecordBatch]:
+        for chunk in self.messages(task):
+            said = ((one, _header(one, headers.ID), _header(one, headers.DUE)) for one in chunk)
+            found = [
+                (task.topic, task.partition, _offset(one), *rows.delivery(name, due), one.timestamp()[1])
+                for one, name, due in said
+                if name is not None
+            ]
+            if found:
+                yield rows.batch(DELIVERED, list(zip(*found, strict=True)))
+
+
+def _offset(message: Message) -> int:
+    offset = message.offset()
+    assert offset is not None, "a message that was read has one"
+    return offset

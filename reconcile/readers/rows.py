@@ -1,0 +1,99 @@
+"""Records of a queue as rows: Arrow batches, made by executors."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
+
+from delayline.buffer_facts import BufferFact, fact_of
+from delayline.errors import UnknownFormat
+from delayline.message import Shard
+from delayline.record import decode_body
+from delayline.rules import DEFAULT_RULES, Rules
+from mq.contract import LogRecord
+from reconcile.errors import CannotJudge
+from reconcile.plan import Read
+from reconcile.schemas import ACCEPTED
+
+BATCH_ROWS = 5000
+"""Enough for what a batch costs by itself to be nothing beside its rows."""
+
+_DIGITS_OF_A_LONG = 19
+
+RAW = StructType(
+    [
+        StructField("audit_partition", IntegerType(), False),
+        StructField("audit_offset", LongType(), False),
+        StructField("value", BinaryType(), True),
+    ]
+)
+"""A record of the audit topic as it stands there."""
+
+
+def batch(schema: StructType, columns: Sequence[Sequence[Any]]) -> pa.RecordBatch:
+    """Columns in the schema's order."""
+    arrow = to_arrow_schema(schema)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, arrow, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=arrow)
+
+
+def accepted(read: Read, chunks: Iterable[Sequence[LogRecord]]) -> Iterator[pa.RecordBatch]:
+    """Rows by `schemas.ACCEPTED` of one shard's records, in order from where `read` begins. Hot: once per record.
+
+    Raises CannotJudge for a record of ours that this program does not know: what its outcome should be, it cannot
+    say, nor of what stands behind it."""
+    rules = DEFAULT_RULES if read.rules is None else _decoded(read)
+    shard = Shard(read.topic, str(read.shard))
+    rows: list[tuple[Any, ...]] = []
+    for chunk in chunks:
+        for record in chunk:
+            fact = _fact(shard, record, rules)
+            rules = fact.rules or rules
+            rows.append((read.topic, read.shard, record.offset, *_columns(fact, record.appended_at_ms)))
+        if len(rows) >= BATCH_ROWS:
+            yield batch(ACCEPTED, list(zip(*rows, strict=True)))
+            rows = []
+    if rows:
+        yield batch(ACCEPTED, list(zip(*rows, strict=True)))
+
+
+def _decoded(read: Read) -> Rules:
+    try:
+        return Rules.decode((read.rules or "").encode())
+    except UnknownFormat as error:
+        raise CannotJudge(f"{read.topic}, shard {read.shard}: at offset {read.start} {error}") from error
+
+
+def _fact(shard: Shard, record: LogRecord, rules: Rules) -> BufferFact:
+    try:
+        return fact_of(shard, record.offset, record.appended_at_ms, record.body, rules)
+    except UnknownFormat as error:
+        raise CannotJudge(f"{shard.topic}, shard {shard.name}, offset {record.offset}: {error}") from error
+
+
+def _columns(fact: BufferFact, appended_ms: int) -> tuple[Any, ...]:
+    """From `kind` on."""
+    kind, name, due_ms, accepted_ms, replaces, rules = fact
+    replaces_due_ms, replaces_offset = replaces or (None, None)
+    written = None if rules is None else rules.encoded.decode()
+    return kind, name, due_ms, accepted_ms, appended_ms, replaces_due_ms, replaces_offset, written
+
+
+def raw(partition: int, chunks: Iterable[Sequence[tuple[int, bytes | None]]]) -> Iterator[pa.RecordBatch]:
+    """Rows by `RAW` of (offset, value)."""
+    for chunk in chunks:
+        offsets, values = zip(*chunk, strict=True)
+        yield batch(RAW, ([partition] * len(chunk), offsets, values))
+
+
+def value_of(record: LogRecord) -> tuple[int, bytes | None]:
+    """(offset, value) of a body."""
+    return record.offset, decode_body(record.body).value
+
+
+def delivery(name: bytes, due: bytes | None) -> tuple[str, int | None]:
+    """(id, due time) of a delivered record, by its headers."""
+    due_ms = int(due) if due is not None and due.isdigit() and len(due) < _DIGITS_OF_A_LONG else None
+    return name.decode(errors="replace"), due_ms

@@ -1,0 +1,101 @@
+"""How Spark is made to read something with our own Python: a *work* says what its tasks are, and what each gives.
+
+A work is pickled and sent to whoever executes it, so it holds settings and no connections. It does not travel as
+options of a data source: those are shown in query plans, and settings hold passwords.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import count
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from mq.errors import OffsetOutOfRange, QueueError
+from reconcile import errors
+from reconcile.errors import CannotJudge, NoAnswer, ReconcileError
+
+if TYPE_CHECKING:
+    from pyarrow import RecordBatch
+
+T_co = TypeVar("T_co", covariant=True)
+
+_numbers = count()
+_TOLD = re.compile(r"^reconcile\.errors\.(\w+): (.*)$", re.MULTILINE)
+
+
+class Work(Protocol):
+    """Something to be read. `run` is called by executors, for one of `tasks` at a time."""
+
+    @property
+    def schema(self) -> StructType: ...
+
+    @property
+    def tasks(self) -> Sequence[Any]: ...
+
+    def run(self, task: Any) -> "Iterator[RecordBatch]": ...
+
+
+class _Reader(DataSourceReader):
+    def __init__(self, work: Work) -> None:
+        self._work = work
+
+    def partitions(self) -> Sequence[InputPartition]:
+        return [InputPartition(number) for number in range(len(self._work.tasks))]
+
+    def read(self, partition: InputPartition) -> "Iterator[RecordBatch]":
+        with telling():
+            yield from self._work.run(self._work.tasks[partition.value])
+
+
+class _Source(DataSource):
+    """Each work has a subclass of its own."""
+
+    work: ClassVar[Work]
+    title: ClassVar[str]
+
+    @classmethod
+    def name(cls) -> str:
+        return cls.title
+
+    def schema(self) -> StructType:
+        return self.work.schema
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        return _Reader(self.work)
+
+
+def frame(spark: SparkSession, work: Work) -> DataFrame:
+    """What the work gives. Nothing is read yet."""
+    if not work.tasks:
+        return spark.createDataFrame([], work.schema)
+    title = f"delayline{next(_numbers)}"
+    spark.dataSource.register(type(title, (_Source,), {"work": work, "title": title}))
+    return spark.read.format(title).load()
+
+
+@contextmanager
+def telling() -> Iterator[None]:
+    """Turn what a queue answers into errors of the job; those that an executor has raised come back from Spark as
+    what they were. Raises ReconcileError."""
+    try:
+        yield
+    except OffsetOutOfRange as error:
+        raise CannotJudge(f"the queue does not hold what was to be read: {error}") from error
+    except QueueError as error:
+        raise NoAnswer(str(error)) from error
+    except PySparkException as error:
+        if told := _told(str(error)):
+            raise told from error
+        raise
+
+
+def _told(text: str) -> ReconcileError | None:
+    """What of ours stands in a traceback of an executor; its last line is what was raised."""
+    lines = _TOLD.findall(text)
+    kind = getattr(errors, lines[-1][0], None) if lines else None
+    return kind(lines[-1][1]) if isinstance(kind, type) and issubclass(kind, ReconcileError) else None
