@@ -108,4 +108,5 @@ class Housekeeper:
             retry_s=retry_s,
             rate_limited=owned.rate_limited,
             dispatch_paused=cursor.paused,
+            held=0 if looked_after is None else looked_after.held,
         )

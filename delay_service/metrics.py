@@ -97,6 +97,9 @@ class WorkerMetrics(Collector):
         limited = ((status.id.topic, int(status.rate_limited)) for status in statuses)
         text = "Shards whose due messages wait for their topic's rate_max"
         yield self._sum_by_topic("delayline_rate_limited_shards", text, limited)
+        held = ((status.id.topic, status.held) for status in statuses)
+        text = "Buffer records that are kept for the reconcile job alone, counted by offset"
+        yield self._sum_by_topic("delayline_buffer_held_records", text, held)
         yield self._oldest(statuses)
         yield self._buffer_age(statuses)
         yield self._clocks(statuses)

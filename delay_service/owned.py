@@ -34,13 +34,20 @@ _BEHIND_ALL = (1 << 63) - 1
 
 
 class LookedAfter(NamedTuple):
-    """What was found of a shard's buffer: its topic's identity and partitions, the low offset it was trimmed to, and
-    when the record there was appended, None where there is none."""
+    """What was found of a shard's buffer: its topic's identity and partitions, the low offset and when the record
+    there was appended, None where there is none; and up to where it was trimmed: not up to the low offset while the
+    reconcile job has not read what lies before."""
 
     topic_id: bytes
     partitions: Sequence[str]
     low_offset: int
     appended_at_ms: int | None
+    trimmed_to: int
+
+    @property
+    def held(self) -> int:
+        """Offsets that nobody needs but the reconcile job."""
+        return max(0, self.low_offset - self.trimmed_to)
 
 
 @dataclass(slots=True)
@@ -113,7 +120,8 @@ class ShardStatus:
     """A shard as metrics and health checks see it. `backlog` are messages that are due and not delivered, of the
     running minute at most BACKLOG_COUNTED_MAX; `low_appended_at_ms` is when the record at `low_offset` was appended;
     `retry_s` how long until a stalled shard tries again; `rate_limited` that what is due waits for its topic's rate;
-    `dispatch_paused` that nothing is delivered before somebody resumes the topic."""
+    `dispatch_paused` that nothing is delivered before somebody resumes the topic; `held` are offsets below
+    `low_offset` that are kept for the reconcile job."""
 
     id: ShardId
     ready: bool
@@ -131,6 +139,7 @@ class ShardStatus:
     retry_s: float = 0.0
     rate_limited: bool = False
     dispatch_paused: bool = False
+    held: int = 0
 
 
 def backlog(index: ShardIndex, now_ms: int) -> int:

@@ -70,6 +70,7 @@ class WorkerSettings:
     trim_interval_s: float = 10.0
     status_interval_s: float = 0.5
     clock_skew_max_ms: int = 5000  # beyond it nobody can say what is due
+    hold_max_ms: int = 86_400_000  # what the reconcile job has not read is kept for so long; 0: for no moment
     stall_max_s: float = 0.0  # a target that refuses for longer has its due messages buried; 0: never
 
 
@@ -103,7 +104,7 @@ class Worker:
         self._observer = observer
         self._owned: dict[ShardId, Owned] = {}
         self._committer = ThreadPoolExecutor(1, thread_name_prefix="commit")
-        self._attendant = Attendant(admin, source.wake)
+        self._attendant = Attendant(admin, source.wake, clock, settings.hold_max_ms)
         self._stalls = Stalls(clock)
         self._keeper = Housekeeper(
             source, index, self._attendant, self._stalls, settings.near_bytes_max, settings.clock_skew_max_ms

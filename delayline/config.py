@@ -146,9 +146,10 @@ class History(_Section):
 
 
 class Audit(_Section):
-    """What shards say of themselves in the audit."""
+    """What shards say of themselves in the audit, and how long buffers are kept for who reads it."""
 
     low_water_interval: Annotated[Duration, durations("100ms", "1h")] = _default("30s")
+    hold_max: Annotated[Duration, durations("0s", "365d")] = _default("24h")
 
 
 class Api(_Section):

@@ -251,6 +251,14 @@ class Owner(NamedTuple):
     address: str = ""
 
 
+class Audited(NamedTuple):
+    """Records of a shard's buffer below `offset` have been read by the reconcile job, which has said so at `at_ms`
+    (by its own clock, epoch ms)."""
+
+    offset: int
+    at_ms: int
+
+
 class Admin(Protocol):
     """Topics and takeovers. Any thread may call it."""
 
@@ -276,6 +284,10 @@ class Admin(Protocol):
 
     def trim(self, shard: Shard, low_offset: int) -> None:
         """Give back the buffer's room below `low_offset`, which must come from a committed cursor."""
+
+    def audited(self, shard: Shard) -> Audited | None:
+        """How far the reconcile job has read the shard's buffer; None where it never has. Not for every turn: it may
+        be a question to the other end of the network. Raises QueueUnavailable, TopicUnknown, UnknownFormat."""
 
     def buffer(self, shard: Shard) -> TopicInfo:
         """The shard's buffer topic as it is now, or was seconds ago: of another identity than its cursor's where

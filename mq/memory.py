@@ -4,13 +4,14 @@ The same Client, Admin, Source and Sink over lists instead of RocksDB. There is 
 taken effect when the call returns. Nothing outlives the object.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from itertools import accumulate, repeat, takewhile
 from threading import Lock
 
 from delayline.clock import Clock
-from mq.contract import LogRecord
+from delayline.message import Shard
+from mq.contract import Audited, LogRecord
 from mq.local.group import Batch, Group
 from mq.local.ledger import Ledger
 from mq.local.queue import RECORD_BYTES_MAX, TOPICS_MAX, Limits, LocalQueue, installation
@@ -24,7 +25,8 @@ BYTES_MAX = 1 << 30
 class MemoryQueue(LocalQueue):
     """See the module docstring. Raises ConfigError.
 
-    `bytes_max` bounds the bodies held: above it clients' appends are refused."""
+    `bytes_max` bounds the bodies held: above it clients' appends are refused. `audit_positions` are for those who
+    play the reconcile job."""
 
     def __init__(
         self,
@@ -36,10 +38,14 @@ class MemoryQueue(LocalQueue):
         topics_max: int = TOPICS_MAX,
         bytes_max: int = BYTES_MAX,
     ) -> None:
+        self.audit_positions: dict[Shard, Audited] = {}
         ledger = Ledger(installation(namespace))
         storage = MemoryStorage(bytes_max)
         committer = DirectCommitter(ledger, storage, clock)
         super().__init__(ledger, storage, committer, clock, Limits(partitions, record_bytes_max, topics_max))
+
+    def _positions(self) -> Mapping[Shard, Audited]:
+        return self.audit_positions
 
 
 class DirectCommitter:

@@ -223,6 +223,7 @@ def _worker_settings(settings: Settings, writer: str) -> WorkerSettings:
         batch_bytes_max=dispatch.batch_bytes_max,
         near_bytes_max=store.near_bytes_max,
         clock_skew_max_ms=dispatch.clock_skew_max,
+        hold_max_ms=settings.audit.hold_max,
         stall_max_s=dispatch.stall_max / 1000,
         checkpoint_interval_s=min(1.0, settings.audit.low_water_interval / 1000),  # a mark needs a commit
     )

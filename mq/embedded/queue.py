@@ -1,17 +1,23 @@
 """EmbeddedQueue: what users open."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
 from delayline.clock import Clock
+from delayline.message import Shard
 from delayline.names import Names
+from mq.audited import decode_positions
+from mq.contract import Audited
 from mq.embedded.folder import Folder
 from mq.embedded.log import RocksLog, disk_free_bytes
 from mq.embedded.writer import GroupWriter
+from mq.errors import QueueUnavailable
 from mq.local.ledger import Ledger
 from mq.local.queue import RECORD_BYTES_MAX, TOPICS_MAX, Limits, LocalQueue, installation
+
+AUDITED = "reconcile.json"
 
 DISK_FREE_MIN_BYTES = 512 << 20
 """Kept free for the commits of workers, and for the 256 MiB of write-ahead log and a compaction beside it."""
@@ -35,12 +41,14 @@ class EmbeddedQueue(LocalQueue):
     """A queue in a folder, for one process. Durable and exactly-once on one machine, and no broker for others.
 
     What has been delivered into topics, and what stands in the audit and dead-letter topics, is kept for ever: the
-    embedded queue has no retention. Buffer topics are trimmed by the worker.
+    embedded queue has no retention. Buffer topics are trimmed by the worker. How far the reconcile job has read
+    them stands in `reconcile.json` beside the folder.
     """
 
     def __init__(self, folder: Folder, log: RocksLog, names: Names, clock: Clock, limits: Limits) -> None:
         """Takes over `folder` and `log`, failing or not. Raises as `open` does."""
         self._folder = folder
+        self._audited: tuple[tuple[int, int] | None, Mapping[Shard, Audited]] = None, {}
         ledger = Ledger(names)
         with closing_on_error(log):
             ledger.restore(log.load())
@@ -70,6 +78,20 @@ class EmbeddedQueue(LocalQueue):
         with closing_on_error(ours):
             log = RocksLog(ours.log, disk_free_min_bytes, free_bytes)
             return cls(ours, log, names, clock, Limits(partitions, record_bytes_max, topics_max))
+
+    def _positions(self) -> Mapping[Shard, Audited]:
+        """Read again where the job has put another file in its place."""
+        file = self._folder.path.with_name(AUDITED)
+        try:
+            found = file.stat()
+            version = found.st_ino, found.st_mtime_ns
+            if version != self._audited[0]:
+                self._audited = version, decode_positions(file.read_bytes())
+        except FileNotFoundError:
+            self._audited = None, {}
+        except OSError as error:
+            raise QueueUnavailable(f"{file} cannot be read: {error.strerror}") from error
+        return self._audited[1]
 
     def close(self) -> None:
         try:

@@ -97,8 +97,8 @@ class Cursors:
         self._settings = settings
         self._cluster = cluster
         self._readers = readers
-        self._latest = GroupOffsets(settings, stable=False, timeout_s=settings.request_timeout_s)
-        self._stable = GroupOffsets(settings, stable=True, timeout_s=STABLE_S)
+        self._latest = GroupOffsets(settings, settings.group, stable=False, timeout_s=settings.request_timeout_s)
+        self._stable = GroupOffsets(settings, settings.group, stable=True, timeout_s=STABLE_S)
         self._clock = clock
         self._fenced_until_s: dict[str, float] = {}  # writers are new with every process: bounded by their restarts
         self._fencing = Lock()

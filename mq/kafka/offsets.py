@@ -1,4 +1,4 @@
-"""What the worker group has committed, read by consumers that are no members.
+"""What a group has committed, read by consumers that are no members.
 
 The admin client could be asked as well, but a question of that kind which runs out of time while the coordinator is
 gone ends the whole process when it comes back (librdkafka 2.16, an assertion in rd_kafka_enq_once_del_source_return).
@@ -17,9 +17,9 @@ class GroupOffsets:
     """Any thread may call it. `stable`: answers only while no transaction is about to change an offset; the library
     repeats the question (KIP-447, require_stable follows from the isolation level)."""
 
-    def __init__(self, settings: KafkaSettings, *, stable: bool, timeout_s: float) -> None:
+    def __init__(self, settings: KafkaSettings, group: str, *, stable: bool, timeout_s: float) -> None:
         level = "read_committed" if stable else "read_uncommitted"
-        self._config = {**settings.reader(), "retry.backoff.ms": 10, "isolation.level": level}
+        self._config = {**settings.reader(), "group.id": group, "retry.backoff.ms": 10, "isolation.level": level}
         self._timeout_s = timeout_s
         self._lock = Lock()
         self._consumer: Consumer | None = None
@@ -27,14 +27,14 @@ class GroupOffsets:
 
     def committed(self, topic: str, partition: int) -> TopicPartition:
         """Offset and metadata; a negative offset where there is none. Raises QueueUnavailable."""
-        with self._lock, trouble.telling(f"the cursor of {topic}, partition {partition}"):
+        with self._lock, trouble.telling(f"what is committed of {topic}, partition {partition}"):
             if self._closed:
                 raise QueueUnavailable("the queue is closed")
             if self._consumer is None:
                 self._consumer = Consumer(self._config)
             (position,) = self._consumer.committed([TopicPartition(topic, partition)], timeout=self._timeout_s)
         if (error := position.error) is not None:
-            raise trouble.queue_error(error, f"the cursor of {topic}, partition {partition}")
+            raise trouble.queue_error(error, f"what is committed of {topic}, partition {partition}")
         return position
 
     def close(self) -> None:

@@ -9,7 +9,8 @@ from delayline.clock import Clock
 from delayline.message import Shard
 from delayline.record import encode_body
 from delayline.rules import Rules
-from mq.contract import Append, ClockOffset, Handover, LogRecord, Owner, Position, TopicInfo
+from mq.audited import decode_metadata
+from mq.contract import Append, Audited, ClockOffset, Handover, LogRecord, Owner, Position, TopicInfo
 from mq.errors import OffsetOutOfRange, QueueClosed, QueueError, TopicUnknown
 from mq.kafka.buffers import Buffers, Change
 from mq.kafka.chatter import limit
@@ -18,6 +19,7 @@ from mq.kafka.clock import MEASURE_S, BrokerClock
 from mq.kafka.cluster import Cluster, Described, partition_number
 from mq.kafka.cursors import MARK_KEY, Cursors, owner_of
 from mq.kafka.elsewhere import Elsewhere
+from mq.kafka.offsets import GroupOffsets
 from mq.kafka.readers import Readers
 from mq.kafka.settings import LOGGER, KafkaSettings
 from mq.kafka.sink import KafkaSink
@@ -45,6 +47,9 @@ class KafkaQueue:
         self._readers = Readers(settings, self._cluster, clock)
         self._brokers = BrokerClock(clock)
         self._cursors = Cursors(settings, self._cluster, self._readers, clock)
+        self._audited = GroupOffsets(
+            settings, settings.reconcile_group, stable=False, timeout_s=settings.request_timeout_s
+        )
         self._client = KafkaClient(settings, self._cluster, self._readers, clock)
         self._tending: Thread | None = None
 
@@ -144,6 +149,7 @@ class KafkaQueue:
             self._closing.set()
             self._client.close()
             self._cursors.close()
+            self._audited.close()
             self._readers.close()
             if self._tending is not None:
                 self._tending.join(LEAVE_S)
@@ -206,6 +212,11 @@ class KafkaQueue:
             raise OffsetOutOfRange(f"{'.'.join(shard)}: trim to {low_offset}, behind the log's end")
         if low_offset > start:
             self._cluster.trim(topic, number, low_offset)
+
+    def audited(self, shard: Shard) -> Audited | None:
+        self._check()
+        position = self._audited.committed(*self._partition(shard))
+        return None if position.offset < 0 else decode_metadata(position.offset, position.metadata or "")
 
     def buffer(self, shard: Shard) -> TopicInfo:
         self._check()

@@ -11,7 +11,7 @@ from delayline.errors import ConfigError
 from delayline.message import Shard
 from delayline.names import Names, is_topic_name
 from delayline.rules import DEFAULT_RULES, Rules
-from mq.contract import HEADER_ROOM_BYTES, Append, Handover, LogRecord, Owner, Position, TopicInfo
+from mq.contract import HEADER_ROOM_BYTES, Append, Audited, Handover, LogRecord, Owner, Position, TopicInfo
 from mq.errors import OffsetOutOfRange, QueueError, RecordTooLarge, TopicUnknown
 from mq.local.ledger import Ledger
 from mq.local.steps import AppendStep, Barrier, Committer, CreateStep, TrimStep
@@ -194,6 +194,14 @@ class LocalQueue:
             raise OffsetOutOfRange(f"{'.'.join(shard)}: trim to {low_offset}, behind the log's end")
         if self._ledger.trim(partition, low_offset):
             self._committer.submit(TrimStep(partition, low_offset))
+
+    def audited(self, shard: Shard) -> Audited | None:
+        self._buffer(shard)
+        return self._positions().get(shard)
+
+    def _positions(self) -> Mapping[Shard, Audited]:
+        """How far the reconcile job has read. Raises QueueUnavailable, UnknownFormat."""
+        return {}
 
     def buffer(self, shard: Shard) -> TopicInfo:
         return self._buffer(shard)[0].info

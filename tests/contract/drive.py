@@ -5,11 +5,16 @@ from dataclasses import dataclass, replace
 from threading import Thread
 from typing import Any
 
+import msgspec
+
 from delayline.cursor import Cursor
 from delayline.message import Shard
 from delayline.rules import DEFAULT_RULES
+from mq.audited import decode_metadata
 from mq.contract import Append, Assigned, Event, Fetched, LogRecord, Position, ShardBatch, Sink, Source
+from mq.embedded import EmbeddedQueue
 from mq.local.queue import LocalQueue
+from mq.memory import MemoryQueue
 
 JOIN_S = 10.0
 """How long a thread may take that should be done at once."""
@@ -30,6 +35,19 @@ def bodies(queue: LocalQueue, topic: str, partition: str = "0", offset: int = 0)
 def buffer(queue: LocalQueue, topic: str = "orders") -> str:
     """The name of the topic's buffer, made where it is missing."""
     return queue.ensure_buffer(topic, DEFAULT_RULES).name
+
+
+def say_audited(queue: Any, shard: Shard, offset: int, metadata: str) -> None:
+    """What the reconcile job leaves behind. `metadata` is JSON, as beside a committed offset."""
+    if isinstance(queue, MemoryQueue):
+        queue.audit_positions[shard] = decode_metadata(offset, metadata)
+    elif isinstance(queue, EmbeddedQueue):
+        positions = {"positions": {shard.topic: {shard.name: offset}}}
+        file = queue._folder.path.with_name("reconcile.json")
+        file.with_name("new").write_bytes(msgspec.json.encode(msgspec.json.decode(metadata) | positions))
+        file.with_name("new").rename(file)
+    else:
+        queue.say_audited(shard, offset, metadata)
 
 
 def in_thread(call: Any, *args: Any) -> Thread:

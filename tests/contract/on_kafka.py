@@ -7,11 +7,13 @@ record, topics are made by hand before their first use, and looking takes a mome
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import closing
 from dataclasses import replace
 from itertools import count
 from typing import Any
 from uuid import uuid4
 
+from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from delayline.clock import SystemClock
@@ -22,6 +24,7 @@ from delayline.rules import Rules
 from mq.contract import (
     Append,
     Assigned,
+    Audited,
     Delivery,
     DispatchBatch,
     Event,
@@ -339,6 +342,17 @@ class SuiteQueue:
 
     def trim(self, shard: Shard, low_offset: int) -> None:
         self._queue.trim(self._names.shard_out(shard), low_offset)
+
+    def audited(self, shard: Shard) -> Audited | None:
+        return self._queue.audited(self._names.shard_out(shard))
+
+    def say_audited(self, shard: Shard, offset: int, metadata: str) -> None:
+        """As the reconcile job commits it."""
+        topic, name = self._names.shard_out(shard)
+        settings = self._queue._settings
+        position = TopicPartition(settings.names.buffer(topic), int(name), offset, metadata=metadata)
+        with closing(Consumer({**settings.reader(), "group.id": settings.reconcile_group})) as consumer:
+            consumer.commit(offsets=[position], asynchronous=False)
 
     def buffer(self, shard: Shard) -> TopicInfo:
         return self._info(self._queue.buffer(self._names.shard_out(shard)))

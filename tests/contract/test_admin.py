@@ -6,14 +6,15 @@ import msgspec
 import pytest
 
 from delayline.buffer_record import encode_rules
-from delayline.errors import ConfigError
+from delayline.errors import ConfigError, UnknownFormat
 from delayline.message import Shard
 from delayline.rules import DEFAULT_RULES, Rules
-from mq.contract import Owner
+from mq.contract import Audited, Owner
 from mq.errors import OffsetOutOfRange, PartitionUnknown, TopicUnknown
 from mq.local.queue import LocalQueue
+from mq.memory import MemoryQueue
 from tests.contract.conftest import NAMESPACE, MakeQueue, local_only
-from tests.contract.drive import append, bodies, buffer, start_worker
+from tests.contract.drive import append, bodies, buffer, say_audited, start_worker
 
 SHARD = Shard("orders", "0")
 OTHER_RULES = Rules(number=7, levels_ms=(1000, 2000))
@@ -193,6 +194,31 @@ def test_trimming_one_shard_leaves_the_others(queue: LocalQueue, ten: str) -> No
     append(queue, ten, "1", b"kept")
     queue.trim(SHARD, 10)
     assert bodies(queue, ten, "1") == [b"kept"]
+
+
+def test_where_no_job_ever_ran_nobody_has_read_a_buffer(queue: LocalQueue, ten: str) -> None:
+    assert queue.audited(SHARD) is None
+
+
+def test_how_far_the_job_has_read_a_buffer_is_what_it_has_said_last(queue: LocalQueue, ten: str) -> None:
+    say_audited(queue, SHARD, 3, '{"v":1,"at":1767225600000}')
+    assert queue.audited(SHARD) == Audited(3, 1767225600000)
+    say_audited(queue, SHARD, 5, '{"v":1,"at":1767225600001}')
+    assert queue.audited(SHARD) == Audited(5, 1767225600001)
+    assert queue.audited(Shard("orders", "1")) is None
+
+
+def test_what_the_job_has_said_must_be_readable(queue: LocalQueue, ten: str) -> None:
+    if isinstance(queue, MemoryQueue):
+        pytest.skip("it is handed over as it is")
+    say_audited(queue, SHARD, 3, '{"v":2,"at":1}')
+    with pytest.raises(UnknownFormat):
+        queue.audited(SHARD)
+
+
+def test_how_far_an_unknown_buffer_has_been_read_is_no_question(queue: LocalQueue) -> None:
+    with pytest.raises(TopicUnknown):
+        queue.audited(SHARD)
 
 
 def test_a_buffer_has_the_identity_that_its_handover_names(queue: LocalQueue) -> None:
