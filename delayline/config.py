@@ -60,7 +60,6 @@ DELAY_RULES_MAX = 100
 NAMESPACE_CHARS_MAX = 64
 """Leaves 177 of a topic name's 249 characters to the topic whose buffer carries the namespace in front."""
 
-
 OPEN = "none-on-any-address"
 """The value of `api.auth` by which somebody says that the network is the fence: whoever reaches a door may use it."""
 
