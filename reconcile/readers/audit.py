@@ -84,7 +84,7 @@ def _fits(number: Column, most: int) -> Column:
 def _uneven(said: Column) -> Column:
     """A column that is missing has no length."""
     rows = F.size(said["off"])
-    same = [F.coalesce(F.size(said[name]) == rows, F.lit(False)) for name in _COLUMNS]
+    same = [F.coalesce(F.size(said[name]) == rows, F.lit(False)) for name in _COLUMNS if name != "off"]
     return ~F.forall(F.array(*same), lambda one: one) | ~F.coalesce(rows > 0, F.lit(False))
 
 

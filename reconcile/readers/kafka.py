@@ -7,6 +7,7 @@ them, and several for a long stretch of the audit.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from threading import Event
 from typing import Any, NamedTuple
 
 import msgspec
@@ -49,7 +50,7 @@ class KafkaReader:
         self._settings = settings
         self._clock = clock
         self._names = settings.names
-        self._cluster = KafkaCluster(settings, clock, _no_pause)
+        self._cluster = KafkaCluster(settings, clock, Event().wait)
         self._readers = Readers(settings, self._cluster, clock)
         self._cursors = Cursors(settings, self._cluster, self._readers, clock)
 
@@ -167,10 +168,6 @@ class KafkaReader:
 def _metadata(at_ms: int) -> str:
     """Beside a committed offset: when that was."""
     return msgspec.json.encode({"v": COMMIT_VERSION, "at": at_ms}).decode()
-
-
-def _no_pause(_: float) -> None:
-    """Between two tries: the requests themselves take longer."""
 
 
 def _header(message: Message, name: bytes) -> bytes | None:

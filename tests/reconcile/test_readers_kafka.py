@@ -1,0 +1,341 @@
+"""The ledger's rows from a Kafka: exactly what is committed in the planned offsets, or an error."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import pytest
+
+from delayline.buffer_record import encode_rules
+from delayline.clock import SystemClock
+from delayline.cursor import Cursor
+from delayline.errors import ConfigError
+from delayline.message import Shard
+from delayline.outcome import AuditRow, Outcome, encode_audit
+from delayline.record import decode_body
+from delayline.rules import Rules
+from reconcile.errors import CannotJudge, NoAnswer
+from reconcile.plan import Range, Read
+
+if TYPE_CHECKING:
+    from confluent_kafka import Producer
+    from pyspark.sql import DataFrame, SparkSession
+
+    from mq.kafka.settings import KafkaSettings
+    from reconcile.readers.kafka import KafkaReader
+    from tests.brokers.kafka import Kafka
+
+CLOCK = SystemClock()
+DUE_MS = 4_102_444_800_000
+LATER = {"deliver-at": str(DUE_MS)}
+
+
+class Place:
+    """A namespace on the broker with one topic, and what its tests write there."""
+
+    def __init__(self, kafka: "Kafka") -> None:
+        from confluent_kafka.admin import AdminClient
+
+        self.servers = kafka.bootstrap_servers
+        self.namespace = f"ns{uuid4().hex[:8]}"
+        self.topic = f"orders-{uuid4().hex[:6]}"
+        self.buffer = f"{self.namespace}.buffer.{self.topic}"
+        self.admin: AdminClient = AdminClient({"bootstrap.servers": self.servers})
+        for name in (self.buffer, f"{self.namespace}.audit", f"{self.namespace}.cursor", self.topic):
+            self.make(name)
+
+    def make(self, name: str) -> None:
+        from confluent_kafka.admin import NewTopic
+
+        topic = NewTopic(name, 2, 1, config={"message.timestamp.type": "LogAppendTime"})
+        self.admin.create_topics([topic])[name].result()
+
+    def settings(self, **given: Any) -> "KafkaSettings":
+        from mq.kafka.settings import KafkaSettings
+
+        return KafkaSettings(**{"bootstrap_servers": self.servers, "namespace": self.namespace, **given})
+
+    def producer(self, **properties: Any) -> "Producer":
+        from confluent_kafka import Producer
+
+        return Producer({"bootstrap.servers": self.servers, "linger.ms": 0, **properties})
+
+    def send(self, producer: "Producer", count: int, start: int = 0, headers: dict[str, str] = LATER) -> None:
+        for number in range(start, start + count):
+            producer.produce(self.buffer, b"m%d" % number, partition=0, headers=list(headers.items()))
+        producer.flush()
+
+    def write(self, topic: str, *bodies: bytes, partition: int = 0) -> None:
+        producer = self.producer()
+        for body in bodies:
+            record = decode_body(body)
+            headers = [(name.decode(), value) for name, value in record.headers]
+            producer.produce(topic, record.value, record.key, partition, headers=headers)
+        producer.flush()
+
+    def transaction(self) -> "Producer":
+        producer = self.producer(**{"transactional.id": uuid4().hex, "compression.type": "zstd"})
+        producer.init_transactions()
+        producer.begin_transaction()
+        return producer
+
+    def trim(self, offset: int) -> None:
+        from confluent_kafka import TopicPartition
+
+        for answer in self.admin.delete_records([TopicPartition(self.buffer, 0, offset)]).values():
+            answer.result()
+
+
+@pytest.fixture
+def place(kafka: "Kafka") -> Place:
+    return Place(kafka)
+
+
+@pytest.fixture
+def reader(place: Place) -> "Iterator[KafkaReader]":
+    from reconcile.readers.kafka import KafkaReader
+
+    opened = KafkaReader(place.settings(), CLOCK)
+    yield opened
+    opened.close()
+
+
+def rows(frame: "DataFrame") -> list[dict[str, Any]]:
+    from reconcile.readers.work import telling
+
+    with telling():
+        return [row.asDict() for row in frame.collect()]
+
+
+def offsets(spark: "SparkSession", reader: "KafkaReader", read: Read) -> list[int]:
+    return [row["offset"] for row in rows(reader.accepted(spark, [read]))]
+
+
+def test_a_range_ends_with_what_a_transaction_leaves_behind_and_shows_nothing_that_was_aborted(
+    spark: "SparkSession", place: Place, reader: "KafkaReader"
+) -> None:
+    for outcome in ("commit_transaction", "abort_transaction", "commit_transaction", "abort_transaction"):
+        producer = place.transaction()
+        place.send(producer, 3)
+        getattr(producer, outcome)()  # each ends with a marker
+
+    held = reader.held().buffers[place.topic].shards
+
+    assert held == {0: Range(0, 16), 1: Range(0, 0)}
+    assert offsets(spark, reader, Read(place.topic, 0, 0, 16)) == [0, 1, 2, 8, 9, 10]
+    assert offsets(spark, reader, Read(place.topic, 0, 1, 9)) == [1, 2, 8]
+    assert offsets(spark, reader, Read(place.topic, 0, 4, 8)) == []
+    assert offsets(spark, reader, Read(place.topic, 0, 3, 3)) == []
+
+
+def test_what_an_open_transaction_hides_is_not_held(
+    spark: "SparkSession", place: Place, reader: "KafkaReader"
+) -> None:
+    place.send(place.producer(**{"compression.type": "lz4"}), 5)
+    producer = place.transaction()
+    place.send(producer, 2)
+    place.send(place.producer(), 2)
+
+    held = reader.held().buffers[place.topic].shards[0]
+
+    assert held == Range(0, 5)
+    assert offsets(spark, reader, Read(place.topic, 0, *held)) == [0, 1, 2, 3, 4]
+    with pytest.raises(CannotJudge, match="ends at 5, and was to be read up to 7"):
+        reader.accepted(spark, [Read(place.topic, 0, 0, 7)])
+    producer.abort_transaction()
+
+
+def test_what_is_trimmed_after_the_plan_is_an_error_of_the_read(
+    spark: "SparkSession", place: Place, reader: "KafkaReader"
+) -> None:
+    place.send(place.producer(), 6)
+    planned = reader.accepted(spark, [Read(place.topic, 0, 2, 6)])
+    place.trim(4)
+
+    with pytest.raises(CannotJudge, match=r"does not hold what was to be read: .*buffer"):
+        rows(planned)
+    with pytest.raises(CannotJudge, match="begins at 4 now, 2 was to be read"):
+        reader.accepted(spark, [Read(place.topic, 0, 2, 6)])
+    assert reader.held().buffers[place.topic].shards[0] == Range(4, 6)
+
+
+def test_a_log_that_ends_before_the_range_does_is_an_error_and_not_the_end_of_it(place: Place) -> None:
+    from mq.errors import OffsetOutOfRange
+    from mq.kafka.ranges import read_range
+
+    place.send(place.producer(), 3)
+
+    with pytest.raises(OffsetOutOfRange, match="partition 0: it ends at 3, before 4"):
+        list(read_range(place.settings(request_timeout_s=1.0), CLOCK, place.buffer, 0, 0, 4))
+
+
+def test_a_partition_that_was_added_and_a_topic_that_was_made_again_show(place: Place, reader: "KafkaReader") -> None:
+    from confluent_kafka.admin import NewPartitions
+
+    before = reader.held().buffers[place.topic]
+    place.admin.create_partitions([NewPartitions(place.buffer, 3)])[place.buffer].result()
+    grown = eventually(lambda: reader.held().buffers[place.topic], lambda found: len(found.shards) == 3)
+    place.admin.delete_topics([place.buffer])[place.buffer].result()
+    eventually(lambda: reader.held().buffers, lambda found: place.topic not in found)
+    place.make(place.buffer)
+    again = eventually(lambda: reader.held().buffers.get(place.topic), bool)
+
+    assert grown.topic_id == before.topic_id
+    assert grown.shards == {0: Range(0, 0), 1: Range(0, 0), 2: Range(0, 0)}
+    assert again is not None
+    assert again.topic_id != before.topic_id
+
+
+def eventually(ask: Any, is_so: Any) -> Any:
+    """A topic that is being made or deleted may not be known to have any ends."""
+    until_s = CLOCK.monotonic_s() + 30
+    while CLOCK.monotonic_s() < until_s:
+        try:
+            if is_so(found := ask()):
+                return found
+        except (CannotJudge, NoAnswer):
+            continue
+    raise AssertionError("it did not happen")
+
+
+def test_each_record_has_the_rules_of_its_place(spark: "SparkSession", place: Place, reader: "KafkaReader") -> None:
+    rules = Rules(number=1, levels_ms=(7000,))
+    place.send(place.producer(), 2, headers={"delay-level": "1"})
+    place.write(place.buffer, encode_rules(rules))
+    place.send(place.producer(), 1, headers={"delay-level": "1"})
+
+    found = rows(reader.accepted(spark, [Read(place.topic, 0, 0, 4), Read(place.topic, 1, 0, 0)]))
+
+    delays = [row["due_ms"] and row["due_ms"] - row["appended_ms"] for row in found]
+    assert delays == [1000, 1000, None, 7000]
+    assert [row["rules"] for row in found] == [None, None, rules.encoded.decode(), None]
+    assert found[0]["id"] == f"{place.topic}.0.0.{found[0]['due_ms']}"
+    assert {(row["topic"], row["shard"]) for row in found} == {(place.topic, 0)}
+
+
+def commit_cursor(place: Place, shard: int, rules: Rules) -> None:
+    """As a worker group without members has it."""
+    from confluent_kafka import Consumer, TopicPartition
+
+    from mq.kafka.cursors import encode_metadata
+
+    cursor = Cursor(topic_id=b"." * 16, next_offset=2, low_offset=2, owner_epoch=1, rules=rules)
+    consumer = Consumer({"bootstrap.servers": place.servers, "group.id": f"{place.namespace}-worker"})
+    offset = TopicPartition(place.buffer, shard, 2, metadata=encode_metadata(cursor))
+    consumer.commit(offsets=[offset], asynchronous=False)
+    consumer.close()
+
+
+def test_the_rules_where_what_is_held_begins_are_those_of_the_cursor_or_of_its_mirror(
+    place: Place, reader: "KafkaReader"
+) -> None:
+    from mq.kafka.cursors import shard_key, spread
+
+    rules = Rules(number=4, levels_ms=(9000,))
+    place.send(place.producer(), 3)
+    whole = reader.rules(place.topic, [0, 1])
+    place.trim(2)
+    unknown = reader.rules(place.topic, [0, 1])
+
+    shard = Shard(place.topic, "0")
+    cursor = Cursor(topic_id=b"." * 16, next_offset=2, low_offset=2, owner_epoch=1, rules=rules)
+    producer = place.producer()
+    producer.produce(f"{place.namespace}.cursor", cursor.encode(), shard_key(shard), spread(shard, 2))
+    producer.flush()
+    mirrored = reader.rules(place.topic, [0, 1])
+    commit_cursor(place, 0, rules.numbered(5))
+
+    assert (whole, unknown) == ({}, {})
+    assert mirrored == {0: rules.encoded.decode()}
+    assert reader.rules(place.topic, [0]) == {0: rules.numbered(5).encoded.decode()}
+
+
+def test_nobody_knows_the_rules_before_a_change_that_the_cursor_has_passed(
+    place: Place, reader: "KafkaReader"
+) -> None:
+    rules = Rules(number=4, levels_ms=(9000,))
+    place.write(place.buffer, encode_rules(rules), encode_rules(rules))
+    commit_cursor(place, 0, rules)
+    place.trim(1)
+
+    assert reader.rules(place.topic, [0]) == {}
+
+
+def test_a_long_stretch_of_the_audit_is_read_in_parts_and_whole(
+    spark: "SparkSession", place: Place, reader: "KafkaReader", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from reconcile.readers import kafka
+
+    monkeypatch.setattr(kafka, "AUDIT_TASK_RECORDS", 2)
+    shard = Shard(place.topic, "0")
+    said = [[AuditRow(10 * number + one, "a", 5, 6, Outcome.DELIVERED) for one in range(2)] for number in range(5)]
+    place.write(f"{place.namespace}.audit", *(body for part in said for body in encode_audit(shard, 1, 7, part)))
+    place.write(f"{place.namespace}.audit", *encode_audit(shard, 1, 7, said[0]), partition=1)
+
+    audit = reader.audit(spark, {0: Range(1, 5), 1: Range(0, 1)})
+
+    assert audit.done.rdd.getNumPartitions() == 3
+    found = sorted((row["audit_partition"], row["audit_offset"], row["offset"]) for row in rows(audit.done))
+    assert found == [(0, part, 10 * part + one) for part in range(1, 5) for one in range(2)] + [(1, 0, 0), (1, 0, 1)]
+
+
+def test_how_far_has_been_read_is_what_a_group_without_members_has_committed(
+    place: Place, reader: "KafkaReader"
+) -> None:
+    from confluent_kafka import Consumer, TopicPartition
+
+    reader.commit({place.topic: {0: 3, 1: 0}}, 1_767_225_600_000)
+    reader.commit({place.topic: {0: 5}}, 1_767_225_600_001)
+    reader.commit({}, 1_767_225_600_002)
+
+    consumer = Consumer({"bootstrap.servers": place.servers, "group.id": f"{place.namespace}-reconcile"})
+    found = consumer.committed([TopicPartition(place.buffer, number) for number in (0, 1)])
+    consumer.close()
+    assert [each.offset for each in found] == [5, 0]
+    assert [str(each.metadata).partition("}")[0] for each in found] == [
+        '{"v":1,"at":1767225600001',
+        '{"v":1,"at":1767225600000',
+    ]
+
+
+def test_what_stands_in_a_target_topic_is_known_by_its_id(
+    spark: "SparkSession", place: Place, reader: "KafkaReader"
+) -> None:
+    producer = place.producer()
+    for headers in ({"delayline-id": "orders.0.1.5", "delayline-due": "5"}, {}, {"delayline-id": "a"}):
+        producer.produce(place.topic, b"x", partition=1, headers=list(headers.items()))
+    producer.flush()
+
+    found = rows(reader.delivered(spark, [place.topic], 0))
+
+    assert [(row["partition"], row["offset"], row["id"], row["due_ms"]) for row in found] == [
+        (1, 0, "orders.0.1.5", 5),
+        (1, 2, "a", None),
+    ]
+    assert rows(reader.delivered(spark, [place.topic], found[1]["delivered_ms"] + 1)) == []
+
+
+def test_a_cluster_is_known_by_its_own_id_and_properties_of_the_service_are_used(
+    kafka: "Kafka", place: Place, reader: "KafkaReader"
+) -> None:
+    from reconcile.readers.kafka import KafkaReader
+
+    secured = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}
+    secured |= {"sasl.username": "alice", "sasl.password": "alice-secret"}
+    other = KafkaReader(place.settings(bootstrap_servers=kafka.sasl_servers, properties=secured), CLOCK)
+
+    assert reader.cluster() == other.cluster()
+    assert (reader.cluster().kind, reader.cluster().namespace) == ("kafka", place.namespace)
+    assert other.held().audit == {0: Range(0, 0), 1: Range(0, 0)}
+    other.close()
+    with pytest.raises(ConfigError):
+        KafkaReader(place.settings(properties={"no.such.property": "1"}), CLOCK)
+
+
+def test_without_the_audit_topic_there_is_no_answer(place: Place) -> None:
+    from reconcile.readers.kafka import KafkaReader
+
+    other = KafkaReader(place.settings(namespace="nobody"), CLOCK)
+    with pytest.raises(NoAnswer, match=r"nobody\.audit"):
+        other.held()
+    other.close()
