@@ -26,8 +26,9 @@ from delay_service.forwarding import forward
 from delay_service.lateness import NEVER_MS, take_due
 from delay_service.low_water import LowWater, add_mark
 from delay_service.moving import Moved
-from delay_service.operations import BEHIND_ALL, DECIDED_MAX, NOTHING, Decided, Move, Operations, Target
+from delay_service.operations import BEHIND_ALL, DECIDED_MAX, NOTHING, Decided, Operations, Target
 from delay_service.register import Pending, Register
+from delay_service.taken import Taken
 from delay_service.takeover import Plan, prepare
 from delayline.buffer_record import (
     BufferRecord,
@@ -55,6 +56,7 @@ from mq.contract import Append, LogRecord, ShardBatch
 from store.index import Checkpoint, Entry, ShardIndex
 
 ROLL_REASON = "roll"
+SURPLUS = "duplicate", "a repair sent it again at the moment at which it ended"
 ROLLED_BYTES_MAX = 1 << 20
 """Per commit, so that what is due does not wait behind what is merely old."""
 
@@ -71,20 +73,6 @@ class ShardSettings:
     rate_max: int | None = None  # deliveries of the whole topic per second: the worker keeps to it
     low_water_interval_ms: int = 30_000
     idempotency_retention_ms: int = 86_400_000
-
-
-@dataclass(slots=True)
-class _Taken:
-    """A batch in flight: `ended` are the keys that it delivers, buries or lets expire, `moved` those that go on in
-    another record, some of both."""
-
-    batch: ShardBatch
-    ended: list[Key]
-    moved: dict[Key, Move]
-    decided: Decided
-    draft: Draft
-    at_ms: int
-    pending: int | None  # what its low-water mark says, if it has one
 
 
 class Finished(NamedTuple):
@@ -119,7 +107,7 @@ class Shard:
         self._to_roll: dict[Key, None] = {}
         self._operations = Operations()
         self._refused: dict[Key, tuple[str, str]] = {}
-        self._taken: _Taken | None = None
+        self._taken: Taken | None = None
         self._rules_announced = False
         self._low_water = LowWater(settings.low_water_interval_ms)
 
@@ -236,7 +224,7 @@ class Shard:
         due_ms, value, origin, replaces, terms = message
         entry = Entry(due_ms, offset, value)
         if replaces is not None:
-            self._end_by_name(replaces)
+            self._end_by_reappend(replaces, entry.key)
         terminal = self._inherited.covers(entry.key)
         names = [(origin.encode(), entry.key)] if origin else []
         names += self._register.free((name, entry.key) for name in (terms.names if terms else ()))
@@ -249,6 +237,17 @@ class Shard:
         if not self.caught_up:
             self._index.discard(key)
             self._late.pop(key.offset, None)  # it has ended
+
+    def _end_by_reappend(self, key: Key, successor: Key) -> None:
+        """A re-append that we read replaces `key`. It need not be ours: a repair puts messages into the log again.
+        Where it was mistaken and the record is pending, only one of the two may be delivered, and the log says which.
+        What is in flight ends with its commit, or here if that fails."""
+        if self._taken is not None and self._taken.ends(key):
+            self._taken.replaced.append((key, successor))
+            return
+        self._index.discard(key)
+        self._late.pop(key.offset, None)
+        self._to_roll.pop(key, None)
 
     # --- taking a batch
 
@@ -293,7 +292,7 @@ class Shard:
         batch = ShardBatch(self.id, cursor, draft.deliveries, draft.appends, audit, draft.dead, draft.elsewhere)
         if pending is not None:
             add_mark(batch, self._index, entries, pending, now_ms)
-        self._taken = _Taken(batch, ended, draft.moved, decided, draft, now_ms, pending)
+        self._taken = Taken(batch, ended, draft.moved, decided, draft, now_ms, pending)
         return batch
 
     def _to_tell(self, cursor: Cursor, gone: Collection[Key], now_ms: int, last: bool) -> int | None:
@@ -430,17 +429,20 @@ class Shard:
         for key, (message_id, due_ms, names), value in values:
             if value is not None and self._index.lookup(message_id.encode()) is None:
                 self._register.moving.add(message_id, Moved(Key(due_ms, key.offset), value, names))
+        self.bury(taken.surplus, *SURPLUS)
         self._rules.forget_below(cursor.low_offset)
         versions = {move.message_id: version_of(value) + 1 for _, move, value in values if value is not None}
         return Finished(taken.draft.rows, taken.at_ms, taken.decided.resolved, versions)
 
     def aborted(self) -> None:
         """For certain nothing of the batch in flight was written; the same records will be taken again."""
-        self._in_flight()
+        replaced = self._in_flight().replaced
         self._taken = None
         self._rules_announced = False
         passed = self.cursor.delivered_key
         self._late = {offset: key for offset, key in self._late.items() if key <= passed}
+        for key, successor in replaced:
+            self._end_by_reappend(key, successor)
 
     def refused(self, code: str, reason: str) -> None:
         """For certain nothing was written, because the target refuses a record of the batch in flight. A batch of one
@@ -454,14 +456,14 @@ class Shard:
         """These pending records go to the dead-letter topic when they are due, with this reason."""
         self._refused.update(dict.fromkeys(keys, (code, reason)))
 
-    def _forget_requests(self, taken: _Taken) -> None:
+    def _forget_requests(self, taken: Taken) -> None:
         for key in (*taken.ended, *taken.decided.ended) if self._refused else ():
             self._refused.pop(key, None)
         passed = taken.batch.cursor.delivered_key
         gone = taken.moved.keys() | taken.decided.ended
         self._to_roll = {key: None for key in self._to_roll if key > passed and key not in gone}
 
-    def _in_flight(self) -> _Taken:
+    def _in_flight(self) -> Taken:
         if self._taken is None:
             raise Bug(f"{self.id}: no batch is in flight")
         return self._taken

@@ -117,8 +117,8 @@ BREAKAGES = (
     one(
         "the index loses records before the commit that ends them",
         SHARD,
-        "self._taken = _Taken(batch, ended, draft.moved, decided, draft, now_ms, pending)",
-        "self._taken = _Taken(batch, ended, draft.moved, decided, draft, now_ms, pending); "
+        "self._taken = Taken(batch, ended, draft.moved, decided, draft, now_ms, pending)",
+        "self._taken = Taken(batch, ended, draft.moved, decided, draft, now_ms, pending); "
         "self._index.remove(ended, self._checkpoint()); ended.clear()",
     ),
     one(
@@ -184,7 +184,7 @@ BREAKAGES = (
     one(
         "replay does not end what a re-append replaces",
         SHARD,
-        "self._end_by_name(replaces)",
+        "self._end_by_reappend(replaces, entry.key)",
         "pass",
     ),
     one(

@@ -1,0 +1,33 @@
+"""A batch that a shard has handed out, and whose fate is open."""
+
+from dataclasses import dataclass, field
+
+from delay_service.draft import Draft
+from delay_service.operations import Decided, Move
+from delayline.message import Key
+from mq.contract import ShardBatch
+
+
+@dataclass(slots=True)
+class Taken:
+    """A batch in flight: `ended` are the keys that it delivers, buries or lets expire, `moved` those that go on in
+    another record, some of both. `replaced` are those of all these that a re-append has been read of since, each with
+    its successor's key."""
+
+    batch: ShardBatch
+    ended: list[Key]
+    moved: dict[Key, Move]
+    decided: Decided
+    draft: Draft
+    at_ms: int
+    pending: int | None  # what its low-water mark says, if it has one
+    replaced: list[tuple[Key, Key]] = field(default_factory=list)
+
+    def ends(self, key: Key) -> bool:
+        """Whether the record is gone once the batch is committed. Rare for what is not moved."""
+        return key in self.moved or key in self.decided.ended or key in self.ended
+
+    @property
+    def surplus(self) -> list[Key]:
+        """Re-appends that are not ours, of messages that this very batch ends."""
+        return [new for old, new in self.replaced if old not in self.moved]
