@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: run test check lint types imports simulate machine race prove chaos-kafka-proxy search-kafka-proxy outages bench kafka kafka-client reconcile-job lock clean
+.PHONY: run test check lint types imports simulate machine race prove chaos-kafka-proxy search-kafka-proxy outages bench kafka kafka-client reconcile-job spark-package lock clean
 
 run: $(VENV)/.run   ## start everything on the embedded queue, HTTP on 127.0.0.1:8080
 	@exec $(BIN)/delayline serve
@@ -69,6 +69,9 @@ reconcile-job: $(VENV)/.reconcile   ## what `delayline reconcile` needs on top o
 $(VENV)/.reconcile: requirements/reconcile.txt $(VENV)/.run
 	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/reconcile.txt
 	@touch $@
+
+spark-package: $(VENV)/.test   ## what `spark-submit` sends to a cluster with the reconcile job, into build/spark: docs/deploy.md
+	$(BIN)/python deploy/spark/pack.py build/spark
 
 kafka-client: $(VENV)/.kafka   ## what mq.kind = "kafka" needs on top of `make run`
 

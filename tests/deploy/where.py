@@ -1,0 +1,24 @@
+"""A Spark program: each executor prints where its Python, our code and its packages come from, in one line on the
+driver."""
+
+from collections.abc import Iterator
+
+from pyspark.sql import SparkSession
+
+
+def look(_: Iterator[int]) -> Iterator[tuple[str, str, str]]:
+    import sys
+
+    import confluent_kafka
+    import pyarrow
+
+    import delayline.buffer_record
+
+    del confluent_kafka
+    yield sys.prefix, str(delayline.buffer_record.__file__), str(pyarrow.__file__)
+
+
+spark = SparkSession.Builder().getOrCreate()
+for found in sorted(set(spark.sparkContext.parallelize(range(8), 8).mapPartitions(look).collect())):
+    print("FOUND", *found)
+spark.stop()
