@@ -101,22 +101,29 @@ class KafkaReader:
     # --- rows
 
     def audit(self, spark: SparkSession, ranges: Mapping[int, Range]) -> Audit:
-        topic = self._names.audit
         with telling():
-            self._check(topic, ranges)
-            tasks = [
-                _Task(topic, partition, *part)
-                for partition, planned in ranges.items()
-                for part in parts(planned, AUDIT_TASK_RECORDS)
-            ]
-            return audit.parse(frame(spark, _Audit(self._settings, tasks)))
+            self._check(self._names.audit, ranges)
+            return audit.parse(self.audit_records(spark, ranges))
 
     def accepted(self, spark: SparkSession, reads: Sequence[Read]) -> DataFrame:
         with telling():
             for topic in {read.topic for read in reads}:
                 ranges = {read.shard: Range(read.start, read.end) for read in reads if read.topic == topic}
                 self._check(self._names.buffer(topic), ranges)
-            return frame(spark, _Accepted(self._settings, [read for read in reads if read.start < read.end]))
+            return self.buffer_rows(spark, [read for read in reads if read.start < read.end])
+
+    def audit_records(self, spark: SparkSession, ranges: Mapping[int, Range]) -> DataFrame:
+        """Rows by `rows.RAW` of ranges that are held."""
+        tasks = [
+            _Task(self._names.audit, partition, *part)
+            for partition, planned in ranges.items()
+            for part in parts(planned, AUDIT_TASK_RECORDS)
+        ]
+        return frame(spark, _Audit(self._settings, tasks))
+
+    def buffer_rows(self, spark: SparkSession, reads: Sequence[Read]) -> DataFrame:
+        """`accepted` of ranges that are held and not empty."""
+        return frame(spark, _Accepted(self._settings, reads))
 
     def delivered(self, spark: SparkSession, topics: Sequence[str], since_ms: int) -> DataFrame:
         with telling():

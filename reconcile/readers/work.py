@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from itertools import count
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 T_co = TypeVar("T_co", covariant=True)
 
 _numbers = count()
+_GONE = re.compile(r"Could not read records in offset .*")
 _TOLD = re.compile(r"^reconcile\.errors\.(\w+): (.*)$", re.MULTILINE)
 
 
@@ -88,14 +90,17 @@ def telling() -> Iterator[None]:
         raise CannotJudge(f"the queue does not hold what was to be read: {error}") from error
     except QueueError as error:
         raise NoAnswer(str(error)) from error
-    except PySparkException as error:
+    except (PySparkException, Py4JJavaError) as error:
         if told := _told(str(error)):
             raise told from error
         raise
 
 
 def _told(text: str) -> ReconcileError | None:
-    """What of ours stands in a traceback of an executor; its last line is what was raised."""
+    """What of ours stands in a traceback of an executor; its last line is what was raised. Or what Spark's own
+    connector says where offsets are gone."""
+    if gone := _GONE.search(text):
+        return CannotJudge(f"the queue does not hold what was to be read: {gone[0]}")
     lines = _TOLD.findall(text)
     kind = getattr(errors, lines[-1][0], None) if lines else None
     return kind(lines[-1][1]) if isinstance(kind, type) and issubclass(kind, ReconcileError) else None

@@ -4,6 +4,7 @@ import fcntl
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 NEWEST = "4.3.1"
@@ -22,25 +23,29 @@ def fetch(version: str = NEWEST) -> Path:
     """The folder with the jars of this version, fetched where it is missing. Raises Unavailable."""
     _program("java")
     lib = CACHE / version / "lib"
-    CACHE.mkdir(parents=True, exist_ok=True)
-    with (CACHE / f"{version}.lock").open("w") as lock:  # two test processes may need it at once
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not lib.is_dir():
-            _copy_jars(version, lib)
+    copy_once(_POM, lib, f"-Dkafka.version={version}")
     return lib
 
 
-def _copy_jars(version: str, lib: Path) -> None:
+def copy_once(pom: Path, lib: Path, *options: str) -> None:
+    """The jars that a pom names into the folder `lib`, where that is not there yet. Raises Unavailable."""
+    lib.parent.mkdir(parents=True, exist_ok=True)
+    with lib.with_suffix(".lock").open("w") as lock:  # two test processes may need it at once
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not lib.is_dir():
+            _copy_jars(pom, lib, options)
+
+
+def _copy_jars(pom: Path, lib: Path, options: Sequence[str]) -> None:
     """All or nothing: an interrupted copy leaves no folder that looks whole."""
     maven = _program("mvn")
-    lib.parent.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=lib.parent) as scratch:
         jars = Path(scratch) / "lib"
-        command = [maven, "--batch-mode", "--quiet", "--file", str(_POM), f"-Dkafka.version={version}"]
+        command = [maven, "--batch-mode", "--quiet", "--file", str(pom), *options]
         command += ["dependency:copy-dependencies", f"-DoutputDirectory={jars}"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
-            raise Unavailable(f"Maven could not fetch Kafka {version}: {done.stdout.strip()[:300]}")
+            raise Unavailable(f"Maven could not fetch what {pom} names: {done.stdout.strip()[:300]}")
         jars.rename(lib)
 
 
