@@ -2,7 +2,7 @@
 
 A cell holds what is said of the records of one topic whose due time lies in one window and whose position in one
 bucket. Each record is said twice: accepted, and done. Each re-append is said twice too: by itself, and by the outcome
-row of the record that it carries on. Cells of several runs add up (`judge.summed`), so that a row is read once in its
+row of the record that it carries on. Cells of several runs add up (`summed`), so that a row is read once in its
 life. An XOR sees parity only and a sum of hashes overflows: that is why counts stand beside the XORs.
 """
 
@@ -17,20 +17,21 @@ from reconcile.ledger import BUCKETS, HOUR_MS, LATENESS_BINS, OUTCOMES, POSITION
 CELL = ("topic", "window_ms", "bucket")
 COUNTS = ("accepted", "others", "done", "links", "carried", *OUTCOMES, "early", "late")
 LATENESS = tuple(f"lateness_{i:02}" for i in range(LATENESS_BINS))
-XORS = ("xor_position", "xor_moment", "xor_plain", "xor_check", "xor_link")
+XORS = ("xor_position", "xor_moment", "xor_plain", "xor_check")
 
-
-def _schema() -> StructType:
-    key = [StructField("topic", StringType(), False), StructField("window_ms", LongType(), False)]
-    bucket = [StructField("bucket", IntegerType(), False)]
-    values = [StructField(name, LongType(), False) for name in (*COUNTS, *LATENESS, *XORS)]
-    return StructType([*key, *bucket, *values, StructField("late_max_ms", LongType(), True)])
-
-
-CELLS = _schema()
-"""One cell. `others` of the `accepted` are no messages; `links` are said by re-appends, `carried` by outcome rows;
-outcomes by name; `lateness_<i>`: see `ledger.LATENESS_BINS`. XORs are over both sides: of the positions, the moments,
-the hashes of (position, moment), those with the id too, and over links the hashes of (position, moment)."""
+CELLS = StructType(
+    [
+        StructField("topic", StringType(), False),
+        StructField("window_ms", LongType(), False),
+        StructField("bucket", IntegerType(), False),
+        StructField("said", IntegerType(), False),
+        StructField("count", LongType(), False),
+        *(StructField(name, LongType(), False) for name in XORS),
+        StructField("late_max_ms", LongType(), True),
+    ]
+)
+"""A part of a cell: the rows of which the same is said, as a number (`said`, below). XORs are of the positions, the
+moments, the hashes of (position, moment), and those with the id too."""
 
 LINKS = StructType(
     [
@@ -58,17 +59,50 @@ def links(accepted: DataFrame) -> DataFrame:
 
 
 def cells(accepted: DataFrame, links: DataFrame, done: DataFrame, late_after_ms: int) -> DataFrame:
-    """Cells by `CELLS` of rows by `schemas.ACCEPTED`, `LINKS` and `schemas.DONE`. What was delivered more than
-    `late_after_ms` after it was due is late."""
-    sides = (_accepted(accepted), _links(links), _done(done, late_after_ms))
-    return added(reduce(DataFrame.unionByName, (_completed(side) for side in sides)))
+    """Parts of cells by `CELLS` of rows by `schemas.ACCEPTED`, `LINKS` and `schemas.DONE`. What was delivered more
+    than `late_after_ms` after it was due is late. A counter for each outcome and each lateness would be dear per
+    row: what a row says is one number of the key, and only `summed` spreads it over counters."""
+    timed = in_cell(done, moment_ms()).withColumn("lateness_ms", lateness_ms())
+    kind = F.when(F.col("kind") == "message", _ACCEPTED | _UNTIMED).otherwise(_OTHER | _UNTIMED)
+    sides = (
+        _said(in_cell(accepted, moment_ms()), kind, F.col("id")),
+        _said(in_cell(links, F.col("due_ms")), F.lit(_LINK | _UNTIMED), F.lit(None)),
+        _said(timed, _outcome(late_after_ms), F.col("id"), F.col("lateness_ms")),
+    )
+    return reduce(DataFrame.unionByName, sides)
 
 
-def added(parts: DataFrame) -> DataFrame:
-    """One row per cell, of any number of partial ones by `CELLS`."""
-    sums = [F.sum(name).alias(name) for name in (*COUNTS, *LATENESS)]
-    xors = [F.bit_xor(name).alias(name) for name in XORS]
-    return parts.groupBy(*CELL).agg(*sums, *xors, F.max("late_max_ms").alias("late_max_ms"))
+def summed(cells: DataFrame) -> DataFrame:
+    """One row per cell, of the parts that any number of runs have left: `CELL`, `COUNTS` (`others` of the `accepted`
+    are no messages; `links` are said by re-appends, `carried` by outcome rows), `LATENESS`, `XORS` over both sides,
+    `xor_link` of the links' hashes of (position, moment), and `late_max_ms`."""
+    is_link = _what() == _LINK
+    return cells.groupBy(*CELL).agg(
+        *counts(),
+        *(_xor_where(~is_link, name).alias(name) for name in XORS),
+        _xor_where(is_link | _is_carried(), "xor_plain").alias("xor_link"),
+        F.max("late_max_ms").alias("late_max_ms"),
+    )
+
+
+def counts() -> list[Column]:
+    """`COUNTS` and `LATENESS` of any group of parts of cells."""
+    what, timing = _what(), F.col("said").bitwiseAND(_UNTIMED)
+    is_timed, bins = timing < _EARLY, timing.bitwiseAND(_LATE - 1)
+    conditions = {
+        "accepted": what < _LINK,
+        "others": what == _OTHER,
+        "done": what >= _FIRST_OUTCOME,
+        "links": what == _LINK,
+        "carried": _is_carried(),
+        **{name: what == _FIRST_OUTCOME + (i << 7) for i, name in enumerate(OUTCOMES)},
+        "early": timing == _EARLY,
+        "late": is_timed & (timing >= _LATE),
+        **{name: is_timed & (bins == i) for i, name in enumerate(LATENESS)},
+    }
+    return [
+        F.sum(F.when(condition, F.col("count")).otherwise(0)).alias(name) for name, condition in conditions.items()
+    ]
 
 
 # --- where a row belongs: columns of any frame with shard, offset and due time
@@ -103,37 +137,6 @@ def in_cell(rows: DataFrame, moment: Column) -> DataFrame:
     return placed.withColumns({"window_ms": window_ms(F.col("moment_ms")), "bucket": bucket(F.col("position"))})
 
 
-# --- the three sides
-
-
-def _accepted(rows: DataFrame) -> DataFrame:
-    other = F.count_if(F.col("kind") != "message").alias("others")
-    keyed = in_cell(rows, moment_ms())
-    return keyed.groupBy(*CELL).agg(F.count("*").alias("accepted"), other, *_xors_of_records())
-
-
-def _links(rows: DataFrame) -> DataFrame:
-    keyed = in_cell(rows, F.col("due_ms"))
-    return keyed.groupBy(*CELL).agg(F.count("*").alias("links"), _xor(_plain()).alias("xor_link"))
-
-
-def _done(rows: DataFrame, late_after_ms: int) -> DataFrame:
-    timed = in_cell(rows, moment_ms()).withColumns({"lateness": lateness_ms(), "carried": carried()})
-    keyed = timed.withColumn("bin", _bin(F.col("lateness")))
-    lateness = F.col("lateness")
-    return keyed.groupBy(*CELL).agg(
-        F.count("*").alias("done"),
-        *(F.count_if(F.col("outcome") == name).alias(name) for name in OUTCOMES),
-        F.count_if("carried").alias("carried"),
-        F.count_if(lateness < 0).alias("early"),
-        F.count_if(lateness > late_after_ms).alias("late"),
-        *(F.count_if(F.col("bin") == i).alias(name) for i, name in enumerate(LATENESS)),
-        F.max("lateness").alias("late_max_ms"),
-        _xor(F.when(F.col("carried"), _plain())).alias("xor_link"),
-        *_xors_of_records(),
-    )
-
-
 def lateness_ms() -> Column:
     """Of what was delivered, negative where it was early; null otherwise."""
     return F.when(F.col("outcome") == "delivered", F.col("done_ms") - F.col("due_ms"))
@@ -146,37 +149,53 @@ def carried() -> Column:
     return F.col("successor").isNotNull() & ~another
 
 
-def _bin(lateness: Column) -> Column:
-    """The number of bits of a lateness: half a millisecond keeps the logarithm away from whole numbers."""
+# --- what a row says, as one number:  outcome or side | carried | how late
+#                                         bits 7..11       6       0..5
+
+_ACCEPTED, _OTHER, _LINK, _FIRST_OUTCOME = 0 << 7, 1 << 7, 2 << 7, 3 << 7
+_CARRIED = 1 << 6
+_LATE = 1 << 5  # and a bin below
+_EARLY, _UNTIMED = 62, 63
+
+
+def _outcome(late_after_ms: int) -> Column:
+    first, *others = OUTCOMES
+    code = F.when(F.col("outcome") == first, _FIRST_OUTCOME)
+    for i, name in enumerate(others, 1):
+        code = code.when(F.col("outcome") == name, _FIRST_OUTCOME + (i << 7))
+    known = code.otherwise(_FIRST_OUTCOME + (len(OUTCOMES) << 7))
+    return known + F.when(carried(), _CARRIED).otherwise(0) + _timing(F.col("lateness_ms"), late_after_ms)
+
+
+def _timing(lateness: Column, late_after_ms: int) -> Column:
+    """The bin is the number of bits of a lateness: half a millisecond keeps the logarithm away from whole numbers."""
     bits = (F.floor(F.log2(lateness + 0.5)) + 1).cast("int")
-    return F.when(lateness >= 0, F.least(bits, F.lit(LATENESS_BINS - 1)))
+    late = F.when(lateness > late_after_ms, _LATE).otherwise(0)
+    timed = F.when(lateness >= 0, F.least(bits, F.lit(LATENESS_BINS - 1)) + late).otherwise(_EARLY)
+    return F.when(lateness.isNull(), _UNTIMED).otherwise(timed)
 
 
-def _plain() -> Column:
-    return F.xxhash64("position", "moment_ms")
-
-
-def _xor(values: Column) -> Column:
-    return F.coalesce(F.bit_xor(values), F.lit(0).cast("long"))
-
-
-def _xors_of_records() -> tuple[Column, ...]:
-    return (
-        _xor(F.col("position")).alias("xor_position"),
-        _xor(F.col("moment_ms")).alias("xor_moment"),
-        _xor(_plain()).alias("xor_plain"),
-        _xor(F.xxhash64("position", "moment_ms", "id")).alias("xor_check"),
+def _said(rows: DataFrame, said: Column, identity: Column, lateness: Column | None = None) -> DataFrame:
+    """What is said by how many, and of whom."""
+    timed = F.lit(None) if lateness is None else lateness
+    named = rows.withColumns({"said": said, "id": identity.cast("string"), "lateness_ms": timed.cast("long")})
+    return named.groupBy(*CELL, "said").agg(
+        F.count("*").alias("count"),
+        F.bit_xor("position").alias("xor_position"),
+        F.bit_xor("moment_ms").alias("xor_moment"),
+        F.bit_xor(F.xxhash64("position", "moment_ms")).alias("xor_plain"),
+        F.bit_xor(F.xxhash64("position", "moment_ms", "id")).alias("xor_check"),
+        F.max("lateness_ms").alias("late_max_ms"),
     )
 
 
-def _completed(side: DataFrame) -> DataFrame:
-    """With nothing where this side says nothing."""
-    known = set(side.columns)
-    return side.select(
-        *(
-            F.col(field.name)
-            if field.name in known
-            else F.lit(None if field.nullable else 0).cast(field.dataType).alias(field.name)
-            for field in CELLS.fields
-        )
-    )
+def _what() -> Column:
+    return F.col("said").bitwiseAND(~(_CARRIED | _UNTIMED))
+
+
+def _is_carried() -> Column:
+    return F.col("said").bitwiseAND(_CARRIED) != 0
+
+
+def _xor_where(condition: Column, name: str) -> Column:
+    return F.bit_xor(F.when(condition, F.col(name)).otherwise(0))

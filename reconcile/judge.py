@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType, StructField, StructType
 
-from reconcile.cells import COUNTS, LATENESS, added
+from reconcile.cells import COUNTS, LATENESS
 from reconcile.ledger import POSITION_BITS, Category
 
 FINDINGS = StructType(
@@ -55,20 +55,15 @@ WINDOWS = StructType(
         StructField("surplus", LongType(), False),
     ]
 )
-"""One judgement of one window; a later version replaces it. Counts as in `cells.CELLS`, over all runs; outcomes count
+"""One judgement of one window; a later version replaces it. Counts as in `cells.summed`, of all runs; outcomes count
 rows; categories count findings; `lateness[i]` is bin i. `unanswered` counts the messages without an outcome row that
 are `missing`, `unanswered_unauditable` those that are not, and `surplus` outcome rows of messages beyond one each, so
 that accepted - others + surplus = the outcomes of messages + unanswered + unanswered_unauditable."""
 
 
-def summed(cells: DataFrame) -> DataFrame:
-    """One row per cell, of the cells of any number of runs."""
-    return added(cells)
-
-
 def dirty(summed: DataFrame) -> DataFrame:
-    """Those of `summed` in which somebody says what nobody else says, by `CELLS` and with `named`: whether the cell
-    alone tells what is missing."""
+    """Those of `cells.summed` in which somebody says what nobody else says, with `named`: whether the cell alone
+    tells what is missing."""
     return summed.where(_is_dirty()).withColumn("named", _is_named())
 
 

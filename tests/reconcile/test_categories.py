@@ -211,11 +211,11 @@ def judged(spark: "SparkSession") -> Judged:
     staged = findings.Staged(accepted, outside(cells.links(accepted), holes), outside(all_done, holes))
     first = cells.cells(accepted, staged.links, all_done.limit(0), LATE_AFTER_MS)
     second = cells.cells(accepted.limit(0), staged.links.limit(0), staged.done, LATE_AFTER_MS)
-    summed = judge.summed(first.unionByName(second)).persist()
+    summed = cells.summed(first.unionByName(second)).persist()
     settled = [findings.Settled(case.name, 0, UNTIL_MARK) for case in CASES]
     verdicts = findings.verdicts(summed, staged, findings.Rules(7, LATE_AFTER_MS, settled, T - 10_000)).persist()
     windows = judge.windows(summed, findings.findings(verdicts), 7, spark.createDataFrame([], judge.WINDOWS))
-    _check(summed, cells.CELLS)
+    _check(first, cells.CELLS)
     _check(findings.findings(verdicts), judge.FINDINGS)
     _check(windows, judge.WINDOWS)
     rows = findings.findings(verdicts).collect()

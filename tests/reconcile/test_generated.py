@@ -41,7 +41,7 @@ def judged(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> I
     accepted = spark.read.schema(ACCEPTED).parquet(str(folder / "accepted"))
     done = outside(spark.read.schema(DONE).parquet(str(folder / "done")), holes)
     staged = findings.Staged(accepted, outside(cells.links(accepted), holes), done)
-    summed = judge.summed(cells.cells(*staged, LATE_AFTER_MS)).persist()
+    summed = cells.summed(cells.cells(*staged, LATE_AFTER_MS)).persist()
     settled = [findings.Settled(*shard, truth.settled) for shard, truth in zip(SHARDS, truths, strict=True)]
     verdicts = findings.verdicts(summed, staged, findings.Rules(1, LATE_AFTER_MS, settled)).persist()
     found = findings.findings(verdicts)
