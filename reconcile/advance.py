@@ -14,13 +14,14 @@ NOTHING = Topic(topic_id="")
 
 class Counted(NamedTuple):
     """What the rows of a run say as a whole, by topic. `rules`: the last rules records, by shard; `hours`: those
-    that got rows; `touched`: windows of rows that lie before where their topic was closed; `first_appended_ms`: of
-    the first record of a buffer that was read, None where there is none."""
+    that got rows; `touched`: windows of rows that lie before where their topic was closed; `rows`: how many were
+    counted, by kind; `first_appended_ms`: of the first record of a buffer that was read, None where there is none."""
 
     rules: Mapping[str, Mapping[int, str]]
     hours: Sequence[int]
     touched: Mapping[str, Sequence[int]]
     totals: Mapping[str, Totals]
+    rows: Mapping[str, int]
     first_appended_ms: int | None
 
 
@@ -51,7 +52,7 @@ class Judgement(NamedTuple):
 
 def task_of(plan: Plan, reads: Reads, previous: Manifest | None, counted: Counted, stalled_after_ms: int) -> Task:
     """What this run judges, from what it has read."""
-    shards = shards_after(reads, previous, counted.rules)
+    shards = shards_after(plan, reads, previous, counted.rules)
     views = {
         name: {
             number: View(buffer.shards[number], shard.start, shard.marks)

@@ -22,6 +22,7 @@ from pyspark.sql import functions as F
 from reconcile.cells import CELL, carried, in_cell, lateness_ms, moment_ms
 from reconcile.judge import FINDINGS, absence, decoded, dirty
 from reconcile.ledger import Category
+from reconcile.small import small
 
 _PLACE = ("topic", "window_ms", "shard", "offset", "moment_ms")
 AUDIT_OFFSET_MAX = (1 << 63) - 1
@@ -131,7 +132,7 @@ def _of_cells(rows: DataFrame, moment: Column, cells: DataFrame) -> DataFrame:
 
 
 def _rows(done: DataFrame, settled: Sequence[Settled]) -> DataFrame:
-    bounds = done.sparkSession.createDataFrame(settled, "topic string, shard int, below long")
+    bounds = small(done.sparkSession, settled, "topic string, shard int, below long")
     row = F.struct(
         "done_ms",
         "audit_offset",

@@ -34,7 +34,7 @@ class Marks(msgspec.Struct, frozen=True):
 
 
 class Reads(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run reads of the buffers, decided from the marks of the staged part of the audit. `aside`: topics that
+    """What a run reads of the buffers, decided from the marks in its part of the audit. `aside`: topics that
     turned out not to be readable, beside the plan's; `audit_first_ms` by partition of `Plan.lost`: when the first
     record behind the loss was written."""
 
@@ -48,13 +48,15 @@ class Reads(msgspec.Struct, frozen=True, kw_only=True):
 
 class Shard(msgspec.Struct, frozen=True, kw_only=True):
     """`start`: the first offset ever read; `position`: the one to be read next; `rules`: in force there. `lost`:
-    offsets in between that were gone before they were read."""
+    offsets in between that were gone before they were read; `lost_until_ms`: nothing appended later is among
+    them."""
 
     start: int
     position: int
     marks: Marks = Marks()
     rules: str | None = None
     lost: list[Range] = []
+    lost_until_ms: int = 0
 
 
 class AuditGap(msgspec.Struct, frozen=True):

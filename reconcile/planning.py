@@ -11,6 +11,8 @@ what it was (a topic deleted and made again, a log that ends before what has bee
 from collections.abc import Iterable, Mapping
 from itertools import chain
 
+from msgspec.structs import replace
+
 from reconcile.manifest import Manifest, Marks, Plan, Reads, Shard, Topic
 from reconcile.plan import Buffer, Cluster, Held, Mark, Range, Read
 
@@ -122,14 +124,14 @@ def _known(previous: Manifest | None, topic: str) -> Topic:
     return previous.topics.get(topic, NOTHING) if previous else NOTHING
 
 
-StagedMarks = Mapping[str, Mapping[int, Iterable[Mark]]]
-"""By topic and shard: at least the last two marks that the run has staged."""
+MarksRead = Mapping[str, Mapping[int, Iterable[Mark]]]
+"""By topic and shard: at least the last two marks in the part of the audit that the run reads."""
 
 
 def plan_reads(
     plan: Plan,
     previous: Manifest | None,
-    staged: StagedMarks,
+    found: MarksRead,
     rules: Mapping[str, Mapping[int, str]],
     audit_first_ms: Mapping[int, int],
 ) -> Reads:
@@ -142,7 +144,7 @@ def plan_reads(
         marks[name] = {
             number: last_marks(
                 known.shards[number].marks if number in known.shards else Marks(),
-                staged.get(name, {}).get(number, ()),
+                found.get(name, {}).get(number, ()),
             )
             for number in buffer.shards
         }
@@ -170,24 +172,21 @@ def _read(topic: str, number: int, kept: Range, known: Topic, marks: Marks, rule
 
 
 def shards_after(
-    reads: Reads, previous: Manifest | None, rules: Mapping[str, Mapping[int, str]]
+    plan: Plan, reads: Reads, previous: Manifest | None, rules: Mapping[str, Mapping[int, str]]
 ) -> dict[str, dict[int, Shard]]:
     """Where the shards stand behind this run; `rules`: the last rules records read, by topic and shard."""
     after: dict[str, dict[int, Shard]] = {}
     for read in reads.reads:
         known = _known(previous, read.topic).shards.get(read.shard)
-        lost = (
-            [*known.lost, Range(known.position, read.start)]
-            if known and known.position < read.start
-            else known.lost
-            if known
-            else []
-        )
-        after.setdefault(read.topic, {})[read.shard] = Shard(
-            start=known.start if known else read.start,
-            position=read.end,
-            marks=reads.marks[read.topic][read.shard],
-            rules=rules.get(read.topic, {}).get(read.shard, read.rules),
-            lost=lost,
-        )
+        shard = _moved(known or Shard(start=read.start, position=read.start), read, plan.held.at_ms)
+        in_force = rules.get(read.topic, {}).get(read.shard, read.rules)
+        marks = reads.marks[read.topic][read.shard]
+        after.setdefault(read.topic, {})[read.shard] = replace(shard, marks=marks, rules=in_force)
     return after
+
+
+def _moved(shard: Shard, read: Read, at_ms: int) -> Shard:
+    if read.start <= shard.position:
+        return replace(shard, position=read.end)
+    lost = [*shard.lost, Range(shard.position, read.start)]
+    return replace(shard, position=read.end, lost=lost, lost_until_ms=at_ms)

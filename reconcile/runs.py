@@ -25,39 +25,38 @@ from reconcile.files import Files
 from reconcile.lock import Lock
 from reconcile.manifest import Manifest, Plan, Reads, decode, encode
 from reconcile.plan import Cluster, Held
-from reconcile.planning import StagedMarks, can_be_read, fresh_shards, plan_reads, plan_run
+from reconcile.planning import MarksRead, can_be_read, fresh_shards, plan_reads, plan_run
 
-ROOMS = ("stage", "ahead", "cells", "findings", "windows", "malformed")
+ROOMS = ("stage", "cells", "findings", "windows", "malformed")
 """Folders in which each run has one of its own."""
 
-AHEAD = "ahead"
 LATEST = "latest.json"
 
 log = logs.get(__name__)
 
 
-class StagedAudit(NamedTuple):
-    """Of the staged part of the audit: the last marks, and by partition the time of its first record."""
+class Said(NamedTuple):
+    """Of the planned part of the audit: the last marks of each shard, and by partition the time of its first
+    record."""
 
-    marks: StagedMarks
+    marks: MarksRead
     first_ms: Mapping[int, int]
 
 
 class Stages(Protocol):
     """What a run does with rows. Each writes below `<room>/run=<run>/`, and may be done again after a failure."""
 
-    def stage_audit(self, plan: Plan, previous: Manifest | None) -> StagedAudit:
-        """Write the outcome rows of the plan and those that the last run has left over."""
+    def marks(self, plan: Plan) -> Said:
+        """Writes nothing."""
 
     def count(self, plan: Plan, reads: Reads, previous: Manifest | None) -> Counted:
-        """Write the rows of the buffers, what is left over for the next run, and the cells."""
+        """Write the outcome rows of the plan and those that the last run has left over, apart from those that are
+        left to the next one; the rows of the buffers; and the cells."""
 
     def judge(self, task: Task) -> Judgement:
         """Write findings and windows."""
 
-    def report(
-        self, plan: Plan, reads: Reads, manifest: Manifest, task: Task, judgement: Judgement
-    ) -> Mapping[str, bytes]:
+    def report(self, manifest: Manifest, task: Task, judgement: Judgement) -> Mapping[str, bytes]:
         """What people and monitoring see of the run, by file name."""
 
 
@@ -83,7 +82,6 @@ def carry_out(
         _check_cluster(source.cluster(), previous)
         if previous:
             _copy_report(files, previous.run)
-            files.remove(f"{AHEAD}/run={previous.run - 1}")
         return _Run(files, lock, source, stages, previous).carry_out(stalled_after_ms, say)
     finally:
         lock.release()
@@ -152,16 +150,15 @@ class _Run:
         plan = self._plan()
         for room in ROOMS:
             self._files.remove(f"{room}/run={plan.run}")
-        say("reading the audit")
-        staged = self._stages.stage_audit(plan, self._previous)
-        reads = self._reads(plan, staged)
-        say("reading the buffers")
+        say("looking for low-water marks in the audit")
+        reads = self._reads(plan)
+        say("reading the audit and the buffers")
         counted = self._stages.count(plan, reads, self._previous)
         task = task_of(plan, reads, self._previous, counted, stalled_after_ms)
         say("judging")
         judgement = self._stages.judge(task)
         manifest = manifest_after(plan, reads, self._previous, counted, task, judgement)
-        self._commit(manifest, self._stages.report(plan, reads, manifest, task, judgement))
+        self._commit(manifest, self._stages.report(manifest, task, judgement))
         return manifest
 
     def _plan(self) -> Plan:
@@ -180,13 +177,14 @@ class _Run:
         self._files.write(name, encode(plan))
         return plan
 
-    def _reads(self, plan: Plan, staged: StagedAudit) -> Reads:
+    def _reads(self, plan: Plan) -> Reads:
         name = f"reads-{plan.run}.json"
         if data := self._files.read(name):
             return decode(data, Reads, name)
+        said = self._stages.marks(plan)
         fresh = fresh_shards(plan, self._previous)
         rules = {topic: self._source.rules(topic, shards) for topic, shards in fresh.items()}
-        reads = plan_reads(plan, self._previous, staged.marks, rules, staged.first_ms)
+        reads = plan_reads(plan, self._previous, said.marks, rules, said.first_ms)
         self._files.write(name, encode(reads))
         return reads
 

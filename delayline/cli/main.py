@@ -14,6 +14,7 @@ from delayline.cli import (
     http_commands,
     message_commands,
     proxy_commands,
+    reconcile_commands,
     serve_commands,
     topic_commands,
 )
@@ -29,6 +30,7 @@ http_commands.register(app)
 message_commands.register(app)
 topic_commands.register(app)
 dead_commands.register(app)
+reconcile_commands.register(app)
 
 
 def _version(wanted: bool) -> None:
@@ -45,14 +47,9 @@ def options(
 ) -> None:
     """A delay proxy in front of the message queue you already run.
 
-    Exit codes: 0 ok, 1 failed, 2 usage or settings that cannot be, 3 not found, 4 conflict.
+    Exit codes: 0 ok, 1 failed, 2 usage or settings that cannot be, 3 not found, 4 conflict. `reconcile run` has
+    its own.
     """
-
-
-@app.command(hidden=True, context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
-def reconcile() -> None:
-    """Compare what was accepted with what was delivered: not built yet."""
-    raise Failure("reconcile is not built yet; the audit topic has how each message ended", USAGE)
 
 
 def main() -> None:

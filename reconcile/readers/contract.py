@@ -20,6 +20,8 @@ class Reader(Protocol):
     """Called by the driver. Nothing is ever skipped silently: a range that the queue no longer holds is an error of
     the read, and what an open transaction hides is behind `Held`'s ends. Raises ReconcileError."""
 
+    def close(self) -> None: ...
+
     def cluster(self) -> Cluster: ...
 
     def held(self) -> Held:

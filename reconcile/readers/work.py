@@ -19,6 +19,7 @@ from pyspark.sql.types import StructType
 from mq.errors import OffsetOutOfRange, QueueError
 from reconcile import errors
 from reconcile.errors import CannotJudge, NoAnswer, ReconcileError
+from reconcile.small import small
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
@@ -74,7 +75,7 @@ class _Source(DataSource):
 def frame(spark: SparkSession, work: Work) -> DataFrame:
     """What the work gives. Nothing is read yet."""
     if not work.tasks:
-        return spark.createDataFrame([], work.schema)
+        return small(spark, [], work.schema)
     title = f"delayline{next(_numbers)}"
     spark.dataSource.register(type(title, (_Source,), {"work": work, "title": title}))
     return spark.read.format(title).load()

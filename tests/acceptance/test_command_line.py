@@ -138,18 +138,9 @@ def test_a_command_that_there_is_not_ends_with_2_and_says_where_help_is(argument
     assert (ran.code, "--help' for help" in ran.err) == (2, True)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        (
-            ["reconcile", "run", "--since", "1d"],
-            "reconcile is not built yet; the audit topic has how each message ended",
-        ),
-        (["proxy", "rocketmq", "--port", "9876"], "the RocketMQ proxy is not built yet"),
-    ],
-)
-def test_what_is_not_built_is_refused_in_one_sentence(arguments: list[str], sentence: str) -> None:
-    assert run(*arguments) == (2, "", f"delayline: {sentence}\n")
+def test_what_is_not_built_is_refused_in_one_sentence() -> None:
+    ran = run("proxy", "rocketmq", "--port", "9876")
+    assert ran == (2, "", "delayline: the RocketMQ proxy is not built yet\n")
 
 
 def test_no_server_is_one_sentence() -> None:
@@ -175,6 +166,7 @@ def test_no_server_is_one_sentence() -> None:
             ["dead", "list"],
         ),
         *(["dead", "redrive"], ["status"], ["config", "check"], ["doctor"], ["topics", "plan"]),
+        *(["reconcile"], ["reconcile", "run"]),
     ],
 )
 def test_every_command_explains_itself(command: list[str]) -> None:

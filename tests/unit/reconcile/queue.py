@@ -6,7 +6,8 @@ offset is its place in the list. Records of a buffer have nothing but their offs
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -15,7 +16,7 @@ from reconcile.files import Files
 from reconcile.ledger import HOUR_MS, WINDOW_MS
 from reconcile.manifest import Judged, Manifest, Plan, Reads, Totals, runs_in
 from reconcile.plan import Buffer, Cluster, Held, Mark, Range
-from reconcile.runs import StagedAudit
+from reconcile.runs import Said
 
 Place = tuple[str, int, int]
 
@@ -27,7 +28,7 @@ class FakeQueue:
         self.at_ms = 0
         self.buffers: dict[str, dict[int, list[int]]] = {}
         self.topic_ids: dict[str, str] = {}
-        self.audit: list[tuple[object, ...]] = []
+        self.audit: list[tuple[Any, ...]] = []
         self.audit_topic_id = "audit-1"
         self.audit_trimmed = 0
         self.trimmed: Counter[tuple[str, int]] = Counter()
@@ -61,33 +62,33 @@ class FakeStages:
     def __init__(self, queue: FakeQueue, files: Files, step: Callable[[str], None] = lambda name: None) -> None:
         self._queue, self._files, self._step = queue, files, step
 
-    def stage_audit(self, plan: Plan, previous: Manifest | None) -> StagedAudit:
-        self._step("stage_audit")
-        rows = [placed(*place) for place in self._read(f"ahead/run={plan.run - 1}/rows")]
+    def marks(self, plan: Plan) -> Said:
+        self._step("marks")
         marks: dict[str, dict[int, list[Mark]]] = defaultdict(lambda: defaultdict(list))
+        for offset, (kind, *said) in self._audit(plan):
+            if kind == "mark":
+                topic, shard, after, low_ms, pending = said
+                marks[topic][shard].append(Mark(plan.held.at_ms, after, low_ms, pending, offset))
+        return Said(marks, dict.fromkeys(plan.lost, plan.held.at_ms))
+
+    def _audit(self, plan: Plan) -> Iterator[tuple[int, tuple[Any, ...]]]:
         for part in plan.audit.values():
             assert part.start >= self._queue.audit_trimmed
             for offset in range(part.start, part.end):
-                kind, *said = self._queue.audit[offset]
-                if kind == "row":
-                    rows.append(placed(*said))
-                else:
-                    topic, shard, after, low_ms, pending = said
-                    marks[topic][shard].append(Mark(plan.held.at_ms, after, low_ms, pending, offset))
-        self._write(f"stage/run={plan.run}/rows", rows)
-        return StagedAudit(marks, dict.fromkeys(plan.lost, plan.held.at_ms))
+                yield offset, self._queue.audit[offset]
 
     def count(self, plan: Plan, reads: Reads, previous: Manifest | None) -> Counted:
         self._step("count")
         ends = {(read.topic, read.shard): read.end for read in reads.reads}
-        staged = [placed(*place) for place in self._read(f"stage/run={plan.run}/rows")]
+        staged = [placed(*place) for place in self._read(f"stage/run={plan.run - 1}/ahead")]
+        staged += [placed(*said) for _, (kind, *said) in self._audit(plan) if kind == "row"]
         known = [place for place in staged if place[:2] in ends]
         ahead = [place for place in known if place[2] >= ends[place[:2]]]
         done = [place for place in known if place[2] < ends[place[:2]]]
         accepted = [
             (read.topic, read.shard, offset) for read in reads.reads for offset in range(read.start, read.end)
         ]
-        self._write(f"ahead/run={plan.run}/rows", ahead)
+        self._write(f"stage/run={plan.run}/ahead", ahead)
         cells: dict[int, list[tuple[str, str, int, int]]] = defaultdict(list)
         for side, places in (("accepted", accepted), ("done", done)):
             for place in places:
@@ -105,7 +106,7 @@ class FakeStages:
             topic: Totals(accepted=counts[topic], outcomes={"delivered": outcomes[topic]} if outcomes[topic] else {})
             for topic in {*counts, *outcomes}
         }
-        return Counted({}, sorted(cells), {name: sorted(some) for name, some in touched.items()}, totals, 0)
+        return Counted({}, sorted(cells), {name: sorted(some) for name, some in touched.items()}, totals, {}, 0)
 
     def judge(self, task: Task) -> Judgement:
         self._step("judge")
@@ -154,9 +155,7 @@ class FakeStages:
                 total += msgspec.json.decode(max(older)[1], type=Judged)
         return total
 
-    def report(
-        self, plan: Plan, reads: Reads, manifest: Manifest, task: Task, judgement: Judgement
-    ) -> Mapping[str, bytes]:
+    def report(self, manifest: Manifest, task: Task, judgement: Judgement) -> Mapping[str, bytes]:
         self._step("report")
         said = {name: topic.judged for name, topic in manifest.topics.items()}
         return {"summary.json": msgspec.json.encode((manifest.run, said)), "report.html": b"%d" % manifest.run}

@@ -136,9 +136,10 @@ def test_behind_a_loss_the_queue_is_asked_for_its_rules() -> None:
 
 def test_what_was_gone_before_it_was_read_is_lost_by_name() -> None:
     previous, now = manifest(), held(s0=Range(7, 9))
-    found = plan_reads(planned(now, previous), previous, {"orders": {0: [mark(9)]}}, {}, {})
-    shard = shards_after(found, previous, {})["orders"][0]
-    assert (shard.start, shard.position, shard.lost) == (2, 9, [Range(5, 7)])
+    plan = planned(now, previous)
+    found = plan_reads(plan, previous, {"orders": {0: [mark(9)]}}, {}, {})
+    shard = shards_after(plan, found, previous, {})["orders"][0]
+    assert (shard.start, shard.position, shard.lost, shard.lost_until_ms) == (2, 9, [Range(5, 7)], 100)
 
 
 def test_a_mark_behind_the_end_of_its_buffer_sets_the_topic_aside() -> None:
@@ -147,9 +148,10 @@ def test_a_mark_behind_the_end_of_its_buffer_sets_the_topic_aside() -> None:
 
 
 def test_rules_that_were_read_hold_from_there_on() -> None:
-    found = plan_reads(planned(held(), manifest()), manifest(), {"orders": {0: [mark(9)]}}, {}, {})
-    assert shards_after(found, manifest(), {"orders": {0: "r8"}})["orders"][0].rules == "r8"
-    assert shards_after(found, manifest(), {})["orders"][0].rules == "r5"
+    plan = planned(held(), manifest())
+    found = plan_reads(plan, manifest(), {"orders": {0: [mark(9)]}}, {}, {})
+    assert shards_after(plan, found, manifest(), {"orders": {0: "r8"}})["orders"][0].rules == "r8"
+    assert shards_after(plan, found, manifest(), {})["orders"][0].rules == "r5"
 
 
 def test_the_two_marks_that_say_most_are_kept() -> None:

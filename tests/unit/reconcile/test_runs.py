@@ -189,7 +189,7 @@ def test_a_run_with_nothing_new_changes_nothing() -> None:
     files, traffic, manifests = untroubled()
     again = run(files, traffic.queue)
     assert again == replace(manifests[-1], run=4)
-    assert [name for name in files.files if "run=4" in name] == ["stage/run=4/rows", "ahead/run=4/rows"]
+    assert [name for name in files.files if "run=4" in name] == ["stage/run=4/ahead"]
 
 
 def test_the_queue_hears_how_far_it_has_been_read() -> None:

@@ -1,0 +1,93 @@
+"""`delayline reconcile`: whether everything that was accepted was delivered, and what was not."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+import typer
+
+from delayline.cli.failure import Failure
+from delayline.cli.options import ConfigPath
+from delayline.cli.tables import show_rows
+from delayline.times import format_moment
+
+if TYPE_CHECKING:
+    from reconcile.report.summary import Summary, Topic
+
+COLUMNS = ("topic", "state", "judged until", "accepted", "delivered", "pending", "findings")
+
+commands = typer.Typer(no_args_is_help=True, help="Compare what was accepted with what became of it.")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this file."""
+    commands.callback()(_group)
+    commands.command()(run)
+    app.add_typer(commands, name="reconcile")
+
+
+def _group() -> None:
+    """Compare what was accepted with what became of it."""
+
+
+def run(
+    output: Annotated[str, typer.Option(help="Where the ledger and its reports go: a folder, or a URI.")],
+    config: ConfigPath = None,
+    reader: Annotated[
+        str | None, typer.Option(help="kafka, embedded or parquet; that of mq.kind where it is not given.")
+    ] = None,
+    input: Annotated[str | None, typer.Option(help="The archive's folder, for --reader parquet.")] = None,
+    late_after: Annotated[str, typer.Option(help="What is delivered so long after its due time is late.")] = "60s",
+    stalled_after: Annotated[str, typer.Option(help="A topic with a shard silent for so long is not judged.")] = "1h",
+    threshold: Annotated[int, typer.Option(help="So many findings are tolerated.")] = 0,
+    master: Annotated[str | None, typer.Option(help="Spark's; this machine's cores where it is not given.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+) -> None:
+    """Read what is new, judge what has closed, and write reports below OUTPUT.
+
+    Exit codes: 0 clean, 1 failed, 2 findings (or settings that cannot be), 3 something could not be judged.
+    """
+    from delayline import logs
+    from delayline.clock import SystemClock
+    from delayline.config import load_settings
+    from reconcile.entry import start
+    from reconcile.settings import read_settings
+
+    job = read_settings(
+        {
+            "output": output,
+            "reader": reader,
+            "input": input,
+            "late_after": late_after,
+            "stalled_after": stalled_after,
+            "threshold": threshold,
+            "master": master,
+        }
+    )
+    settings = load_settings(config, {}, os.environ, Path.cwd())
+    logs.configure(settings.log.format, settings.log.level)
+    try:
+        verdict = start(job, settings, SystemClock(), lambda step: typer.echo(f"{step} ...", err=True))
+    except OSError as error:
+        raise Failure(f"cannot write below {output}: {error}") from error
+    _show(verdict.summary, output, as_json)
+    raise typer.Exit(verdict.exit_code)
+
+
+def _show(summary: "Summary", output: str, as_json: bool) -> None:
+    if as_json:
+        typer.echo(msgspec.json.encode(summary))
+        return
+    show_rows(COLUMNS, [_row(topic) for topic in summary.topics])
+    for one in summary.not_judged:
+        typer.echo(f"not judged: {' '.join(filter(None, (one.topic, one.what)))}: {one.why}")
+    found = f"{summary.findings_total} findings in {summary.windows_total} windows"
+    typer.echo(f"run {summary.run}: {found}; {output}/report.html")
+
+
+def _row(topic: "Topic") -> tuple[object, ...]:
+    until = format_moment(topic.closed_until_ms) if topic.closed_until_ms else None
+    found = [f"{name}={count}" for name, count in sorted(topic.findings.items())]
+    ledger = topic.ledger
+    return topic.topic, topic.state.value, until, ledger.accepted, ledger.delivered, ledger.pending, found

@@ -1,0 +1,96 @@
+"""From settings to a run: the reader that they name, Spark, and the output directory. Two command lines begin here,
+`delayline reconcile run` and `python -m reconcile`, which spark-submit takes; neither has Spark before it is
+needed."""
+
+import os
+import shutil
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from delayline.clock import Clock
+from delayline.config import Settings
+from delayline.errors import ConfigError
+from reconcile.settings import JobSettings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from reconcile.files import Files
+    from reconcile.job import Verdict
+    from reconcile.readers.contract import Reader
+
+INSTALL = "`make reconcile-job` installs what it needs beside Java 17"
+
+
+def start(job: JobSettings, settings: Settings, clock: Clock, say: Callable[[str], None]) -> "Verdict":
+    """One run. Raises ConfigError, ReconcileError, OSError."""
+    _check_reader(job, settings)
+    spark = _session(job)
+    from reconcile.job import run
+    from reconcile.readers.work import telling
+
+    reader = _reader(job, settings, spark, clock)
+    with closing(reader), telling():
+        return run(job, reader, _files(job, spark), spark, clock, say)
+
+
+def _session(job: JobSettings) -> "SparkSession":
+    if not os.environ.get("JAVA_HOME") and shutil.which("java") is None:
+        raise ConfigError(f"the reconcile job needs Java 17, and there is no java on the path; {INSTALL}.")
+    try:
+        from pyspark.errors import PySparkException
+
+        from reconcile.session import open_session
+    except ModuleNotFoundError as error:
+        raise ConfigError(f"the reconcile job needs the package {error.name}; {INSTALL}.") from error
+    try:
+        return open_session(job.master)
+    except PySparkException as error:
+        raise ConfigError(
+            f"Spark does not start ({str(error).splitlines()[0]}); it needs Java 17 or later."
+        ) from error
+
+
+def _check_reader(job: JobSettings, settings: Settings) -> None:
+    kind = job.reader or settings.mq.kind
+    if kind not in ("parquet", settings.mq.kind):
+        raise ConfigError(f"--reader: {kind} reads an installation on {kind}, and mq.kind is {settings.mq.kind}.")
+
+
+def _reader(job: JobSettings, settings: Settings, spark: "SparkSession", clock: Clock) -> "Reader":
+    kind = job.reader or settings.mq.kind
+    if kind == "parquet":
+        from reconcile.readers.parquet import ParquetReader
+
+        return ParquetReader(spark, Path(job.input or ""), settings.namespace)
+    return _kafka(settings, clock) if kind == "kafka" else _embedded(settings, clock)
+
+
+def _embedded(settings: Settings, clock: Clock) -> "Reader":
+    from reconcile.readers.embedded import EmbeddedReader
+
+    return EmbeddedReader(settings.data_dir, settings.namespace, clock)
+
+
+def _kafka(settings: Settings, clock: Clock) -> "Reader":
+    from mq.kafka.settings import KafkaSettings
+    from reconcile.readers.kafka import KafkaReader
+
+    mq = settings.mq
+    kafka = KafkaSettings(
+        bootstrap_servers=mq.bootstrap_servers,
+        namespace=settings.namespace,
+        atomic=mq.guarantee == "exactly-once",
+        topics_create=False,
+        properties=mq.client_properties(),
+    )
+    return KafkaReader(kafka, clock)
+
+
+def _files(job: JobSettings, spark: "SparkSession") -> "Files":
+    from reconcile.files import LocalFiles
+    from reconcile.hadoop_files import HadoopFiles
+
+    return HadoopFiles(spark, job.output) if job.is_uri else LocalFiles(Path(job.output))

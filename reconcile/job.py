@@ -1,0 +1,103 @@
+"""One run of the job: the protocol (runs.py) with Spark's stages."""
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from pyspark.sql import SparkSession
+
+from delayline.clock import Clock
+from reconcile.advance import Counted, Judgement, Task
+from reconcile.counting import Counting
+from reconcile.files import Files
+from reconcile.judging import Judging
+from reconcile.ledger import Category
+from reconcile.lock import Lock, this_process
+from reconcile.manifest import Manifest, Plan, Reads
+from reconcile.readers.contract import Reader
+from reconcile.report.metrics import render_metrics
+from reconcile.report.page import render_page
+from reconcile.report.repair_plan import MESSAGES_MAX, RepairPlan, encode_repair_plan, repair_plan
+from reconcile.report.summary import FINDINGS_MAX, MALFORMED_MAX, WINDOWS_PER_TOPIC_MAX, Summary, encode_summary
+from reconcile.rooms import Rooms
+from reconcile.runs import Said, carry_out
+from reconcile.schemas import MALFORMED
+from reconcile.settings import JobSettings
+from reconcile.summing import Rows, finding_of, summarise
+
+
+class Verdict(NamedTuple):
+    """How a run ended: what it says, and 0 where all is well, 2 where it has found something, 3 where it could not
+    judge."""
+
+    summary: Summary
+    exit_code: int
+
+
+def run(
+    settings: JobSettings,
+    reader: Reader,
+    files: Files,
+    spark: SparkSession,
+    clock: Clock,
+    say: Callable[[str], None] = lambda step: None,
+) -> Verdict:
+    """Raises ReconcileError, OSError, and what Spark raises."""
+    stages = _Stages(settings, reader, Rooms(spark, files), clock)
+    carry_out(files, Lock(files, this_process(clock.now_ms())), reader, stages, settings.stalled_after_ms, say)
+    return Verdict(stages.summary, stages.summary.exit_code)
+
+
+class _Stages:
+    """`runs.Stages` on Spark."""
+
+    summary: Summary
+    _rows_read: Mapping[str, int]
+
+    def __init__(self, settings: JobSettings, reader: Reader, rooms: Rooms, clock: Clock) -> None:
+        self._settings, self._rooms, self._clock = settings, rooms, clock
+        self._counting = Counting(rooms, reader, settings.late_after_ms)
+        self._judging = Judging(rooms, settings.late_after_ms)
+        self._started_s = clock.monotonic_s()
+
+    def marks(self, plan: Plan) -> Said:
+        return self._counting.marks(plan)
+
+    def count(self, plan: Plan, reads: Reads, previous: Manifest | None) -> Counted:
+        counted = self._counting.count(plan, reads, previous)
+        self._rows_read = counted.rows
+        return counted
+
+    def judge(self, task: Task) -> Judgement:
+        return self._judging.judge(task)
+
+    def report(self, manifest: Manifest, task: Task, judgement: Judgement) -> Mapping[str, bytes]:
+        rows = self._rows(manifest.run, judgement)
+        seconds = self._clock.monotonic_s() - self._started_s
+        self.summary = summarise(self._settings, manifest, task, judgement, rows, seconds)
+        return {
+            "report.html": render_page(self.summary),
+            "metrics.prom": render_metrics(self.summary),
+            "repair-plan.json": encode_repair_plan(self._repair_plan(manifest, judgement)),
+            "summary.json": encode_summary(self.summary),
+        }
+
+    def _rows(self, run: int, judgement: Judgement) -> Rows:
+        malformed = self._rooms.read(MALFORMED, [f"malformed/run={run}"])
+        first = malformed.orderBy("audit_partition", "audit_offset").limit(MALFORMED_MAX).collect()
+        findings_total = sum(sum(judged.findings.values()) for judged in judgement.now.values())
+        found = self._judging.first_findings(run, FINDINGS_MAX) if findings_total else []
+        return Rows(
+            findings=[row.asDict() for row in found],
+            findings_total=findings_total,
+            windows=[row.asDict() for row in self._judging.newest_windows(run, WINDOWS_PER_TOPIC_MAX)],
+            windows_total=sum(judged.windows for judged in judgement.now.values()),
+            malformed=[row.asDict() for row in first],
+            malformed_total=malformed.count() if len(first) == MALFORMED_MAX else len(first),
+            rows_read=self._rows_read,
+        )
+
+    def _repair_plan(self, manifest: Manifest, judgement: Judgement) -> RepairPlan:
+        total = sum(judged.findings.get(Category.MISSING, 0) for judged in judgement.now.values())
+        rows = self._judging.missing(manifest.run, MESSAGES_MAX) if total else []
+        missing = [finding_of(row.asDict(), manifest) for row in rows]
+        return repair_plan(manifest.cluster, manifest.run, manifest.at_ms, manifest.audit, missing, total)

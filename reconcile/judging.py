@@ -1,0 +1,182 @@
+"""The windows that a run judges: their cells of all runs, the rows behind those that are dirty, and what comes of
+it.
+
+findings/run=<run>             what is wrong, record by record
+windows/run=<run>/hour=<hour>  one row per window judged; a later run's row replaces it
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+
+from pyspark.sql import Column, DataFrame, Row, Window
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from reconcile import findings as look_up
+from reconcile import judge as verdict
+from reconcile.advance import Judgement, Task
+from reconcile.cells import CELLS, LINKS, hour
+from reconcile.cells import summed as summed_cells
+from reconcile.closing import Due, hours_of
+from reconcile.counting import COUNTED, INSTRUCTIONS
+from reconcile.findings import Rules, Settled, Staged
+from reconcile.judge import FINDINGS, WINDOWS
+from reconcile.ledger import HOUR_MS, OUTCOMES, Category
+from reconcile.manifest import Judged, Spans
+from reconcile.rooms import HOUR, Rooms, folders
+from reconcile.schemas import ACCEPTED, DONE
+from reconcile.small import small
+
+MESSAGE_OUTCOMES = tuple(name for name in OUTCOMES if name not in INSTRUCTIONS)
+
+NUMBERS = ("unanswered", "unanswered_unauditable", "surplus")
+"""Columns of a window that a topic's sums keep under the same name."""
+
+
+class Judging:
+    """One run's judgement."""
+
+    def __init__(self, rooms: Rooms, late_after_ms: int) -> None:
+        self._rooms, self._late_after_ms = rooms, late_after_ms
+
+    def judge(self, task: Task) -> Judgement:
+        hours = hours_of(task.due, task.rows)
+        cells = self._rooms.read(CELLS, folders("cells", hours, task.rows))
+        with kept(summed_cells(_of_windows(cells, task.due))) as summed:
+            earlier = self._earlier(task)
+            with kept(self._verdicts(summed, task)) as verdicts:
+                self._write(summed, verdicts, earlier, task.run)
+                unsettled = _by_topic(look_up.unsettled(verdicts).collect())
+        judged = self._rooms.read(WINDOWS, [f"windows/run={task.run}"])
+        return Judgement(
+            now=sums(judged),
+            before=sums(_latest(earlier)),
+            unsettled=unsettled,
+            hours=self._rooms.hours(f"windows/run={task.run}"),
+        )
+
+    def _staged(self, hours: list[int], rows: Mapping[int, Spans]) -> Staged:
+        def of(schema: StructType, below: str) -> DataFrame:
+            return self._rooms.read(schema, folders("stage", hours, rows, below))
+
+        return Staged(of(ACCEPTED, "accepted"), of(LINKS, "links"), of(DONE, f"done/lot={COUNTED}"))
+
+    def _verdicts(self, summed: DataFrame, task: Task) -> DataFrame:
+        """No row is opened where cells tell everything, as on every good day."""
+        untold_ms = max((gap.until_ms for gap in task.audit_gaps), default=0)
+        hours = _hours_to_look_up(summed)
+        if not hours:
+            named = verdict.decoded(verdict.dirty(summed), task.run, untold_ms)
+            return named.withColumn("settled", F.lit(True))
+        rules = Rules(task.run, self._late_after_ms, _settled(task), untold_ms)
+        looked_up = look_up.verdicts(summed, self._staged(hours, task.rows), rules)
+        return looked_up.withColumn("category", _category(task))
+
+    def _earlier(self, task: Task) -> DataFrame:
+        """What earlier runs have said of the windows that are judged again."""
+        again = {name: due._replace(from_ms=0, until_ms=0) for name, due in task.due.items()}
+        hours = sorted({window // HOUR_MS for due in again.values() for window in due.again})
+        return _of_windows(self._rooms.read(WINDOWS, folders("windows", hours, task.windows)), again)
+
+    def _write(self, summed: DataFrame, verdicts: DataFrame, earlier: DataFrame, run: int) -> None:
+        found = look_up.findings(verdicts)
+        windows = verdict.windows(summed, found, run, earlier)
+        self._rooms.write(found, f"findings/run={run}")
+        self._rooms.write(windows.withColumn(HOUR, hour(F.col("window_ms"))), f"windows/run={run}", HOUR)
+
+    def first_findings(self, run: int, limit: int) -> list[Row]:
+        """Rows by `judge.FINDINGS`: what a report has room for."""
+        found = self._rooms.read(FINDINGS, [f"findings/run={run}"])
+        return found.orderBy("category", "topic", "window_ms", "shard", "offset").limit(limit).collect()
+
+    def missing(self, run: int, limit: int) -> list[Row]:
+        """The first of what is missing, by due time."""
+        found = self._rooms.read(FINDINGS, [f"findings/run={run}"])
+        missing = found.where(F.col("category") == Category.MISSING.value)
+        return missing.orderBy("due_ms", "topic", "shard", "offset").limit(limit).collect()
+
+    def newest_windows(self, run: int, limit: int) -> list[Row]:
+        """Rows by `judge.WINDOWS`: the newest of each topic."""
+        windows = self._rooms.read(WINDOWS, [f"windows/run={run}"])
+        newest = Window.partitionBy("topic").orderBy(F.col("window_ms").desc())
+        shown = windows.withColumn("nth", F.row_number().over(newest)).where(F.col("nth") <= limit)
+        return shown.orderBy("topic", "window_ms").collect()
+
+
+@contextmanager
+def kept(rows: DataFrame) -> Iterator[DataFrame]:
+    """Worked out once, however often it is read in between."""
+    rows = rows.persist()
+    try:
+        yield rows
+    finally:
+        rows.unpersist()
+
+
+def sums(windows: DataFrame) -> dict[str, Judged]:
+    """By topic, of rows by `judge.WINDOWS`."""
+    columns = {
+        "windows": F.lit(1),
+        "accepted": F.col("accepted") - F.col("others"),
+        "done": sum((F.col(name) for name in MESSAGE_OUTCOMES), F.lit(0)),
+        **{name: F.col(name) for name in (*NUMBERS, *Category)},
+    }
+    rows = windows.groupBy("topic").agg(*(F.sum(column).alias(name) for name, column in columns.items())).collect()
+    return {row["topic"]: _judged(row) for row in rows}
+
+
+def _judged(row: Row) -> Judged:
+    return Judged(
+        findings={category.value: row[category] for category in Category if row[category]},
+        **{name: row[name] for name in ("windows", "accepted", "done", *NUMBERS)},
+    )
+
+
+def _latest(windows: DataFrame) -> DataFrame:
+    best = F.row_number().over(Window.partitionBy("topic", "window_ms").orderBy(F.col("version").desc()))
+    return windows.withColumn("nth", best).where("nth = 1").drop("nth")
+
+
+def _of_windows(rows: DataFrame, due: Mapping[str, Due]) -> DataFrame:
+    """Those of the windows that are to be judged."""
+    spans = [(topic, one.from_ms, one.until_ms, one.again) for topic, one in due.items()]
+    table = small(rows.sparkSession, spans, "due_topic string, from_ms long, until_ms long, again array<long>")
+    window = F.col("window_ms")
+    fresh = (window >= F.col("from_ms")) & (window < F.col("until_ms"))
+    wanted = (F.col("topic") == F.col("due_topic")) & (fresh | F.array_contains("again", window))
+    return rows.join(F.broadcast(table), wanted, "left_semi")
+
+
+def _hours_to_look_up(summed: DataFrame) -> list[int]:
+    """Where a cell alone does not tell everything."""
+    unclean = verdict.dirty(summed).where(~F.col("named")).select("window_ms")
+    untimely = summed.where(F.col("early") + F.col("late") > 0).select("window_ms")
+    hours = unclean.union(untimely).select(hour(F.col("window_ms")).alias(HOUR)).distinct().collect()
+    return sorted(row[HOUR] for row in hours)
+
+
+def _settled(task: Task) -> list[Settled]:
+    return [
+        Settled(topic, number, view.settled_before)
+        for topic, views in task.views.items()
+        for number, view in views.items()
+    ]
+
+
+def _category(task: Task) -> Column:
+    """A successor that is missing may be among what was gone before it was read."""
+    said = F.col("category")
+    for topic, shards in task.shards.items():
+        for number, shard in shards.items():
+            if shard.lost:
+                here = (F.col("topic") == topic) & (F.col("shard") == number)
+                successor = (said == Category.MISSING.value) & (F.col("done_ms") < shard.lost_until_ms)
+                said = F.when(here & successor, Category.UNAUDITABLE.value).otherwise(said)
+    return said
+
+
+def _by_topic(rows: Iterable[Row]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for row in rows:
+        found.setdefault(row["topic"], []).append(row["window_ms"])
+    return found

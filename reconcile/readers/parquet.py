@@ -1,0 +1,131 @@
+"""An archive: Parquet files in the ledger's own schemas, of which nothing has to be known but where they are.
+
+accepted/  done/  marks/  malformed/  delivered/    by schemas.py; one that is missing has no rows
+archive.json                                        whose it is and what it holds; made up from the rows where
+it is missing
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from reconcile.errors import BadInput, CannotJudge
+from reconcile.plan import Buffer, Cluster, Held, Range, Read
+from reconcile.readers.contract import Audit
+from reconcile.schemas import ACCEPTED, DELIVERED, DONE, MALFORMED, MARKS
+from reconcile.small import small
+
+ARCHIVE = "archive.json"
+
+
+class Archive(msgspec.Struct, frozen=True, kw_only=True):
+    """`rules` by topic and shard: those in force where what is held begins, JSON."""
+
+    v: int = 1
+    cluster: Cluster | None = None
+    held: Held | None = None
+    rules: dict[str, dict[int, str]] = {}
+
+
+class ParquetReader:
+    """A folder of this machine."""
+
+    def __init__(self, spark: SparkSession, folder: Path, namespace: str) -> None:
+        self._spark, self._folder, self._namespace = spark, folder.resolve(), namespace
+        if not folder.is_dir():
+            raise BadInput(f"{folder} is no folder with an archive")
+
+    def close(self) -> None:
+        """Nothing is held between two calls."""
+
+    def cluster(self) -> Cluster:
+        return self._archive().cluster or Cluster("parquet", self._folder.as_uri(), self._namespace)
+
+    def held(self) -> Held:
+        return self._archive().held or self._made_up()
+
+    def _archive(self) -> Archive:
+        path = self._folder / ARCHIVE
+        if not path.exists():
+            return Archive()
+        try:
+            archive = msgspec.json.decode(path.read_bytes(), type=Archive)
+        except msgspec.DecodeError as error:
+            raise BadInput(f"{path} cannot be read: {error}") from error
+        if archive.v != 1:
+            raise BadInput(f"{path} has version {archive.v}, this program knows 1")
+        return archive
+
+    def _made_up(self) -> Held:
+        """From the first offset that there is to the last one; what is missing in between is no offset of a
+        record."""
+        places = [self._rows(schema, name).select("audit_partition", "audit_offset") for schema, name in _AUDIT]
+        audit = _bounds(places[0].union(places[1]), "audit_partition", "audit_offset")
+        buffers: dict[str, dict[int, Range]] = {}
+        for (topic, shard), held in _bounds(self._rows(ACCEPTED, "accepted"), "topic", "shard", "offset").items():
+            buffers.setdefault(topic, {})[shard] = held
+        at_ms = self._rows(MARKS, "marks").agg(F.max("at_ms")).collect()[0][0] or 0
+        ranges = {partition: held for (partition,), held in audit.items()}
+        return Held(at_ms, "archive", ranges, {topic: Buffer("archive", shards) for topic, shards in buffers.items()})
+
+    def rules(self, topic: str, shards: Sequence[int]) -> Mapping[int, str]:
+        known = self._archive().rules.get(topic, {})
+        return {shard: known[shard] for shard in shards if shard in known}
+
+    def audit(self, spark: SparkSession, ranges: Mapping[int, Range]) -> Audit:
+        self._check(self.held().audit, ranges, "the audit")
+        parts = [(partition, *part) for partition, part in ranges.items()]
+        table = small(spark, parts, "part int, first long, end long")
+        offset = F.col("audit_offset")
+        within = (F.col("audit_partition") == F.col("part")) & (offset >= F.col("first")) & (offset < F.col("end"))
+
+        def of(schema: StructType, name: str) -> DataFrame:
+            return self._rows(schema, name).join(F.broadcast(table), within, "left_semi")
+
+        return Audit(of(DONE, "done"), of(MARKS, "marks"), of(MALFORMED, "malformed"))
+
+    def accepted(self, spark: SparkSession, reads: Sequence[Read]) -> DataFrame:
+        held = self.held().buffers
+        for read in reads:
+            self._check(held[read.topic].shards, {read.shard: Range(read.start, read.end)}, f"topic {read.topic}")
+        parts = [(read.topic, read.shard, read.start, read.end) for read in reads]
+        table = small(spark, parts, "of_topic string, of_shard int, first long, end long")
+        offset, shard = F.col("offset"), F.col("shard")
+        same = (F.col("topic") == F.col("of_topic")) & (shard == F.col("of_shard"))
+        within = same & (offset >= F.col("first")) & (offset < F.col("end"))
+        return self._rows(ACCEPTED, "accepted").join(F.broadcast(table), within, "left_semi")
+
+    @staticmethod
+    def _check(held: Mapping[int, Range], wanted: Mapping[int, Range], what: str) -> None:
+        """An archive from which something has been removed would look like one that never had it."""
+        for number, part in wanted.items():
+            kept = held.get(number, Range(0, 0))
+            if part.start < part.end and (part.start < kept.start or part.end > kept.end):
+                raise CannotJudge(f"of partition {number} of {what} the archive holds {kept}, and not all of {part}")
+
+    def delivered(self, spark: SparkSession, topics: Sequence[str], since_ms: int) -> DataFrame:
+        rows = self._rows(DELIVERED, "delivered")
+        return rows.where(F.col("topic").isin(*topics) & (F.col("delivered_ms") >= since_ms))
+
+    def commit(self, positions: Mapping[str, Mapping[int, int]], at_ms: int) -> None:
+        """An archive deletes nothing by itself."""
+
+    def _rows(self, schema: StructType, name: str) -> DataFrame:
+        if not (self._folder / name).is_dir():
+            return small(self._spark, [], schema)
+        return self._spark.read.schema(schema).parquet((self._folder / name).as_uri())
+
+
+_AUDIT = ((DONE, "done"), (MARKS, "marks"))
+
+
+def _bounds(rows: DataFrame, *columns: str) -> dict[tuple[Any, ...], Range]:
+    """The offsets, which the last column has, by the others."""
+    *keys, offset = columns
+    found = rows.groupBy(*keys).agg(F.min(offset), F.max(offset)).collect()
+    return {tuple(row[:-2]): Range(row[-2], row[-1] + 1) for row in found}

@@ -1,0 +1,34 @@
+"""Spark, as the job needs it, whatever the machine's own defaults are."""
+
+import os
+import sys
+
+from pyspark.sql import SparkSession
+
+SETTINGS = {
+    "spark.sql.session.timeZone": "UTC",  # Parquet files written here are read elsewhere
+    "spark.sql.ansi.enabled": "true",  # a sum that does not fit is an error, not another number
+    "spark.sql.adaptive.enabled": "true",  # splits the hour that has most rows, puts the others together
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.parquet.mergeSchema": "false",
+    "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
+    "spark.ui.showConsoleProgress": "true",
+}
+"""What the job's results depend on, and its progress."""
+
+LOCAL = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.sql.shuffle.partitions": "16",
+}
+"""On this machine alone nobody else has to reach the driver, and nobody should."""
+
+
+def open_session(master: str | None) -> SparkSession:
+    """`master` None: the one that spark-submit names, or this machine's cores. The session that there is, if any."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # readers that are Python run where this does
+    chosen = master or (None if "SPARK_ENV_LOADED" in os.environ else "local[*]")
+    options = dict(SETTINGS, **(LOCAL if chosen and chosen.startswith("local") else {}))
+    builder = SparkSession.Builder().appName("delayline reconcile").config(map=dict(options))
+    return (builder.master(chosen) if chosen else builder).getOrCreate()

@@ -1,0 +1,56 @@
+"""What a run of the job is told, beside the installation's own settings."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from delayline.errors import ConfigError, MalformedDirective
+from delayline.times import parse_duration_ms
+
+READERS = ("kafka", "embedded", "parquet")
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobSettings:
+    """`output`: a folder, or a URI; `reader`: of READERS, None for that of the installation's queue; `input`: the
+    archive that the reader `parquet` reads. What is delivered more than `late_after_ms` after its due time is late; a
+    topic whose shards have said nothing for `stalled_after_ms` cannot be judged; up to `threshold` findings in the
+    windows judged are tolerated. `master`: Spark's, None for this machine's cores, or what spark-submit says."""
+
+    output: str
+    reader: str | None = None
+    input: str | None = None
+    late_after_ms: int = 60_000
+    stalled_after_ms: int = 3_600_000
+    threshold: int = 0
+    master: str | None = None
+
+    def __post_init__(self) -> None:
+        if not self.output:
+            raise ConfigError("--output: a folder or a URI is needed.")
+        if self.reader is not None and self.reader not in READERS:
+            raise ConfigError(f"--reader: expected {', '.join(READERS[:-1])} or {READERS[-1]}, not {self.reader!r}.")
+        if (self.reader == "parquet") != (self.input is not None):
+            raise ConfigError("--input: the folder of an archive goes with --reader parquet.")
+        if self.threshold < 0:
+            raise ConfigError("--threshold: it cannot be negative.")
+
+    @property
+    def is_uri(self) -> bool:
+        """Whether `output` is for Hadoop's file systems."""
+        return bool(urlsplit(self.output).scheme)
+
+
+def read_settings(given: Mapping[str, Any]) -> JobSettings:
+    """From what stands on a command line: durations as text, and None where nothing was given. Raises ConfigError."""
+    durations = {f"{name}_ms": _duration(name, given.get(name)) for name in ("late_after", "stalled_after")}
+    others = {name: value for name, value in given.items() if f"{name}_ms" not in durations}
+    return JobSettings(**{name: value for name, value in (others | durations).items() if value is not None})
+
+
+def _duration(name: str, text: str | None) -> int | None:
+    try:
+        return None if text is None else parse_duration_ms(text)
+    except MalformedDirective as error:
+        raise ConfigError(f"--{name.replace('_', '-')}: {error}, not {text!r}.") from error

@@ -1,0 +1,179 @@
+"""What a run says, from what it leaves and what it has judged. Pure: rows come as mappings."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from delayline.names import Names
+from reconcile.advance import Judgement, Task
+from reconcile.ledger import Category
+from reconcile.manifest import Judged, Manifest, Totals
+from reconcile.manifest import Topic as Known
+from reconcile.planning import AUDIT
+from reconcile.report.summary import (
+    Finding,
+    Ledger,
+    Malformed,
+    NotJudged,
+    State,
+    Summary,
+    Topic,
+    Window,
+)
+from reconcile.settings import JobSettings
+
+OK, FAILED, FOUND, CANNOT_JUDGE = 0, 1, 2, 3
+"""Exit codes. What was found beats what could not be judged."""
+
+_STATES = {
+    **{state.value: state for state in (State.RECREATED, State.DELETED, State.TRUNCATED, State.STALLED)},
+    "gap": State.UNAUDITABLE,
+}
+"""Of a topic that could not be judged, by what is wrong; the first that fits."""
+
+_WHY_ASIDE = {
+    "recreated": "it has been deleted and made again: its offsets mean other records now; start a new directory",
+    "deleted": "it has been deleted, and messages were pending in it",
+    "truncated": "it ends before what has been read of it: its brokers have lost records",
+}
+
+
+class Rows(NamedTuple):
+    """What the report has room for, and how many there are. `rows_read` by kind."""
+
+    findings: Iterable[Mapping[str, Any]]
+    findings_total: int
+    windows: Iterable[Mapping[str, Any]]
+    windows_total: int
+    malformed: Iterable[Mapping[str, Any]]
+    malformed_total: int
+    rows_read: Mapping[str, int]
+
+
+def summarise(
+    settings: JobSettings, manifest: Manifest, task: Task, judgement: Judgement, rows: Rows, seconds: float
+) -> Summary:
+    """The whole of a run."""
+    not_judged = list(_not_judged(manifest, task, judgement))
+    topics = [_topic(name, topic, task, judgement, not_judged) for name, topic in manifest.topics.items()]
+    return Summary(
+        cluster=manifest.cluster,
+        run=manifest.run,
+        at_ms=manifest.at_ms,
+        exit_code=exit_code(judgement, not_judged, settings.threshold),
+        seconds=round(seconds, 3),
+        threshold=settings.threshold,
+        late_after_ms=settings.late_after_ms,
+        stalled_after_ms=settings.stalled_after_ms,
+        rows_read=dict(rows.rows_read),
+        topics=topics,
+        windows=[_window(row) for row in rows.windows],
+        windows_total=rows.windows_total,
+        findings=[finding_of(row, manifest) for row in rows.findings],
+        findings_total=rows.findings_total,
+        not_judged=not_judged,
+        malformed=[Malformed(**row) for row in rows.malformed],
+        malformed_total=rows.malformed_total,
+    )
+
+
+def exit_code(judgement: Judgement, not_judged: Iterable[NotJudged], threshold: int) -> int:
+    """What the windows that this run has judged say; a window that only waits for its next mark is no alarm."""
+    counts = [(name, count) for judged in judgement.now.values() for name, count in judged.findings.items()]
+    if sum(count for name, count in counts if name != Category.UNAUDITABLE) > threshold:
+        return FOUND
+    is_untold = any(name == Category.UNAUDITABLE for name, _ in counts)
+    return CANNOT_JUDGE if is_untold or any(one.what != "unsettled" for one in not_judged) else OK
+
+
+def _not_judged(manifest: Manifest, task: Task, judgement: Judgement) -> Iterable[NotJudged]:
+    """What is wrong now: losses of this run, not those of earlier ones, which had their alarm."""
+    for name, topic in manifest.topics.items():
+        if topic.aside:
+            yield NotJudged(what=topic.aside.removeprefix(AUDIT), why=_why_aside(topic.aside), topic=name)
+        elif task.closings[name].is_stalled:
+            yield NotJudged(what="stalled", why=_why_stalled(task, name), topic=name)
+        if windows := judgement.unsettled.get(name):
+            why = f"{len(windows)} windows wait for low-water marks and are judged again by the next run"
+            yield NotJudged(what="unsettled", why=why, topic=name)
+    yield from _gaps(task)
+    for gap in task.audit_gaps:
+        if gap.run == manifest.run:
+            why = (
+                f"partition {gap.partition} of the audit was deleted from {gap.lost.start} to {gap.lost.end}, unread"
+            )
+            yield NotJudged(what="audit_gap", why=why)
+
+
+def _gaps(task: Task) -> Iterable[NotJudged]:
+    for name, shards in task.shards.items():
+        for number, shard in shards.items():
+            if shard.lost and shard.lost_until_ms == task.at_ms:
+                lost = shard.lost[-1]
+                why = f"offsets {lost.start} to {lost.end} were deleted before they were read"
+                yield NotJudged(what="gap", why=why, topic=name, shard=number, records=lost.end - lost.start)
+
+
+def _why_aside(reason: str) -> str:
+    audits = reason.removeprefix("audit ")
+    return (
+        _WHY_ASIDE[reason] if audits == reason else f"the audit is not what it was ({audits}); start a new directory"
+    )
+
+
+def _why_stalled(task: Task, topic: str) -> str:
+    silent = [number for number, view in task.views[topic].items() if not view.is_complete]
+    behind = min(silent, key=lambda number: task.views[topic][number].watermark_ms(task.at_ms))
+    return f"{len(silent)} shards have something pending and say too little of it; the furthest behind is {behind}"
+
+
+def _topic(name: str, topic: Known, task: Task, judgement: Judgement, not_judged: Iterable[NotJudged]) -> Topic:
+    fresh = judgement.now.get(name, Judged()).findings
+    state, reason = _state(name, fresh, not_judged)
+    return Topic(
+        topic=name,
+        state=state,
+        reason=reason,
+        closed_until_ms=topic.closed_until_ms or None,
+        ledger=ledger_of(topic.totals, topic.judged),
+        findings=topic.judged.findings,
+        fresh=fresh,
+        other_records=topic.totals.others,
+        before_start=topic.totals.before_start,
+    )
+
+
+def _state(name: str, fresh: Mapping[str, int], not_judged: Iterable[NotJudged]) -> tuple[State, str | None]:
+    reasons = {one.what: one.why for one in not_judged if one.topic == name}
+    for what, state in _STATES.items():
+        if what in reasons:
+            return state, reasons[what]
+    if Category.UNAUDITABLE in fresh:
+        return State.UNAUDITABLE, "what would tell of some of its records has been deleted from the queue"
+    return State.JUDGED, None
+
+
+def ledger_of(totals: Totals, judged: Judged) -> Ledger:
+    """What is pending is what the windows that are still open lack."""
+    lacking = totals.accepted - sum(totals.outcomes.values())
+    return Ledger(
+        accepted=totals.accepted,
+        pending=lacking - (judged.accepted - judged.done),
+        missing=judged.unanswered,
+        unauditable=judged.unanswered_unauditable,
+        surplus=judged.surplus,
+        **totals.outcomes,
+    )
+
+
+def _window(row: Mapping[str, Any]) -> Window:
+    return Window(
+        findings={category.value: row[category] for category in Category if row[category]},
+        **{name: row[name] for name in Window.__struct_fields__ if name != "findings"},
+    )
+
+
+def finding_of(row: Mapping[str, Any], manifest: Manifest) -> Finding:
+    """Of a row by `judge.FINDINGS`."""
+    buffers = Names(manifest.cluster.namespace)
+    known = {name: row[name] for name in Finding.__struct_fields__ if name != "buffer"}
+    return Finding(buffer=buffers.buffer(row["topic"]), **known)

@@ -1,0 +1,91 @@
+"""The job as it is started: `delayline reconcile run`, and `python -m reconcile` as spark-submit has it."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.reconcile.archive import World
+
+MINUTE_MS = 60_000
+DELAYLINE = Path(sys.executable).with_name("delayline")
+MODULE = [sys.executable, "-m", "reconcile"]
+RUN = [str(DELAYLINE), "reconcile", "run"]
+
+
+def started(command: list[str], cwd: Path, **variables: str) -> "subprocess.CompletedProcess[str]":
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("DELAYLINE_")}
+    environment: Mapping[str, str] = {**kept, **variables}
+    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=300)
+
+
+def written(folder: Path) -> World:
+    """An archive in which a message is missing."""
+    world = World(folder, "orders", shards=1)
+    world.send("orders", 0, MINUTE_MS)
+    world.forget(world.send("orders", 0, MINUTE_MS))
+    world.pass_on(60 * MINUTE_MS)
+    world.write()
+    return world
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("java") is None and not os.environ.get("CI"), reason="no Spark: there is no java")
+def test_both_command_lines_go_on_in_one_ledger(tmp_path: Path) -> None:
+    world = written(tmp_path / "archive")
+    flags = ["--reader", "parquet", "--input", "archive", "--output", "ledger", "--master", "local[1]"]
+    first = started([*RUN, *flags], tmp_path)
+    assert first.returncode == 2, first.stderr
+    lines = first.stdout.splitlines()
+    assert lines[-1] == "run 1: 1 findings in 1 windows; ledger/report.html"
+    assert lines[1].split()[:2] == ["orders", "judged"]
+    assert "judging ...\n" in first.stderr
+    assert (tmp_path / "ledger" / "report.html").exists()
+
+    world.pass_on(60 * MINUTE_MS)
+    world.write()
+    flags[flags.index("ledger")] = (tmp_path / "ledger").as_uri()  # the same directory, through Hadoop's files
+    second = started([*MODULE, *flags, "--threshold", "0"], tmp_path)
+    assert second.returncode == 0, second.stderr
+    summary = json.loads((tmp_path / "ledger" / "summary.json").read_bytes())
+    assert (summary["run"], summary["exit_code"], summary["topics"][0]["findings"]) == (2, 0, {"missing": 1})
+
+
+@pytest.mark.parametrize("command", [RUN, MODULE])
+@pytest.mark.parametrize(
+    ("flags", "sentence"),
+    [
+        (["--reader", "kafka"], "--reader: kafka reads an installation on kafka, and mq.kind is embedded."),
+        (["--reader", "excel"], "excel"),
+        (["--late-after", "soon"], "--late-after: expected a duration such as 90s, 1h30m or PT1H, not 'soon'."),
+        (["--input", "archive"], "--input: the folder of an archive goes with --reader parquet."),
+        (["--threshold", "-1"], "--threshold: it cannot be negative."),
+    ],
+)
+def test_what_cannot_be_is_one_sentence_before_spark_starts(
+    tmp_path: Path, command: list[str], flags: list[str], sentence: str
+) -> None:
+    ran = started([*command, "--output", "ledger", *flags], tmp_path)
+    assert (ran.returncode, sentence in ran.stderr) == (2, True), ran.stderr
+    assert not (tmp_path / "ledger").exists()
+
+
+@pytest.mark.parametrize("command", [RUN, MODULE])
+def test_without_java_the_job_says_what_it_needs(tmp_path: Path, command: list[str]) -> None:
+    ran = started([*command, "--output", "ledger"], tmp_path, PATH=str(tmp_path), JAVA_HOME="")
+    assert ran.returncode == 2
+    assert "the reconcile job needs Java 17, and there is no java on the path" in ran.stderr
+
+
+def test_without_spark_the_job_says_what_installs_it(tmp_path: Path) -> None:
+    (tmp_path / "pyspark.py").write_text("raise ModuleNotFoundError(name='pyspark')")
+    ran = started([*RUN, "--output", "ledger"], tmp_path, PYTHONPATH=str(tmp_path), JAVA_HOME="/java")
+    sentence = (
+        "the reconcile job needs the package pyspark; `make reconcile-job` installs what it needs beside Java 17."
+    )
+    assert (ran.returncode, ran.stderr) == (2, f"delayline: {sentence}\n")

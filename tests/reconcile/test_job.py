@@ -1,0 +1,241 @@
+"""The job from end to end on an archive: what its runs say, one after the other."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from delayline.clock import ManualClock
+from reconcile.errors import OtherCluster, RunInProgress
+from reconcile.files import LocalFiles
+from reconcile.ledger import HOUR_MS, WINDOW_MS
+from reconcile.lock import Holder, Lock
+from reconcile.plan import Cluster
+from reconcile.report.summary import State, Summary, Topic, decode_summary
+from reconcile.settings import JobSettings
+from tests.reconcile.archive import World
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from reconcile.job import Verdict
+
+MINUTE_MS = 60_000
+
+
+class Job:
+    """Runs over one world, into one directory."""
+
+    def __init__(self, spark: "SparkSession", folder: Path) -> None:
+        self.spark = spark
+        self.world = World(folder / "archive", "orders", "mail")
+        self.out = folder / "out"
+
+    def run(self, threshold: int = 0) -> "Verdict":
+        from reconcile.job import run
+        from reconcile.readers.parquet import ParquetReader
+
+        self.world.write()
+        reader = ParquetReader(self.spark, self.world.folder, "delayline")
+        settings = JobSettings(output=str(self.out), threshold=threshold)
+        verdict = run(settings, reader, LocalFiles(self.out), self.spark, ManualClock(self.world.at_ms))
+        assert verdict.summary == decode_summary((self.out / "summary.json").read_bytes())
+        for topic in verdict.summary.topics:
+            assert topic.ledger.difference == 0, topic
+        return verdict
+
+
+@pytest.fixture
+def job(spark: "SparkSession", tmp_path: Path) -> Job:
+    return Job(spark, tmp_path)
+
+
+def topic_of(summary: Summary, name: str = "orders") -> Topic:
+    return next(topic for topic in summary.topics if topic.topic == name)
+
+
+def test_three_runs_find_what_is_wrong_in_the_windows_that_have_closed(job: Job) -> None:
+    world = job.world
+    for minute in range(30):
+        world.send("orders", minute % 2, minute * MINUTE_MS)
+        world.send("mail", minute % 2, minute * MINUTE_MS)
+    lost = world.send("orders", 1, 7 * MINUTE_MS)
+    world.forget(lost)
+    twice = world.send("mail", 0, MINUTE_MS)
+    world.end(twice, done_ms=twice["due_ms"] + 5)
+    world.end(twice, done_ms=twice["due_ms"] + 6)
+    far = world.send("orders", 0, 5 * HOUR_MS)
+    world.reschedule(world.send("orders", 0, 9 * HOUR_MS), 3 * HOUR_MS)
+    world.pass_on(HOUR_MS)
+    first = job.run()
+    assert first.exit_code == 2
+    orders, mail = topic_of(first.summary), topic_of(first.summary, "mail")
+    assert (orders.findings, mail.findings) == ({"missing": 1}, {"duplicated": 1})
+    assert (orders.ledger.accepted, orders.ledger.delivered, orders.ledger.pending) == (34, 30, 2)
+    assert (orders.ledger.superseded, orders.ledger.missing, mail.ledger.surplus) == (1, 1, 1)
+    assert [(found.category, found.id) for found in first.summary.findings] == [
+        ("duplicated", twice["id"]),
+        ("missing", lost["id"]),
+    ]
+
+    world.pass_on(HOUR_MS)
+    second = job.run()
+    assert (second.exit_code, second.summary.run) == (0, 2)  # nothing new is wrong
+    assert topic_of(second.summary).findings == {"missing": 1}
+
+    late = world.send("orders", 1, -100 * MINUTE_MS)  # due in a window that has been judged
+    world.pass_on(4 * HOUR_MS)
+    third = job.run()
+    assert third.exit_code == 2  # late: the window it lies in is judged again
+    assert topic_of(third.summary).fresh == {"late": 1}
+    assert topic_of(third.summary).findings == {"missing": 1, "late": 1}
+    assert topic_of(third.summary).ledger.pending == 0
+    again = [window for window in third.summary.windows if window.version == 2]
+    assert [window.window_ms for window in again] == [late["due_ms"] // WINDOW_MS * WINDOW_MS]
+    assert far["due_ms"] // WINDOW_MS * WINDOW_MS in [window.window_ms for window in third.summary.windows]
+
+
+def test_a_missing_record_whose_row_comes_after_all_is_not_missing_any_more(job: Job) -> None:
+    world = job.world
+    slow = world.send("orders", 0, MINUTE_MS)
+    world.forget(slow)
+    world.pass_on(HOUR_MS)
+    assert job.run().exit_code == 2
+    world.end(slow, done_ms=slow["due_ms"] + 1)
+    world.pass_on(HOUR_MS)
+    verdict = job.run()
+    assert (verdict.exit_code, topic_of(verdict.summary).findings) == (0, {})
+    assert [(window.version, window.run) for window in verdict.summary.windows] == [(2, 2)]
+
+
+def test_a_run_opens_only_the_hours_it_judges_and_the_last_manifest(job: Job) -> None:
+    world = job.world
+    for hour in range(6):
+        world.send("orders", 0, hour * HOUR_MS + MINUTE_MS)
+    world.pass_on(HOUR_MS)
+    job.run()
+    world.pass_on(HOUR_MS)
+    opened = job.out / "cells" / "run=1"
+    for folder in opened.iterdir():
+        if folder.name != f"hour={(world.at_ms - MINUTE_MS) // HOUR_MS}":
+            for file in folder.glob("*.parquet"):
+                file.write_bytes(b"whoever opens this fails")
+    verdict = job.run()
+    assert (verdict.exit_code, verdict.summary.windows_total) == (0, 1)
+
+
+def test_offsets_that_are_gone_are_a_gap_and_nothing_in_it_is_missing(job: Job) -> None:
+    world = job.world
+    world.send("orders", 0, MINUTE_MS)
+    world.pass_on(HOUR_MS)
+    job.run()
+    gone = [world.send("orders", 0, MINUTE_MS) for _ in range(3)]
+    moved = world.reschedule(world.send("mail", 1, MINUTE_MS), 2 * MINUTE_MS)
+    world.send("orders", 0, 2 * MINUTE_MS)
+    world.pass_on(HOUR_MS)
+    world.trimmed["orders", 0] = gone[-1]["offset"] + 1
+    world.trimmed["mail", 1] = moved["offset"] + 1
+    verdict = job.run()
+    orders = topic_of(verdict.summary)
+    assert (verdict.exit_code, orders.state, orders.findings) == (3, State.UNAUDITABLE, {})
+    assert orders.ledger.accepted == 2
+    assert [(one.what, one.topic, one.records) for one in verdict.summary.not_judged] == [
+        ("gap", "mail", 2),
+        ("gap", "orders", 3),
+    ]
+    world.pass_on(HOUR_MS)
+    assert job.run().exit_code == 0  # it had its alarm
+
+
+def test_what_the_deleted_part_of_the_audit_may_tell_is_not_missing(job: Job) -> None:
+    world = job.world
+    world.send("orders", 0, MINUTE_MS)
+    world.pass_on(HOUR_MS)
+    job.run()
+    read = len(world.audit)
+    world.send("orders", 0, MINUTE_MS)
+    world.pass_on(HOUR_MS)
+    world.audit_trimmed = read + 1  # its outcome row
+    world.send("orders", 0, MINUTE_MS)
+    world.pass_on(HOUR_MS)
+    verdict = job.run()
+    assert (verdict.exit_code, topic_of(verdict.summary).findings) == (3, {"unauditable": 1})
+    assert [one.what for one in verdict.summary.not_judged] == ["audit_gap"]
+
+
+def test_the_first_run_begins_with_what_is_held(job: Job) -> None:
+    world = job.world
+    before = world.send("orders", 0, MINUTE_MS)
+    world.reschedule(before, HOUR_MS)
+    world.trimmed["orders", 0] = 1
+    world.pass_on(2 * HOUR_MS)
+    verdict = job.run()
+    orders = topic_of(verdict.summary)
+    assert (verdict.exit_code, orders.findings, orders.before_start) == (0, {}, 1)
+    assert (orders.ledger.accepted, orders.ledger.delivered) == (1, 1)
+
+
+def test_a_topic_that_was_made_again_is_not_judged_any_more(job: Job) -> None:
+    world = job.world
+    world.send("orders", 0, MINUTE_MS)
+    world.pass_on(HOUR_MS)
+    job.run()
+    world.topic_ids["orders"] = "2"
+    world.pass_on(HOUR_MS)
+    verdict = job.run()
+    assert (verdict.exit_code, topic_of(verdict.summary).state) == (3, State.RECREATED)
+    assert topic_of(verdict.summary, "mail").state == State.JUDGED
+
+
+def test_a_silent_shard_stalls_its_topic_and_its_messages_are_not_missing(job: Job) -> None:
+    world = job.world
+    world.send("orders", 0, MINUTE_MS)
+    world.mark("orders", 0)
+    world.at_ms += 3 * HOUR_MS
+    verdict = job.run()
+    orders = topic_of(verdict.summary)
+    assert (verdict.exit_code, orders.state, orders.findings) == (3, State.STALLED, {})
+    assert orders.ledger.pending == 1
+
+
+def test_findings_up_to_the_threshold_are_tolerated(job: Job) -> None:
+    world = job.world
+    world.forget(world.send("orders", 0, MINUTE_MS))
+    world.pass_on(HOUR_MS)
+    verdict = job.run(threshold=1)
+    assert (verdict.exit_code, verdict.summary.findings_total) == (0, 1)
+
+
+def test_a_run_that_failed_is_repeated_with_the_same_result(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    from reconcile import job as module
+
+    world = job.world
+    lost = world.send("orders", 0, MINUTE_MS)
+    world.forget(lost)
+    world.pass_on(HOUR_MS)
+
+    def fail(*given: object) -> None:
+        raise OSError("the disk is full")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(module, "render_page", fail)
+        with pytest.raises(OSError, match="the disk is full"):
+            job.run()
+    assert not (job.out / "manifest-1.json").exists()
+    world.pass_on(HOUR_MS)
+    world.send("orders", 0, MINUTE_MS)
+    verdict = job.run()
+    assert (verdict.summary.run, verdict.summary.at_ms) == (1, world.at_ms - HOUR_MS)
+    assert topic_of(verdict.summary).findings == {"missing": 1}
+
+
+def test_the_directory_of_another_cluster_and_one_in_use_are_refused(job: Job) -> None:
+    job.world.pass_on(HOUR_MS)
+    assert job.run().exit_code == 0
+    Lock(LocalFiles(job.out), Holder("elsewhere", 7, 0, 0)).take()
+    with pytest.raises(RunInProgress, match="process 7 on elsewhere"):
+        job.run()
+    (job.out / "lock").unlink()
+    job.world.cluster = Cluster("parquet", "archive-2", "delayline")
+    with pytest.raises(OtherCluster):
+        job.run()
