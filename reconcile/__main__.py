@@ -11,7 +11,7 @@ from delayline.clock import SystemClock
 from delayline.config import load_settings
 from delayline.errors import ConfigError, DelaylineError
 from reconcile.entry import start
-from reconcile.settings import READERS, read_settings
+from reconcile.settings import AGAINST, READERS, read_settings
 
 log = logs.get("reconcile")
 
@@ -25,6 +25,8 @@ def _arguments(arguments: Sequence[str]) -> dict[str, str | int | None]:
     parser.add_argument("--late-after", help="what is delivered later than that is late; 60s")
     parser.add_argument("--stalled-after", help="so long may a shard be silent; 1h")
     parser.add_argument("--threshold", type=int, help="so many findings are tolerated; 0")
+    parser.add_argument("--against", choices=AGAINST, help="the audit, or what stands in the target topics; audit")
+    parser.add_argument("--since", help="against targets: what was due so long ago or later; 1d")
     parser.add_argument("--master", help="Spark's, for example local[2]; that of spark-submit, else local[*]")
     return vars(parser.parse_args(arguments))
 

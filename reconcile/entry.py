@@ -28,12 +28,16 @@ def start(job: JobSettings, settings: Settings, clock: Clock, say: Callable[[str
     """One run. Raises ConfigError, ReconcileError, OSError."""
     _check_reader(job, settings)
     spark = _session(job)
+    from reconcile.against import compare
     from reconcile.job import run
     from reconcile.readers.work import telling
 
     reader = _reader(job, settings, spark, clock)
     with closing(reader), telling():
-        return run(job, reader, _files(job, spark), spark, clock, say)
+        files = _files(job, spark)
+        if job.against == "targets":
+            return compare(job, reader, files, spark, clock, settings.dispatch.timestamp == "delivery", say)
+        return run(job, reader, files, spark, clock, say)
 
 
 def _session(job: JobSettings) -> "SparkSession":

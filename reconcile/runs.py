@@ -79,7 +79,7 @@ def carry_out(
     lock.take()
     try:
         previous = last_manifest(files)
-        _check_cluster(source.cluster(), previous)
+        check_cluster(source.cluster(), previous)
         if previous:
             _copy_report(files, previous.run)
         return _Run(files, lock, source, stages, previous).carry_out(stalled_after_ms, say)
@@ -116,7 +116,8 @@ def _manifest(run: int) -> str:
     return f"manifest-{run}.json"
 
 
-def _check_cluster(cluster: Cluster, previous: Manifest | None) -> None:
+def check_cluster(cluster: Cluster, previous: Manifest | None) -> None:
+    """Raises OtherCluster."""
     if previous and previous.cluster != cluster:
         raise OtherCluster(
             f"this directory is the ledger of {_named(previous.cluster)}, and what is to be read is "

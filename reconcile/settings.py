@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 from delayline.errors import ConfigError, MalformedDirective
 from delayline.times import parse_duration_ms
 
+AGAINST = ("audit", "targets")
 READERS = ("kafka", "embedded", "parquet")
 
 
@@ -16,7 +17,8 @@ class JobSettings:
     """`output`: a folder, or a URI; `reader`: of READERS, None for that of the installation's queue; `input`: the
     archive that the reader `parquet` reads. What is delivered more than `late_after_ms` after its due time is late; a
     topic whose shards have said nothing for `stalled_after_ms` cannot be judged; up to `threshold` findings in the
-    windows judged are tolerated. `master`: Spark's, None for this machine's cores, or what spark-submit says."""
+    windows judged are tolerated. `against`: the audit, or the target topics themselves, and then what was due in the
+    last `since_ms`. `master`: Spark's, None for this machine's cores, or what spark-submit says."""
 
     output: str
     reader: str | None = None
@@ -24,6 +26,8 @@ class JobSettings:
     late_after_ms: int = 60_000
     stalled_after_ms: int = 3_600_000
     threshold: int = 0
+    against: str = "audit"
+    since_ms: int = 86_400_000
     master: str | None = None
 
     def __post_init__(self) -> None:
@@ -33,6 +37,8 @@ class JobSettings:
             raise ConfigError(f"--reader: expected {', '.join(READERS[:-1])} or {READERS[-1]}, not {self.reader!r}.")
         if (self.reader == "parquet") != (self.input is not None):
             raise ConfigError("--input: the folder of an archive goes with --reader parquet.")
+        if self.against not in AGAINST:
+            raise ConfigError(f"--against: expected {' or '.join(AGAINST)}, not {self.against!r}.")
         if self.threshold < 0:
             raise ConfigError("--threshold: it cannot be negative.")
 
@@ -44,7 +50,7 @@ class JobSettings:
 
 def read_settings(given: Mapping[str, Any]) -> JobSettings:
     """From what stands on a command line: durations as text, and None where nothing was given. Raises ConfigError."""
-    durations = {f"{name}_ms": _duration(name, given.get(name)) for name in ("late_after", "stalled_after")}
+    durations = {f"{name}_ms": _duration(name, given.get(name)) for name in ("late_after", "stalled_after", "since")}
     others = {name: value for name, value in given.items() if f"{name}_ms" not in durations}
     return JobSettings(**{name: value for name, value in (others | durations).items() if value is not None})
 

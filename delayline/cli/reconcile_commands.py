@@ -41,6 +41,10 @@ def run(
     late_after: Annotated[str, typer.Option(help="What is delivered so long after its due time is late.")] = "60s",
     stalled_after: Annotated[str, typer.Option(help="A topic with a shard silent for so long is not judged.")] = "1h",
     threshold: Annotated[int, typer.Option(help="So many findings are tolerated.")] = 0,
+    against: Annotated[
+        str, typer.Option(help="audit, or targets: what stands in the topics themselves, by what the runs have read.")
+    ] = "audit",
+    since: Annotated[str, typer.Option(help="Against targets: what was due so long ago or later.")] = "1d",
     master: Annotated[str | None, typer.Option(help="Spark's; this machine's cores where it is not given.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
@@ -62,6 +66,8 @@ def run(
             "late_after": late_after,
             "stalled_after": stalled_after,
             "threshold": threshold,
+            "against": against,
+            "since": since,
             "master": master,
         }
     )

@@ -138,6 +138,18 @@ class KafkaReader:
             for part in parts(Range(end if start < 0 else start, end), DELIVERED_TASK_RECORDS):
                 yield _Task(topic, partition, *part)
 
+    def kept_since_ms(self, topic: str) -> int:
+        """Retention deletes from the beginning, as the first record left in each partition shows."""
+        with telling():
+            if "compact" in self._cluster.config(topic)["cleanup.policy"]:
+                raise CannotJudge(f"{topic} is compacted: what was delivered may be gone from it")
+            _, held = self._held(topic)
+            return max((self._first_ms(topic, *one) for one in held.items() if one[1].start > 0), default=0)
+
+    def _first_ms(self, topic: str, partition: int, held: Range) -> int:
+        chunks = read_range(self._settings, self._clock, topic, partition, *held)
+        return next((chunk[0].timestamp()[1] for chunk in chunks if chunk), self._clock.now_ms())
+
     def _check(self, topic: str, ranges: Mapping[int, Range]) -> None:
         """Raises CannotJudge where a planned range is not held: before executors find out one by one."""
         asked = [partition for partition, (start, end) in ranges.items() if start < end]

@@ -112,6 +112,10 @@ class ParquetReader:
         rows = self._rows(DELIVERED, "delivered")
         return rows.where(F.col("topic").isin(*topics) & (F.col("delivered_ms") >= since_ms))
 
+    def kept_since_ms(self, topic: str) -> int:
+        """An archive deletes nothing by itself."""
+        return 0
+
     def commit(self, positions: Mapping[str, Mapping[int, int]], at_ms: int) -> None:
         """An archive deletes nothing by itself."""
 

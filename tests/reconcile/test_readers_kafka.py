@@ -79,10 +79,11 @@ class Place:
         producer.begin_transaction()
         return producer
 
-    def trim(self, offset: int) -> None:
+    def trim(self, offset: int, topic: str | None = None, partition: int = 0) -> None:
         from confluent_kafka import TopicPartition
 
-        for answer in self.admin.delete_records([TopicPartition(self.buffer, 0, offset)]).values():
+        place = TopicPartition(topic or self.buffer, partition, offset)
+        for answer in self.admin.delete_records([place]).values():
             answer.result()
 
 
@@ -229,8 +230,7 @@ def commit_cursor(place: Place, shard: int, rules: Rules) -> None:
 def test_the_rules_where_what_is_held_begins_are_those_of_the_cursor_or_of_its_mirror(
     place: Place, reader: "KafkaReader"
 ) -> None:
-    from delayline.outcome import spread
-    from mq.kafka.cursors import shard_key
+    from mq.kafka.cursors import shard_key, spread
 
     rules = Rules(number=4, levels_ms=(9000,))
     place.send(place.producer(), 3)
@@ -314,6 +314,31 @@ def test_what_stands_in_a_target_topic_is_known_by_its_id(
         (1, 2, "a", None),
     ]
     assert rows(reader.delivered(spark, [place.topic], found[1]["delivered_ms"] + 1)) == []
+
+
+def test_a_target_topic_says_since_when_it_has_kept_everything(
+    spark: "SparkSession", place: Place, reader: "KafkaReader"
+) -> None:
+    producer = place.producer()
+    for partition in (0, 1, 1, 1):
+        producer.produce(place.topic, b"x", partition=partition, headers=[("delayline-id", "a")])
+        producer.flush()
+    assert reader.kept_since_ms(place.topic) == 0
+
+    place.trim(2, place.topic, 1)
+    left = {row["partition"]: row["delivered_ms"] for row in rows(reader.delivered(spark, [place.topic], 0))}
+    assert reader.kept_since_ms(place.topic) == left[1]
+    place.trim(3, place.topic, 1)
+    assert reader.kept_since_ms(place.topic) == CLOCK.now_ms()
+
+
+def test_a_compacted_topic_cannot_tell_what_was_delivered(place: Place, reader: "KafkaReader") -> None:
+    from confluent_kafka.admin import NewTopic
+
+    name = f"{place.topic}-latest"
+    place.admin.create_topics([NewTopic(name, 1, 1, config={"cleanup.policy": "compact"})])[name].result()
+    with pytest.raises(CannotJudge, match="compacted"):
+        reader.kept_since_ms(name)
 
 
 def test_a_cluster_is_known_by_its_own_id_and_properties_of_the_service_are_used(

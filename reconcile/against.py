@@ -1,0 +1,213 @@
+"""One comparison with the target topics: which windows, which rows, and what is said of them.
+
+It stands on the ledger of an output directory: windows that its last run has closed, and the rows that all runs have
+staged. It adds nothing to that ledger; its own findings and report lie in `targets/`.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from delayline.clock import Clock
+from delayline.times import format_moment
+from reconcile import targets
+from reconcile.counting import COUNTED
+from reconcile.errors import CannotJudge
+from reconcile.files import Files
+from reconcile.job import Verdict
+from reconcile.judge import FINDINGS
+from reconcile.judging import kept
+from reconcile.ledger import HOUR_MS, WINDOW_MS, Category
+from reconcile.lock import Lock, this_process
+from reconcile.manifest import Manifest
+from reconcile.readers.contract import Reader
+from reconcile.report.page import render_page
+from reconcile.report.summary import FINDINGS_MAX, NotJudged, State, Summary, Topic, encode_summary
+from reconcile.rooms import Rooms, folders
+from reconcile.runs import check_cluster, last_manifest
+from reconcile.schemas import ACCEPTED, DONE
+from reconcile.settings import JobSettings
+from reconcile.small import small
+from reconcile.summing import CANNOT_JUDGE, FOUND, OK, finding_of, ledger_of
+
+ROOM = "targets"
+RETENTION, REFUSED = "retention", "refused"
+"""What keeps a topic from being compared: what is deleted from it, and what it is."""
+
+
+class Span(NamedTuple):
+    """Windows `[from_ms, until_ms)` of a topic."""
+
+    topic: str
+    from_ms: int
+    until_ms: int
+
+
+class Compared(NamedTuple):
+    """Windows that can be compared, and what cannot."""
+
+    spans: list[Span]
+    not_judged: list[NotJudged]
+
+
+def compare(
+    settings: JobSettings,
+    reader: Reader,
+    files: Files,
+    spark: SparkSession,
+    clock: Clock,
+    stamps_deliveries: bool,
+    say: Callable[[str], None] = lambda step: None,
+) -> Verdict:
+    """`stamps_deliveries`: whether a delivered record's time is that of its delivery (`dispatch.timestamp`); without
+    it nothing is early or late, and topics are read from their beginning. Raises ReconcileError, OSError."""
+    started_s, at_ms = clock.monotonic_s(), clock.now_ms()
+    lock = Lock(files, this_process(at_ms))
+    lock.take()
+    try:
+        manifest = last_manifest(files)
+        if manifest is None:
+            raise CannotJudge("there is no ledger in this directory yet: run once without --against targets")
+        check_cluster(reader.cluster(), manifest)
+        compared = _windows(reader, manifest, at_ms - settings.since_ms)
+        say("comparing with the target topics")
+        rooms = Rooms(spark, files)
+        found = _Comparison(rooms, reader, manifest, compared.spans).found(settings, stamps_deliveries)
+        rooms.write(found, f"{ROOM}/findings")
+        seconds = clock.monotonic_s() - started_s
+        summary = _summary(settings, manifest, compared, rooms.read(FINDINGS, [f"{ROOM}/findings"]), at_ms, seconds)
+        for name, data in _report(summary).items():
+            files.write(f"{ROOM}/{name}", data)
+        return Verdict(summary, summary.exit_code)
+    finally:
+        lock.release()
+
+
+def _windows(reader: Reader, manifest: Manifest, since_ms: int) -> Compared:
+    spans, not_judged = [], []
+    for name, topic in manifest.topics.items():
+        if topic.aside:
+            not_judged.append(NotJudged(what=topic.aside, why="the ledger has set it aside", topic=name))
+            continue
+        try:
+            kept_ms = reader.kept_since_ms(name)
+        except CannotJudge as error:
+            not_judged.append(NotJudged(what=REFUSED, why=str(error), topic=name))
+            continue
+        from_ms = -(-max(since_ms, kept_ms) // WINDOW_MS) * WINDOW_MS
+        if kept_ms > since_ms and any(hour * HOUR_MS < from_ms for hour in manifest.rows):
+            why = f"what was delivered before {format_moment(kept_ms)} may be gone from it"
+            not_judged.append(NotJudged(what=RETENTION, why=why, topic=name))
+        if from_ms < topic.closed_until_ms:
+            spans.append(Span(name, from_ms, topic.closed_until_ms))
+    return Compared(spans, not_judged)
+
+
+class _Comparison:
+    """The rows behind these windows."""
+
+    def __init__(self, rooms: Rooms, reader: Reader, manifest: Manifest, spans: list[Span]) -> None:
+        self._rooms, self._reader, self._manifest = rooms, reader, manifest
+        self._spans = spans
+
+    def found(self, settings: JobSettings, stamps_deliveries: bool) -> DataFrame:
+        """By `judge.FINDINGS`."""
+        spark = self._rooms.spark
+        if not self._spans:
+            return small(spark, [], FINDINGS)
+        first_ms = min(span.from_ms for span in self._spans)
+        accepted, done = self._staged(ACCEPTED, "accepted"), self._staged(DONE, f"done/lot={COUNTED}")
+        # An hour more: what was delivered too early is seen, and clocks may differ.
+        since_ms = first_ms - HOUR_MS if stamps_deliveries else 0
+        delivered = self._reader.delivered(spark, [span.topic for span in self._spans], since_ms)
+        late_after_ms = settings.late_after_ms if stamps_deliveries else None
+        verdicts = targets.verdicts(accepted, done, delivered, self._manifest.run, late_after_ms)
+        return self._without_others(self._within(verdicts, F.col("window_ms")))
+
+    def _staged(self, schema: StructType, below: str) -> DataFrame:
+        hours = [hour for hour in self._manifest.rows if any(map(_touches(hour), self._spans))]
+        rows = self._rooms.read(schema, folders("stage", hours, self._manifest.rows, below))
+        return self._within(rows, F.coalesce("due_ms", "accepted_ms"))
+
+    def _within(self, rows: DataFrame, moment: Column) -> DataFrame:
+        spans = small(self._rooms.spark, self._spans, "of string, from_ms long, until_ms long")
+        inside = (F.col("topic") == F.col("of")) & (moment >= F.col("from_ms")) & (moment < F.col("until_ms"))
+        return rows.join(F.broadcast(spans), inside, "left_semi")
+
+    def _without_others(self, verdicts: DataFrame) -> DataFrame:
+        """Without orphans that were accepted all the same: in other windows, or before the ledger begins."""
+        with kept(verdicts) as verdicts:
+            orphans = verdicts.where(F.col("category") == Category.ORPHAN.value).select("topic", "id")
+            if orphans.isEmpty():
+                return verdicts.localCheckpoint()
+            everywhere = folders("stage", self._manifest.rows, self._manifest.rows, "accepted")
+            every = self._rooms.read(ACCEPTED, everywhere).select("topic", "id")
+            known = every.join(F.broadcast(orphans), ["topic", "id"], "left_semi").distinct()
+            others = verdicts.join(known.withColumn("known", F.lit(True)), ["topic", "id"], "left")
+            is_orphan = F.col("category") == Category.ORPHAN.value
+            strange = ~is_orphan | (F.col("known").isNull() & ~self._is_before())
+            return others.where(strange).select(*FINDINGS.fieldNames()).localCheckpoint()
+
+    def _is_before(self) -> Column:
+        before = F.lit(False)
+        for name, topic in self._manifest.topics.items():
+            for number, shard in topic.shards.items():
+                here = (F.col("topic") == name) & (F.col("shard") == number)
+                before = before | (here & (F.col("offset") >= 0) & (F.col("offset") < shard.start))
+        return before
+
+
+def _touches(hour: int) -> Callable[[Span], bool]:
+    return lambda span: span.from_ms < (hour + 1) * HOUR_MS and hour * HOUR_MS < span.until_ms
+
+
+# --- what is said
+
+
+def _summary(
+    settings: JobSettings, manifest: Manifest, compared: Compared, found: DataFrame, at_ms: int, seconds: float
+) -> Summary:
+    counts: dict[str, dict[str, int]] = {}
+    for row in found.groupBy("topic", "category").count().orderBy("topic", "category").collect():
+        counts.setdefault(row["topic"], {})[row["category"]] = row["count"]
+    total = sum(sum(categories.values()) for categories in counts.values())
+    first = found.orderBy("category", "topic", "window_ms", "shard", "offset").limit(FINDINGS_MAX).collect()
+    cannot = CANNOT_JUDGE if compared.not_judged else OK
+    return Summary(
+        cluster=manifest.cluster,
+        run=manifest.run,
+        at_ms=at_ms,
+        exit_code=FOUND if total > settings.threshold else cannot,
+        seconds=round(seconds, 3),
+        against=ROOM,
+        threshold=settings.threshold,
+        late_after_ms=settings.late_after_ms,
+        stalled_after_ms=settings.stalled_after_ms,
+        topics=list(_topics(manifest, counts, compared.not_judged)),
+        findings=[finding_of(row.asDict(), manifest) for row in first],
+        findings_total=total,
+        not_judged=compared.not_judged,
+    )
+
+
+def _topics(manifest: Manifest, counts: dict[str, dict[str, int]], not_judged: list[NotJudged]) -> Iterable[Topic]:
+    reasons = {one.topic: one.why for one in not_judged}
+    for name, topic in manifest.topics.items():
+        yield Topic(
+            topic=name,
+            state=State.UNAUDITABLE if name in reasons else State.JUDGED,
+            reason=reasons.get(name),
+            closed_until_ms=topic.closed_until_ms or None,
+            ledger=ledger_of(topic.totals, topic.judged),
+            findings=counts.get(name, {}),
+            fresh=counts.get(name, {}),
+            other_records=topic.totals.others,
+            before_start=topic.totals.before_start,
+        )
+
+
+def _report(summary: Summary) -> dict[str, bytes]:
+    return {"report.html": render_page(summary), "summary.json": encode_summary(summary)}

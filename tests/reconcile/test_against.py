@@ -1,0 +1,136 @@
+"""An output directory against the target topics themselves."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from delayline.clock import ManualClock
+from reconcile.errors import CannotJudge
+from reconcile.files import LocalFiles
+from reconcile.ledger import HOUR_MS
+from reconcile.report.summary import State, decode_summary
+from reconcile.settings import JobSettings
+from tests.reconcile.archive import World
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from reconcile.job import Verdict
+
+MINUTE_MS = 60_000
+DELIVERED = pa.schema(
+    {
+        "topic": pa.string(),
+        "partition": pa.int32(),
+        "offset": pa.int64(),
+        "id": pa.string(),
+        "due_ms": pa.int64(),
+        "delivered_ms": pa.int64(),
+    }
+)
+
+
+class Place:
+    """A world whose topics hold what its audit says has been delivered, until something is done to them."""
+
+    def __init__(self, spark: "SparkSession", folder: Path) -> None:
+        self.spark = spark
+        self.world = World(folder / "archive", "orders")
+        self.out = folder / "out"
+        self.copies: list[dict[str, Any]] = []
+
+    def deliver(self) -> None:
+        """Whatever the audit has delivered."""
+        self.copies = []
+        for kind, row in self.world.audit:
+            if kind == "done" and row["outcome"] == "delivered":
+                self.copy(row, row["done_ms"])
+
+    def copy(self, row: dict[str, Any], delivered_ms: int) -> None:
+        same = {name: row[name] for name in ("topic", "id", "due_ms")}
+        self.copies.append({**same, "partition": 0, "offset": len(self.copies), "delivered_ms": delivered_ms})
+
+    def run(self, against: str = "audit", stamps: bool = True, **more: Any) -> "Verdict":
+        from reconcile.against import compare
+        from reconcile.job import run
+        from reconcile.readers.parquet import ParquetReader
+
+        self.world.write()
+        (self.world.folder / "delivered").mkdir(exist_ok=True)
+        pq.write_table(pa.Table.from_pylist(self.copies, DELIVERED), self.world.folder / "delivered" / "rows.parquet")
+        reader = ParquetReader(self.spark, self.world.folder, "delayline")
+        settings = JobSettings(output=str(self.out), against=against, **more)
+        files, clock = LocalFiles(self.out), ManualClock(self.world.at_ms)
+        if against == "audit":
+            return run(settings, reader, files, self.spark, clock)
+        verdict = compare(settings, reader, files, self.spark, clock, stamps)
+        assert verdict.summary == decode_summary((self.out / "targets" / "summary.json").read_bytes())
+        assert (self.out / "targets" / "report.html").exists()
+        return verdict
+
+    def found(self, **more: Any) -> list[tuple[str, str | None]]:
+        return [(one.category, one.id) for one in self.run("targets", **more).summary.findings]
+
+
+@pytest.fixture
+def place(spark: "SparkSession", tmp_path: Path) -> Place:
+    return Place(spark, tmp_path)
+
+
+def test_what_the_audit_says_is_looked_for_in_the_topics(place: Place) -> None:
+    world = place.world
+    with pytest.raises(CannotJudge, match="no ledger"):
+        place.run("targets")
+    sent = [world.send("orders", 0, minute * MINUTE_MS) for minute in range(1, 40)]
+    cancelled = world.send("orders", 1, MINUTE_MS)
+    world.end(cancelled, "cancelled")
+    moved = world.reschedule(world.send("orders", 1, 2 * HOUR_MS), 5 * MINUTE_MS)
+    far = world.send("orders", 1, 9 * HOUR_MS)
+    world.pass_on(HOUR_MS)
+    assert place.run().exit_code == 0
+    place.deliver()
+    assert (place.run("targets").exit_code, place.found()) == (0, [])
+
+    place.copies = [copy for copy in place.copies if copy["id"] != sent[7]["id"]]
+    place.copy(sent[9], sent[9]["due_ms"] + 2)
+    place.copy(cancelled, cancelled["due_ms"] + 3)
+    place.copy({**sent[0], "id": "orders.0.4000.7"}, sent[0]["due_ms"] + 4)
+    place.copy(far, world.at_ms)
+    assert place.run("targets").exit_code == 2
+    assert place.found() == [
+        ("delivered_after_cancel", cancelled["id"]),
+        ("duplicated", sent[9]["id"]),
+        ("missing", sent[7]["id"]),
+        ("orphan", "orders.0.4000.7"),
+    ]
+    assert moved["id"] not in {name for _, name in place.found()}
+    assert place.run("targets", threshold=4).exit_code == 0
+    assert place.found(since_ms=30 * MINUTE_MS) == []
+    assert decode_summary((place.out / "summary.json").read_bytes()).against == "audit"
+
+
+def test_times_are_judged_only_where_they_are_those_of_deliveries(place: Place) -> None:
+    row = place.world.send("orders", 0, 10 * MINUTE_MS)
+    place.world.pass_on(HOUR_MS)
+    place.run()
+    place.copy(row, row["due_ms"] - 1)
+    assert place.found() == [("early", row["id"])]
+    assert place.found(stamps=False) == []
+
+
+def test_what_retention_has_taken_from_a_topic_is_not_missing(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    from reconcile.readers.parquet import ParquetReader
+
+    place.world.send("orders", 0, 10 * MINUTE_MS)
+    place.world.pass_on(2 * HOUR_MS)
+    place.run()
+    assert [category for category, _ in place.found()] == ["missing"]
+    kept_ms = place.world.at_ms - HOUR_MS
+    monkeypatch.setattr(ParquetReader, "kept_since_ms", lambda self, topic: kept_ms)
+    verdict = place.run("targets")
+    assert (verdict.exit_code, verdict.summary.findings_total) == (3, 0)
+    assert [one.what for one in verdict.summary.not_judged] == ["retention"]
+    assert verdict.summary.topics[0].state is State.UNAUDITABLE
