@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from itertools import islice
 from typing import Any, NamedTuple
+from zlib import crc32
 
 import msgspec
 
@@ -73,6 +74,12 @@ class AuditRecord(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 OUTCOMES, LOW_WATER = "outcomes", "low_water"
+
+
+def spread(shard: Shard, partitions: int) -> int:
+    """The partition of the audit, and of its like, that has what is said of a shard: always the same one, so that it
+    stays in order."""
+    return crc32(".".join(shard).encode()) % partitions
 
 
 def encode_audit(shard: Shard, owner_epoch: int, done_at_ms: int, rows: Iterable[AuditRow]) -> Iterator[bytes]:

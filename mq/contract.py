@@ -285,6 +285,13 @@ class Admin(Protocol):
     def trim(self, shard: Shard, low_offset: int) -> None:
         """Give back the buffer's room below `low_offset`, which must come from a committed cursor."""
 
+    def identity(self) -> str:
+        """What tells this queue from every other one, for ever the same. Raises QueueUnavailable."""
+
+    def glimpse(self, shard: Shard) -> Cursor | None:
+        """The shard's cursor as it is or was a moment ago: for who only looks, and takes nothing over. Raises
+        QueueUnavailable, UnknownFormat, TopicUnknown."""
+
     def audited(self, shard: Shard) -> Audited | None:
         """How far the reconcile job has read the shard's buffer; None where it never has. Not for every turn: it may
         be a question to the other end of the network. Raises QueueUnavailable, TopicUnknown, UnknownFormat."""

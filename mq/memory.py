@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from itertools import accumulate, repeat, takewhile
 from threading import Lock
+from uuid import uuid4
 
 from delayline.clock import Clock
 from delayline.message import Shard
@@ -78,6 +79,7 @@ class MemoryStorage:
         self._bytes_max = bytes_max
         self._bytes = 0
         self._lock = Lock()
+        self._identity = uuid4().hex
         self._logs: dict[Partition, tuple[int, list[LogRecord]]] = {}  # offset of the first record, records
 
     def load(self) -> Iterable[StoredTopic]:
@@ -105,6 +107,9 @@ class MemoryStorage:
         sizes = accumulate(len(record.body) for record in found)
         within = sum(1 for _ in takewhile(lambda size: size <= bytes_max, sizes))
         return found[: max(1, within)]
+
+    def identity(self) -> str:
+        return self._identity
 
     def full(self) -> str | None:
         if self._bytes < self._bytes_max:

@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 
 from reconcile.cells import CELL, carried, in_cell, lateness_ms, moment_ms
 from reconcile.judge import FINDINGS, absence, decoded, dirty
-from reconcile.ledger import Category
+from reconcile.ledger import NO_OUTCOME, Category
 from reconcile.small import small
 
 _PLACE = ("topic", "window_ms", "shard", "offset", "moment_ms")
@@ -183,8 +183,8 @@ def _of_record(untold_until_ms: int) -> Column:
 
 def _no_outcome() -> Column:
     """A message whose record has no row may go on all the same: whoever sends it again should know."""
-    goes_on = F.concat(F.lit("no outcome; re-appended at offset "), F.concat_ws(", ", "links"))
-    return F.when(F.size("links") > 0, goes_on).otherwise("no outcome")
+    goes_on = F.concat(F.lit(f"{NO_OUTCOME}; re-appended at offset "), F.concat_ws(", ", "links"))
+    return F.when(F.size("links") > 0, goes_on).otherwise(NO_OUTCOME)
 
 
 def _of_several() -> Column:

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType, StructField, StructType
 
 from reconcile.cells import COUNTS, LATENESS
-from reconcile.ledger import POSITION_BITS, Category
+from reconcile.ledger import NO_OUTCOME, POSITION_BITS, Category
 
 FINDINGS = StructType(
     [
@@ -84,7 +84,7 @@ def decoded(dirty: DataFrame, run: int, untold_until_ms: int = 0) -> DataFrame:
         F.lit(None).cast("long").alias("done_ms"),
         F.lit(None).cast("long").alias("lateness_ms"),
         F.lit(0).cast("long").alias("surplus"),
-        F.lit("no outcome").alias("detail"),
+        F.lit(NO_OUTCOME).alias("detail"),
     )
 
 

@@ -22,6 +22,9 @@ OUTCOMES = tuple(outcome.value for outcome in Outcome)
 REPLACED = "replaced"
 """The reason of an outcome row whose successor is another message of the same own id."""
 
+NO_OUTCOME = "no outcome"
+"""What is said of a record without an outcome row, where nothing carries it on either."""
+
 LATENESS_BINS = 26
 """Bin i counts what was delivered less than 2^i ms after it was due, and not less than 2^(i-1); the last one, from
 four and a half hours on, has no bound."""

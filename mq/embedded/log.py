@@ -115,6 +115,9 @@ class RocksLog:
             self._reclaimer.close()
             self._db.close()
 
+    def identity(self) -> str:
+        return identity_of(self._folder)
+
     def full(self) -> str | None:
         free = self._free_bytes(self._folder)
         if free >= self._disk_free_min_bytes:
@@ -184,6 +187,11 @@ class RocksLog:
 
 
 # --- what stands in the log: also for who opens it beside its owner (`snapshot.py`)
+
+
+def identity_of(log: Path) -> str:
+    """RocksDB gives each of its databases another one."""
+    return (log / "IDENTITY").read_text().strip()
 
 
 def stored_topics(found: RdictIter) -> Iterator[StoredTopic]:

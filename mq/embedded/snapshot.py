@@ -19,7 +19,7 @@ from rocksdict import AccessType, Rdict
 
 from mq.contract import LogRecord
 from mq.embedded.folder import check_marker
-from mq.embedded.log import options, read_records, stored_topics
+from mq.embedded.log import identity_of, options, read_records, stored_topics
 from mq.errors import OffsetOutOfRange, PartitionUnknown, QueueUnavailable, TopicUnknown
 from mq.local.storage import StoredPartition, StoredTopic
 
@@ -78,7 +78,7 @@ class Snapshot:
     @property
     def identity(self) -> str:
         """Another one in every folder, and for ever the same."""
-        return (self._log / "IDENTITY").read_text().strip()
+        return identity_of(self._log)
 
     @cached_property
     def topics(self) -> Mapping[str, StoredTopic]:

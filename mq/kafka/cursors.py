@@ -18,7 +18,6 @@ The order of a takeover (each step was seen to fail without the others):
 from base64 import b85decode, b85encode
 from threading import Lock
 from typing import Protocol
-from zlib import crc32
 
 from confluent_kafka import KafkaException
 
@@ -26,6 +25,7 @@ from delayline.clock import Clock
 from delayline.cursor import Cursor
 from delayline.errors import UnknownFormat
 from delayline.message import Shard
+from delayline.outcome import spread
 from mq.contract import Handover, Owner
 from mq.errors import QueueUnavailable
 from mq.kafka import trouble
@@ -61,11 +61,6 @@ def decode_metadata(text: str) -> Cursor:
 
 def shard_key(shard: Shard) -> bytes:
     return ".".join(shard).encode()
-
-
-def spread(shard: Shard, partitions: int) -> int:
-    """Always the same partition for a shard, so that its rows stay in order."""
-    return crc32(shard_key(shard)) % partitions
 
 
 def writer_of(client_id: str) -> str:

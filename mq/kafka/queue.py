@@ -6,6 +6,7 @@ from threading import Event, Thread
 
 from delayline import logs
 from delayline.clock import Clock
+from delayline.cursor import Cursor
 from delayline.message import Shard
 from delayline.record import encode_body
 from delayline.rules import Rules
@@ -212,6 +213,15 @@ class KafkaQueue:
             raise OffsetOutOfRange(f"{'.'.join(shard)}: trim to {low_offset}, behind the log's end")
         if low_offset > start:
             self._cluster.trim(topic, number, low_offset)
+
+    def identity(self) -> str:
+        self._check()
+        return self._cluster.cluster_id()
+
+    def glimpse(self, shard: Shard) -> Cursor | None:
+        self._check()
+        self._partition(shard)
+        return self._cursors.glimpse(shard)
 
     def audited(self, shard: Shard) -> Audited | None:
         self._check()

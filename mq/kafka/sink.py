@@ -23,13 +23,14 @@ from delayline.clock import Clock
 from delayline.cursor import Cursor
 from delayline.errors import Bug, UnknownFormat
 from delayline.message import Shard
+from delayline.outcome import spread
 from delayline.record import encode_body
 from mq.contract import DispatchBatch, ShardBatch
 from mq.errors import CommitAborted, CommitError, CommitUnknown, DeliveryRefused, Fenced, QueueError, QueueUnavailable
 from mq.kafka import trouble
 from mq.kafka.clock import BrokerClock
 from mq.kafka.cluster import Cluster
-from mq.kafka.cursors import MARK_KEY, Cursors, encode_metadata, shard_key, spread
+from mq.kafka.cursors import MARK_KEY, Cursors, encode_metadata, shard_key
 from mq.kafka.elsewhere import Elsewhere, Placed
 from mq.kafka.membership import Membership, Standing
 from mq.kafka.producers import Aborted, Bulk, Failure, Outgoing, Send, Transactions

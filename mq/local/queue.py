@@ -178,9 +178,7 @@ class LocalQueue:
         """Opening a worker has fenced the earlier ones; what they had under way is finished before the barrier."""
         topic, partition = self._buffer(shard)
         self._committer.submit(Barrier()).result()
-        with self._ledger.lock:
-            data = self._ledger.cursors.get(partition)
-        return Handover(None if data is None else Cursor.decode(data), topic.topic_id)
+        return Handover(self._cursor(partition), topic.topic_id)
 
     def log_range(self, shard: Shard) -> tuple[int, int]:
         return self._range(self._buffer(shard)[1])
@@ -194,6 +192,18 @@ class LocalQueue:
             raise OffsetOutOfRange(f"{'.'.join(shard)}: trim to {low_offset}, behind the log's end")
         if self._ledger.trim(partition, low_offset):
             self._committer.submit(TrimStep(partition, low_offset))
+
+    def identity(self) -> str:
+        self._ledger.check()
+        return self._storage.identity()
+
+    def glimpse(self, shard: Shard) -> Cursor | None:
+        return self._cursor(self._buffer(shard)[1])
+
+    def _cursor(self, partition: Partition) -> Cursor | None:
+        with self._ledger.lock:
+            data = self._ledger.cursors.get(partition)
+        return None if data is None else Cursor.decode(data)
 
     def audited(self, shard: Shard) -> Audited | None:
         self._buffer(shard)

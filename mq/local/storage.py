@@ -41,6 +41,9 @@ class Storage(Protocol):
         large, the rest within `bytes_max` bytes of bodies. May give fewer; none only where a trim has overtaken the
         reader. Raises QueueUnavailable."""
 
+    def identity(self) -> str:
+        """Of this storage, and of no other one, for ever."""
+
     def full(self) -> str | None:
         """Why clients' records cannot be taken right now: one sentence; None where they can."""
 

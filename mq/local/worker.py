@@ -4,11 +4,11 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from threading import Condition
-from zlib import crc32
 
 from delayline.clock import Clock
 from delayline.errors import Bug
 from delayline.message import Shard
+from delayline.outcome import spread
 from mq.contract import (
     Append,
     Assigned,
@@ -299,5 +299,4 @@ class LocalSink:
 
 
 def _spread(topic: Topic, shard: Shard) -> Partition:
-    """Always the same partition for a shard, so that its rows stay in order."""
-    return topic.partitions[crc32(".".join(shard).encode()) % len(topic.partitions)]
+    return topic.partitions[spread(shard, len(topic.partitions))]

@@ -6,6 +6,7 @@ from itertools import islice
 import msgspec
 
 from reconcile.errors import BadInput
+from reconcile.ledger import NO_OUTCOME
 from reconcile.plan import Cluster
 from reconcile.report.summary import Finding
 
@@ -17,8 +18,7 @@ ones."""
 
 
 class LostMessage(msgspec.Struct, frozen=True):
-    """A missing message, and the record that holds it: partition `shard` of the topic's buffer, at `offset`. Where a
-    record says that another one carries the message on, and there is none, `id` is the other one's."""
+    """A missing message, and the record that holds it: partition `shard` of the topic's buffer, at `offset`."""
 
     id: str
     topic: str
@@ -30,7 +30,8 @@ class LostMessage(msgspec.Struct, frozen=True):
 
 class RepairPlan(msgspec.Struct, frozen=True, kw_only=True):
     """`audit`: by partition, the offset behind the last audit record that the run has read: what stands there or
-    behind may tell of these messages meanwhile. `more`: missing messages that are not listed."""
+    behind may tell of these messages meanwhile. `more`: missing messages that are not listed: too many, or not to be
+    sent again, because their record has an outcome or goes on in another one."""
 
     v: int = REPAIR_PLAN_VERSION
     cluster: Cluster
@@ -53,8 +54,9 @@ def repair_plan(
 
 
 def _lost(finding: Finding) -> LostMessage | None:
-    """None where it is no message."""
-    if finding.id is None or finding.due_ms is None:
+    """None where it is no message, or not to be sent again: its record says that another one carries it on, or
+    another one says so of the record."""
+    if finding.id is None or finding.due_ms is None or finding.detail not in (None, NO_OUTCOME):
         return None
     return LostMessage(finding.id, finding.topic, finding.shard, finding.offset, finding.due_ms, finding.accepted_ms)
 

@@ -17,6 +17,7 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from delayline.clock import SystemClock
+from delayline.cursor import Cursor
 from delayline.message import Shard
 from delayline.names import Names, is_topic_name
 from delayline.record import decode_body, encode_body, encode_varint
@@ -342,6 +343,12 @@ class SuiteQueue:
 
     def trim(self, shard: Shard, low_offset: int) -> None:
         self._queue.trim(self._names.shard_out(shard), low_offset)
+
+    def identity(self) -> str:
+        return self._queue.identity()
+
+    def glimpse(self, shard: Shard) -> Cursor | None:
+        return self._queue.glimpse(self._names.shard_out(shard))
 
     def audited(self, shard: Shard) -> Audited | None:
         return self._queue.audited(self._names.shard_out(shard))

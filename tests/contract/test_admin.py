@@ -196,6 +196,18 @@ def test_trimming_one_shard_leaves_the_others(queue: LocalQueue, ten: str) -> No
     assert bodies(queue, ten, "1") == [b"kept"]
 
 
+def test_a_queue_is_known_by_one_name(queue: LocalQueue) -> None:
+    assert queue.identity() == queue.identity() != ""
+
+
+def test_whoever_looks_at_a_cursor_sees_the_last_one_and_takes_nothing_over(queue: LocalQueue) -> None:
+    buffer(queue)
+    before = queue.glimpse(SHARD)
+    worker = start_worker(queue)
+    assert (before, queue.glimpse(SHARD)) == (None, worker.cursors[SHARD])
+    worker.commit(SHARD)
+
+
 def test_where_no_job_ever_ran_nobody_has_read_a_buffer(queue: LocalQueue, ten: str) -> None:
     assert queue.audited(SHARD) is None
 

@@ -230,7 +230,8 @@ def commit_cursor(place: Place, shard: int, rules: Rules) -> None:
 def test_the_rules_where_what_is_held_begins_are_those_of_the_cursor_or_of_its_mirror(
     place: Place, reader: "KafkaReader"
 ) -> None:
-    from mq.kafka.cursors import shard_key, spread
+    from delayline.outcome import spread
+    from mq.kafka.cursors import shard_key
 
     rules = Rules(number=4, levels_ms=(9000,))
     place.send(place.producer(), 3)

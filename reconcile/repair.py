@@ -1,0 +1,203 @@
+"""Lost messages are put into the log again, as the reconcile job's plan names them.
+
+For each message, in this order:
+
+    the audit since the plan   has an outcome of its record by now: nothing is done
+    its record in the buffer   must still be there, and be the one meant, by the service's own reading
+    the cursor of its shard    must have passed it: what has not been read is not lost
+    one atomic append          a re-append under the message's own id, which names the record that it replaces, and
+                               that record's outcome row (superseded, reason `repair`)
+
+So a plan that is carried out twice does nothing the second time, the next run of the job finds one end of each
+record, and a message that waits after all is not delivered twice: reading the re-append, its shard gives it up.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from enum import StrEnum
+from typing import NamedTuple
+
+from delayline.buffer_facts import MESSAGE, fact_of, message_id
+from delayline.buffer_record import Message, RulesChange, decode_value, encode_reappend, read
+from delayline.clock import Clock
+from delayline.cursor import Cursor
+from delayline.headers import RULES
+from delayline.message import Key, Shard
+from delayline.names import Names
+from delayline.outcome import AuditRow, Outcome, decode_audit, encode_audit, spread
+from delayline.record import decode_body
+from delayline.rules import DEFAULT_RULES, Rules
+from mq.contract import Append, LogRecord, Queue
+from mq.errors import PartitionUnknown, TopicUnknown
+from reconcile.errors import CannotJudge, OtherCluster
+from reconcile.plan import Cluster
+from reconcile.report.repair_plan import LostMessage, RepairPlan
+
+REPAIR = "repair"
+"""Reason in the outcome row of a record whose message has been sent again."""
+
+APPEND_S = 30.0
+READ_RECORDS = 1000
+
+
+class Verdict(StrEnum):
+    """What is, or was, to be done about a message."""
+
+    AGAIN = "send again"
+    SENT = "sent again"
+    ENDED = "has ended"
+    WAITS = "waits"
+    LOST = "payload lost"
+    OTHER = "not found"
+
+
+UNREPAIRABLE = frozenset({Verdict.LOST, Verdict.OTHER})
+
+
+class Found(NamedTuple):
+    """The record of a lost message, as it stands in the buffer."""
+
+    shard: Shard
+    key: Key
+    value: bytes
+    accepted_ms: int
+    owner_epoch: int
+
+
+class Step(NamedTuple):
+    """A message, the verdict and why. `found` where it is to be sent again."""
+
+    message: LostMessage
+    verdict: Verdict
+    why: str = ""
+    found: Found | None = None
+
+
+class Repair:
+    """`rules_of` are the configured rules of a topic. One plan at a time; two who repair at once would send twice."""
+
+    def __init__(self, queue: Queue, kind: str, names: Names, rules_of: Callable[[str], Rules], clock: Clock) -> None:
+        self._queue = queue
+        self._kind = kind
+        self._names = names
+        self._rules_of = rules_of
+        self._clock = clock
+
+    def look(self, plan: RepairPlan) -> list[Step]:
+        """What is to be done now; nothing is. Raises OtherCluster, CannotJudge, QueueError, UnknownFormat."""
+        here = Cluster(self._kind, self._queue.identity(), self._names.namespace)
+        if plan.cluster != here:
+            raise OtherCluster(f"the plan is for {_shown(plan.cluster)}, this is {_shown(here)}")
+        ended = self._ended_since(plan)
+        return [self._step(message, ended.get(_place(message))) for message in plan.messages]
+
+    def send(self, step: Step) -> Step:
+        """Send it again. Raises QueueError; whether it was written is then shown by the next look."""
+        assert step.found is not None, "only what is to be sent again"
+        message, (shard, key, value, accepted_ms, epoch) = step.message, step.found
+        body = encode_reappend(value, key, message_id(shard, key, decode_value(value)[0]), key.due_ms)
+        row = AuditRow(key.offset, message.id, key.due_ms, accepted_ms, Outcome.SUPERSEDED, message.id, REPAIR)
+        (told,) = encode_audit(shard, epoch, self._clock.now_ms(), [row])
+        audit = self._names.audit
+        partition = str(spread(shard, len(self._queue.topic(audit).partitions)))
+        records = [Append(self._names.buffer(shard.topic), shard.name, body), Append(audit, partition, told)]
+        self._queue.append(records).result(APPEND_S)
+        return Step(message, Verdict.SENT)
+
+    # --- the audit since the plan
+
+    def _ended_since(self, plan: RepairPlan) -> Mapping[tuple[Shard, int], str]:
+        """Outcomes of the plan's records that have come since."""
+        wanted = {_place(message) for message in plan.messages}
+        ended = {}
+        for name in self._queue.topic(self._names.audit).partitions:
+            for record in self._audit(name, plan.audit.get(int(name))):
+                said, rows = decode_audit(decode_body(record.body).value or b"")
+                shard = Shard(said.topic, said.shard)
+                ended.update({(shard, row.offset): _said(row) for row in rows if (shard, row.offset) in wanted})
+        return ended
+
+    def _audit(self, name: str, start: int | None) -> Iterator[LogRecord]:
+        """From the plan's position on; all of a partition that there was not yet. Raises CannotJudge."""
+        topic = self._names.audit
+        first, end = self._queue.offsets(topic, name)
+        offset = first if start is None else start
+        if not first <= offset <= end:
+            raise CannotJudge(
+                f"{topic}, partition {name}, holds {first} to {end} and the plan has read to {offset}: what has "
+                "ended since cannot be told; let the job write a new plan"
+            )
+        while records := self._queue.read(topic, name, offset, READ_RECORDS):
+            yield from records
+            offset = records[-1].offset + 1
+
+    # --- the record
+
+    def _step(self, message: LostMessage, ended: str | None) -> Step:
+        if ended is not None:
+            return Step(message, Verdict.ENDED, ended)
+        shard, topic = _place(message)[0], self._names.buffer(message.topic)
+        try:
+            first, end = self._queue.offsets(topic, shard.name)
+        except (TopicUnknown, PartitionUnknown) as error:
+            return Step(message, Verdict.LOST, str(error))
+        if message.offset < first:
+            return Step(message, Verdict.LOST, f"the buffer begins at offset {first}")
+        records = self._queue.read(topic, shard.name, message.offset, 1) if message.offset < end else ()
+        if not records or records[0].offset != message.offset:
+            return Step(message, Verdict.OTHER, "there is no record at its place")
+        return self._of_record(message, shard, records[0])
+
+    def _of_record(self, message: LostMessage, shard: Shard, record: LogRecord) -> Step:
+        cursor = self._queue.glimpse(shard)
+        if cursor is None or cursor.next_offset <= message.offset:
+            return Step(message, Verdict.WAITS, "its shard has not come so far")
+        for rules in self._possible_rules(shard, record.offset, cursor):
+            fact = fact_of(shard, record.offset, record.appended_at_ms, record.body, rules)
+            if fact.kind != MESSAGE:
+                return Step(message, Verdict.OTHER, f"at its place stands a record of kind {fact.kind}")
+            if (fact.id, fact.due_ms) == (message.id, message.due_ms):
+                return self._again(message, shard, record, rules, cursor.owner_epoch)
+        return Step(message, Verdict.OTHER, f"at its place stands {fact.id}")
+
+    @staticmethod
+    def _again(message: LostMessage, shard: Shard, record: LogRecord, rules: Rules, owner_epoch: int) -> Step:
+        fact = fact_of(shard, record.offset, record.appended_at_ms, record.body, rules)
+        meaning = read(record.body, record.appended_at_ms, rules)
+        assert isinstance(meaning, Message), "that is its kind"
+        meta, _ = decode_value(meaning.value)
+        if meta is not None and meta.dead_code is not None:
+            return Step(message, Verdict.OTHER, f"nobody can deliver it: {meta.dead_code}")
+        key = Key(meaning.due_ms, record.offset)
+        return Step(message, Verdict.AGAIN, "", Found(shard, key, meaning.value, fact.accepted_ms, owner_epoch))
+
+    def _possible_rules(self, shard: Shard, offset: int, cursor: Cursor) -> Iterator[Rules]:
+        """Under which the record may have been read: the likely ones first, and before them in the log, if those give
+        it another id, what rules records there are."""
+        yield cursor.rules
+        yield self._rules_of(shard.topic)
+        yield DEFAULT_RULES
+        yield from self._rules_in_log(shard, offset)
+
+    def _rules_in_log(self, shard: Shard, end: int) -> list[Rules]:
+        """Latest first."""
+        topic, found = self._names.buffer(shard.topic), []
+        offset, _ = self._queue.offsets(topic, shard.name)
+        while offset < end and (records := self._queue.read(topic, shard.name, offset, READ_RECORDS)):
+            for record in records:
+                meaning = read(record.body, record.appended_at_ms, DEFAULT_RULES) if RULES in record.body else None
+                if isinstance(meaning, RulesChange):
+                    found.append(meaning.rules)
+            offset = records[-1].offset + 1
+        return found[::-1]
+
+
+def _place(message: LostMessage) -> tuple[Shard, int]:
+    return Shard(message.topic, str(message.shard)), message.offset
+
+
+def _said(row: AuditRow) -> str:
+    return row.outcome.value if row.reason is None else f"{row.outcome.value} ({row.reason})"
+
+
+def _shown(cluster: Cluster) -> str:
+    return f"{cluster.kind} {cluster.id}, namespace {cluster.namespace!r}"

@@ -1,0 +1,252 @@
+"""Sending lost messages again, by a plan, to a worker over queue and index in memory."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import msgspec
+import pytest
+
+from delayline.buffer_record import encode_rules
+from delayline.message import Header, Key
+from delayline.outcome import AuditRow, Outcome, decode_audit, encode_audit, encode_low_water
+from delayline.record import decode_body
+from delayline.rules import DEFAULT_RULES, Rules
+from mq.contract import Append, Audited
+from mq.errors import QueueUnavailable
+from reconcile.errors import CannotJudge, OtherCluster
+from reconcile.plan import Cluster
+from reconcile.repair import REPAIR, UNREPAIRABLE, Repair, Step, Verdict
+from reconcile.report.repair_plan import LostMessage, RepairPlan
+from tests.unit.delay_service.harness import NAMES, ORDERS, Bench
+from tests.unit.delay_service.test_claims import HOUR, MINUTE, SECOND, delay, ids, own, restart
+
+LEVELS = Rules(number=3, levels_ms=(7000, 9000))
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+def repair_of(bench: Bench) -> Repair:
+    return Repair(bench.queue, "embedded", NAMES, lambda _: DEFAULT_RULES, bench.clock)
+
+
+def lose(bench: Bench, *headers: Header, times: int = 1) -> list[LostMessage]:
+    """Messages that the cursor has passed, and that nobody has had: taken out of the index by hand."""
+    lost = []
+    for _ in range(times):
+        offset = bench.send(b"lost", *(headers or (delay(SECOND),)))
+        bench.turn()
+        (entry,) = (entry for entry in bench.index.shard(ORDERS).scan(Key(-1, -1), 10) if entry.offset == offset)
+        assert bench.index.shard(ORDERS).discard(entry.key)
+        accepted_ms = bench.clock.now_ms()
+        lost.append(LostMessage(f"orders.0.{offset}.{entry.due_ms}", "orders", 0, offset, entry.due_ms, accepted_ms))
+    bench.clock.advance(MINUTE)
+    bench.turn(6)
+    return lost
+
+
+def plan_of(bench: Bench, *messages: LostMessage, **changes: object) -> RepairPlan:
+    read = {
+        int(name): bench.queue.offsets(NAMES.audit, name)[1] for name in bench.queue.topic(NAMES.audit).partitions
+    }
+    cluster = Cluster("embedded", bench.queue.identity(), "delayline")
+    plan = RepairPlan(cluster=cluster, run=1, at_ms=0, audit=read, messages=list(messages), more=0)
+    return msgspec.structs.replace(plan, **changes)
+
+
+def verdicts(steps: list[Step]) -> list[Verdict]:
+    return [step.verdict for step in steps]
+
+
+def carry_out(bench: Bench, plan: RepairPlan) -> list[Step]:
+    repair = repair_of(bench)
+    return [repair.send(step) if step.found else step for step in repair.look(plan)]
+
+
+def rows(bench: Bench) -> list[AuditRow]:
+    audits = [decode_body(record.body).value or b"" for record in bench.log(NAMES.audit)]
+    return [row for value in audits for row in decode_audit(value)[1]]
+
+
+def test_looking_changes_nothing(bench: Bench) -> None:
+    plan = plan_of(bench, *lose(bench))
+    before = bench.queue.log_range(ORDERS), len(bench.log(NAMES.audit))
+    assert verdicts(repair_of(bench).look(plan)) == [Verdict.AGAIN]
+    assert (bench.queue.log_range(ORDERS), len(bench.log(NAMES.audit))) == before
+
+
+def test_a_lost_message_comes_under_its_own_id_and_its_record_has_an_outcome(bench: Bench) -> None:
+    lost = lose(bench, times=2)
+    assert verdicts(carry_out(bench, plan_of(bench, *lost))) == [Verdict.SENT] * 2
+    bench.turn(6)
+    assert ids(bench) == [message.id.encode() for message in lost]
+    ended = {row.offset: row for row in rows(bench)}
+    row = ended[lost[0].offset]
+    assert row == AuditRow(
+        lost[0].offset, lost[0].id, lost[0].due_ms, lost[0].accepted_ms or 0, Outcome.SUPERSEDED, lost[0].id, REPAIR
+    )
+    assert len(ended) == len(rows(bench))
+
+
+def test_the_same_plan_twice_sends_once(bench: Bench) -> None:
+    plan = plan_of(bench, *lose(bench))
+    carry_out(bench, plan)
+    again = carry_out(bench, plan)
+    bench.turn(6)
+    assert [(step.verdict, step.why) for step in again] == [(Verdict.ENDED, "superseded (repair)")]
+    assert len(bench.delivered()) == 1
+
+
+def test_what_was_sent_comes_once_also_when_the_worker_dies_and_its_index_is_lost(bench: Bench) -> None:
+    carry_out(bench, plan_of(bench, *lose(bench)))
+    restart(bench, lose_index=True)
+    restart(bench, lose_index=True)
+    assert len(bench.delivered()) == 1
+
+
+def test_what_has_been_delivered_since_the_plan_is_left_alone(bench: Bench) -> None:
+    offset = bench.send(b"late", delay(SECOND))
+    due_ms = bench.clock.now_ms() + SECOND
+    plan = plan_of(bench, LostMessage(f"orders.0.{offset}.{due_ms}", "orders", 0, offset, due_ms, None))
+    bench.turn()
+    bench.clock.advance(MINUTE)
+    bench.turn()
+    assert [(step.verdict, step.why) for step in carry_out(bench, plan)] == [(Verdict.ENDED, "delivered")]
+
+
+@pytest.mark.parametrize("outcome", [Outcome.CANCELLED, Outcome.EXPIRED])
+def test_what_was_cancelled_or_has_expired_is_never_sent_again(bench: Bench, outcome: Outcome) -> None:
+    (lost,) = lose(bench)
+    plan = plan_of(bench, lost)
+    row = AuditRow(lost.offset, lost.id, lost.due_ms, 0, outcome)
+    bench.queue.append([Append(NAMES.audit, "0", body) for body in encode_audit(ORDERS, 1, 0, [row])]).result()
+    bench.queue.append([Append(NAMES.audit, "0", encode_low_water(ORDERS, 1, 0, 1, 0, 0))]).result()
+    assert verdicts(carry_out(bench, plan)) == [Verdict.ENDED]
+
+
+def test_what_its_shard_has_not_read_is_not_lost(bench: Bench) -> None:
+    bench.turn()
+    offset = bench.send(b"new", delay(SECOND))
+    due_ms = bench.clock.now_ms() + SECOND
+    plan = plan_of(bench, LostMessage(f"orders.0.{offset}.{due_ms}", "orders", 0, offset, due_ms, None))
+    assert verdicts(carry_out(bench, plan)) == [Verdict.WAITS]
+
+
+def test_a_plan_that_is_wrong_about_a_pending_message_delivers_it_once(bench: Bench) -> None:
+    offset = bench.send(b"waits", delay(HOUR), own(b"k"))
+    due_ms = bench.clock.now_ms() + HOUR
+    bench.clock.advance(SECOND)
+    bench.turn(6)
+    plan = plan_of(bench, LostMessage(f"orders.0.{offset}.{due_ms}", "orders", 0, offset, due_ms, None))
+    assert verdicts(carry_out(bench, plan)) == [Verdict.SENT]
+    bench.turn(6)
+    bench.clock.advance(2 * HOUR)
+    bench.turn(6)
+    assert bench.delivered() == [b"waits"]
+    assert sorted(row.outcome for row in rows(bench)) == [Outcome.DELIVERED, Outcome.SUPERSEDED]
+
+
+def test_a_payload_that_was_trimmed_is_reported_as_lost(bench: Bench) -> None:
+    (lost,) = lose(bench)
+    bench.queue.trim(ORDERS, lost.offset + 1)
+    (step,) = carry_out(bench, plan_of(bench, lost))
+    assert (step.verdict, step.why) == (Verdict.LOST, "the buffer begins at offset 1")
+    assert step.verdict in UNREPAIRABLE
+
+
+CHANGES: list[Callable[[LostMessage], LostMessage]] = [
+    lambda lost: msgspec.structs.replace(lost, id="orders.0.0.17"),
+    lambda lost: msgspec.structs.replace(lost, due_ms=lost.due_ms + 1),
+    lambda lost: msgspec.structs.replace(lost, offset=lost.offset + 1),
+    lambda lost: msgspec.structs.replace(lost, offset=900),
+]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_record_that_is_not_the_one_meant_is_not_sent(
+    bench: Bench, change: Callable[[LostMessage], LostMessage]
+) -> None:
+    (lost,) = lose(bench)
+    bench.send_raw(encode_rules(DEFAULT_RULES.numbered(1)))
+    bench.clock.advance(SECOND)
+    bench.turn(6)
+    (step,) = carry_out(bench, plan_of(bench, change(lost)))
+    assert step.verdict in (Verdict.OTHER, Verdict.WAITS)
+    bench.turn()
+    assert bench.delivered() == []
+
+
+def test_what_nobody_could_deliver_is_not_sent_again(bench: Bench) -> None:
+    offset, now_ms = bench.send(b"dead", (b"delay-ms", b"never")), bench.clock.now_ms()
+    bench.turn()
+    lost = LostMessage(f"orders.0.{offset}.{now_ms}", "orders", 0, offset, now_ms, now_ms)
+    (step,) = carry_out(bench, plan_of(bench, lost))
+    assert (step.verdict, step.why.partition(":")[0]) == (Verdict.OTHER, "nobody can deliver it")
+
+
+def test_a_topic_that_is_gone_has_taken_its_payloads_along(bench: Bench) -> None:
+    (step,) = carry_out(bench, plan_of(bench, LostMessage("mail.0.1.5", "mail", 0, 1, 5, None)))
+    assert step.verdict is Verdict.LOST
+
+
+def test_a_level_is_read_by_the_rules_of_its_time() -> None:
+    bench = Bench(rules=LEVELS)
+    bench.queue.audit_positions[ORDERS] = Audited(0, bench.clock.now_ms())  # keeps the buffer
+    bench.clock.advance(SECOND)
+    bench.turn(6)
+    (lost,) = lose(bench, (b"delay-level", b"2"))
+    bench.settings = replace(bench.settings, shard_of=Bench().settings.shard_of)
+    restart(bench, lose_index=False)
+    for _ in range(3):
+        bench.clock.advance(MINUTE)
+        bench.turn(6)
+    cursor = bench.queue.glimpse(ORDERS)
+    assert cursor is not None
+    assert cursor.rules.same_as(DEFAULT_RULES)
+    assert verdicts(carry_out(bench, plan_of(bench, lost))) == [Verdict.SENT]
+    bench.turn(6)
+    assert ids(bench) == [lost.id.encode()]
+
+
+def test_a_repeating_message_goes_on_from_the_occurrence_that_was_lost(bench: Bench) -> None:
+    (lost,) = lose(bench, (b"delay-every", b"1h"), (b"delay-times", b"2"))
+    first = msgspec.structs.replace(lost, id=f"{lost.id}~1")
+    assert verdicts(carry_out(bench, plan_of(bench, first))) == [Verdict.SENT]
+    for _ in range(3):
+        bench.clock.advance(HOUR)
+        bench.turn(6)
+    assert ids(bench) == [f"{lost.id}~1".encode(), f"{lost.id}~2".encode()]
+
+
+def test_a_plan_for_another_installation_is_refused(bench: Bench) -> None:
+    other = Cluster("embedded", bench.queue.identity(), "elsewhere")
+    with pytest.raises(OtherCluster, match="elsewhere"):
+        repair_of(bench).look(plan_of(bench, cluster=other))
+
+
+def test_a_plan_from_before_what_is_left_of_the_audit_is_refused(bench: Bench) -> None:
+    (lost,) = lose(bench)
+    end = bench.queue.offsets(NAMES.audit, "0")[1]
+    with pytest.raises(CannotJudge, match="new plan"):
+        repair_of(bench).look(plan_of(bench, lost, audit={0: end + 1}))
+
+
+def test_an_audit_partition_that_the_plan_does_not_know_is_read_from_its_beginning(bench: Bench) -> None:
+    plan = plan_of(bench, *lose(bench))
+    carry_out(bench, plan)
+    assert verdicts(repair_of(bench).look(msgspec.structs.replace(plan, audit={}))) == [Verdict.ENDED]
+
+
+def test_what_could_not_be_written_is_sent_by_the_next_try(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = plan_of(bench, *lose(bench))
+
+    def refuse(_: object) -> None:
+        raise QueueUnavailable("gone")
+
+    monkeypatch.setattr(bench.queue, "append", refuse)
+    with pytest.raises(QueueUnavailable):
+        carry_out(bench, plan)
+    monkeypatch.undo()
+    assert verdicts(carry_out(bench, plan)) == [Verdict.SENT]
