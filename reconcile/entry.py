@@ -17,6 +17,7 @@ from reconcile.settings import JobSettings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from mq.kafka.settings import KafkaSettings
     from reconcile.files import Files
     from reconcile.job import Verdict
     from reconcile.readers.contract import Reader
@@ -58,9 +59,10 @@ def _session(job: JobSettings) -> "SparkSession":
 
 
 def _check_reader(job: JobSettings, settings: Settings) -> None:
-    kind = job.reader or settings.mq.kind
+    reader = job.reader or settings.mq.kind
+    kind = reader.removesuffix("-connector")
     if kind not in ("parquet", settings.mq.kind):
-        raise ConfigError(f"--reader: {kind} reads an installation on {kind}, and mq.kind is {settings.mq.kind}.")
+        raise ConfigError(f"--reader: {reader} reads an installation on {kind}, and mq.kind is {settings.mq.kind}.")
 
 
 def _reader(job: JobSettings, settings: Settings, spark: "SparkSession", clock: Clock) -> "Reader":
@@ -69,28 +71,30 @@ def _reader(job: JobSettings, settings: Settings, spark: "SparkSession", clock: 
         from reconcile.readers.parquet import ParquetReader
 
         return ParquetReader(spark, Path(job.input or ""), settings.namespace)
-    return _kafka(settings, clock) if kind == "kafka" else _embedded(settings, clock)
+    if kind == "embedded":
+        from reconcile.readers.embedded import EmbeddedReader
+
+        return EmbeddedReader(settings.data_dir, settings.namespace, clock)
+    if kind == "kafka":
+        from reconcile.readers.kafka import KafkaReader
+
+        return KafkaReader(_kafka(settings), clock)
+    from reconcile.readers.connector import KafkaConnectorReader
+
+    return KafkaConnectorReader(_kafka(settings), clock, spark)
 
 
-def _embedded(settings: Settings, clock: Clock) -> "Reader":
-    from reconcile.readers.embedded import EmbeddedReader
-
-    return EmbeddedReader(settings.data_dir, settings.namespace, clock)
-
-
-def _kafka(settings: Settings, clock: Clock) -> "Reader":
+def _kafka(settings: Settings) -> "KafkaSettings":
     from mq.kafka.settings import KafkaSettings
-    from reconcile.readers.kafka import KafkaReader
 
     mq = settings.mq
-    kafka = KafkaSettings(
+    return KafkaSettings(
         bootstrap_servers=mq.bootstrap_servers,
         namespace=settings.namespace,
         atomic=mq.guarantee == "exactly-once",
         topics_create=False,
         properties=mq.client_properties(),
     )
-    return KafkaReader(kafka, clock)
 
 
 def _files(job: JobSettings, spark: "SparkSession") -> "Files":

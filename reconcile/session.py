@@ -1,5 +1,6 @@
 """Spark, as the job needs it, whatever the machine's own defaults are."""
 
+import logging
 import os
 import sys
 
@@ -13,6 +14,7 @@ SETTINGS = {
     "spark.sql.parquet.mergeSchema": "false",
     "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
     "spark.ui.showConsoleProgress": "true",
+    "spark.log.level": "ERROR",  # its warnings are about itself
 }
 """What the job's results depend on, and its progress."""
 
@@ -30,5 +32,6 @@ def open_session(master: str | None) -> SparkSession:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # readers that are Python run where this does
     chosen = master or (None if "SPARK_ENV_LOADED" in os.environ else "local[*]")
     options = dict(SETTINGS, **(LOCAL if chosen and chosen.startswith("local") else {}))
+    logging.getLogger("py4j").setLevel(logging.WARNING)
     builder = SparkSession.Builder().appName("delayline reconcile").config(map=dict(options))
     return (builder.master(chosen) if chosen else builder).getOrCreate()

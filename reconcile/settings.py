@@ -9,7 +9,7 @@ from delayline.errors import ConfigError, MalformedDirective
 from delayline.times import parse_duration_ms
 
 AGAINST = ("audit", "targets")
-READERS = ("kafka", "embedded", "parquet")
+READERS = ("kafka", "kafka-connector", "embedded", "parquet")
 
 
 @dataclass(frozen=True, kw_only=True)

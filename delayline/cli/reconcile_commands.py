@@ -35,7 +35,8 @@ def run(
     output: Annotated[str, typer.Option(help="Where the ledger and its reports go: a folder, or a URI.")],
     config: ConfigPath = None,
     reader: Annotated[
-        str | None, typer.Option(help="kafka, embedded or parquet; that of mq.kind where it is not given.")
+        str | None,
+        typer.Option(help="kafka, kafka-connector, embedded or parquet, instead of that of mq.kind."),
     ] = None,
     input: Annotated[str | None, typer.Option(help="The archive's folder, for --reader parquet.")] = None,
     late_after: Annotated[str, typer.Option(help="What is delivered so long after its due time is late.")] = "60s",

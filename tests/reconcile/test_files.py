@@ -1,4 +1,4 @@
-"""The files that the protocol rests on: on a disk, and their twin in memory."""
+"""The files that the protocol rests on: on a disk, through Hadoop, and their twin in memory."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -9,9 +9,19 @@ import pytest
 from reconcile.files import Files, LocalFiles, MemoryFiles
 
 
-@pytest.fixture(params=["local", "memory"])
+def through_hadoop(request: pytest.FixtureRequest, folder: Path) -> Files:
+    from reconcile.hadoop_files import HadoopFiles
+
+    return HadoopFiles(request.getfixturevalue("spark"), f"{folder.as_uri()}/")
+
+
+@pytest.fixture(params=["local", "memory", "hadoop"])
 def files(request: pytest.FixtureRequest, tmp_path: Path) -> Files:
-    made: dict[str, Callable[[], Files]] = {"local": lambda: LocalFiles(tmp_path / "out"), "memory": MemoryFiles}
+    made: dict[str, Callable[[], Files]] = {
+        "local": lambda: LocalFiles(tmp_path / "out"),
+        "memory": MemoryFiles,
+        "hadoop": lambda: through_hadoop(request, tmp_path / "out"),
+    }
     return made[request.param]()
 
 
@@ -31,6 +41,7 @@ def test_a_file_is_created_once(files: Files) -> None:
     assert (files.read("a/b"), files.names("a")) == (b"first", ["b"])
 
 
+@pytest.mark.parametrize("files", ["local", "memory"], indirect=True)  # Hadoop's `file:` promises nothing of the kind
 def test_of_many_that_create_a_file_at_once_one_succeeds(files: Files) -> None:
     with ThreadPoolExecutor(8) as pool:
         made = list(pool.map(lambda number: files.create("lock", b"%d" % number), range(64)))
@@ -55,3 +66,18 @@ def test_a_folder_exists(files: Files) -> None:
 
 def test_spark_finds_a_local_folder_by_its_uri(tmp_path: Path) -> None:
     assert LocalFiles(tmp_path / "with space").root == f"file://{tmp_path}/with%20space"
+
+
+def test_hadoop_leaves_nothing_beside_a_file(request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    files = through_hadoop(request, tmp_path)
+    files.write("a/b", b"1")
+    files.write("a/b", b"2")
+    assert not files.create("a/b", b"3")
+    found = [path.name for path in (tmp_path / "a").iterdir() if not path.name.endswith(".crc")]
+    assert (found, files.root) == (["b"], tmp_path.as_uri())
+
+
+def test_what_hadoop_cannot_write_is_an_error_of_the_system(request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"no folder")
+    with pytest.raises(OSError, match="a"):
+        through_hadoop(request, tmp_path).write("a/b", b"1")
