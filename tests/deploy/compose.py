@@ -45,3 +45,8 @@ def _value(found: re.Match[str], environ: Mapping[str, str]) -> str:
 def delayline_services(document: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Those that run our images."""
     return {name: one for name, one in document["services"].items() if one["image"].startswith("delayline")}
+
+
+def is_serving(service: Mapping[str, Any]) -> bool:
+    """Whether it is started by `up`; the others are run once, by name."""
+    return "profiles" not in service

@@ -13,7 +13,7 @@ import pytest
 
 from delayline.config import load_settings
 from tests.deploy.commands import parse
-from tests.deploy.compose import FILE, Missing, delayline_services, read_compose
+from tests.deploy.compose import FILE, Missing, delayline_services, is_serving, read_compose
 from tests.deploy.test_image import PINNED, TARGETS
 
 SECRET = "sixteen letters!"
@@ -69,11 +69,8 @@ def test_a_service_is_bounded_watched_and_not_root(name: str) -> None:
     assert re.fullmatch(r"\d+[mg]", service["mem_limit"])
     assert service["cap_drop"] == ["ALL"]
     assert service["security_opt"] == ["no-new-privileges:true"]
-    if "profiles" in service:
-        assert service["restart"] == "no"
-    else:
-        assert service["restart"] == "unless-stopped"
-        assert service["healthcheck"]["test"][0] == "CMD"
+    assert service["restart"] == ("unless-stopped" if is_serving(service) else "no")
+    assert not is_serving(service) or service["healthcheck"]["test"][0] == "CMD"
 
 
 @pytest.mark.parametrize("name", OURS)
@@ -103,16 +100,18 @@ def test_nothing_is_published_but_to_this_machine() -> None:
 
 @pytest.mark.parametrize("name", OURS)
 def test_a_command_is_one_and_its_variables_are_settings(name: str, tmp_path: Path) -> None:
-    service = OURS[name]
-    command = parse(service["command"])
-    settings = load_settings(None, {}, service["environment"], tmp_path)
-    health = " ".join(service["healthcheck"]["test"])
-    port = {
-        "api": settings.api.port,
-        "worker": settings.worker.port,
-        "proxy kafka": settings.proxy.kafka.metrics_port,
-    }
-    assert f"http://127.0.0.1:{port[command]}/readyz" in health
+    assert parse(OURS[name]["command"])
+    settings = load_settings(None, {}, OURS[name]["environment"], tmp_path)
+    assert settings.internal.secret.get_secret_value() == SECRET
+
+
+@pytest.mark.parametrize("name", [name for name, one in OURS.items() if is_serving(one)])
+def test_health_is_asked_where_the_process_answers(name: str, tmp_path: Path) -> None:
+    settings = load_settings(None, {}, OURS[name]["environment"], tmp_path)
+    proxy = settings.proxy.kafka
+    ports = {"api": settings.api.port, "worker": settings.worker.port, "proxy kafka": proxy.metrics_port}
+    port = ports[parse(OURS[name]["command"])]
+    assert f"http://127.0.0.1:{port}/readyz" in " ".join(OURS[name]["healthcheck"]["test"])
 
 
 def test_workers_are_told_apart_and_keep_what_is_their_own() -> None:

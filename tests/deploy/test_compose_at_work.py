@@ -1,14 +1,15 @@
 """The services of docker-compose.yml at work, without containers: the file's commands and variables as processes."""
 
+import json
 import re
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from signal import SIGTERM
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pytest
@@ -16,7 +17,7 @@ import pytest
 from tests.acceptance.asking import HTTP, wait_for
 from tests.acceptance.on_kafka import PARTITIONS, make_topic
 from tests.conftest import started
-from tests.deploy.compose import delayline_services, read_compose
+from tests.deploy.compose import delayline_services, is_serving, read_compose
 from tests.fault.server import environment, free_port, read_topic
 from tests.integration.proxy.conftest import consumed, free_range
 
@@ -28,6 +29,9 @@ pytestmark = pytest.mark.slow
 FILLED = {"DELAYLINE_INTERNAL__SECRET": "sixteen letters!"}
 KAFKA = read_compose(FILLED)["services"]["kafka"]
 DELAY_MS = 1500
+RUN_WITHIN_S = 400.0
+RECORDS_MAX = 1000
+HOUR_MS = 3_600_000
 
 
 ELSEWHERE = re.compile(r"LISTENERS?$|LISTENER_SECURITY|QUORUM|NODE_ID|LOG_DIRS|PROCESS_ROLES|CONTROLLER_|HEAP_OPTS")
@@ -58,7 +62,8 @@ class Running:
         self.services = delayline_services(read_compose({**FILLED, "DELAYLINE_NAMESPACE": self.namespace}))
         self.ports = {name: free_port() for name in self.services}
         self.bootstrap_port = free_range(2)
-        self._hosts = {"kafka:9092": broker.bootstrap_servers, **dict.fromkeys(self.services, "127.0.0.1")}
+        self.servers = broker.bootstrap_servers
+        self._hosts = {"kafka:9092": self.servers, **dict.fromkeys(self.services, "127.0.0.1")}
         self._folder = folder
         self._stack = stack
 
@@ -72,6 +77,7 @@ class Running:
             f"DELAYLINE_{port}": str(self.ports[name]),
             "DELAYLINE_DATA_DIR": str(self._folder / name / "data"),
             "DELAYLINE_DELAY__DISCOVERY_INTERVAL": "200ms",
+            "DELAYLINE_AUDIT__LOW_WATER_INTERVAL": "500ms",
         }
         if name == "proxy":
             moved["DELAYLINE_PROXY__KAFKA__PORT"] = str(self.bootstrap_port)
@@ -84,6 +90,22 @@ class Running:
         self._stack.callback(process.wait, 20)
         self._stack.callback(process.signal, SIGTERM)
         process.start([sys.executable, "-m", "delayline", *self.services[name]["command"]], self.environment(name))
+
+    def run(self, name: str) -> "subprocess.CompletedProcess[str]":
+        """One that is run once: `docker compose run`."""
+        volume = str(self.volume(name))
+        command = [one.replace("/var/lib/delayline", volume) for one in self.services[name]["command"]]
+        environ = {key: one.replace("/var/lib/delayline", volume) for key, one in self.environment(name).items()}
+        return subprocess.run(
+            [sys.executable, "-m", "delayline", *command],
+            env=environ,
+            capture_output=True,
+            text=True,
+            timeout=RUN_WITHIN_S,
+        )
+
+    def volume(self, name: str) -> Path:
+        return self._folder / name
 
     def log(self, name: str) -> str:
         return (self._folder / f"{name}.log").read_text()
@@ -101,9 +123,10 @@ def running(broker: "Kafka", tmp_path_factory: pytest.TempPathFactory) -> Iterat
     with ExitStack() as stack:
         running = Running(broker, tmp_path_factory.mktemp("compose"), stack)
         assert not running.healthy("api"), "nobody listens yet"
-        for name in running.services:
+        serving = [name for name, one in running.services.items() if is_serving(one)]
+        for name in serving:
             running.start(name)
-        for name in running.services:
+        for name in serving:
             assert wait_for(lambda name=name: running.healthy(name), bool), (
                 running._folder / f"{name}.log"
             ).read_text()
@@ -166,3 +189,43 @@ def test_a_delayed_record_of_a_kafka_client_goes_through_the_proxy_and_arrives(r
     found = {one.value(): one for one in consumed(servers, topic, 2, 30)}
     assert set(found) == {b"now", b"later"}
     assert found[b"later"].timestamp()[1] >= sent_ms + DELAY_MS
+
+
+def test_the_reconcile_job_accounts_for_what_went_through(running: Running, topic: str) -> None:
+    now_ms = time.time_ns() // 1_000_000
+    schedules = [
+        {"delay": "1h"},
+        {"deliver_at": now_ms - HOUR_MS},
+    ]  # the one that waits holds the other in the buffer
+    messages = [{"value": "x", "partition": 0, "schedule": schedule} for schedule in schedules]
+    url = running.url("api")
+    answer = HTTP.post(f"{url}/v1/topics/{topic}/messages", json={"messages": messages}, timeout=20)
+    _, late = (result["message"]["message_id"] for result in answer.json()["results"])
+    assert wait_for(lambda: marked(running, topic), bool)
+    done = running.run("reconcile")
+    assert done.returncode == 2, done.stdout + done.stderr
+    ledger = running.volume("reconcile") / "ledger"
+    (found,) = (one for one in json.loads((ledger / "summary.json").read_bytes())["topics"] if one["topic"] == topic)
+    counts = [found["ledger"][name] for name in ("accepted", "delivered", "pending")]
+    assert (found["state"], counts, found["findings"]) == ("judged", [2, 1, 1], {"late": 1})
+    assert late in (ledger / "report.html").read_text()
+
+
+def marked(running: Running, topic: str) -> bool:
+    """Whether the audit says that all of the topic's partition 0 has been looked at, and one message waits: what is
+    not said yet the job leaves to its next run."""
+    marks = [mark for key, mark in audit(running) if key == f"{topic}.0" and mark["kind"] == "low_water"]
+    return any(mark["next"] >= 2 and mark["pending"] == 1 for mark in marks)
+
+
+def audit(running: Running) -> list[tuple[str, dict[str, Any]]]:
+    """Key and value of all its records."""
+    from confluent_kafka import Consumer, TopicPartition
+
+    name = f"{running.namespace}.audit"
+    settings = {"bootstrap.servers": running.servers, "group.id": "nobody", "isolation.level": "read_committed"}
+    with closing(Consumer({**settings, "enable.auto.commit": False})) as consumer:
+        partitions = consumer.list_topics(name, 10).topics[name].partitions
+        consumer.assign([TopicPartition(name, partition, 0) for partition in partitions])
+        records = consumer.consume(RECORDS_MAX, 2.0)
+    return [(one.key().decode(), json.loads(one.value())) for one in records if one.error() is None]
