@@ -9,6 +9,7 @@ import typer
 
 from delayline.cli.failure import Failure
 from delayline.cli.options import ConfigPath
+from delayline.cli.repair_commands import repair
 from delayline.cli.tables import show_rows
 from delayline.times import format_moment
 
@@ -24,6 +25,7 @@ def register(app: typer.Typer) -> None:
     """Add the commands of this file."""
     commands.callback()(_group)
     commands.command()(run)
+    commands.command()(repair)
     app.add_typer(commands, name="reconcile")
 
 
