@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: run test check lint types imports simulate machine race prove chaos-kafka-proxy search-kafka-proxy outages bench kafka kafka-client reconcile-job spark-package lock clean
+.PHONY: run test check lint types imports simulate machine race prove chaos-kafka-proxy search-kafka-proxy outages bench kafka kafka-client reconcile-demo reconcile-job spark-package lock clean
 
 run: $(VENV)/.run   ## start everything on the embedded queue, HTTP on 127.0.0.1:8080
 	@exec $(BIN)/delayline serve
@@ -63,6 +63,9 @@ $(VENV)/.run: requirements/run.txt pyproject.toml | $(VENV)/bin/python
 $(VENV)/.test: requirements/test.txt $(VENV)/.run
 	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/test.txt
 	@touch $@
+
+reconcile-demo: $(VENV)/.reconcile   ## messages are lost by hand and found again, in ./data-demo; needs Java 17
+	@exec $(BIN)/python -m demo.reconcile
 
 reconcile-job: $(VENV)/.reconcile   ## what `delayline reconcile` needs on top of `make run`, beside Java 17
 

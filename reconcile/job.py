@@ -8,6 +8,7 @@ from pyspark.sql import SparkSession
 from delayline.clock import Clock
 from reconcile.advance import Counted, Judgement, Task
 from reconcile.counting import Counting
+from reconcile.errors import BadInput
 from reconcile.files import Files
 from reconcile.judging import Judging
 from reconcile.ledger import Category
@@ -17,7 +18,15 @@ from reconcile.readers.contract import Reader
 from reconcile.report.metrics import render_metrics
 from reconcile.report.page import render_page
 from reconcile.report.repair_plan import MESSAGES_MAX, RepairPlan, encode_repair_plan, repair_plan
-from reconcile.report.summary import FINDINGS_MAX, MALFORMED_MAX, WINDOWS_PER_TOPIC_MAX, Summary, encode_summary
+from reconcile.report.summary import (
+    FINDINGS_MAX,
+    MALFORMED_MAX,
+    WINDOWS_PER_TOPIC_MAX,
+    Summary,
+    Window,
+    decode_summary,
+    encode_summary,
+)
 from reconcile.rooms import Rooms
 from reconcile.runs import Said, carry_out
 from reconcile.schemas import MALFORMED
@@ -42,7 +51,7 @@ def run(
     say: Callable[[str], None] = lambda step: None,
 ) -> Verdict:
     """Raises ReconcileError, OSError, and what Spark raises."""
-    stages = _Stages(settings, reader, Rooms(spark, files), clock)
+    stages = _Stages(settings, reader, files, Rooms(spark, files), clock)
     carry_out(files, Lock(files, this_process(clock.now_ms())), reader, stages, settings.stalled_after_ms, say)
     return Verdict(stages.summary, stages.summary.exit_code)
 
@@ -53,8 +62,8 @@ class _Stages:
     summary: Summary
     _rows_read: Mapping[str, int]
 
-    def __init__(self, settings: JobSettings, reader: Reader, rooms: Rooms, clock: Clock) -> None:
-        self._settings, self._rooms, self._clock = settings, rooms, clock
+    def __init__(self, settings: JobSettings, reader: Reader, files: Files, rooms: Rooms, clock: Clock) -> None:
+        self._settings, self._files, self._rooms, self._clock = settings, files, rooms, clock
         self._counting = Counting(rooms, reader, settings.late_after_ms)
         self._judging = Judging(rooms, settings.late_after_ms)
         self._started_s = clock.monotonic_s()
@@ -90,11 +99,19 @@ class _Stages:
             findings=[row.asDict() for row in found],
             findings_total=findings_total,
             windows=[row.asDict() for row in self._judging.newest_windows(run, WINDOWS_PER_TOPIC_MAX)],
-            windows_total=sum(judged.windows for judged in judgement.now.values()),
+            windows_judged=sum(judged.windows for judged in judgement.now.values()),
+            windows_before=self._shown_before(run),
             malformed=[row.asDict() for row in first],
             malformed_total=malformed.count() if len(first) == MALFORMED_MAX else len(first),
             rows_read=self._rows_read,
         )
+
+    def _shown_before(self, run: int) -> list[Window]:
+        """The windows in the last run's summary: the picture goes on from them, or begins anew without them."""
+        try:
+            return decode_summary(self._files.read(f"runs/{run - 1}/summary.json") or b"").windows
+        except BadInput:
+            return []
 
     def _repair_plan(self, manifest: Manifest, judgement: Judgement) -> RepairPlan:
         total = sum(judged.findings.get(Category.MISSING, 0) for judged in judgement.now.values())

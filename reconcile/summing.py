@@ -18,6 +18,7 @@ from reconcile.report.summary import (
     Summary,
     Topic,
     Window,
+    newest,
 )
 from reconcile.settings import JobSettings
 
@@ -38,12 +39,14 @@ _WHY_ASIDE = {
 
 
 class Rows(NamedTuple):
-    """What the report has room for, and how many there are. `rows_read` by kind."""
+    """What the report has room for, and how many there are. `windows_before`: what the last run's summary shows of
+    windows; `rows_read` by kind."""
 
     findings: Iterable[Mapping[str, Any]]
     findings_total: int
     windows: Iterable[Mapping[str, Any]]
-    windows_total: int
+    windows_judged: int
+    windows_before: Iterable[Window]
     malformed: Iterable[Mapping[str, Any]]
     malformed_total: int
     rows_read: Mapping[str, int]
@@ -66,8 +69,9 @@ def summarise(
         stalled_after_ms=settings.stalled_after_ms,
         rows_read=dict(rows.rows_read),
         topics=topics,
-        windows=[_window(row) for row in rows.windows],
-        windows_total=rows.windows_total,
+        windows=newest(rows.windows_before, [_window(row) for row in rows.windows]),
+        windows_total=sum(topic.judged.windows for topic in manifest.topics.values()),
+        windows_judged=rows.windows_judged,
         findings=[finding_of(row, manifest) for row in rows.findings],
         findings_total=rows.findings_total,
         not_judged=not_judged,

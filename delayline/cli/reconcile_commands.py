@@ -91,7 +91,7 @@ def _show(summary: "Summary", output: str, as_json: bool) -> None:
     show_rows(COLUMNS, [_row(topic) for topic in summary.topics])
     for one in summary.not_judged:
         typer.echo(f"not judged: {' '.join(filter(None, (one.topic, one.what)))}: {one.why}")
-    found = f"{summary.findings_total} findings in {summary.windows_total} windows"
+    found = f"{summary.findings_total} findings in {summary.windows_judged} windows"
     typer.echo(f"run {summary.run}: {found}; {output}/report.html")
 
 

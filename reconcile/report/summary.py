@@ -136,7 +136,7 @@ class Malformed(msgspec.Struct, frozen=True, kw_only=True):
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """`at_ms`: when the run looked at the queue. `rows_read` by kind: done, marks, malformed, accepted. `windows` are
     the newest of each topic, whichever run has judged them, `windows_total` all that were ever judged; `findings` are
-    those of the windows that this run has judged, as is their total."""
+    those of the `windows_judged` by this run, as is their total."""
 
     cluster: Cluster
     run: int
@@ -152,6 +152,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     topics: list[Topic] = []
     windows: list[Window] = []
     windows_total: int = 0
+    windows_judged: int = 0
     findings: list[Finding] = []
     findings_total: int = 0
     not_judged: list[NotJudged] = []

