@@ -176,6 +176,9 @@ class _Run:
             self._files.remove(f"reads-{run}.json")
         plan = plan_run(self._source.cluster(), held, self._previous)
         self._files.write(name, encode(plan))
+        if self._previous is None:
+            starts = {topic: {n: part.start for n, part in of.shards.items()} for topic, of in held.buffers.items()}
+            self._source.commit(starts, held.at_ms)  # else the service trims what is going to be read
         return plan
 
     def _reads(self, plan: Plan) -> Reads:

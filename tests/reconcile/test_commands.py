@@ -61,6 +61,7 @@ def test_both_command_lines_go_on_in_one_ledger(tmp_path: Path) -> None:
     ("flags", "sentence"),
     [
         (["--reader", "kafka"], "--reader: kafka reads an installation on kafka, and mq.kind is embedded."),
+        (["--reader", "kafka-connector"], "kafka-connector reads an installation on kafka, and mq.kind is embedded."),
         (["--reader", "excel"], "excel"),
         (["--late-after", "soon"], "--late-after: expected a duration such as 90s, 1h30m or PT1H, not 'soon'."),
         (["--input", "archive"], "--input: the folder of an archive goes with --reader parquet."),

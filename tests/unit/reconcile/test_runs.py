@@ -198,6 +198,17 @@ def test_the_queue_hears_how_far_it_has_been_read() -> None:
     assert traffic.queue.kept_from[-1] == {"orders": ends}
 
 
+def test_the_queue_hears_where_the_first_run_begins_before_anything_is_read() -> None:
+    files, traffic = MemoryFiles(), Traffic()
+    day()[0](traffic)
+    traffic.queue.trimmed["orders", 0] = 2
+    with pytest.raises(Killed):
+        run(files, traffic.queue, Fuse(8))
+    assert files.exists("plan-1.json")
+    starts = {shard: 2 if shard == 0 else 0 for shard in traffic.queue.buffers["orders"]}
+    assert traffic.queue.kept_from == [{"orders": starts}]
+
+
 def steps_of_a_day() -> int:
     traffic, files, fuse = Traffic(), MemoryFiles(), Fuse(1_000_000)
     for happen in day():
@@ -233,7 +244,8 @@ def _repeat(files: MemoryFiles, traffic: Traffic) -> None:
     """It takes a while until somebody starts the run again. Where it had a plan, that is what it does."""
     queue = traffic.queue
     at_ms, ended = queue.at_ms, len(queue.audit)
-    if files.exists(f"plan-{len(queue.kept_from) + 1}.json"):
+    last = last_manifest(files)
+    if files.exists(f"plan-{last.run + 1 if last else 1}.json"):
         queue.at_ms += 2 * HOUR_MS
         queue.audit.append(("mark", "orders", 0, len(queue.buffers["orders"][0]), queue.at_ms, 0))
     run(files, queue)
