@@ -274,8 +274,10 @@ def test_a_plan_that_cannot_be_read_any_more_is_given_up_and_the_loss_is_named()
     with pytest.raises(Killed):
         run(files, traffic.queue, Fuse(8))
     assert files.exists("plan-1.json")
+    files.write("cells/run=1/hour=7", b"of the plan that is given up")
     traffic.queue.trimmed["orders", 0] = 2
     assert run(files, traffic.queue).topics["orders"].shards[0].start == 2
+    assert not files.exists("cells/run=1/hour=7")
 
 
 def test_offsets_that_are_gone_before_they_were_read_are_a_gap_in_the_next_manifest() -> None:

@@ -1,0 +1,74 @@
+"""From one manifest to the next."""
+
+import pytest
+
+from reconcile.advance import Counted, Judgement, manifest_after, task_of
+from reconcile.errors import BadInput
+from reconcile.ledger import WINDOW_MS
+from reconcile.manifest import Manifest, Marks, Plan, Reads, Shard, Topic, decode, encode, runs_in, with_run
+from reconcile.plan import Buffer, Cluster, Held, Mark, Range, Read
+
+NOW = 100 * WINDOW_MS
+HELD = Held(NOW, "a", {0: Range(3, 9)}, {"orders": Buffer("o", {0: Range(0, 9)})})
+CLUSTER = Cluster("kafka", "c1", "ns")
+
+
+def advanced(
+    low_ms: int,
+    previous: Manifest | None,
+    touched: list[int],
+    unsettled: list[int],
+    first_appended_ms: int | None = None,
+) -> Manifest:
+    plan = Plan(run=previous.run + 1 if previous else 1, cluster=CLUSTER, held=HELD, audit={}, lost={0: Range(0, 3)})
+    marks = Marks(Mark(NOW, 9, low_ms, 1, 8))
+    reads = Reads(run=plan.run, reads=[Read("orders", 0, 5, 9)], marks={"orders": {0: marks}}, audit_first_ms={0: 50})
+    counted = Counted({}, [], {"orders": touched}, {}, {}, first_appended_ms)
+    task = task_of(plan, reads, previous, counted, WINDOW_MS)
+    return manifest_after(plan, reads, previous, counted, task, Judgement({}, {}, {"orders": unsettled}, []))
+
+
+def before() -> Manifest:
+    orders = Topic(topic_id="o", shards={0: Shard(start=0, position=5)}, closed_until_ms=20 * WINDOW_MS)
+    return Manifest(run=1, cluster=CLUSTER, at_ms=1, audit_topic_id="a", topics={"orders": orders})
+
+
+def test_windows_that_wait_and_windows_that_are_unsettled_are_judged_again_by_the_next_run() -> None:
+    touched = [4 * WINDOW_MS, 11 * WINDOW_MS]
+    orders = advanced(10 * WINDOW_MS, before(), touched, [3 * WINDOW_MS]).topics["orders"]
+    assert orders.rejudge == [3 * WINDOW_MS, 11 * WINDOW_MS]
+    assert orders.closed_until_ms == 20 * WINDOW_MS
+
+
+@pytest.mark.parametrize(("first_appended_ms", "gaps"), [(49, 1), (50, 0), (None, 0)])
+def test_what_the_audit_lost_before_the_first_run_matters_where_a_buffer_holds_older_records(
+    first_appended_ms: int | None, gaps: int
+) -> None:
+    assert len(advanced(NOW, None, [], [], first_appended_ms).audit_gaps) == gaps
+
+
+def test_what_the_audit_lost_since_is_a_gap_whatever_the_buffers_hold() -> None:
+    assert [gap.run for gap in advanced(NOW, before(), [], []).audit_gaps] == [2]
+
+
+def test_an_hour_that_every_run_adds_to_stays_one_pair() -> None:
+    hours = with_run(with_run(with_run({}, [7], 1), [7, 8], 2), [7], 4)
+    assert hours == {7: [(1, 2), (4, 4)], 8: [(2, 2)]}
+    assert runs_in(hours[7]) == [1, 2, 4]
+
+
+def test_a_manifest_is_read_back_as_it_was_written() -> None:
+    manifest = advanced(10 * WINDOW_MS, before(), [4 * WINDOW_MS], [])
+    assert decode(encode(manifest), Manifest, "manifest-2.json") == manifest
+
+
+@pytest.mark.parametrize("data", [b"", b"{}", b'{"v":1}', b"nonsense"])
+def test_what_is_no_manifest_is_refused_by_name(data: bytes) -> None:
+    with pytest.raises(BadInput, match=r"^manifest-2\.json cannot be read"):
+        decode(data, Manifest, "manifest-2.json")
+
+
+def test_a_manifest_of_another_version_is_refused() -> None:
+    data = encode(before()).replace(b'"v":1', b'"v":2')
+    with pytest.raises(BadInput, match=r"manifest-2\.json has version 2, this program knows 1"):
+        decode(data, Manifest, "manifest-2.json")
