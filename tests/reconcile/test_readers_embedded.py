@@ -15,7 +15,8 @@ from delayline.message import Key, Shard
 from delayline.outcome import AuditRow, Outcome, encode_audit, encode_low_water
 from delayline.record import encode_body, pack, split_directives
 from delayline.rules import DEFAULT_RULES, Rules
-from mq.contract import Append, ShardBatch
+from mq.audited import decode_positions
+from mq.contract import Append, Audited, ShardBatch
 from mq.embedded.queue import EmbeddedQueue
 from reconcile.errors import CannotJudge, NoAnswer
 from reconcile.plan import Range, Read
@@ -285,11 +286,8 @@ def test_how_far_has_been_read_stands_in_a_file_beside_the_queue(tmp_path: Path,
     reader.commit({"orders": {0: 7}}, NOW_MS)
     reader.commit({"orders": {0: 9, 1: 0}}, NOW_MS + 1)
 
-    assert json.loads((tmp_path / "reconcile.json").read_bytes()) == {
-        "v": 1,
-        "at": NOW_MS + 1,
-        "positions": {"orders": {"0": 9, "1": 0}},
-    }
+    read = decode_positions((tmp_path / "reconcile.json").read_bytes())  # as workers do
+    assert read == {Shard("orders", "0"): Audited(9, NOW_MS + 1), Shard("orders", "1"): Audited(0, NOW_MS + 1)}
     assert [file.name for file in tmp_path.iterdir()] == ["reconcile.json"]
 
 

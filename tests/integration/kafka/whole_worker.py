@@ -23,12 +23,14 @@ from tests.integration.kafka.conftest import CLOCK, PATIENCE_S, Place
 
 
 @contextmanager
-def working(place: Place, queue: Any, clock: Clock = CLOCK, **settings: Any) -> Iterator[Worker]:
+def working(
+    place: Place, queue: Any, clock: Clock = CLOCK, *, low_water_interval_ms: int = 30_000, **settings: Any
+) -> Iterator[Worker]:
     """A whole worker in a thread; stopped cleanly at the end."""
     writer = f"{place.namespace}-worker-{uuid4()}"
     source, sink = queue.open_worker(writer)
     metrics = WorkerMetrics(CollectorRegistry(), History(1000, 86_400_000), Decisions(), clock)
-    shard = ShardSettings(DEFAULT_RULES, Names(place.namespace))
+    shard = ShardSettings(DEFAULT_RULES, Names(place.namespace), low_water_interval_ms=low_water_interval_ms)
     given = WorkerSettings(lambda _: shard, writer, trim_interval_s=0.5, **settings)
     worker = Worker(source, sink, queue, MemoryIndex(), clock, given, metrics)
     thread = Thread(target=worker.run, daemon=True)
