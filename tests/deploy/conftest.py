@@ -5,7 +5,6 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
@@ -17,28 +16,24 @@ from tests.fault.server import ROOT
 CACHE = ROOT / ".cache" / "spark"
 
 
-class Package(NamedTuple):
-    """What `make spark-package` makes."""
-
-    code: Path
-    environment: Path
-
-
 @pytest.fixture(scope="session")
-def package(tmp_path_factory: pytest.TempPathFactory) -> Package:
-    """The code as it is now; the environment is made once for each set of requirements."""
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What `make spark-package` makes: the code as it is now, the environment once for each set of requirements."""
     made_of = [
         Path(script).read_bytes(),
         (ROOT / "requirements" / "reconcile.txt").read_bytes(),
         sys.version.encode(),
     ]
-    environment = CACHE / hashlib.sha256(b"\0".join(made_of)).hexdigest()[:16] / "pyenv.tar.gz"
-    environment.parent.mkdir(parents=True, exist_ok=True)
-    if not environment.exists():
-        pack_environment(environment, None)
-    code = tmp_path_factory.mktemp("package") / "delayline.zip"
-    pack_code(code)
-    return Package(code, environment)
+    kept = CACHE / hashlib.sha256(b"\0".join(made_of)).hexdigest()[:16]
+    kept.mkdir(parents=True, exist_ok=True)
+    if not (kept / "whole").exists():
+        pack_environment(kept, None)
+        (kept / "whole").touch()
+    folder = tmp_path_factory.mktemp("package")
+    pack_code(folder)
+    for name in ("pyenv", "pyenv.tar.gz"):
+        (folder / name).symlink_to(kept / name)
+    return folder
 
 
 @pytest.fixture(scope="module")
