@@ -11,6 +11,7 @@ from delayline.clock import SystemClock
 from delayline.config import load_settings
 from delayline.errors import ConfigError, DelaylineError
 from reconcile.entry import start
+from reconcile.errors import CannotJudge
 from reconcile.settings import AGAINST, READERS, read_settings
 
 log = logs.get("reconcile")
@@ -41,6 +42,8 @@ def main(arguments: Sequence[str]) -> int:
         verdict = start(read_settings(given), settings, SystemClock(), lambda step: log.info("step", doing=step))
     except ConfigError as error:
         return _failed(error, 2)
+    except CannotJudge as error:
+        return _failed(error, 3)
     except (DelaylineError, OSError) as error:
         return _failed(error, 1)
     summary = verdict.summary

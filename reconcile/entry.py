@@ -4,14 +4,15 @@ needed."""
 
 import os
 import shutil
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from delayline.clock import Clock
 from delayline.config import Settings
 from delayline.errors import ConfigError
+from reconcile.errors import ReconcileError
 from reconcile.settings import JobSettings
 
 if TYPE_CHECKING:
@@ -33,12 +34,23 @@ def start(job: JobSettings, settings: Settings, clock: Clock, say: Callable[[str
     from reconcile.job import run
     from reconcile.readers.work import telling
 
-    reader = _reader(job, settings, spark, clock)
-    with closing(reader), telling():
+    with _one_sentence(), closing(_reader(job, settings, spark, clock)) as reader, telling():
         files = _files(job, spark)
         if job.against == "targets":
             return compare(job, reader, files, spark, clock, settings.dispatch.timestamp == "delivery", say)
         return run(job, reader, files, spark, clock, say)
+
+
+@contextmanager
+def _one_sentence() -> Iterator[None]:
+    """What Spark raises has pages; the first line says what it is. Raises ReconcileError."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        raise ReconcileError(f"Spark failed: {str(error).splitlines()[0]}") from error
 
 
 def _session(job: JobSettings) -> "SparkSession":

@@ -24,11 +24,13 @@ class HadoopFiles:
     hold the lock: start one at a time."""
 
     def __init__(self, spark: SparkSession, uri: str) -> None:
+        """Raises OSError: there is no file system of that name, or it does not answer."""
         self.root = uri.rstrip("/")
         gateway: Any = spark
         self._jvm = gateway._jvm
         self._path_class = self._jvm.org.apache.hadoop.fs.Path
-        self._system = self._path_class(self.root).getFileSystem(gateway._jsc.hadoopConfiguration())
+        configuration = gateway._jsc.hadoopConfiguration()
+        self._system = _io(lambda: self._path_class(self.root).getFileSystem(configuration))
         self._is_store = urlsplit(uri).scheme in OBJECT_STORES
         self._numbers = count()
 

@@ -13,10 +13,9 @@ SETTINGS = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.parquet.mergeSchema": "false",
     "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
-    "spark.ui.showConsoleProgress": "true",
     "spark.log.level": "ERROR",  # its warnings are about itself
 }
-"""What the job's results depend on, and its progress."""
+"""What the job's results depend on, and how much it talks."""
 
 LOCAL = {
     "spark.driver.bindAddress": "127.0.0.1",
@@ -27,11 +26,16 @@ LOCAL = {
 """On this machine alone nobody else has to reach the driver, and nobody should."""
 
 
+_SUBMITTED = "PYSPARK_GATEWAY_PORT"
+"""spark-submit has started the JVM already, and leaves where it listens."""
+
+
 def open_session(master: str | None) -> SparkSession:
     """`master` None: the one that spark-submit names, or this machine's cores. The session that there is, if any."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # readers that are Python run where this does
-    chosen = master or (None if "SPARK_ENV_LOADED" in os.environ else "local[*]")
-    options = dict(SETTINGS, **(LOCAL if chosen and chosen.startswith("local") else {}))
+    chosen = master or (None if _SUBMITTED in os.environ else "local[*]")
+    progress = {"spark.ui.showConsoleProgress": str(sys.stderr.isatty()).lower()}
+    options = dict(SETTINGS, **progress, **(LOCAL if chosen and chosen.startswith("local") else {}))
     logging.getLogger("py4j").setLevel(logging.WARNING)
     builder = SparkSession.Builder().appName("delayline reconcile").config(map=dict(options))
     return (builder.master(chosen) if chosen else builder).getOrCreate()

@@ -59,6 +59,7 @@ def run(
     from delayline.clock import SystemClock
     from delayline.config import load_settings
     from reconcile.entry import start
+    from reconcile.errors import CannotJudge
     from reconcile.settings import read_settings
 
     job = read_settings(
@@ -78,6 +79,8 @@ def run(
     logs.configure(settings.log.format, settings.log.level)
     try:
         verdict = start(job, settings, SystemClock(), lambda step: typer.echo(f"{step} ...", err=True))
+    except CannotJudge as error:
+        raise Failure(str(error), 3) from error
     except OSError as error:
         raise Failure(f"cannot write below {output}: {error}") from error
     _show(verdict.summary, output, as_json)

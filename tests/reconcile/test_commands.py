@@ -10,10 +10,17 @@ from pathlib import Path
 
 import pytest
 
+from delayline.cli.main import main as delayline_main
+from delayline.errors import ConfigError
+from reconcile.__main__ import main as reconcile_main
+from reconcile.errors import CannotJudge, RunInProgress
 from tests.reconcile.archive import World
 
 MINUTE_MS = 60_000
 DELAYLINE = Path(sys.executable).with_name("delayline")
+QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""A JVM that soon ends has no use for its best compiler."""
+
 MODULE = [sys.executable, "-m", "reconcile"]
 RUN = [str(DELAYLINE), "reconcile", "run"]
 
@@ -39,7 +46,7 @@ def written(folder: Path) -> World:
 def test_both_command_lines_go_on_in_one_ledger(tmp_path: Path) -> None:
     world = written(tmp_path / "archive")
     flags = ["--reader", "parquet", "--input", "archive", "--output", "ledger", "--master", "local[1]"]
-    first = started([*RUN, *flags], tmp_path)
+    first = started([*RUN, *flags], tmp_path, JDK_JAVA_OPTIONS=QUICK)
     assert first.returncode == 2, first.stderr
     lines = first.stdout.splitlines()
     assert lines[-1] == "run 1: 1 findings in 1 windows; ledger/report.html"
@@ -50,7 +57,7 @@ def test_both_command_lines_go_on_in_one_ledger(tmp_path: Path) -> None:
     world.pass_on(60 * MINUTE_MS)
     world.write()
     flags[flags.index("ledger")] = (tmp_path / "ledger").as_uri()  # the same directory, through Hadoop's files
-    second = started([*MODULE, *flags, "--threshold", "0"], tmp_path)
+    second = started([*MODULE, *flags, "--threshold", "0"], tmp_path, JDK_JAVA_OPTIONS=QUICK)
     assert second.returncode == 0, second.stderr
     summary = json.loads((tmp_path / "ledger" / "summary.json").read_bytes())
     assert (summary["run"], summary["exit_code"], summary["topics"][0]["findings"]) == (2, 0, {"missing": 1})
@@ -90,3 +97,29 @@ def test_without_spark_the_job_says_what_installs_it(tmp_path: Path) -> None:
         "the reconcile job needs the package pyspark; `make reconcile-job` installs what it needs beside Java 17."
     )
     assert (ran.returncode, ran.stderr) == (2, f"delayline: {sentence}\n")
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (CannotJudge("it is gone"), 3),
+        (RunInProgress("another run"), 1),
+        (ConfigError("no such thing"), 2),
+        (OSError("the disk is full"), 1),
+    ],
+)
+def test_how_a_run_ends_that_could_not_end(
+    error: Exception, code: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*given: object) -> None:
+        raise error
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("reconcile.entry.start", fail)
+    monkeypatch.setattr("reconcile.__main__.start", fail)
+    monkeypatch.setattr("delayline.logs.configure", lambda *given: None)
+    assert reconcile_main(["--output", "ledger"]) == code
+    monkeypatch.setattr("sys.argv", ["delayline", "reconcile", "run", "--output", "ledger"])
+    with pytest.raises(SystemExit) as ended:
+        delayline_main()
+    assert (ended.value.code, str(error) in capsys.readouterr().err) == (code, True)

@@ -81,3 +81,10 @@ def test_what_hadoop_cannot_write_is_an_error_of_the_system(request: pytest.Fixt
     (tmp_path / "a").write_bytes(b"no folder")
     with pytest.raises(OSError, match="a"):
         through_hadoop(request, tmp_path).write("a/b", b"1")
+
+
+def test_a_file_system_that_there_is_not_is_an_error_of_the_system(request: pytest.FixtureRequest) -> None:
+    from reconcile.hadoop_files import HadoopFiles
+
+    with pytest.raises(OSError, match='No FileSystem for scheme "nowhere"'):
+        HadoopFiles(request.getfixturevalue("spark"), "nowhere://host/folder")
