@@ -1,5 +1,5 @@
 """`make reconcile-demo`: an hour of messages on the embedded queue, of which some are lost, doubled and worse; then
-the reconcile job, which names each of them.
+the reconcile job, which names each of them, and the repair of what is missing.
 
 Everything lands in ./data-demo (or the folder that is named), which is made anew.
 """
@@ -37,11 +37,14 @@ def main() -> int:
     _make_anew(folder)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("DELAYLINE_")}
     environment |= variables(folder)
-    done_to_it = _hour(Server(folder, environment), folder)
+    server = Server(folder, environment)
+    done_to_it = _hour(server, folder)
     summary = _run(folder, environment)
     _compare(done_to_it, summary)
-    _show_report(folder / "ledger" / "report.html")
-    return 0 if _found(summary) == done_to_it else 1
+    _repair(server, folder, environment)
+    repaired = _run(folder, environment)
+    _show_report(folder / "ledger" / "runs" / str(summary.run) / "report.html")
+    return 0 if _found(summary) == done_to_it and Category.MISSING not in _found(repaired) else 1
 
 
 def _make_anew(folder: Path) -> None:
@@ -91,15 +94,31 @@ def _tampered(server: Server, folder: Path, chosen: Chosen) -> dict[str, int]:
 def _run(folder: Path, environment: Mapping[str, str]) -> Summary:
     """Raises SystemExit where the job fails."""
     output = folder / "ledger"
-    command = [str(DELAYLINE), "reconcile", "run", "--output", str(output)]
-    console.print(f"\n$ delayline {' '.join(command[1:])}")
-    code = subprocess.run(command, env=environment, check=False).returncode
+    code = _type(environment, "reconcile", "run", "--output", str(output))
     try:
         summary = decode_summary((output / "summary.json").read_bytes())
     except (OSError, ReconcileError) as error:
         raise SystemExit(f"the job ended with {code} and left no summary: {error}") from None
     console.print(f"exit code {code}")
     return summary
+
+
+def _repair(server: Server, folder: Path, environment: Mapping[str, str]) -> None:
+    """Returns when what was missing has been delivered. Raises SystemExit, TimeoutError."""
+    if code := _type(environment, "reconcile", "repair", str(folder / "ledger" / "repair-plan.json"), "--apply"):
+        raise SystemExit(f"the repair ended with {code}")
+    try:
+        server.start(0)
+        server.wait_for_deliveries(LOST)
+    finally:
+        server.stop()
+    console.print("The server was there again, and has delivered them.")
+
+
+def _type(environment: Mapping[str, str], *words: str) -> int:
+    """A command as a user would type it; its exit code."""
+    console.print(f"\n$ delayline {' '.join(words)}")
+    return subprocess.run([DELAYLINE, *words], env=environment, check=False).returncode
 
 
 def _found(summary: Summary) -> dict[str, int]:

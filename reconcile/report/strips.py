@@ -15,7 +15,7 @@ from reconcile.report.words import LETTERS, SEVERITIES, counted, minute, urgency
 
 COLUMNS_MAX = 96
 STRIP_PX = 18
-COLUMN_MIN_PX, COLUMN_MAX_PX, WIDTH_PX = 10, 30, 960
+COLUMN_MIN_PX, COLUMN_MAX_PX, WIDTH_PX = 10, 60, 960
 
 STRIPS_MAX = 40
 """Of topics; those in which something was found come first."""

@@ -65,7 +65,7 @@ def _steps(block: str) -> list[Step]:
     return found
 
 
-def type_in(steps: Sequence[Step], url: str, cwd: Path) -> list[str]:
+def type_in(steps: Sequence[Step], url: str, cwd: Path, within_s: float = SHELL_WITHIN_S) -> list[str]:
     """What each command printed, errors too; as many as there are steps."""
     script = "".join(f"{step.command}\nprintf '\\n{_MARK}\\n'\n" for step in steps)
     path = f"{DELAYLINE.parent}:/usr/bin:/bin"
@@ -77,7 +77,7 @@ def type_in(steps: Sequence[Step], url: str, cwd: Path) -> list[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=SHELL_WITHIN_S,
+        timeout=within_s,
         check=False,
     )
     return [output.strip("\n") for output in ended.stdout.split(_MARK)[:-1]]

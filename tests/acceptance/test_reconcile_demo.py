@@ -13,8 +13,8 @@ from reconcile.report.summary import decode_summary
 from tests.acceptance.pages import comes_out, read_page, type_in
 from tests.fault.server import ROOT, environment
 
-WITHIN_S = 400
-"""On an idle machine it takes half a minute, nearly all of it Spark's."""
+WITHIN_S = 600
+"""A machine with nothing else to do takes a minute, most of it Spark's."""
 
 pytestmark = pytest.mark.slow
 
@@ -60,12 +60,22 @@ def test_the_job_finds_exactly_what_was_done_to_the_queue(played: tuple[Path, st
     assert all(f"missing: {finding.id} lies in delayline.buffer.orders" in said for finding in lost)
 
 
+def test_what_was_missing_is_delivered_after_the_repair_and_the_next_run_says_so(played: tuple[Path, str]) -> None:
+    folder, said = played
+    assert "4 messages sent again" in said
+    summary = decode_summary((folder / "ledger" / "runs" / "2" / "summary.json").read_bytes())
+    orders = next(topic for topic in summary.topics if topic.topic == "orders")
+    assert "missing" not in orders.findings
+    assert orders.fresh["late"] == 4
+    assert (orders.ledger.missing, orders.ledger.difference, orders.ledger.pending) == (0, 0, 4)
+
+
 def test_the_page_for_operators_shows_what_comes_out_behind_it(played: tuple[Path, str], tmp_path: Path) -> None:
     folder, _ = played
     page = read_page(ROOT / "docs" / "reconcile.md")
     shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
     steps = [step._replace(command=f"{_exported(tmp_path)}; {step.command}") for step in page.steps]
-    outputs = type_in(steps, "", tmp_path)
+    outputs = type_in(steps, "", tmp_path, WITHIN_S)
     assert len(outputs) == len(page.steps)
     for step, output in zip(page.steps, outputs, strict=True):
         assert comes_out(step.output, output), f"$ {step.command}\npage: {step.output}\ncame: {output}"
