@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
+from resource import RUSAGE_SELF, getrusage
 from statistics import median
 from typing import Any
 
@@ -134,13 +135,13 @@ def _add(report: Report, what: str, laps: Laps, count: int) -> None:
 
 
 def _consume(servers: str, topic: str, count: int) -> float:
-    before = os.times()
+    before = getrusage(RUSAGE_SELF)
     reader = Reader(servers, topic)
     size = sum(len(message) for messages in reader.batches(count, QUIET_S) for message in messages)
     reader.close()
-    after = os.times()
+    after = getrusage(RUSAGE_SELF)
     assert size > 0, "records have values"
-    return after.user + after.system - before.user - before.system
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def _cpu_of_tree(spark: Any, work: Callable[[], None]) -> float:

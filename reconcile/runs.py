@@ -13,7 +13,7 @@
 Whoever reads the directory opens only runs that have a manifest.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -22,15 +22,20 @@ from delayline import logs
 from reconcile.advance import Counted, Judgement, Task, manifest_after, task_of
 from reconcile.errors import OtherCluster
 from reconcile.files import Files
+from reconcile.ledger import HOUR_MS
 from reconcile.lock import Lock
 from reconcile.manifest import Manifest, Plan, Reads, decode, encode
 from reconcile.plan import Cluster, Held
 from reconcile.planning import MarksRead, can_be_read, fresh_shards, plan_reads, plan_run
+from reconcile.report.repair_plan import RepairPlan, decode_repair_plan
 
 ROOMS = ("stage", "cells", "findings", "windows", "malformed")
 """Folders in which each run has one of its own."""
 
 LATEST = "latest.json"
+
+REPAIRED_WITHIN_MS = 24 * HOUR_MS
+"""So long the queue keeps what is missing, for a repair to find it."""
 
 log = logs.get(__name__)
 
@@ -203,7 +208,26 @@ class _Run:
             self._lock.lose()
         self._files.write(LATEST, msgspec.json.encode(run))
         _copy_report(self._files, run)
-        self._source.commit(positions(manifest), manifest.at_ms)
+        self._source.commit(spared(positions(manifest), self._plans(manifest)), manifest.at_ms)
+
+    def _plans(self, manifest: Manifest) -> Iterator[RepairPlan]:
+        """Of this run and of those of the day before it."""
+        for run in range(manifest.run, 0, -1):
+            if data := self._files.read(f"runs/{run}/repair-plan.json"):
+                plan = decode_repair_plan(data)
+                if plan.at_ms < manifest.at_ms - REPAIRED_WITHIN_MS:
+                    return
+                yield plan
+
+
+def spared(read: dict[str, dict[int, int]], plans: Iterable[RepairPlan]) -> dict[str, dict[int, int]]:
+    """How far the queue may forget: not what is missing and may be sent again."""
+    for plan in plans:
+        for message in plan.messages:
+            shards = read.get(message.topic, {})
+            if message.shard in shards:
+                shards[message.shard] = min(shards[message.shard], message.offset)
+    return read
 
 
 def positions(manifest: Manifest) -> dict[str, dict[int, int]]:

@@ -14,7 +14,8 @@ from reconcile.ledger import HOUR_MS, WINDOW_MS
 from reconcile.lock import Holder, Lock, this_process
 from reconcile.manifest import Manifest
 from reconcile.plan import Cluster
-from reconcile.runs import carry_out, last_manifest
+from reconcile.report.repair_plan import LostMessage, RepairPlan, encode_repair_plan
+from reconcile.runs import carry_out, last_manifest, spared
 from tests.unit.reconcile.queue import FakeQueue, FakeStages
 
 START = 1_000 * HOUR_MS
@@ -207,6 +208,28 @@ def test_the_queue_hears_where_the_first_run_begins_before_anything_is_read() ->
     assert files.exists("plan-1.json")
     starts = {shard: 2 if shard == 0 else 0 for shard in traffic.queue.buffers["orders"]}
     assert traffic.queue.kept_from == [{"orders": starts}]
+
+
+def plan_of(run: int, at_ms: int, *offsets: int) -> RepairPlan:
+    lost = [LostMessage(f"orders.0.{offset}.7", "orders", 0, offset, 7, None) for offset in offsets]
+    cluster = Cluster("fake", "c1", "delayline")
+    return RepairPlan(cluster=cluster, run=run, at_ms=at_ms, audit={}, messages=lost, more=0)
+
+
+def test_what_is_missing_is_kept_for_its_repair() -> None:
+    read = {"orders": {0: 9, 1: 4}, "bills": {0: 5}}
+    assert spared(read, [plan_of(2, 0, 8, 6), plan_of(1, 0, 7)]) == {"orders": {0: 6, 1: 4}, "bills": {0: 5}}
+    assert spared({"bills": {0: 5}}, [plan_of(1, 0, 3)]) == {"bills": {0: 5}}
+
+
+@pytest.mark.parametrize(("hours", "kept_from"), [(0, 1), (23, 1), (25, None)])
+def test_the_queue_keeps_for_a_day_what_runs_have_missed(hours: int, kept_from: int | None) -> None:
+    files, traffic, manifests = untroubled()
+    end = manifests[-1].topics["orders"].shards[0].position
+    missed_ms = traffic.queue.at_ms - hours * HOUR_MS
+    files.write("runs/2/repair-plan.json", encode_repair_plan(plan_of(2, missed_ms, 1)))
+    run(files, traffic.queue)
+    assert traffic.queue.kept_from[-1]["orders"][0] == (end if kept_from is None else kept_from)
 
 
 def steps_of_a_day() -> int:
