@@ -9,7 +9,6 @@
     cells.py     rows -> cells: what is said twice of the records of one window and one bucket of positions
     judge.py     cells -> which are clean, which one record is missing, and what a window adds up to
     findings.py  dirty cells, and the rows in them -> what is wrong, record by record
-    holes.py     stretches of a buffer that are left out
 
 Every record of a buffer topic has exactly one outcome row once its due window is closed: that sentence, with the
 links between re-appended records, is what the job checks.

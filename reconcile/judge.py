@@ -113,7 +113,7 @@ def _is_dirty() -> Column:
     differences = (
         F.col("accepted") != F.col("done"),
         F.col("links") != F.col("carried"),
-        *(F.col(name) != 0 for name in ("xor_plain", "xor_check", "xor_link")),
+        *(F.col(name) != 0 for name in ("xor_check", "xor_link")),
     )
     return reduce(or_, differences)
 
