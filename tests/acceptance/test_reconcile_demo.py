@@ -35,7 +35,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     folder = tmp_path_factory.mktemp("demo") / "data-demo"
     ended = play(folder)
     assert ended.returncode == 0, ended.stdout + ended.stderr[-3000:]
-    return folder, ended.stdout
+    return folder, ended.stdout + ended.stderr
 
 
 def test_the_job_finds_exactly_what_was_done_to_the_queue(played: tuple[Path, str]) -> None:
