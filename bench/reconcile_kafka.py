@@ -153,11 +153,19 @@ def _cpu_of_tree(spark: Any, work: Callable[[], None]) -> float:
 
 
 def _cpu_s(pid: int) -> float:
-    """Of a process, of those it has waited for, and of those below it."""
+    """Of a process, of those it has waited for, and of those below it, whichever of its threads has begun them."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        below = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        below = [child for task in Path(f"/proc/{pid}/task").iterdir() for child in _read(task / "children").split()]
     except FileNotFoundError:
         return 0.0  # it ended: its parent has its time
     own = sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
     return own + sum(_cpu_s(int(child)) for child in below)
+
+
+def _read(path: Path) -> str:
+    """Nothing of a thread that has just ended."""
+    try:
+        return path.read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
