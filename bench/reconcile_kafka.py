@@ -21,7 +21,7 @@ from confluent_kafka import Producer
 from bench.on_kafka.broker import PARTITIONS, Load, Place
 from bench.on_kafka.reader import Reader
 from bench.on_kafka.rig import on_broker
-from bench.report import Report
+from bench.report import Report, cpu_s_of
 from delayline.clock import SystemClock
 from delayline.message import Shard
 from delayline.names import Names
@@ -155,11 +155,10 @@ def _cpu_of_tree(spark: Any, work: Callable[[], None]) -> float:
 def _cpu_s(pid: int) -> float:
     """Of a process, of those it has waited for, and of those below it, whichever of its threads has begun them."""
     try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        own = cpu_s_of(pid, with_children=True)
         below = [child for task in Path(f"/proc/{pid}/task").iterdir() for child in _read(task / "children").split()]
     except FileNotFoundError:
         return 0.0  # it ended: its parent has its time
-    own = sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
     return own + sum(_cpu_s(int(child)) for child in below)
 
 

@@ -31,7 +31,7 @@ from reconcile.runs import check_cluster, last_manifest
 from reconcile.schemas import ACCEPTED, DONE
 from reconcile.settings import JobSettings
 from reconcile.small import small
-from reconcile.summing import CANNOT_JUDGE, FOUND, OK, finding_of, ledger_of
+from reconcile.summing import CANNOT_JUDGE, FOUND, OK, finding_of, topic_of
 
 ROOM = "targets"
 RETENTION, REFUSED = "retention", "refused"
@@ -196,17 +196,8 @@ def _summary(
 def _topics(manifest: Manifest, counts: dict[str, dict[str, int]], not_judged: list[NotJudged]) -> Iterable[Topic]:
     reasons = {one.topic: one.why for one in not_judged}
     for name, topic in manifest.topics.items():
-        yield Topic(
-            topic=name,
-            state=State.UNAUDITABLE if name in reasons else State.JUDGED,
-            reason=reasons.get(name),
-            closed_until_ms=topic.closed_until_ms or None,
-            ledger=ledger_of(topic.totals, topic.judged),
-            findings=counts.get(name, {}),
-            fresh=counts.get(name, {}),
-            other_records=topic.totals.others,
-            before_start=topic.totals.before_start,
-        )
+        state, found = State.UNAUDITABLE if name in reasons else State.JUDGED, counts.get(name, {})
+        yield topic_of(name, topic, state, reasons.get(name), found, found)
 
 
 def _report(summary: Summary) -> dict[str, bytes]:

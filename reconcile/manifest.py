@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import msgspec
 
-from reconcile.errors import BadInput
+from reconcile import documents
 from reconcile.plan import FORMAT_VERSION, Cluster, Held, Mark, Range, Read
 
 
@@ -180,10 +180,4 @@ def encode(document: Plan | Reads | Manifest) -> bytes:
 
 def decode(data: bytes, kind: type[Document], name: str) -> Document:
     """Raises BadInput: no file of ours, or one of another version."""
-    try:
-        document = msgspec.json.decode(data, type=kind)
-    except msgspec.DecodeError as error:
-        raise BadInput(f"{name} cannot be read: {error}") from error
-    if document.v != FORMAT_VERSION:
-        raise BadInput(f"{name} has version {document.v}, this program knows {FORMAT_VERSION}")
-    return document
+    return documents.decode(data, kind, name, FORMAT_VERSION)

@@ -5,7 +5,7 @@ buffer is read. What a run leaves to the next one is its manifest (manifest.py);
 written, and what becomes of a run that was killed, stands in runs.py.
 
 A buffer is read up to its last mark's `next` and no further: every outcome of what is read then stands in the part
-of the audit that has been read. Outcomes of records behind that wait for the next run (`ahead/`).
+of the audit that has been read. Outcomes of records behind that wait for the next run.
 """
 
 from typing import NamedTuple

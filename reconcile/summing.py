@@ -133,13 +133,20 @@ def _why_stalled(task: Task, topic: str) -> str:
 def _topic(name: str, topic: Known, task: Task, judgement: Judgement, not_judged: Iterable[NotJudged]) -> Topic:
     fresh = judgement.now.get(name, Judged()).findings
     state, reason = _state(name, fresh, not_judged)
+    return topic_of(name, topic, state, reason, topic.judged.findings, fresh)
+
+
+def topic_of(
+    name: str, topic: Known, state: State, reason: str | None, findings: dict[str, int], fresh: dict[str, int]
+) -> Topic:
+    """What is said of a topic, beside what its manifest knows."""
     return Topic(
         topic=name,
         state=state,
         reason=reason,
         closed_until_ms=topic.closed_until_ms or None,
         ledger=ledger_of(topic.totals, topic.judged),
-        findings=topic.judged.findings,
+        findings=findings,
         fresh=fresh,
         other_records=topic.totals.others,
         before_start=topic.totals.before_start,

@@ -16,6 +16,7 @@ from random import SystemRandom
 from signal import SIGTERM
 
 from bench.on_kafka.child import ROOT
+from bench.report import cpu_s_of
 from delayline.clock import SystemClock
 from tests.brokers.distribution import Unavailable
 from tests.brokers.guarded import Guarded
@@ -28,7 +29,6 @@ START_S = 60.0
 STOP_S = 20.0
 _HERE = Path(__file__).parent
 _CLOCK = SystemClock()
-_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +41,9 @@ class Door:
 
     def cpu_s(self) -> float:
         """CPU seconds of all of its threads so far; 0 where there is no process or no /proc."""
-        stat = Path(f"/proc/{self.pid}/stat")
-        if not self.pid or not stat.exists():
+        if not self.pid or not Path(f"/proc/{self.pid}/stat").exists():
             return 0.0
-        fields = stat.read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / _TICKS_PER_S
+        return cpu_s_of(self.pid)
 
 
 def direct(servers: str) -> Door:

@@ -13,6 +13,7 @@ from pathlib import Path
 from urllib.error import URLError
 from urllib.request import urlopen
 
+from bench.report import cpu_s_of
 from delayline.clock import SystemClock
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -23,7 +24,6 @@ POLL_S = 0.5
 _ACCEPTED = re.compile(r"^delayline_messages_accepted_total{.*} ([\d.e+]+)$", re.MULTILINE)
 _FINISHED = re.compile(r"^delayline_messages_finished_total{.*} ([\d.e+]+)$", re.MULTILINE)
 _CLOCK = SystemClock()
-_TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True)
@@ -39,9 +39,8 @@ class Server:
         return f"http://127.0.0.1:{self.port}"
 
     def cpu_s(self) -> float:
-        """User and system time of all its threads (proc(5), stat, fields 14 and 15; the name may hold spaces)."""
-        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) * _TICK_S
+        """User and system time of all its threads."""
+        return cpu_s_of(self.pid)
 
     def resident_bytes(self) -> int:
         return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")

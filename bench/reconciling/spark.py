@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from bench.report import Lap, cpu_s, measured
+from bench.report import Lap, cpu_s, cpu_s_of, measured
 
 HEAP = "1200m"
 OPTIONS = {
@@ -22,7 +22,6 @@ OPTIONS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
 }
-_TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 
 
 class Measured:
@@ -35,10 +34,8 @@ class Measured:
         self._pid: int = self.session.sparkContext._gateway.proc.pid  # type: ignore[union-attr]
 
     def cpu_s(self) -> float:
-        """User and system time of the JVM, of the Python workers that it has seen end, and of this process (proc(5),
-        stat, fields 14 to 17)."""
-        fields = Path(f"/proc/{self._pid}/stat").read_text().rpartition(")")[2].split()
-        return sum(map(int, fields[11:15])) * _TICK_S + cpu_s()
+        """User and system time of the JVM, of the Python workers that it has seen end, and of this process."""
+        return cpu_s_of(self._pid, with_children=True) + cpu_s()
 
     def peak_resident_bytes(self) -> int:
         """Of the JVM and this process, each at its own peak."""

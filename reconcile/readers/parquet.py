@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from reconcile import documents
 from reconcile.errors import BadInput, CannotJudge
 from reconcile.plan import Buffer, Cluster, Held, Range, Read
 from reconcile.readers.contract import Audit
@@ -21,12 +22,13 @@ from reconcile.schemas import ACCEPTED, DELIVERED, DONE, MALFORMED, MARKS
 from reconcile.small import small
 
 ARCHIVE = "archive.json"
+ARCHIVE_VERSION = 1
 
 
 class Archive(msgspec.Struct, frozen=True, kw_only=True):
     """`rules` by topic and shard: those in force where what is held begins, JSON."""
 
-    v: int = 1
+    v: int = ARCHIVE_VERSION
     cluster: Cluster | None = None
     held: Held | None = None
     rules: dict[str, dict[int, str]] = {}
@@ -53,13 +55,7 @@ class ParquetReader:
         path = self._folder / ARCHIVE
         if not path.exists():
             return Archive()
-        try:
-            archive = msgspec.json.decode(path.read_bytes(), type=Archive)
-        except msgspec.DecodeError as error:
-            raise BadInput(f"{path} cannot be read: {error}") from error
-        if archive.v != 1:
-            raise BadInput(f"{path} has version {archive.v}, this program knows 1")
-        return archive
+        return documents.decode(path.read_bytes(), Archive, str(path), ARCHIVE_VERSION)
 
     def _made_up(self) -> Held:
         """From the first offset that there is to the last one; what is missing in between is no offset of a

@@ -5,7 +5,7 @@ from itertools import islice
 
 import msgspec
 
-from reconcile.errors import BadInput
+from reconcile import documents
 from reconcile.ledger import NO_OUTCOME
 from reconcile.plan import Cluster
 from reconcile.report.summary import Finding
@@ -62,15 +62,9 @@ def _lost(finding: Finding) -> LostMessage | None:
 
 
 def encode_repair_plan(plan: RepairPlan) -> bytes:
-    return msgspec.json.format(msgspec.json.encode(plan), indent=2) + b"\n"
+    return documents.encode_for_people(plan)
 
 
 def decode_repair_plan(data: bytes) -> RepairPlan:
     """Raises BadInput."""
-    try:
-        plan = msgspec.json.decode(data, type=RepairPlan)
-    except msgspec.DecodeError as error:
-        raise BadInput(f"a repair plan that cannot be read: {error}") from error
-    if plan.v != REPAIR_PLAN_VERSION:
-        raise BadInput(f"a repair plan of version {plan.v}, this program knows {REPAIR_PLAN_VERSION}")
-    return plan
+    return documents.decode(data, RepairPlan, "a repair plan", REPAIR_PLAN_VERSION)

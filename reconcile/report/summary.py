@@ -10,7 +10,7 @@ from itertools import groupby
 
 import msgspec
 
-from reconcile.errors import BadInput
+from reconcile import documents
 from reconcile.plan import Cluster
 
 SUMMARY_VERSION = 1
@@ -172,15 +172,9 @@ def newest(
 
 
 def encode_summary(summary: Summary) -> bytes:
-    return msgspec.json.format(msgspec.json.encode(summary), indent=2) + b"\n"
+    return documents.encode_for_people(summary)
 
 
 def decode_summary(data: bytes) -> Summary:
     """Raises BadInput."""
-    try:
-        summary = msgspec.json.decode(data, type=Summary)
-    except msgspec.DecodeError as error:
-        raise BadInput(f"a summary that cannot be read: {error}") from error
-    if summary.v != SUMMARY_VERSION:
-        raise BadInput(f"a summary of version {summary.v}, this program knows {SUMMARY_VERSION}")
-    return summary
+    return documents.decode(data, Summary, "a summary", SUMMARY_VERSION)

@@ -11,6 +11,10 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from reconcile.readers.kafka import KafkaReader
+    from tests.brokers.kafka import Kafka
+    from tests.reconcile.on_kafka import Place
+
 
 @pytest.fixture(scope="session")
 def spark() -> "Iterator[SparkSession]":
@@ -39,3 +43,20 @@ def spark() -> "Iterator[SparkSession]":
     session = SparkSession.Builder().master("local[1]").config(map=options).getOrCreate()
     yield session
     session.stop()
+
+
+@pytest.fixture
+def place(kafka: "Kafka") -> "Place":
+    from tests.reconcile.on_kafka import Place
+
+    return Place(kafka)
+
+
+@pytest.fixture
+def reader(place: "Place") -> "Iterator[KafkaReader]":
+    from reconcile.readers.kafka import KafkaReader
+    from tests.reconcile.on_kafka import CLOCK
+
+    opened = KafkaReader(place.settings(), CLOCK)
+    yield opened
+    opened.close()

@@ -16,14 +16,13 @@ from delayline.rules import Rules
 from reconcile.errors import CannotJudge
 from reconcile.plan import Range, Read
 from tests.brokers.distribution import CACHE, Unavailable, copy_once
-from tests.reconcile.test_readers_kafka import CLOCK, Place, rows
+from tests.reconcile.on_kafka import CLOCK, Place, rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from reconcile.readers.connector import KafkaConnectorReader
     from reconcile.readers.kafka import KafkaReader
-    from tests.brokers.kafka import Kafka
 
 POM = Path(__file__).resolve().parents[2] / "deploy" / "spark" / "kafka-connector" / "pom.xml"
 JARS = CACHE.parent / "spark-kafka" / "jars"
@@ -43,20 +42,6 @@ def jars(spark: "SparkSession") -> None:
         pytest.skip(f"no connector: {error}")
     for jar in JARS.glob("*.jar"):
         spark.sql(f"ADD JAR '{jar}'")
-
-
-@pytest.fixture
-def place(kafka: "Kafka") -> Place:
-    return Place(kafka)
-
-
-@pytest.fixture
-def reader(place: Place) -> "Iterator[KafkaReader]":
-    from reconcile.readers.kafka import KafkaReader
-
-    opened = KafkaReader(place.settings(), CLOCK)
-    yield opened
-    opened.close()
 
 
 @pytest.fixture

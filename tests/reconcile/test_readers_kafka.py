@@ -1,111 +1,24 @@
 """The ledger's rows from a Kafka: exactly what is committed in the planned offsets, or an error."""
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
 import pytest
 
 from delayline.buffer_record import encode_rules
-from delayline.clock import SystemClock
 from delayline.cursor import Cursor
 from delayline.errors import ConfigError
 from delayline.message import Shard
 from delayline.outcome import AuditRow, Outcome, encode_audit
-from delayline.record import decode_body
 from delayline.rules import Rules
 from reconcile.errors import CannotJudge, NoAnswer
 from reconcile.plan import Range, Read
+from tests.reconcile.on_kafka import CLOCK, Place, rows
 
 if TYPE_CHECKING:
-    from confluent_kafka import Producer
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
-    from mq.kafka.settings import KafkaSettings
     from reconcile.readers.kafka import KafkaReader
     from tests.brokers.kafka import Kafka
-
-CLOCK = SystemClock()
-DUE_MS = 4_102_444_800_000
-LATER = {"deliver-at": str(DUE_MS)}
-
-
-class Place:
-    """A namespace on the broker with one topic, and what its tests write there."""
-
-    def __init__(self, kafka: "Kafka") -> None:
-        from confluent_kafka.admin import AdminClient
-
-        self.servers = kafka.bootstrap_servers
-        self.namespace = f"ns{uuid4().hex[:8]}"
-        self.topic = f"orders-{uuid4().hex[:6]}"
-        self.buffer = f"{self.namespace}.buffer.{self.topic}"
-        self.admin: AdminClient = AdminClient({"bootstrap.servers": self.servers})
-        for name in (self.buffer, f"{self.namespace}.audit", f"{self.namespace}.cursor", self.topic):
-            self.make(name)
-
-    def make(self, name: str) -> None:
-        from confluent_kafka.admin import NewTopic
-
-        topic = NewTopic(name, 2, 1, config={"message.timestamp.type": "LogAppendTime"})
-        self.admin.create_topics([topic])[name].result()
-
-    def settings(self, **given: Any) -> "KafkaSettings":
-        from mq.kafka.settings import KafkaSettings
-
-        return KafkaSettings(**{"bootstrap_servers": self.servers, "namespace": self.namespace, **given})
-
-    def producer(self, **properties: Any) -> "Producer":
-        from confluent_kafka import Producer
-
-        return Producer({"bootstrap.servers": self.servers, "linger.ms": 0, **properties})
-
-    def send(self, producer: "Producer", count: int, start: int = 0, headers: dict[str, str] = LATER) -> None:
-        for number in range(start, start + count):
-            producer.produce(self.buffer, b"m%d" % number, partition=0, headers=list(headers.items()))
-        producer.flush()
-
-    def write(self, topic: str, *bodies: bytes, partition: int = 0) -> None:
-        producer = self.producer()
-        for body in bodies:
-            record = decode_body(body)
-            headers = [(name.decode(), value) for name, value in record.headers]
-            producer.produce(topic, record.value, record.key, partition, headers=headers)
-        producer.flush()
-
-    def transaction(self) -> "Producer":
-        producer = self.producer(**{"transactional.id": uuid4().hex, "compression.type": "zstd"})
-        producer.init_transactions()
-        producer.begin_transaction()
-        return producer
-
-    def trim(self, offset: int, topic: str | None = None, partition: int = 0) -> None:
-        from confluent_kafka import TopicPartition
-
-        place = TopicPartition(topic or self.buffer, partition, offset)
-        for answer in self.admin.delete_records([place]).values():
-            answer.result()
-
-
-@pytest.fixture
-def place(kafka: "Kafka") -> Place:
-    return Place(kafka)
-
-
-@pytest.fixture
-def reader(place: Place) -> "Iterator[KafkaReader]":
-    from reconcile.readers.kafka import KafkaReader
-
-    opened = KafkaReader(place.settings(), CLOCK)
-    yield opened
-    opened.close()
-
-
-def rows(frame: "DataFrame") -> list[dict[str, Any]]:
-    from reconcile.readers.work import telling
-
-    with telling():
-        return [row.asDict() for row in frame.collect()]
 
 
 def offsets(spark: "SparkSession", reader: "KafkaReader", read: Read) -> list[int]:

@@ -1,0 +1,31 @@
+"""JSON documents of ours: each says in `v` of which version it is."""
+
+from typing import Protocol, TypeVar
+
+import msgspec
+
+from reconcile.errors import BadInput
+
+
+class _Versioned(Protocol):
+    @property
+    def v(self) -> int: ...
+
+
+Document = TypeVar("Document", bound=_Versioned)
+
+
+def decode(data: bytes, kind: type[Document], name: str, version: int) -> Document:
+    """Raises BadInput, which calls it `name`: no document of this kind, or one of another version."""
+    try:
+        document = msgspec.json.decode(data, type=kind)
+    except msgspec.DecodeError as error:
+        raise BadInput(f"{name} cannot be read: {error}") from error
+    if document.v != version:
+        raise BadInput(f"{name} has version {document.v}, this program knows {version}")
+    return document
+
+
+def encode_for_people(document: msgspec.Struct) -> bytes:
+    """Indented, with a newline at the end."""
+    return msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
