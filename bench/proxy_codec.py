@@ -11,14 +11,16 @@ from functools import partial
 from bench.report import Report, measured
 from delayline.record import encode_body, encode_varint
 from delayline.schedule import directive_names
-from proxy.kafka.batch.compression import compress
-from proxy.kafka.batch.head import HEAD_BYTES, MAGIC, Batch, Codec, Head, read_batch
-from proxy.kafka.batch.scan import Directives, Scan, scan_batch, walk
-from proxy.kafka.wire.apis import ApiKey
-from proxy.kafka.wire.message import decode, encode
-from proxy.kafka.wire.messages.metadata import MetadataBroker, MetadataPartition, MetadataResponse, MetadataTopic
-from proxy.kafka.wire.messages.produce import ProducePartition, ProduceRequest, ProduceTopic
-from proxy.kafka.wire.rewrite import Address, Hidden, View, rewrite_response
+from mq.kafka.address import Address
+from mq.kafka.batch.compression import compress
+from mq.kafka.batch.head import HEAD_BYTES, MAGIC, Batch, Codec, Head, read_batch
+from mq.kafka.batch.walk import walk
+from mq.kafka.wire.apis import ApiKey
+from mq.kafka.wire.message import decode, encode
+from mq.kafka.wire.messages.metadata import MetadataBroker, MetadataPartition, MetadataResponse, MetadataTopic
+from mq.kafka.wire.messages.produce import ProducePartition, ProduceRequest, ProduceTopic
+from proxy.kafka.rewrite import Hidden, View, rewrite_response
+from proxy.kafka.scan import Directives, Scan, scan_batch
 
 RECORDS = 100
 VALUE_BYTES = 1024

@@ -7,10 +7,10 @@ from delayline import __version__
 from delayline.clock import Clock
 from delayline.config import Settings
 from delayline.errors import DelaylineError
-from proxy.kafka.access import read_access
+from mq.kafka.access import read_access
+from mq.kafka.address import parse_servers
+from mq.kafka.wire.messages.cluster import ApiVersionsRequest, ApiVersionsResponse
 from proxy.kafka.connection import connect
-from proxy.kafka.settings import parse_servers
-from proxy.kafka.wire.messages.cluster import ApiVersionsRequest, ApiVersionsResponse
 
 ANSWER_S = 5.0
 API_VERSIONS_VERSION = 3

@@ -39,8 +39,9 @@ def kafka_proxy(
 
 
 def _proxy_settings(settings: Settings) -> "ProxySettings":
+    from mq.kafka.address import parse_servers
     from proxy.kafka.access import read_access, read_listener
-    from proxy.kafka.settings import ProxySettings, parse_servers
+    from proxy.kafka.settings import ProxySettings
 
     given = settings.proxy.kafka
     return ProxySettings(

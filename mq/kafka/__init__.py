@@ -16,6 +16,8 @@
     readers.py     reading on behalf of the doors
     client.py      Client
     queue.py       KafkaQueue: what users open
+    wire/, batch/  the protocol and its record batches as pure functions
+    access.py      who we are to the brokers where we speak the protocol ourselves
 
 Only this package imports confluent_kafka, and nothing imports this package before somebody has chosen Kafka.
 """

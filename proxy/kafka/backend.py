@@ -6,21 +6,20 @@ from typing import TypeVar
 
 from delayline import logs
 from delayline.clock import Clock
-from proxy.kafka.connection import AnswerLost, Connection, Unreachable, connect
-from proxy.kafka.errors import ErrorCode, ProxyError
-from proxy.kafka.sasl import NotAuthenticated
-from proxy.kafka.settings import ProxySettings
-from proxy.kafka.topology import NodeWithoutPort, Topology
-from proxy.kafka.wire.message import Message
-from proxy.kafka.wire.messages.facts import ConfigsAsked, DescribeConfigsRequest, DescribeConfigsResponse
-from proxy.kafka.wire.messages.metadata import (
+from mq.kafka.address import Address
+from mq.kafka.wire.errors import ErrorCode, NotAuthenticated, PeerError
+from mq.kafka.wire.message import Message
+from mq.kafka.wire.messages.facts import ConfigsAsked, DescribeConfigsRequest, DescribeConfigsResponse
+from mq.kafka.wire.messages.metadata import (
     MetadataRequest,
     MetadataResponse,
     MetadataTopic,
     MetadataTopicName,
 )
-from proxy.kafka.wire.refuse import TOPIC_RESOURCE
-from proxy.kafka.wire.rewrite import Address
+from proxy.kafka.connection import AnswerLost, Connection, Unreachable, connect
+from proxy.kafka.refuse import TOPIC_RESOURCE
+from proxy.kafka.settings import ProxySettings
+from proxy.kafka.topology import NodeWithoutPort, Topology
 
 A = TypeVar("A", bound=Message)
 
@@ -33,7 +32,7 @@ CONFIGS_VERSION = 4
 log = logs.get(__name__)
 
 
-class TopicMissing(ProxyError):
+class TopicMissing(PeerError):
     """The cluster has no such topic, or no such partition."""
 
 
@@ -99,7 +98,7 @@ class Backend:
         for address in tried:
             try:
                 return await connect(
-                    address, settings.access, self._client_id, settings.connect_timeout_s, self._clock
+                    address, settings.access.own, self._client_id, settings.connect_timeout_s, self._clock
                 )
             except (Unreachable, NotAuthenticated) as error:
                 trouble = error

@@ -6,18 +6,18 @@ from collections import deque
 from typing import NamedTuple, TypeVar
 
 from delayline.clock import Clock
-from proxy.kafka.access import Access
-from proxy.kafka.errors import ErrorCode, FrameTooLarge, ProxyError, WireError
-from proxy.kafka.sasl import NotAuthenticated, exchange
-from proxy.kafka.wire.frames import FRAME_BYTES_MAX
-from proxy.kafka.wire.message import Message, RequestHeader, decode, encode, read_response, request_frame
-from proxy.kafka.wire.messages.cluster import (
+from mq.kafka.access import Access
+from mq.kafka.address import Address
+from mq.kafka.wire.errors import ErrorCode, FrameTooLarge, NotAuthenticated, PeerError, WireError
+from mq.kafka.wire.frames import FRAME_BYTES_MAX
+from mq.kafka.wire.message import Message, RequestHeader, decode, encode, read_response, request_frame
+from mq.kafka.wire.messages.cluster import (
     SaslAuthenticateRequest,
     SaslAuthenticateResponse,
     SaslHandshakeRequest,
     SaslHandshakeResponse,
 )
-from proxy.kafka.wire.rewrite import Address
+from mq.kafka.wire.sasl import exchange
 
 A = TypeVar("A", bound=Message)
 _LENGTH = struct.Struct(">i")
@@ -25,11 +25,11 @@ LIFETIME_USED = 0.8
 """Of a session's lifetime (KIP-368), before another connection takes over that authenticates anew."""
 
 
-class Unreachable(ProxyError):
+class Unreachable(PeerError):
     """No answer: nothing was sent."""
 
 
-class AnswerLost(ProxyError):
+class AnswerLost(PeerError):
     """No answer: the request may have been carried out."""
 
 
@@ -111,7 +111,7 @@ async def connect(address: Address, access: Access, client_id: str, timeout_s: f
     """Connected and authenticated. Raises Unreachable, NotAuthenticated."""
     try:
         async with asyncio.timeout(timeout_s):
-            reader, writer = await asyncio.open_connection(*address, ssl=access.own_tls)
+            reader, writer = await asyncio.open_connection(*address, ssl=access.tls)
     except (OSError, TimeoutError) as error:
         raise Unreachable(f"{address.host}:{address.port}: {error or 'no answer'}") from error
     connection = Connection(reader, writer, client_id)

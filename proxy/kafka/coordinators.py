@@ -1,14 +1,14 @@
 """Transactions up to Produce 11: a partition is added to one by its coordinator, before anything is written."""
 
-from proxy.kafka.backend import Backend
-from proxy.kafka.connection import Unreachable
-from proxy.kafka.errors import ErrorCode
-from proxy.kafka.wire.messages.cluster import FindCoordinatorRequest, FindCoordinatorResponse
-from proxy.kafka.wire.messages.transactions import (
+from mq.kafka.wire.errors import ErrorCode
+from mq.kafka.wire.messages.cluster import FindCoordinatorRequest, FindCoordinatorResponse
+from mq.kafka.wire.messages.transactions import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
     TxnTopic,
 )
+from proxy.kafka.backend import Backend
+from proxy.kafka.connection import Unreachable
 
 FIND_VERSION = 4
 ADD_VERSION = 3

@@ -9,11 +9,11 @@ from delayline.clock import Clock
 from mq.contract import Admin
 from proxy.kafka.backend import Backend
 from proxy.kafka.metrics import ProxyMetrics
+from proxy.kafka.rewrite import Hidden, View
 from proxy.kafka.screen import Screen
 from proxy.kafka.settings import ProxySettings
 from proxy.kafka.topology import Topology
 from proxy.kafka.twins import Twins
-from proxy.kafka.wire.rewrite import Hidden, View
 
 
 @dataclass(frozen=True, slots=True)

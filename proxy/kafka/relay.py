@@ -3,8 +3,8 @@
 Bytes that nobody has to look at pass as they come, in both directions, and what one side does not read the other is
 not asked for. Of what is looked at:
 
-    ApiVersions, Metadata, ...   the answer is rewritten            proxy.kafka.wire.rewrite
-    whatever names hidden topics is answered here                   proxy.kafka.wire.refuse
+    ApiVersions, Metadata, ...   the answer is rewritten            proxy.kafka.rewrite
+    whatever names hidden topics is answered here                   proxy.kafka.refuse
     Produce                      goes through the split             proxy.kafka.split
 
 Answers leave in the order of the requests (`turns.Line`). While a Produce of the split is under way, only further
@@ -20,13 +20,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from delayline import logs
-from proxy.kafka.errors import ErrorCode, ProxyError, UnsupportedVersion
-from proxy.kafka.side import Side
-from proxy.kafka.split import Split
-from proxy.kafka.turns import Line, Noting, Turn
-from proxy.kafka.wire.apis import ApiKey, is_let_through
-from proxy.kafka.wire.frames import Piece, Whole
-from proxy.kafka.wire.message import (
+from mq.kafka.wire.apis import ApiKey, is_let_through
+from mq.kafka.wire.errors import ErrorCode, PeerError, UnsupportedVersion
+from mq.kafka.wire.frames import Piece, Whole
+from mq.kafka.wire.message import (
     PEEK_BYTES,
     RequestHeader,
     decode,
@@ -37,11 +34,14 @@ from proxy.kafka.wire.message import (
     request_frame,
     response_frame,
 )
-from proxy.kafka.wire.messages.cluster import SaslHandshakeResponse
-from proxy.kafka.wire.messages.produce import ProduceRequest, ProduceResponse
-from proxy.kafka.wire.primitives import Buffer
-from proxy.kafka.wire.refuse import refuse, refuse_decoded, request_is_read
-from proxy.kafka.wire.rewrite import conceal, response_is_read, rewrite_response, unsupported_version
+from mq.kafka.wire.messages.cluster import SaslHandshakeResponse
+from mq.kafka.wire.messages.produce import ProduceRequest, ProduceResponse
+from mq.kafka.wire.primitives import Buffer
+from proxy.kafka.refuse import refuse, refuse_decoded, request_is_read
+from proxy.kafka.rewrite import conceal, response_is_read, rewrite_response, unsupported_version
+from proxy.kafka.side import Side
+from proxy.kafka.split import Split
+from proxy.kafka.turns import Line, Noting, Turn
 
 if TYPE_CHECKING:
     from proxy.kafka.hub import Hub
@@ -98,7 +98,7 @@ class Relay:
             self.client.hold("connecting")
 
     async def _connect(self) -> None:
-        trouble: ProxyError | OSError | TimeoutError = ProxyError("no server")
+        trouble: PeerError | OSError | TimeoutError = PeerError("no server")
         for address in await self._addresses():
             try:
                 await self._hub.dial(address, self._broker)
@@ -137,7 +137,7 @@ class Relay:
     def _task_ended(self, task: "asyncio.Task[None]") -> None:
         self._tasks.discard(task)
         error = None if task.cancelled() else task.exception()
-        if isinstance(error, ProxyError):
+        if isinstance(error, PeerError):
             self.close(str(error))
         elif error is not None:
             self.close("an error of the proxy")
@@ -192,7 +192,7 @@ class Relay:
         try:
             self._inbox.extend(self._requests.feed(data))
             self._take_up()
-        except ProxyError as error:
+        except PeerError as error:
             self.close(str(error))
 
     def _note_request(self, head: memoryview, _length: int) -> tuple[Turn, bool]:
@@ -208,7 +208,7 @@ class Relay:
         """Whatever held up the next request may be over."""
         try:
             self._take_up()
-        except ProxyError as error:
+        except PeerError as error:
             self.close(str(error))
 
     def _take_up(self) -> None:
@@ -306,7 +306,7 @@ class Relay:
                 else:
                     self._pass(piece.data, notes)
             self._take_up()
-        except ProxyError as error:
+        except PeerError as error:
             self.close(f"the broker's answer: {error}")
 
     def _pass(self, data: memoryview, turns: "Sequence[Turn | Shipment]") -> None:
@@ -321,7 +321,7 @@ class Relay:
 
     def _note_answer(self, _head: memoryview, _length: int) -> "tuple[Turn | Shipment, bool]":
         if not self._expected:
-            raise ProxyError("an answer to nothing")
+            raise PeerError("an answer to nothing")
         expected = self._expected.popleft()
         if not isinstance(expected, Turn):
             return expected, True

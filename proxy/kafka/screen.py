@@ -11,10 +11,10 @@ from functools import lru_cache
 from delayline.headers import ATTEMPT, RESERVED
 from delayline.rules import Rules
 from delayline.schedule import Immediate, Invalid, Schedule, directive_names, read_directives
-from proxy.kafka.batch.head import Batch
-from proxy.kafka.batch.scan import Directives, Parts, Scan, scan_batch
-from proxy.kafka.errors import BatchError, ErrorCode
-from proxy.kafka.wire.messages.produce import RecordError
+from mq.kafka.batch.head import Batch
+from mq.kafka.wire.errors import BatchError, ErrorCode
+from mq.kafka.wire.messages.produce import RecordError
+from proxy.kafka.scan import Directives, Parts, Scan, scan_batch
 
 RECORD_ERRORS_MAX = 100
 """Told of one batch; clients fail all of its records anyway."""

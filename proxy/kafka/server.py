@@ -5,7 +5,7 @@ import contextlib
 
 from delayline import logs
 from delayline.listening import listen
-from proxy.kafka.errors import ProxyError
+from mq.kafka.wire.errors import PeerError
 from proxy.kafka.hub import Hub
 from proxy.kafka.memory import keep_freed_memory
 from proxy.kafka.relay import Relay
@@ -77,7 +77,7 @@ class Server:
                 await self._hub.backend.learn_nodes()
                 self.trouble = None
                 self._hub.twins.hidden_ids.update(await self._hub.backend.hidden_topic_ids())
-            except ProxyError as error:
+            except PeerError as error:
                 self.trouble = self.trouble and str(error)
                 log.warning("the cluster could not be asked for nodes and topics", detail=str(error))
             await asyncio.sleep(LEARN_S if self.trouble is None else LEARN_AGAIN_S)

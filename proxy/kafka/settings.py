@@ -4,14 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from ssl import SSLContext
 
-from delayline.errors import ConfigError
 from delayline.names import Names
 from delayline.rules import Rules
+from mq.kafka.address import Address
+from mq.kafka.wire.frames import FRAME_BYTES_MAX
 from proxy.kafka.access import Access
-from proxy.kafka.wire.frames import FRAME_BYTES_MAX
-from proxy.kafka.wire.rewrite import Address
-
-DEFAULT_PORT = 9092
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,21 +31,3 @@ class ProxySettings:
     connect_timeout_s: float = 10.0
     request_timeout_s: float = 10.0  # of the proxy's own requests
     append_s: float = 10.0  # how long a write to a buffer is repeated: below the 30 s of clients
-
-
-def parse_servers(text: str) -> tuple[Address, ...]:
-    """`host:port` with commas between, as in bootstrap.servers. Raises ConfigError."""
-    found = tuple(_server(one.strip()) for one in text.split(",") if one.strip())
-    if not found:
-        raise ConfigError("mq.bootstrap_servers: the Kafka proxy needs at least one server, as host:port.")
-    return found
-
-
-def _server(text: str) -> Address:
-    text = text.rpartition("://")[2]
-    host, colon, port = text.rpartition(":")
-    if not colon or text.endswith("]"):
-        host, port = text, str(DEFAULT_PORT)
-    if not port.isdigit() or not 0 < int(port) < 65536:
-        raise ConfigError(f"mq.bootstrap_servers: {text!r} is not host:port.")
-    return Address(host.strip("[]"), int(port))

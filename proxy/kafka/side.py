@@ -5,7 +5,7 @@ import socket
 from collections.abc import Callable, Sequence
 from typing import cast
 
-from proxy.kafka.wire.primitives import Buffer
+from mq.kafka.wire.primitives import Buffer
 
 WRITE_BYTES_HIGH = 1 << 20
 """Beyond it, whoever fills the transport is asked to stop: with what is read in one go, the memory of a direction."""

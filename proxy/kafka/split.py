@@ -12,10 +12,22 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from proxy.kafka.batch.head import Batch as Records
-from proxy.kafka.batch.head import Kind, header_only, kind_of, read_batch
-from proxy.kafka.batch.scan import Parts
-from proxy.kafka.errors import BatchError, CorruptBatch, ErrorCode, ProxyError
+from mq.kafka.batch.head import Batch as Records
+from mq.kafka.batch.head import Kind, header_only, kind_of, read_batch
+from mq.kafka.wire.errors import BatchError, CorruptBatch, ErrorCode, PeerError
+from mq.kafka.wire.message import RequestHeader, encode
+from mq.kafka.wire.messages.produce import (
+    NodeEndpoint,
+    ProducedPartition,
+    ProducedTopic,
+    ProducePartition,
+    ProduceRequest,
+    ProduceResponse,
+    ProduceTopic,
+)
+from mq.kafka.wire.primitives import Buffer
+from proxy.kafka.rewrite import readdress_endpoints
+from proxy.kafka.scan import Parts
 from proxy.kafka.screen import Refusal, Seen, fits, refusal_of
 from proxy.kafka.sequencer import (
     Answer,
@@ -36,18 +48,6 @@ from proxy.kafka.sequencer import (
 )
 from proxy.kafka.turns import Turn
 from proxy.kafka.twins import Unready, Write
-from proxy.kafka.wire.message import RequestHeader, encode
-from proxy.kafka.wire.messages.produce import (
-    NodeEndpoint,
-    ProducedPartition,
-    ProducedTopic,
-    ProducePartition,
-    ProduceRequest,
-    ProduceResponse,
-    ProduceTopic,
-)
-from proxy.kafka.wire.primitives import Buffer
-from proxy.kafka.wire.rewrite import readdress_endpoints
 
 if TYPE_CHECKING:
     from proxy.kafka.hub import Hub
@@ -163,7 +163,7 @@ class Split:
         """Take a Produce. One that says the same partition twice is refused, as nobody could answer it."""
         sent = {(topic.name, one.index): one.records for topic in request.topic_data for one in topic.partition_data}
         if len(sent) < sum(len(topic.partition_data) for topic in request.topic_data):
-            raise ProxyError("a Produce with two batches for one partition")
+            raise PeerError("a Produce with two batches for one partition")
         answered = turn if request.acks != 0 else None
         if answered is not None:
             self._relay.join(answered)
@@ -332,7 +332,7 @@ class Split:
             self._hub.metrics.recoveries.inc()
         try:
             told = await self._hub.twins.next_sequence(topic, batch.partition, batch.producer_id, batch.epoch)
-        except ProxyError:
+        except PeerError:
             self._tell_and_ship(AskFailed(batch))
         else:
             self._tell_and_ship(Told(batch, side, told))
@@ -355,11 +355,11 @@ class Split:
                 self._relay.ship(shipment)
 
     def answered(self, shipment: Shipment, response: ProduceResponse) -> None:
-        """The broker's answer. Raises ProxyError for one that leaves something out."""
+        """The broker's answer. Raises PeerError for one that leaves something out."""
         readdress_endpoints(response, self._hub.view)
         told = {(topic.name, one.index): one for topic in response.responses for one in topic.partition_responses}
         if told.keys() != shipment.pieces.keys():
-            raise ProxyError("the broker answered other partitions than it was sent")
+            raise PeerError("the broker answered other partitions than it was sent")
         for key, piece in shipment.pieces.items():
             production = piece.production
             production.throttle_time_ms = max(production.throttle_time_ms, response.throttle_time_ms)

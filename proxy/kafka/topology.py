@@ -1,11 +1,11 @@
 """Which node is where: real addresses, and the port of ours that stands for each node."""
 
-from proxy.kafka.errors import ProxyError
+from mq.kafka.address import Address
+from mq.kafka.wire.errors import PeerError
 from proxy.kafka.settings import ProxySettings
-from proxy.kafka.wire.rewrite import Address
 
 
-class NodeWithoutPort(ProxyError):
+class NodeWithoutPort(PeerError):
     """A node's id is outside of those for which there are ports; its real address must not be told either."""
 
 

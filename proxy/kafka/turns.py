@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from proxy.kafka.wire.frames import FrameSplitter, Piece, Whole
-from proxy.kafka.wire.primitives import Buffer
+from mq.kafka.wire.frames import FrameSplitter, Piece, Whole
+from mq.kafka.wire.primitives import Buffer
 
 N = TypeVar("N")
 PREFIX_BYTES = 4

@@ -12,15 +12,9 @@ from delayline.clock import Clock
 from delayline.errors import DelaylineError
 from mq.contract import HEADER_ROOM_BYTES, Admin
 from mq.errors import QueueError
-from proxy.kafka.backend import RAISED, Backend, Leader, TopicMissing
-from proxy.kafka.batch.head import HEAD_BYTES
-from proxy.kafka.connection import AnswerLost, Unreachable
-from proxy.kafka.coordinators import Coordinators
-from proxy.kafka.errors import ErrorCode, ProxyError
-from proxy.kafka.screen import Target
-from proxy.kafka.sequencer import SEQUENCES
-from proxy.kafka.settings import ProxySettings
-from proxy.kafka.wire.messages.facts import (
+from mq.kafka.batch.head import HEAD_BYTES
+from mq.kafka.wire.errors import ErrorCode, PeerError
+from mq.kafka.wire.messages.facts import (
     LATEST,
     EpochPartition,
     EpochTopic,
@@ -31,13 +25,19 @@ from proxy.kafka.wire.messages.facts import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
 )
-from proxy.kafka.wire.messages.produce import ProducePartition, ProduceRequest, ProduceResponse, ProduceTopic
-from proxy.kafka.wire.messages.transactions import (
+from mq.kafka.wire.messages.produce import ProducePartition, ProduceRequest, ProduceResponse, ProduceTopic
+from mq.kafka.wire.messages.transactions import (
     DescribeProducersRequest,
     DescribeProducersResponse,
     PartitionProducers,
     ProducersTopic,
 )
+from proxy.kafka.backend import RAISED, Backend, Leader, TopicMissing
+from proxy.kafka.connection import AnswerLost, Unreachable
+from proxy.kafka.coordinators import Coordinators
+from proxy.kafka.screen import Target
+from proxy.kafka.sequencer import SEQUENCES
+from proxy.kafka.settings import ProxySettings
 
 FRESH_S = 30.0
 """How long a topic's settings are believed without asking again; those known are used while they are asked for."""
@@ -154,7 +154,7 @@ class Twins:
         found: Target | Unready
         try:
             found = await self._make_ready(topic)
-        except (QueueError, ProxyError) as error:
+        except (QueueError, PeerError) as error:
             found = _unready(topic, error)
         fresh_s = UNREADY_S if isinstance(found, Unready) else FRESH_S
         self._targets[topic] = self._clock.monotonic_s() + fresh_s, found
@@ -229,7 +229,7 @@ class Twins:
 
     async def next_sequence(self, topic: str, partition: int, producer_id: int, epoch: int) -> int | None:
         """The sequence that the log expects next of this producer in this epoch, when all that it has is replicated;
-        None where it knows of none. Raises ProxyError."""
+        None where it knows of none. Raises PeerError."""
         until_s = self._clock.monotonic_s() + ASK_S
         while True:
             try:

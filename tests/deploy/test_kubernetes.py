@@ -163,9 +163,12 @@ def test_kafka_clients_find_every_node_behind_the_name_that_they_are_told(tmp_pa
 
 def test_the_proxy_takes_the_way_to_the_brokers(tmp_path: Path, secrets: Any) -> None:
     access = read_access(settings_of(CONTAINERS["proxy"], tmp_path).mq.client_properties())
-    assert access.own_tls is not None
-    assert access.credentials is not None
-    assert (access.credentials.username, access.credentials.password) == ("delayline", secrets["sasl-password"])
+    assert access.own.tls is not None
+    assert access.own.credentials is not None
+    assert (access.own.credentials.username, access.own.credentials.password) == (
+        "delayline",
+        secrets["sasl-password"],
+    )
 
 
 def test_librdkafka_knows_every_property(tmp_path: Path, secrets: Any) -> None:

@@ -7,7 +7,7 @@ and checkSequence. DescribeProducers tells the last sequence and the epoch.
 
 from dataclasses import dataclass, replace
 
-from proxy.kafka.errors import ErrorCode
+from mq.kafka.wire.errors import ErrorCode
 from proxy.kafka.sequencer import SEQUENCES
 
 BATCHES_REMEMBERED = 5

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
 
-from proxy.kafka.errors import ErrorCode
+from mq.kafka.wire.errors import ErrorCode
 from proxy.kafka.sequencer import (
     SEQUENCES,
     Answer,

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import Enum
 
-from proxy.kafka.errors import ErrorCode
+from mq.kafka.wire.errors import ErrorCode
 
 SEQUENCES = 1 << 31
 """Sequence numbers run from 0 to 2**31 - 1 and begin again at 0 (DefaultRecordBatch.incrementSequence)."""

@@ -7,7 +7,7 @@ from enum import Enum, auto
 from typing import ClassVar
 
 from delayline.errors import Bug
-from proxy.kafka.errors import ErrorCode
+from mq.kafka.wire.errors import ErrorCode
 from proxy.kafka.sequencer.events import (
     SEQUENCES,
     Answer,

@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 
 from delayline.names import Names
 from delayline.rules import DEFAULT_RULES
-from proxy.kafka.wire.messages.transactions import (
+from mq.kafka.wire.messages.transactions import (
     DescribeProducersRequest,
     DescribeProducersResponse,
     ProducersTopic,
@@ -50,8 +50,9 @@ def is_listening(port: int) -> bool:
 
 
 def proxy_settings(place: Place, port: int, servers: str = "") -> "ProxySettings":
+    from mq.kafka.address import parse_servers
     from proxy.kafka.access import Access
-    from proxy.kafka.settings import ProxySettings, parse_servers
+    from proxy.kafka.settings import ProxySettings
 
     names = Names(place.namespace)
     return ProxySettings(

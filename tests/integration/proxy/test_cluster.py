@@ -8,14 +8,14 @@ from random import Random
 
 import pytest
 
-from proxy.kafka.wire.messages import metadata, produce
+from mq.kafka.wire.messages import metadata, produce
 from tests.brokers.kafka import Kafka
 from tests.conftest import started
 from tests.integration.kafka.conftest import Place, soon
 from tests.integration.proxy.conftest import Door, consumed
 from tests.integration.proxy.load import Load
 from tests.integration.proxy.wire_client import WireClient
-from tests.unit.proxy.kafka.batches import batch_of, plain
+from tests.unit.mq.kafka.batches import batch_of, plain
 
 pytestmark = pytest.mark.slow
 SEED = 7

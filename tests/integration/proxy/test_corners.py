@@ -21,16 +21,16 @@ from confluent_kafka.admin import (
 
 from delayline.names import Names
 from delayline.rules import DEFAULT_RULES
+from mq.kafka.address import parse_servers
+from mq.kafka.wire.apis import APIS, ApiKey
+from mq.kafka.wire.errors import ErrorCode
+from mq.kafka.wire.message import Message
+from mq.kafka.wire.messages import cluster, metadata, produce, transactions
+from mq.kafka.wire.schema import boolean, int16, int32, int64, string
 from proxy.kafka.access import read_access
 from proxy.kafka.coordinators import Coordinators
-from proxy.kafka.errors import ErrorCode
 from proxy.kafka.sequencer import SEQUENCES
-from proxy.kafka.settings import parse_servers
 from proxy.kafka.twins import Twins
-from proxy.kafka.wire.apis import APIS, ApiKey
-from proxy.kafka.wire.message import Message
-from proxy.kafka.wire.messages import cluster, metadata, produce, transactions
-from proxy.kafka.wire.schema import boolean, int16, int32, int64, string
 from tests.fault.proxy.clients import JAVA, Client, Load
 from tests.fault.proxy.judge import Log, judge
 from tests.fault.proxy.logs import values
@@ -38,7 +38,7 @@ from tests.integration.kafka.conftest import soon
 from tests.integration.proxy.conftest import Door, consumed
 from tests.integration.proxy.load import Load as Numbers
 from tests.integration.proxy.wire_client import WireClient
-from tests.unit.proxy.kafka.batches import batch_of, plain
+from tests.unit.mq.kafka.batches import batch_of, plain
 
 LATER = {"delay_ms": b"600000"}
 SEED = 11
@@ -265,7 +265,7 @@ def test_what_a_coordinator_cannot_do_twice_at_once_is_repeated(
     """Error 51 to AddPartitionsToTxn, which is ours for the buffer up to Produce 11: four partitions at once."""
     opened.make_topic(4)
     codes = noted(monkeypatch, Coordinators, "add_partition")
-    monkeypatch.setattr("proxy.kafka.wire.rewrite.APIS", without_tv2())
+    monkeypatch.setattr("proxy.kafka.rewrite.APIS", without_tv2())
     producer = Producer({"bootstrap.servers": opened.address, "transactional.id": opened.place.namespace})
     producer.init_transactions(30)
     count = 0

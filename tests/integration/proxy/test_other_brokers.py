@@ -17,10 +17,10 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
+from mq.kafka.address import parse_servers
+from mq.kafka.wire.errors import ErrorCode
+from mq.kafka.wire.messages import transactions
 from proxy.kafka.access import read_access
-from proxy.kafka.errors import ErrorCode
-from proxy.kafka.settings import parse_servers
-from proxy.kafka.wire.messages import transactions
 from tests.brokers.distribution import OLDER
 from tests.brokers.kafka import Kafka
 from tests.conftest import started
@@ -29,7 +29,7 @@ from tests.integration.proxy.conftest import Door, consumed
 from tests.integration.proxy.load import Load
 from tests.integration.proxy.test_corners import acl, done, new_producer, numbers, sent
 from tests.integration.proxy.wire_client import WireClient
-from tests.unit.proxy.kafka.batches import batch_of, plain
+from tests.unit.mq.kafka.batches import batch_of, plain
 
 pytestmark = pytest.mark.slow
 SEED = 5

@@ -13,14 +13,14 @@ from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from delayline.message import Shard
-from proxy.kafka.errors import ErrorCode
-from proxy.kafka.wire.apis import APIS, ApiKey
-from proxy.kafka.wire.message import Message, RequestHeader, decode, encode, request_frame
-from proxy.kafka.wire.messages import cluster, fetch, metadata, produce, topics, transactions
+from mq.kafka.wire.apis import APIS, ApiKey
+from mq.kafka.wire.errors import ErrorCode
+from mq.kafka.wire.message import Message, RequestHeader, decode, encode, request_frame
+from mq.kafka.wire.messages import cluster, fetch, metadata, produce, topics, transactions
 from tests.integration.kafka.conftest import Place, body
 from tests.integration.proxy.conftest import Door, consumed, free_range, is_listening
 from tests.integration.proxy.wire_client import WireClient
-from tests.unit.proxy.kafka.batches import batch_of, plain
+from tests.unit.mq.kafka.batches import batch_of, plain
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -193,7 +193,7 @@ def test_a_port_of_a_node_that_does_not_exist_hangs_up(door: Door) -> None:
 
 
 def test_a_bootstrap_server_that_is_gone_is_passed_over(door: Door) -> None:
-    from proxy.kafka.settings import parse_servers
+    from mq.kafka.address import parse_servers
 
     dead = free_range(1)
     servers = parse_servers(f"127.0.0.1:{dead},{door.place.kafka.bootstrap_servers}")
@@ -268,8 +268,8 @@ def certified(folder: Path) -> tuple["SSLContext | None", dict[str, str]]:
 
 def test_brokers_may_be_reached_over_tls(door: Door, tmp_path: Path) -> None:
     """Another proxy, with a listener of TLS and another namespace, stands for them."""
+    from mq.kafka.address import parse_servers
     from proxy.kafka.access import read_access
-    from proxy.kafka.settings import parse_servers
 
     door.make_topic(1)
     listener, tls = certified(tmp_path)

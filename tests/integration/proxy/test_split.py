@@ -11,13 +11,13 @@ from confluent_kafka import KafkaError, Producer, TopicPartition
 from delayline.message import Shard
 from delayline.record import decode_body
 from delayline.rules import DEFAULT_RULES
-from proxy.kafka.batch.head import header_only
-from proxy.kafka.errors import ErrorCode
-from proxy.kafka.wire.messages import produce, transactions
+from mq.kafka.batch.head import header_only
+from mq.kafka.wire.errors import ErrorCode
+from mq.kafka.wire.messages import produce, transactions
 from tests.integration.kafka.conftest import soon
 from tests.integration.proxy.conftest import Door, consumed
 from tests.integration.proxy.wire_client import WireClient
-from tests.unit.proxy.kafka.batches import CODECS, Sent, batch_of, plain
+from tests.unit.mq.kafka.batches import CODECS, Sent, batch_of, plain
 
 DELAY = [("delay-ms", b"600000")]
 
@@ -144,7 +144,7 @@ async def _with_aiokafka(door: Door, codec: str | None) -> list[int]:
 def test_a_transaction_shows_all_of_its_records_or_none(opened: Door, old: bool, monkeypatch: Any) -> None:
     opened.make_topic(1)
     if old:
-        monkeypatch.setattr("proxy.kafka.wire.rewrite.APIS", _without_tv2())
+        monkeypatch.setattr("proxy.kafka.rewrite.APIS", _without_tv2())
     producer = Producer(
         {"bootstrap.servers": opened.address, "transactional.id": opened.place.namespace, "linger.ms": 5}
     )
@@ -163,7 +163,7 @@ def test_a_transaction_shows_all_of_its_records_or_none(opened: Door, old: bool,
 
 
 def _without_tv2() -> dict[int, Any]:
-    from proxy.kafka.wire.apis import APIS, ApiKey
+    from mq.kafka.wire.apis import APIS, ApiKey
 
     return {**APIS, ApiKey.PRODUCE: APIS[ApiKey.PRODUCE]._replace(newest=11)}
 
@@ -260,7 +260,7 @@ def test_who_may_not_write_to_the_topic_cannot_write_to_its_buffer(door: Door) -
 
 
 def _servers(text: str) -> Any:
-    from proxy.kafka.settings import parse_servers
+    from mq.kafka.address import parse_servers
 
     return parse_servers(text)
 

@@ -8,16 +8,17 @@ from uuid import uuid4
 import pytest
 from confluent_kafka import Consumer
 
-from proxy.kafka.batch.head import header_only, read_batch
-from proxy.kafka.batch.scan import Directives, scan_batch
-from proxy.kafka.errors import ErrorCode
-from proxy.kafka.wire.apis import ApiKey
-from proxy.kafka.wire.message import Message, decode, encode
-from proxy.kafka.wire.messages import cluster, metadata, produce, topics, transactions
-from proxy.kafka.wire.rewrite import Address, Hidden, View, response_is_read, rewrite_response
+from mq.kafka.address import Address
+from mq.kafka.batch.head import header_only, read_batch
+from mq.kafka.wire.apis import ApiKey
+from mq.kafka.wire.errors import ErrorCode
+from mq.kafka.wire.message import Message, decode, encode
+from mq.kafka.wire.messages import cluster, metadata, produce, topics, transactions
+from proxy.kafka.rewrite import Hidden, View, response_is_read, rewrite_response
+from proxy.kafka.scan import Directives, scan_batch
 from tests.integration.kafka.conftest import soon
 from tests.integration.proxy.wire_client import WireClient
-from tests.unit.proxy.kafka.batches import CODECS, Sent, batch_of, plain
+from tests.unit.mq.kafka.batches import CODECS, Sent, batch_of, plain
 
 if TYPE_CHECKING:
     from tests.brokers.kafka import Kafka

@@ -4,8 +4,8 @@ import socket
 from collections import deque
 from typing import TypeVar
 
-from proxy.kafka.wire.frames import FrameSplitter, Whole
-from proxy.kafka.wire.message import (
+from mq.kafka.wire.frames import FrameSplitter, Whole
+from mq.kafka.wire.message import (
     Message,
     RequestHeader,
     decode,

@@ -8,9 +8,11 @@ from collections.abc import Mapping
 import pytest
 
 from delayline.errors import ConfigError
-from proxy.kafka.access import Access, Credentials, read_access, read_listener
-from proxy.kafka.sasl import NotAuthenticated, exchange
-from proxy.kafka.settings import parse_servers
+from mq.kafka.access import Credentials
+from mq.kafka.address import parse_servers
+from mq.kafka.wire.errors import NotAuthenticated
+from mq.kafka.wire.sasl import exchange
+from proxy.kafka.access import Access, read_access, read_listener
 
 SCRAM = {"sasl.mechanism": "SCRAM-SHA-256", "sasl.username": "ann", "sasl.password": "secret"}
 
@@ -21,14 +23,14 @@ def test_nothing_said_is_plaintext() -> None:
 
 def test_credentials_are_read_in_librdkafkas_words() -> None:
     found = read_access({"security.protocol": "SASL_PLAINTEXT", **SCRAM})
-    assert found == Access(credentials=Credentials("SCRAM-SHA-256", "ann", "secret"))
+    assert found.own.credentials == Credentials("SCRAM-SHA-256", "ann", "secret")
 
 
 def test_a_clients_connection_is_encrypted_like_the_proxys_own_but_for_its_certificate() -> None:
     found = read_access({"security.protocol": "ssl"})
-    assert found.own_tls is not None
+    assert found.own.tls is not None
     assert found.relayed_tls is not None
-    assert found.relayed_tls is not found.own_tls
+    assert found.relayed_tls is not found.own.tls
 
 
 @pytest.mark.parametrize(

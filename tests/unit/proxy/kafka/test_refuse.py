@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.kafka.errors import ErrorCode, WireError
-from proxy.kafka.wire.apis import APIS, ApiKey
-from proxy.kafka.wire.message import Message, decode, encode
-from proxy.kafka.wire.messages import fetch, offsets, produce, topics, transactions
-from proxy.kafka.wire.refuse import TOPIC_RESOURCE, refuse, request_is_read
-from proxy.kafka.wire.rewrite import Hidden
-from tests.unit.proxy.kafka.tables import versions
+from mq.kafka.wire.apis import APIS, ApiKey
+from mq.kafka.wire.errors import ErrorCode, WireError
+from mq.kafka.wire.message import Message, decode, encode
+from mq.kafka.wire.messages import fetch, offsets, produce, topics, transactions
+from proxy.kafka.refuse import TOPIC_RESOURCE, refuse, request_is_read
+from proxy.kafka.rewrite import Hidden
+from tests.unit.mq.kafka.tables import versions
 
 BUFFER = "delayline.buffer.orders"
 BUFFER_ID = b"b" * 16

@@ -8,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from delayline.names import Names
-from proxy.kafka.errors import ErrorCode, WireError
-from proxy.kafka.wire.apis import APIS, ApiKey
-from proxy.kafka.wire.message import Message, decode, encode
-from proxy.kafka.wire.messages.cluster import (
+from mq.kafka.address import Address
+from mq.kafka.wire.apis import APIS, ApiKey
+from mq.kafka.wire.errors import ErrorCode, WireError
+from mq.kafka.wire.message import Message, decode, encode
+from mq.kafka.wire.messages.cluster import (
     ApiVersion,
     ApiVersionsResponse,
     ClusterBroker,
@@ -20,7 +21,7 @@ from proxy.kafka.wire.messages.cluster import (
     FinalizedFeature,
     FindCoordinatorResponse,
 )
-from proxy.kafka.wire.messages.metadata import (
+from mq.kafka.wire.messages.metadata import (
     DescribedTopic,
     DescribedTopicName,
     DescribeTopicPartitionsRequest,
@@ -33,17 +34,9 @@ from proxy.kafka.wire.messages.metadata import (
     MetadataTopicName,
     TopicCursor,
 )
-from proxy.kafka.wire.messages.produce import NodeEndpoint, ProducedPartition, ProducedTopic, ProduceResponse
-from proxy.kafka.wire.rewrite import (
-    Address,
-    Hidden,
-    View,
-    conceal,
-    response_is_read,
-    rewrite_response,
-    unsupported_version,
-)
-from tests.unit.proxy.kafka.tables import values, versions
+from mq.kafka.wire.messages.produce import NodeEndpoint, ProducedPartition, ProducedTopic, ProduceResponse
+from proxy.kafka.rewrite import Hidden, View, conceal, response_is_read, rewrite_response, unsupported_version
+from tests.unit.mq.kafka.tables import values, versions
 
 REAL = "real-host-"
 HIDDEN = Hidden(lambda name: name.startswith("delayline.buffer."), b"delayline.buffer.")

@@ -11,11 +11,12 @@ from delayline.errors import MalformedRecord
 from delayline.headers import RESERVED
 from delayline.record import split_directives
 from delayline.schedule import directive_names
-from proxy.kafka.batch.compression import decompress
-from proxy.kafka.batch.head import Batch, Codec, read_batch
-from proxy.kafka.batch.scan import PLAIN_BYTES_MAX, RECORDS_MAX, Directives, Found, _needles, scan_batch, walk
-from proxy.kafka.errors import BatchError, BatchTooLarge, MalformedBatch
-from tests.unit.proxy.kafka.batches import (
+from mq.kafka.batch.compression import decompress
+from mq.kafka.batch.head import Batch, Codec, read_batch
+from mq.kafka.batch.walk import RECORDS_MAX, walk
+from mq.kafka.wire.errors import BatchError, BatchTooLarge, MalformedBatch
+from proxy.kafka.scan import PLAIN_BYTES_MAX, Directives, Found, _needles, scan_batch
+from tests.unit.mq.kafka.batches import (
     CODECS,
     COMPRESS,
     NONE,

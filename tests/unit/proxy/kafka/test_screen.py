@@ -3,10 +3,10 @@
 import pytest
 
 from delayline.rules import DEFAULT_RULES, Rules
-from proxy.kafka.batch.head import read_batch
-from proxy.kafka.errors import CorruptBatch, ErrorCode
+from mq.kafka.batch.head import read_batch
+from mq.kafka.wire.errors import CorruptBatch, ErrorCode
 from proxy.kafka.screen import RECORD_ERRORS_MAX, Refusal, Screen, Seen, Target, fits
-from tests.unit.proxy.kafka.batches import CODECS, Sent, batch_of, plain
+from tests.unit.mq.kafka.batches import CODECS, Sent, batch_of, plain
 
 NOW_MS = 1_767_225_600_000
 SCREEN = Screen(lambda _: DEFAULT_RULES, horizon_max_ms=86_400_000)

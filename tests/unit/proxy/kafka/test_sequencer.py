@@ -3,7 +3,7 @@
 import pytest
 
 from delayline.errors import Bug
-from proxy.kafka.errors import ErrorCode
+from mq.kafka.wire.errors import ErrorCode
 from proxy.kafka.sequencer import (
     SEQUENCES,
     Answer,

@@ -7,12 +7,9 @@ from typing import Any
 
 from delayline.clock import ManualClock
 from delayline.rules import DEFAULT_RULES
-from proxy.kafka.screen import Screen
-from proxy.kafka.split import Shipment, Split
-from proxy.kafka.turns import Turn
-from proxy.kafka.wire.apis import ApiKey
-from proxy.kafka.wire.message import RequestHeader
-from proxy.kafka.wire.messages.produce import (
+from mq.kafka.wire.apis import ApiKey
+from mq.kafka.wire.message import RequestHeader
+from mq.kafka.wire.messages.produce import (
     ProducedPartition,
     ProducedTopic,
     ProducePartition,
@@ -20,7 +17,10 @@ from proxy.kafka.wire.messages.produce import (
     ProduceResponse,
     ProduceTopic,
 )
-from tests.unit.proxy.kafka.batches import batch_of, plain
+from proxy.kafka.screen import Screen
+from proxy.kafka.split import Shipment, Split
+from proxy.kafka.turns import Turn
+from tests.unit.mq.kafka.batches import batch_of, plain
 
 VERSION = 9
 

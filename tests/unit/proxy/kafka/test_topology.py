@@ -4,10 +4,10 @@ import pytest
 
 from delayline.names import Names
 from delayline.rules import DEFAULT_RULES
+from mq.kafka.address import Address
 from proxy.kafka.access import Access
 from proxy.kafka.settings import ProxySettings
 from proxy.kafka.topology import NodeWithoutPort, Topology
-from proxy.kafka.wire.rewrite import Address
 
 SETTINGS = ProxySettings(
     host="127.0.0.1",

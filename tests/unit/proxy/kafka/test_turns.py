@@ -7,9 +7,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mq.kafka.wire.frames import Whole
+from mq.kafka.wire.primitives import Buffer
 from proxy.kafka.turns import Line, Noting, Turn
-from proxy.kafka.wire.frames import Whole
-from proxy.kafka.wire.primitives import Buffer
 
 
 def turn(number: int, relayed: bool = True) -> Turn:

@@ -1,0 +1,207 @@
+"""Which records of a batch carry a directive, and the batch made into two.
+
+A record is `varint length | attributes | varint timestampDelta | varint offsetDelta | body`; the body is the one of
+`delayline.record`, which is walked there. Three steps, each taken only where the one before finds something:
+
+    search the bytes for any directive's name      0.1 us a KiB, nothing copied (decompressed, if it is)
+    find where each record begins and ends         about 0.3 us a record
+    take a record that holds a name apart          about 2 us for such a record
+
+Figures: bench/proxy_codec.py.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Sequence, Set
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import stringzilla
+
+from delayline.errors import MalformedRecord
+from delayline.message import Header
+from delayline.record import encode_varint, read_varint, split_directives
+from mq.kafka.batch.compression import compress, decompress
+from mq.kafka.batch.head import Batch, Buffer, Codec, rebuilt
+from mq.kafka.batch.walk import Span, walk
+from mq.kafka.wire.errors import MalformedBatch
+
+PLAIN_BYTES_MAX = 32 * 1024 * 1024
+"""Records of one batch, decompressed: a broker's default of 1 MiB (max.message.bytes), compressed 32 to 1."""
+
+RECORD_BYTES_MIN = 7
+_NULL_LENGTH = 0x01
+_TABLE = [encode_varint(n) for n in range(8192)]
+
+
+class Directives:
+    """The header names to look for, and those that only mean something `beside` one of them. One for as long as the
+    names stay the same."""
+
+    def __init__(self, names: Collection[bytes], beside: Collection[bytes] = ()) -> None:
+        assert names, "there is always a directive"
+        self.names = frozenset(names) | frozenset(beside)
+        self._needles = _needles(names)
+
+    def search(self, data: Buffer) -> "Search":
+        return Search(data, self._needles)
+
+
+class Search:
+    """Where needles are in `data`, asked for in ascending order. In all, every byte is read once per needle."""
+
+    def __init__(self, data: Buffer, needles: Sequence[bytes]) -> None:
+        self._data = data
+        self._needles = needles
+        self._next = [stringzilla.find(data, needle) for needle in needles]
+
+    def next_from(self, at: int) -> int | None:
+        """Where the first one begins that is not before `at`."""
+        for index, needle in enumerate(self._needles):
+            if 0 <= self._next[index] < at:
+                self._next[index] = stringzilla.find(self._data, needle, at)
+        return min((found for found in self._next if found >= 0), default=None)
+
+
+def _needles(names: Iterable[bytes]) -> list[bytes]:
+    """The fewest byte strings of which every name contains one."""
+    needles: list[bytes] = []
+    for name in sorted(names, key=lambda name: (len(name), name)):
+        if not any(needle in name for needle in needles):
+            needles.append(name)
+    return needles
+
+
+class Found(NamedTuple):
+    """A record with directives, or any where every one was asked for. `place` counts from 0 in its batch, `size` are
+    the bytes of its body as sent."""
+
+    place: int
+    directives: list[Header]
+    has_key: bool
+    size: int
+
+
+class Parts(NamedTuple):
+    """A batch made into two; None where one of them would be empty. `immediate_at` and `delayed_at` are the places
+    that their records had in the batch, for errors that speak of single records (KIP-467)."""
+
+    immediate: Batch | None
+    delayed: Batch | None
+    immediate_at: range | list[int]
+    delayed_at: range | list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """What is known of a batch's records: `found` in their order; `plain` and `spans` only where something was."""
+
+    batch: Batch
+    found: list[Found]
+    plain: bytes = b""
+    spans: tuple[Span, ...] | list[Span] = ()
+
+    def split(self, delayed: Set[int]) -> Parts:
+        """The batch without, and only with, the records at these places (a part of those in `found`).
+
+        Order, timestamps, producer, attributes and compression stay. A part gets a checksum of its own: the batch's
+        must have been found right (`Batch.check`).
+        """
+        count = self.batch.head.record_count
+        if not delayed:
+            return Parts(self.batch, None, range(count), [])
+        if len(delayed) == count:
+            return Parts(None, self.batch, [], range(count))
+        assert self.spans, "only records that were found are taken out"
+        chosen = sorted(delayed)
+        rest = [place for place in range(count) if place not in delayed]
+        return Parts(self._part(rest), self._part(chosen), rest, chosen)
+
+    def _part(self, places: list[int]) -> Batch:
+        head = self.batch.head
+        payload = compress(head.codec, _renumbered(self.plain, self.spans, places), self.batch.payload)
+        return rebuilt(head, len(places), self._newest(places), payload)
+
+    def _newest(self, places: list[int]) -> int:
+        """The latest timestamp. It is mostly the head's, of the last record, and then nothing else is looked at."""
+        head = self.batch.head
+        newest = encode_varint(head.max_timestamp - head.base_timestamp)
+        for place in reversed(places):
+            attributes_at, delta_at, _, _ = self.spans[place]
+            if self.plain[attributes_at + 1 : delta_at] == newest:
+                return head.max_timestamp
+        return head.base_timestamp + max(read_varint(self.plain, self.spans[place][0] + 1)[0] for place in places)
+
+
+def scan_batch(
+    batch: Batch, directives: Directives, plain_bytes_max: int = PLAIN_BYTES_MAX, *, every: bool = False
+) -> Scan:
+    """Find the records that carry one of `directives`, or `every` record. Raises MalformedBatch and BatchTooLarge.
+
+    A control batch is not looked into: brokers refuse it from a client.
+    """
+    head = batch.head
+    if head.is_control:
+        return Scan(batch, [])
+    if not every and head.codec is Codec.NONE and directives.search(batch.payload).next_from(0) is None:
+        return Scan(batch, [])
+    plain = decompress(head.codec, batch.payload, plain_bytes_max)
+    search = directives.search(plain)
+    if not every and search.next_from(0) is None:
+        return Scan(batch, [])
+    if head.codec is Codec.NONE:
+        batch = replace(batch, payload=plain)  # the copy that has been made serves the checksum, too
+    spans = walk(plain, head.record_count)
+    found = _found(plain, spans, directives.names, search)
+    return Scan(batch, list(_every(plain, spans, found) if every else found), plain, spans)
+
+
+def _found(plain: bytes, spans: list[Span], names: frozenset[bytes], search: Search) -> Iterator[Found]:
+    """Only records in which a name occurs are taken apart; each at most once."""
+    place = 0
+    at = search.next_from(0)
+    while at is not None:
+        while spans[place][3] <= at:
+            place += 1
+        _, _, body_at, end = spans[place]
+        if found := _directives_of(plain[body_at:end], names):
+            yield Found(place, found, plain[body_at] != _NULL_LENGTH, end - body_at)
+        at = search.next_from(end)
+
+
+def _every(plain: bytes, spans: list[Span], found: Iterator[Found]) -> Iterator[Found]:
+    """The others as well, in their places."""
+    with_directives = {one.place: one for one in found}
+    for place, (_, _, body_at, end) in enumerate(spans):
+        yield with_directives.get(place) or Found(place, [], plain[body_at] != _NULL_LENGTH, end - body_at)
+
+
+def _directives_of(body: bytes, names: frozenset[bytes]) -> list[Header]:
+    try:
+        return split_directives(body, names).directives
+    except MalformedRecord as error:
+        raise MalformedBatch(str(error)) from error
+
+
+def _renumbered(plain: bytes, spans: Sequence[Span], places: list[int]) -> bytes:
+    """The records at `places` under offset deltas 0, 1, 2, ...; all else is copied as it stands.
+
+    Hot: once per record of a batch that is split. Where the new delta takes as many bytes as the old one did, the
+    record's length stays, and everything from one delta to the next is copied in one piece.
+    """
+    parts: list[bytes] = []
+    copied = until = 0  # what lies between is still to be copied
+    behind = 0
+    for number, place in enumerate(places):
+        attributes_at, delta_at, body_at, end = spans[place]
+        delta = _varint(number)
+        grown = len(delta) - (body_at - delta_at)
+        if grown or place != behind:
+            parts += (plain[copied:until], _varint(end - attributes_at + grown))
+            copied = attributes_at
+        parts += (plain[copied:delta_at], delta)
+        copied, until, behind = body_at, end, place + 1
+    parts.append(plain[copied:until])
+    return b"".join(parts)
+
+
+def _varint(value: int) -> bytes:
+    return _TABLE[value] if value < len(_TABLE) else encode_varint(value)

@@ -1,5 +1,0 @@
-"""The tables of the messages that the proxy reads or writes, for every version that it lets through.
-
-Fields, versions and defaults as in clients/src/main/resources/common/message of Apache Kafka, in snake case and under
-shorter names for the structures; the tests compare each table with those definitions.
-"""
