@@ -7,7 +7,7 @@ from typing import TypeVar
 from delayline import logs
 from delayline.clock import Clock
 from mq.kafka.address import Address
-from mq.kafka.wire.errors import ErrorCode, NotAuthenticated, PeerError
+from mq.kafka.wire.errors import AnswerLost, ErrorCode, NotAuthenticated, TopicMissing, Unreachable
 from mq.kafka.wire.message import Message
 from mq.kafka.wire.messages.facts import ConfigsAsked, DescribeConfigsRequest, DescribeConfigsResponse
 from mq.kafka.wire.messages.metadata import (
@@ -16,7 +16,7 @@ from mq.kafka.wire.messages.metadata import (
     MetadataTopic,
     MetadataTopicName,
 )
-from proxy.kafka.connection import AnswerLost, Connection, Unreachable, connect
+from proxy.kafka.connection import Connection, connect
 from proxy.kafka.refuse import TOPIC_RESOURCE
 from proxy.kafka.settings import ProxySettings
 from proxy.kafka.topology import NodeWithoutPort, Topology
@@ -30,10 +30,6 @@ METADATA_VERSION = 12
 CONFIGS_VERSION = 4
 
 log = logs.get(__name__)
-
-
-class TopicMissing(PeerError):
-    """The cluster has no such topic, or no such partition."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,29 +8,15 @@ from typing import NamedTuple, TypeVar
 from delayline.clock import Clock
 from mq.kafka.access import Access
 from mq.kafka.address import Address
-from mq.kafka.wire.errors import ErrorCode, FrameTooLarge, NotAuthenticated, PeerError, WireError
+from mq.kafka.wire.errors import AnswerLost, FrameTooLarge, Unreachable, WireError
 from mq.kafka.wire.frames import FRAME_BYTES_MAX
 from mq.kafka.wire.message import Message, RequestHeader, decode, encode, read_response, request_frame
-from mq.kafka.wire.messages.cluster import (
-    SaslAuthenticateRequest,
-    SaslAuthenticateResponse,
-    SaslHandshakeRequest,
-    SaslHandshakeResponse,
-)
-from mq.kafka.wire.sasl import exchange
+from mq.kafka.wire.sasl import login
 
 A = TypeVar("A", bound=Message)
 _LENGTH = struct.Struct(">i")
 LIFETIME_USED = 0.8
 """Of a session's lifetime (KIP-368), before another connection takes over that authenticates anew."""
-
-
-class Unreachable(PeerError):
-    """No answer: nothing was sent."""
-
-
-class AnswerLost(PeerError):
-    """No answer: the request may have been carried out."""
 
 
 class _Expected(NamedTuple):
@@ -128,19 +114,14 @@ async def connect(address: Address, access: Access, client_id: str, timeout_s: f
 async def _authenticate(connection: Connection, access: Access, timeout_s: float, clock: Clock) -> None:
     if access.credentials is None:
         return
-    mechanism = access.credentials.mechanism
-    shaken = await connection.ask(SaslHandshakeRequest(mechanism), 1, SaslHandshakeResponse, timeout_s)
-    if shaken.error_code:
-        raise NotAuthenticated(f"the broker takes {', '.join(shaken.mechanisms)}, not {mechanism}")
-    steps = exchange(access.credentials)
-    token = next(steps)
+    steps = login(access.credentials)
+    asking = next(steps)
     while True:
-        answer = await connection.ask(SaslAuthenticateRequest(token), 1, SaslAuthenticateResponse, timeout_s)
-        if answer.error_code != ErrorCode.NONE:
-            raise NotAuthenticated(answer.error_message or f"error {answer.error_code}")
+        answer = await connection.ask(asking.request, asking.version, asking.answer, timeout_s)
         try:
-            token = steps.send(bytes(answer.auth_bytes))
-        except StopIteration:
+            asking = steps.send(answer)
+        except StopIteration as done:
+            lifetime_ms: int = done.value
             break
-    if answer.session_lifetime_ms > 0:
-        connection.use_until_s = clock.monotonic_s() + LIFETIME_USED * answer.session_lifetime_ms / 1000
+    if lifetime_ms > 0:
+        connection.use_until_s = clock.monotonic_s() + LIFETIME_USED * lifetime_ms / 1000

@@ -1,6 +1,6 @@
 """Transactions up to Produce 11: a partition is added to one by its coordinator, before anything is written."""
 
-from mq.kafka.wire.errors import ErrorCode
+from mq.kafka.wire.errors import ErrorCode, Unreachable
 from mq.kafka.wire.messages.cluster import FindCoordinatorRequest, FindCoordinatorResponse
 from mq.kafka.wire.messages.transactions import (
     AddPartitionsToTxnRequest,
@@ -8,7 +8,6 @@ from mq.kafka.wire.messages.transactions import (
     TxnTopic,
 )
 from proxy.kafka.backend import Backend
-from proxy.kafka.connection import Unreachable
 
 FIND_VERSION = 4
 ADD_VERSION = 3

@@ -13,7 +13,7 @@ from delayline.errors import DelaylineError
 from mq.contract import HEADER_ROOM_BYTES, Admin
 from mq.errors import QueueError
 from mq.kafka.batch.head import HEAD_BYTES
-from mq.kafka.wire.errors import ErrorCode, PeerError
+from mq.kafka.wire.errors import AnswerLost, ErrorCode, PeerError, TopicMissing, Unreachable
 from mq.kafka.wire.messages.facts import (
     LATEST,
     EpochPartition,
@@ -32,8 +32,7 @@ from mq.kafka.wire.messages.transactions import (
     PartitionProducers,
     ProducersTopic,
 )
-from proxy.kafka.backend import RAISED, Backend, Leader, TopicMissing
-from proxy.kafka.connection import AnswerLost, Unreachable
+from proxy.kafka.backend import RAISED, Backend, Leader
 from proxy.kafka.coordinators import Coordinators
 from proxy.kafka.screen import Target
 from proxy.kafka.sequencer import SEQUENCES

@@ -1,7 +1,10 @@
 """What can be wrong with bytes of the Kafka protocol, and the protocol's own error numbers.
 
     PeerError                    theirs: what a client or a broker sent cannot be served
+    ├── Unreachable              no answer: nothing was sent
+    ├── AnswerLost               no answer: the request may have been carried out
     ├── NotAuthenticated         the broker refused us, or is not who it should be
+    ├── TopicMissing             the cluster has no such topic, or no such partition
     └── WireError                bytes that cannot be read; the connection they came on cannot go on
         ├── Malformed            not the message that its header says
         ├── FrameTooLarge        a length prefix beyond the limit, or below zero
@@ -60,6 +63,18 @@ class ErrorCode(IntEnum):
 
 class PeerError(DelaylineError):
     """What a client or a broker sent cannot be served."""
+
+
+class Unreachable(PeerError):
+    """No answer: nothing was sent."""
+
+
+class AnswerLost(PeerError):
+    """No answer: the request may have been carried out."""
+
+
+class TopicMissing(PeerError):
+    """The cluster has no such topic, or no such partition."""
 
 
 class NotAuthenticated(PeerError):

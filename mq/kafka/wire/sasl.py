@@ -5,9 +5,52 @@ import hmac
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Generator
 from secrets import token_hex
+from typing import Any, NamedTuple
 
 from mq.kafka.access import Credentials
 from mq.kafka.wire.errors import NotAuthenticated
+from mq.kafka.wire.message import Message
+from mq.kafka.wire.messages.cluster import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
+)
+
+
+class Asking(NamedTuple):
+    """A step of `login`: what to ask, and the kind of answer to hand back."""
+
+    request: Message
+    version: int
+    answer: type[Message]
+
+
+Login = Generator[Asking, Any, int]
+"""Yields what to ask, is sent the answers, returns the session's lifetime in ms, 0 where it has none (KIP-368)."""
+
+VERSION = 1
+"""Of both requests: the first in which tokens travel in messages, and a session may have a lifetime."""
+
+
+def login(credentials: Credentials) -> Login:
+    """KIP-43 and KIP-152, for whoever has a connection. Raises NotAuthenticated, out of the generator."""
+    mechanism = credentials.mechanism
+    shaken: SaslHandshakeResponse = yield Asking(SaslHandshakeRequest(mechanism), VERSION, SaslHandshakeResponse)
+    if shaken.error_code:
+        raise NotAuthenticated(f"the broker takes {', '.join(shaken.mechanisms)}, not {mechanism}")
+    steps = exchange(credentials)
+    token = next(steps)
+    while True:
+        request = SaslAuthenticateRequest(token)
+        answer: SaslAuthenticateResponse = yield Asking(request, VERSION, SaslAuthenticateResponse)
+        if answer.error_code:
+            raise NotAuthenticated(answer.error_message or f"error {answer.error_code}")
+        try:
+            token = steps.send(bytes(answer.auth_bytes))
+        except StopIteration:
+            return answer.session_lifetime_ms
+
 
 Exchange = Generator[bytes, bytes, None]
 """Yields what to send, is sent what was answered, and ends when the server has proved what it has to."""

@@ -1,0 +1,9 @@
+"""The data path without librdkafka: what a worker reads and writes, spoken over the protocol itself.
+
+    connection.py   one connection to a broker: TLS, SASL, requests out and answers in, in order
+    nodes.py        where brokers, leaders and coordinators are
+
+A record stays bytes from the fetch to the produce; librdkafka would make an object of it at both ends. It keeps
+everything else: membership, administration, what clients append, and the whole path where this one does not speak
+what the brokers or the configuration ask for (`mq.kafka.path`).
+"""

@@ -1,0 +1,267 @@
+"""One connection to a broker: requests out, answers in, in order.
+
+For one thread at a time. The socket never blocks: whoever waits does so in `receive`, for as long as it says, and a
+loop over many connections asks `arrived` whenever one is readable.
+"""
+
+import select
+import socket
+import ssl
+import struct
+from collections import deque
+from collections.abc import Mapping
+from typing import NamedTuple, NoReturn, TypeVar
+
+from delayline import __version__
+from delayline.clock import Clock
+from mq.kafka.access import Access
+from mq.kafka.address import Address
+from mq.kafka.wire.apis import ApiKey
+from mq.kafka.wire.errors import AnswerLost, FrameTooLarge, Malformed, Unreachable, UnsupportedVersion, WireError
+from mq.kafka.wire.frames import FRAME_BYTES_MAX
+from mq.kafka.wire.message import Message, RequestHeader, decode, encode, read_response, request_frame
+from mq.kafka.wire.messages.cluster import ApiVersionsRequest, ApiVersionsResponse
+from mq.kafka.wire.sasl import login
+
+A = TypeVar("A", bound=Message)
+
+API_VERSIONS_VERSION = 3
+"""The first with features; brokers speak it since 2.4."""
+LIFETIME_USED = 0.8
+"""Of a session's lifetime (KIP-368), before another connection takes over that authenticates anew."""
+BUFFERS_MAX = 1000
+"""Of one `sendmsg`: Linux takes 1024 (IOV_MAX)."""
+
+_LENGTH = struct.Struct(">i")
+
+
+class _Expected(NamedTuple):
+    api: int
+    version: int
+    correlation_id: int
+
+
+class Connection:
+    """Made by `connect`. It ends with the first failure: what was asked and not answered then may have been carried
+    out, or not (AnswerLost).
+
+    `versions` has the oldest and the newest version of each API that the broker speaks, `features` the levels that
+    the cluster has agreed on (KIP-584), `use_until_s` the monotonic time at which another connection takes over.
+    """
+
+    def __init__(self, channel: socket.socket, name: str, client_id: str, timeout_s: float, clock: Clock) -> None:
+        channel.setblocking(False)
+        self.versions: Mapping[int, tuple[int, int]] = {}
+        self.features: Mapping[str, int] = {}
+        self.use_until_s = float("inf")
+        self._channel = channel
+        self._name = name
+        self._client_id = client_id
+        self._timeout_s = timeout_s
+        self._clock = clock
+        self._expected: deque[_Expected] = deque()
+        self._correlation_id = 0
+        self._held = bytearray(_LENGTH.size)  # the answer that is arriving, or its length
+        self._filled = 0
+        self._in_body = False
+        self.is_open = True
+
+    def fileno(self) -> int:
+        return self._channel.fileno()
+
+    @property
+    def in_flight(self) -> int:
+        """How many requests wait for their answers."""
+        return len(self._expected)
+
+    def version(self, api: ApiKey, newest: int, oldest: int) -> int:
+        """The newest version up to `newest` that the broker speaks. Raises UnsupportedVersion below `oldest`."""
+        theirs = self.versions.get(api, (0, -1))
+        found = min(newest, theirs[1])
+        if found < max(oldest, theirs[0]):
+            raise UnsupportedVersion(f"{self._name}: {api.name} {theirs[0]}-{theirs[1]}, {oldest}-{newest} is needed")
+        return found
+
+    # --- asking
+
+    def ask(self, request: Message, version: int, answer: type[A], timeout_s: float | None = None) -> A:
+        """Raises Unreachable and AnswerLost."""
+        self.send(request, version)
+        return self.receive(answer, timeout_s)
+
+    def send(self, request: Message, version: int) -> None:
+        """Raises Unreachable where nothing was sent, AnswerLost where some of it may have been."""
+        if not self._expected:
+            self._look_alive()
+        if not self.is_open:
+            raise Unreachable(f"{self._name}: the connection is closed")
+        self._correlation_id = (self._correlation_id + 1) & 0x7FFF_FFFF
+        header = RequestHeader(request.api, version, self._correlation_id, self._client_id)
+        frame = request_frame(header, encode(request, version))
+        self._expected.append(_Expected(request.api, version, self._correlation_id))
+        try:
+            self._write([memoryview(part).cast("B") for part in frame if len(part)])
+        except OSError as error:
+            self._fail(error)
+
+    def receive(self, answer: type[A], timeout_s: float | None = None) -> A:
+        """The answer to the oldest request that has none yet. Raises AnswerLost, also for what cannot be read."""
+        limit_s = self._timeout_s if timeout_s is None else timeout_s
+        give_up_s = self._clock.monotonic_s() + limit_s
+        version = self._expected[0].version if self._expected else 0
+        while (body := self.arrived()) is None:
+            left_s = give_up_s - self._clock.monotonic_s()
+            if left_s <= 0 or not self._wait(select.POLLIN, left_s):
+                self.close()
+                raise AnswerLost(f"{self._name}: no answer within {limit_s:g} s")
+        try:
+            return decode(answer, version, body)
+        except WireError as error:
+            self._fail(error)
+
+    def arrived(self) -> memoryview | None:
+        """The body of the next answer, if all of it is there. Raises AnswerLost where the connection has ended, or
+        brings what is no answer to what was asked: nobody knows what the bytes behind that are worth."""
+        if not self.is_open:
+            raise AnswerLost(f"{self._name}: the connection is closed")
+        try:
+            payload = self._read()
+            return None if payload is None else self._answer(payload)
+        except (OSError, WireError) as error:
+            self._fail(error)
+
+    def _answer(self, payload: bytearray) -> memoryview:
+        """Raises Malformed."""
+        if not self._expected:
+            raise Malformed("an answer to nothing")
+        asked = self._expected.popleft()
+        correlation_id, body = read_response(asked.api, asked.version, payload)
+        if correlation_id != asked.correlation_id:
+            raise Malformed(f"an answer to request {correlation_id} instead of {asked.correlation_id}")
+        return body
+
+    def close(self) -> None:
+        self.is_open = False
+        self._channel.close()
+
+    # --- the socket
+
+    def _fail(self, error: OSError | WireError) -> NoReturn:
+        self.close()
+        raise AnswerLost(f"{self._name}: {error or type(error).__name__}") from error
+
+    def _look_alive(self) -> None:
+        """A broker closes idle connections: noticed before anything is sent, it costs nobody a doubt."""
+        if self.is_open and self._wait(select.POLLIN, 0):
+            try:
+                if self._read() is not None:
+                    raise Malformed("an answer to nothing")
+            except (OSError, WireError):
+                self.close()
+
+    def _wait(self, event: int, timeout_s: float) -> bool:
+        """Until the socket is ready for it; False where the time runs out first."""
+        waiting = select.poll()
+        waiting.register(self._channel, event)
+        return bool(waiting.poll(max(0, round(timeout_s * 1000 + 0.5))))
+
+    def _write(self, buffers: list[memoryview]) -> None:
+        """Raises OSError, TimeoutError where the broker takes nothing for as long as a request may last."""
+        give_up_s = self._clock.monotonic_s() + self._timeout_s
+        while buffers:
+            try:
+                sent = self._send_some(buffers)
+            except (BlockingIOError, ssl.SSLWantWriteError):
+                left_s = give_up_s - self._clock.monotonic_s()
+                if left_s <= 0 or not self._wait(select.POLLOUT, left_s):
+                    raise TimeoutError(f"nothing was taken for {self._timeout_s:g} s") from None
+                continue
+            while buffers and sent >= len(buffers[0]):
+                sent -= len(buffers.pop(0))
+            if sent:
+                buffers[0] = buffers[0][sent:]
+
+    def _send_some(self, buffers: list[memoryview]) -> int:
+        if isinstance(self._channel, ssl.SSLSocket):
+            return self._channel.send(buffers[0])  # repeated as it is where it has to wait
+        return self._channel.sendmsg(buffers[:BUFFERS_MAX])
+
+    def _read(self) -> bytearray | None:
+        """The payload of the next frame, or None while it is not all there. Raises OSError and FrameTooLarge."""
+        while True:
+            try:
+                count = self._channel.recv_into(memoryview(self._held)[self._filled :])
+            except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+                return None
+            if not count:
+                raise ConnectionResetError("closed by the broker")
+            self._filled += count
+            if self._filled < len(self._held):
+                continue
+            held, self._filled, self._in_body = self._held, 0, not self._in_body
+            if not self._in_body:
+                self._held = bytearray(_LENGTH.size)
+                return held
+            (length,) = _LENGTH.unpack(held)
+            if not _LENGTH.size <= length <= FRAME_BYTES_MAX:
+                raise FrameTooLarge(f"a frame of {length} bytes")
+            self._held = bytearray(length)
+
+
+def connect(address: Address, access: Access, client_id: str, timeout_s: float, clock: Clock) -> Connection:
+    """Connected, with the broker's versions known, and authenticated; `timeout_s` is for each step, and for what is
+    asked later. Raises Unreachable, NotAuthenticated, UnsupportedVersion."""
+    name = f"{address.host}:{address.port}"
+    connection = Connection(_channel(address, access.tls, timeout_s), name, client_id, timeout_s, clock)
+    try:
+        _learn_versions(connection)
+        _authenticate(connection, access, clock)
+    except AnswerLost as error:
+        raise Unreachable(str(error)) from error
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _channel(address: Address, tls: ssl.SSLContext | None, timeout_s: float) -> socket.socket:
+    channel = None
+    try:
+        channel = socket.create_connection(address, timeout_s)
+        channel.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        channel.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        return channel if tls is None else tls.wrap_socket(channel, server_hostname=address.host)
+    except OSError as error:
+        if channel is not None:
+            channel.close()
+        raise Unreachable(f"{address.host}:{address.port}: {error or 'no answer'}") from error
+
+
+def _learn_versions(connection: Connection) -> None:
+    asked = ApiVersionsRequest("delayline", __version__)
+    try:
+        answer = connection.ask(asked, API_VERSIONS_VERSION, ApiVersionsResponse)
+    except AnswerLost as error:
+        if isinstance(error.__cause__, WireError):  # before 2.4 the answer is one of version 0, with an error
+            raise UnsupportedVersion(f"the broker's versions cannot be read: {error}") from error
+        raise
+    if answer.error_code:
+        raise UnsupportedVersion(f"the broker does not tell its versions: error {answer.error_code}")
+    connection.versions = {one.api_key: (one.min_version, one.max_version) for one in answer.api_keys}
+    connection.features = {one.name: one.max_version_level for one in answer.finalized_features}
+
+
+def _authenticate(connection: Connection, access: Access, clock: Clock) -> None:
+    if access.credentials is None:
+        return
+    steps = login(access.credentials)
+    asking = next(steps)
+    while True:
+        answer = connection.ask(asking.request, asking.version, asking.answer)
+        try:
+            asking = steps.send(answer)
+        except StopIteration as done:
+            lifetime_ms: int = done.value
+            break
+    if lifetime_ms > 0:
+        connection.use_until_s = clock.monotonic_s() + LIFETIME_USED * lifetime_ms / 1000
