@@ -15,9 +15,7 @@ from typing import Annotated, Any, Literal, Self
 
 import msgspec
 from pydantic import (
-    AfterValidator,
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Field,
     PrivateAttr,
@@ -46,8 +44,11 @@ from delayline.setting_types import (
     SECRET_ERROR,
     CommaSeparated,
     Duration,
+    Folder,
     JsonText,
     Levels,
+    Namespace,
+    Patterns,
     Secret,
     Size,
     durations,
@@ -56,9 +57,6 @@ from delayline.setting_types import (
 
 DELAY_RULES_MAX = 100
 """They are looked through for every batch and message: about 0.2 us each."""
-
-NAMESPACE_CHARS_MAX = 64
-"""Leaves 177 of a topic name's 249 characters to the topic whose buffer carries the namespace in front."""
 
 OPEN = "none-on-any-address"
 """The value of `api.auth` by which somebody says that the network is the fence: whoever reaches a door may use it."""
@@ -72,31 +70,10 @@ def _default(text: str) -> Any:
     return Field(text, validate_default=True)
 
 
-def _check_namespace(namespace: str) -> str:
-    if not is_topic_name(namespace) or len(namespace) > NAMESPACE_CHARS_MAX or namespace.startswith("__"):
-        message = f"expected 1 to {NAMESPACE_CHARS_MAX} of a-z A-Z 0-9 . _ -, not starting with __"
-        raise PydanticCustomError("setting", "{message}", {"message": message})
-    return namespace
-
-
-def _check_folder(folder: object) -> object:
-    """An empty text would be the working directory, which nobody writes so."""
-    if folder == "":
-        raise PydanticCustomError("setting", "expected a folder")
-    return folder
-
-
-def _check_pattern(pattern: str) -> str:
-    if not re.fullmatch(r"[a-zA-Z0-9._*?-]{1,249}", pattern):
-        raise PydanticCustomError("setting", "expected a topic name, in which * and ? may stand for others")
-    return pattern
-
-
 def _pattern_of(topics: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile("|".join(map(translate, topics)) if topics else r"(?!)")
 
 
-Patterns = Annotated[tuple[Annotated[str, AfterValidator(_check_pattern)], ...], CommaSeparated]
 Port = Annotated[int, Field(ge=0, le=65535)]
 
 
@@ -110,6 +87,7 @@ class Mq(_Section):
     kind: Literal["embedded", "kafka", "rocketmq"] = "embedded"
     bootstrap_servers: str = ""
     guarantee: Literal["exactly-once", "at-least-once"] = "exactly-once"
+    path: Literal["auto", "wire", "librdkafka"] = "auto"
     topics_create: bool = True
     properties: Annotated[dict[str, Secret], JsonText] = Field(default_factory=dict)
 
@@ -266,8 +244,8 @@ class Proxy(_Section):
 class Settings(_Section):
     """Everything that can be set. Made by `load_settings`; built by hand it lacks the checks of what is not built."""
 
-    namespace: Annotated[str, AfterValidator(_check_namespace)] = "delayline"
-    data_dir: Annotated[Path, BeforeValidator(_check_folder)] = Path("./data")
+    namespace: Namespace = "delayline"
+    data_dir: Folder = Path("./data")
     mq: Mq = Mq()
     dispatch: Dispatch = Dispatch()
     store: Store = Store()
@@ -408,6 +386,7 @@ _NO_BROKERS = "the Kafka proxy stands before Kafka brokers"
 EMBEDDED: Only = {
     "mq.bootstrap_servers": ("", "the embedded queue has no servers"),
     "mq.guarantee": ("exactly-once", "the embedded queue knows only exactly-once"),
+    "mq.path": ("auto", "the embedded queue is in this process"),
     "mq.topics_create": (True, "the embedded queue makes topics on first use"),
     "mq.properties": ({}, "the embedded queue has no client properties"),
     "dispatch.clock_skew_max": (5000, "the embedded queue and its worker share one clock"),

@@ -14,6 +14,7 @@ from pydantic import AfterValidator, BeforeValidator, PlainSerializer, SecretStr
 from pydantic_core import PydanticCustomError
 
 from delayline.errors import MalformedDirective
+from delayline.names import is_topic_name
 from delayline.rules import LEVELS_MAX
 from delayline.times import format_duration, parse_duration_ms
 
@@ -136,3 +137,33 @@ def _between(at_least: str, at_most: str, parse: Callable[[object], int]) -> Aft
         return value
 
     return AfterValidator(check)
+
+
+# --- names
+
+NAMESPACE_CHARS_MAX = 64
+"""Leaves 177 of a topic name's 249 characters to the topic whose buffer carries the namespace in front."""
+
+
+def _check_namespace(namespace: str) -> str:
+    if not is_topic_name(namespace) or len(namespace) > NAMESPACE_CHARS_MAX or namespace.startswith("__"):
+        raise _refused(f"expected 1 to {NAMESPACE_CHARS_MAX} of a-z A-Z 0-9 . _ -, not starting with __")
+    return namespace
+
+
+def _check_folder(folder: object) -> object:
+    """An empty text would be the working directory, which nobody writes so."""
+    if folder == "":
+        raise _refused("expected a folder")
+    return folder
+
+
+def _check_pattern(pattern: str) -> str:
+    if not re.fullmatch(r"[a-zA-Z0-9._*?-]{1,249}", pattern):
+        raise _refused("expected a topic name, in which * and ? may stand for others")
+    return pattern
+
+
+Namespace = Annotated[str, AfterValidator(_check_namespace)]
+Folder = Annotated[Path, BeforeValidator(_check_folder)]
+Patterns = Annotated[tuple[Annotated[str, AfterValidator(_check_pattern)], ...], CommaSeparated]

@@ -30,6 +30,7 @@ def examine_kafka(settings: Settings, queue: KafkaQueue, features: Mapping[str, 
         return
     yield Finding("ok", "queue", f"Kafka at {servers}, {len(topics)} topics of users")
     yield transactions(settings.mq.guarantee, features)
+    yield data_path(queue, settings.mq.path)
     enabled = [topic for topic in topics if settings.is_delay_enabled(topic)]
     yield from named(settings.delay.topics, topics, enabled)
     for topic in enabled[:TOPICS_MAX]:
@@ -54,6 +55,18 @@ def transactions(guarantee: str, features: Mapping[str, int] | str) -> Finding:
         "till then a record held up in the network may be delivered twice"
     )
     return Finding("warn", "brokers", f"transaction.version {level}", advice)
+
+
+def data_path(queue: KafkaQueue, wanted: str) -> Finding:
+    """Which of the two ways a worker of these settings takes."""
+    try:
+        path, reason = queue.data_path()
+    except QueueError as error:
+        return Finding("fail", "data path", str(error), "mq.path = auto would let librdkafka do it")
+    if reason:
+        advice = "it works, and costs several times the CPU: docs/data-path.md says what the wire path speaks"
+        return Finding("warn" if wanted == "wire" else "ok", "data path", f"{path}: {reason}", advice)
+    return Finding("ok", "data path", path)
 
 
 def named(patterns: Sequence[str], topics: Sequence[str], enabled: Sequence[str]) -> Iterator[Finding]:

@@ -47,6 +47,7 @@ def open_kafka(settings: Settings, clock: Clock, address: str = "") -> "KafkaQue
             bootstrap_servers=mq.bootstrap_servers,
             namespace=settings.namespace,
             atomic=mq.guarantee == "exactly-once",
+            path=mq.path,
             topics_create=mq.topics_create,
             properties=mq.client_properties(),
             address=address,

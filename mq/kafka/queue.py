@@ -19,6 +19,7 @@ from mq.kafka.client import KafkaClient
 from mq.kafka.clock import MEASURE_S, BrokerClock
 from mq.kafka.cluster import Cluster, Described, partition_number
 from mq.kafka.cursors import MARK_KEY, Cursors, owner_of
+from mq.kafka.direct.choice import choose
 from mq.kafka.elsewhere import Elsewhere
 from mq.kafka.offsets import GroupOffsets
 from mq.kafka.readers import Readers
@@ -128,6 +129,15 @@ class KafkaQueue:
         """Replicas, leaders and rights of a topic, our own included. Raises TopicUnknown."""
         self._check()
         return self._cluster.describe(name)
+
+    def data_path(self) -> tuple[str, str]:
+        """Which path a worker would take, and why not the wire: empty where it would, or was told not to. Raises
+        QueueUnavailable."""
+        self._check()
+        choice = choose(self._settings, f"{self._settings.namespace}-doctor", self._clock)
+        if choice.direct is not None:
+            choice.direct.nodes.close()
+        return choice.path, choice.reason
 
     def measure_clock(self) -> ClockOffset | None:
         """Our clock against the brokers', measured now by marks that mean nothing; None where the cursors' topic is

@@ -31,17 +31,21 @@ OURS = frozenset(
 BULK_LINGER_MS = 10
 """Ten times that of records which somebody waits for one by one."""
 
+PATHS = ("auto", "wire", "librdkafka")
+"""Who carries records between brokers and worker (`mq.kafka.direct.choice`)."""
+
 LOGGER = logging.getLogger("librdkafka")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaSettings:
-    """Raises ConfigError. `atomic` false gives at least once without transactions. `address` is where the worker's
-    process answers questions about its shards; others learn it from the group."""
+    """Raises ConfigError. `atomic` false gives at least once without transactions, `path` is one of PATHS. `address`
+    is where the worker's process answers questions about its shards; others learn it from the group."""
 
     bootstrap_servers: str
     namespace: str = "delayline"
     atomic: bool = True
+    path: str = "auto"
     topics_create: bool = True
     properties: Mapping[str, str] = field(default_factory=dict)
     address: str = ""
@@ -59,6 +63,8 @@ class KafkaSettings:
             raise ConfigError(f"the namespace {self.namespace!r} is not 1 to 249 of the characters a-z A-Z 0-9 . _ -")
         if taken := sorted(OURS & self.properties.keys()):
             raise ConfigError(f"mq.properties: {', '.join(taken)} cannot be set, Delayline's promises hang on it")
+        if self.path not in PATHS:
+            raise ConfigError(f"mq.path is one of {', '.join(PATHS)}")
 
     @property
     def names(self) -> Names:

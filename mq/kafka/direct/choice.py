@@ -1,0 +1,125 @@
+"""Which of the two data paths a worker takes.
+
+`mq.path` is `auto`, `wire` or `librdkafka`. The wire is spoken where configuration and brokers ask for nothing that
+it does not know; what it does not know is said in one line, and in the mode `auto` librdkafka then takes the path.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from delayline.clock import Clock
+from delayline.errors import ConfigError
+from mq.errors import QueueUnavailable
+from mq.kafka.access import MECHANISMS, PROTOCOLS, TLS, read_access
+from mq.kafka.address import parse_servers
+from mq.kafka.batch.head import Codec
+from mq.kafka.direct.nodes import COORDINATOR_VERSIONS, METADATA_VERSIONS, Nodes
+from mq.kafka.settings import KafkaSettings
+from mq.kafka.wire.apis import ApiKey
+from mq.kafka.wire.errors import PeerError, UnsupportedVersion
+
+COMPRESSION = ("compression.type", "compression.codec")
+"""Two names of one property; librdkafka lets the later one win, we want them to agree."""
+
+UNDERSTOOD = TLS | {
+    *("security.protocol", "sasl.mechanism", "sasl.mechanisms", "sasl.username", "sasl.password"),
+    *COMPRESSION,
+}
+"""Properties that mean the same here; any other was set for librdkafka, which then does what they say."""
+
+NEEDED = {
+    ApiKey.METADATA: METADATA_VERSIONS,
+    ApiKey.FIND_COORDINATOR: COORDINATOR_VERSIONS,
+    ApiKey.FETCH: (12, 12),
+    ApiKey.PRODUCE: (9, 12),
+    ApiKey.INIT_PRODUCER_ID: (4, 4),
+    ApiKey.TXN_OFFSET_COMMIT: (3, 5),
+    ApiKey.END_TXN: (3, 5),
+}
+"""Oldest and newest versions that are spoken, by API. Brokers 3.0 and later know one of each."""
+
+
+class Direct(NamedTuple):
+    """What the wire path is made of."""
+
+    nodes: Nodes
+    codec: Codec
+
+
+class Choice(NamedTuple):
+    """`direct` is None where librdkafka takes the path; `reason` says why, empty where it was told to."""
+
+    direct: Direct | None
+    reason: str = ""
+
+    @property
+    def path(self) -> str:
+        return "librdkafka" if self.direct is None else "wire"
+
+
+def choose(settings: KafkaSettings, client_id: str, clock: Clock) -> Choice:
+    """Asks a broker what it speaks. Raises QueueUnavailable where none answers, or where the wire is wanted and
+    cannot be spoken."""
+    if settings.path == "librdkafka":
+        return Choice(None)
+    reason = unspoken(settings)
+    if reason is None:
+        nodes = _nodes(settings, client_id, clock)
+        try:
+            _ask(nodes)
+            return Choice(Direct(nodes, _codec(settings.properties)))
+        except UnsupportedVersion as error:
+            nodes.close()
+            reason = str(error)
+        except PeerError as error:
+            nodes.close()
+            raise QueueUnavailable(f"asking the brokers what they speak: {error}") from error
+    if settings.path == "wire":
+        raise QueueUnavailable(f"mq.path is wire, which cannot be spoken here: {reason}")
+    return Choice(None, reason)
+
+
+def unspoken(settings: KafkaSettings) -> str | None:
+    """What the configuration asks for and the wire path does not know; None where there is nothing."""
+    if not settings.atomic:
+        return "mq.guarantee is at-least-once"
+    properties = settings.properties
+    if unknown := sorted(properties.keys() - UNDERSTOOD):
+        return f"mq.properties has {', '.join(unknown)}"
+    if len({properties[name] for name in COMPRESSION if name in properties}) > 1:
+        return f"{' and '.join(COMPRESSION)} contradict each other"
+    _, authenticated = PROTOCOLS.get(properties.get("security.protocol", "plaintext").lower(), (False, False))
+    mechanism = properties.get("sasl.mechanisms", properties.get("sasl.mechanism", "GSSAPI")).upper()
+    if authenticated and mechanism not in MECHANISMS:
+        return f"sasl.mechanism is {mechanism}"
+    try:
+        _codec(properties)
+        read_access(properties)
+        parse_servers(settings.bootstrap_servers)
+    except ConfigError as error:
+        return str(error)
+    return None
+
+
+def _codec(properties: Mapping[str, str]) -> Codec:
+    """Raises ConfigError."""
+    name = next((properties[key] for key in COMPRESSION if key in properties), "none")
+    try:
+        return Codec[name.upper()]
+    except KeyError:
+        raise ConfigError(f"compression.type is {name}") from None
+
+
+def _nodes(settings: KafkaSettings, client_id: str, clock: Clock) -> Nodes:
+    servers, access = parse_servers(settings.bootstrap_servers), read_access(settings.properties)
+    return Nodes(servers, access, client_id, settings.request_timeout_s, clock)
+
+
+def _ask(nodes: Nodes) -> None:
+    """Raises UnsupportedVersion, and other errors where nobody answers."""
+    connection = nodes.any()
+    try:
+        for api, (oldest, newest) in NEEDED.items():
+            connection.version(api, newest, oldest)
+    finally:
+        connection.close()
