@@ -3,10 +3,9 @@
 import pytest
 
 from delayline.errors import Bug
-from mq.kafka.direct.transaction import (
+from mq.kafka.direct.steps import (
     NO_ANSWER,
     OUT_OF_TIME,
-    SEQUENCES,
     Aborted,
     AddOffsets,
     AddPartitions,
@@ -19,17 +18,16 @@ from mq.kafka.direct.transaction import (
     Identity,
     Initialise,
     Lost,
-    Machine,
     Open,
     Opened,
     Place,
     Refused,
-    State,
     Step,
     Unknown,
     Unsent,
     Write,
 )
+from mq.kafka.direct.transaction import SEQUENCES, Machine, State
 from mq.kafka.wire.errors import ErrorCode
 
 A, B = ("orders", 0), ("orders", 1)
