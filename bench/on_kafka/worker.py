@@ -32,12 +32,15 @@ HISTORY_MESSAGES = 1_000_000
 HISTORY_MS = 86_400_000
 
 
-def main(servers: str, namespace: str, topic: str, folder: str, *, atomic: bool = True) -> None:
-    """Work on `topic` until nobody asks any more. `folder` holds the index."""
+def main(
+    servers: str, namespace: str, topic: str, folder: str, others: list[str], path: str, *, atomic: bool
+) -> None:
+    """Work on `topic`, and on the `others`, until nobody asks any more. `folder` holds the index."""
     logs.configure("text", "warning")
     clock = SystemClock()
-    queue = KafkaQueue(KafkaSettings(bootstrap_servers=servers, namespace=namespace, atomic=atomic), clock)
-    queue.ensure_buffer(topic, DEFAULT_RULES)
+    queue = KafkaQueue(KafkaSettings(bootstrap_servers=servers, namespace=namespace, atomic=atomic, path=path), clock)
+    for name in (topic, *others):
+        queue.ensure_buffer(name, DEFAULT_RULES)
     writer = f"{namespace}-worker-{uuid4()}"
     index = RocksIndex.open(Path(folder), memory_bytes_max=256 << 20)
     source, sink = queue.open_worker(writer)
@@ -48,7 +51,7 @@ def main(servers: str, namespace: str, topic: str, folder: str, *, atomic: bool 
     thread.start()
     collect_rarely()
     say_ready()
-    shards = [Shard(topic, str(number)) for number in range(PARTITIONS)]
+    shards = [Shard(name, str(number)) for name in (topic, *others) for number in range(PARTITIONS)]
     while not worker.call(lambda: all(_caught_up(worker, shard) for shard in shards)).result():
         time.sleep(READY_POLL_S)
     say_ready()

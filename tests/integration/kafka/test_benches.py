@@ -14,6 +14,7 @@ from bench.on_kafka.broker import Load, Place
 from bench.on_kafka.doors import Door, delayline, direct
 from bench.on_kafka.laps import ROUNDS, Lap, add_rates, consumed, in_turns, produced
 from bench.on_kafka.reader import Reader
+from bench.on_kafka.rig import AT_LEAST_ONCE, LIBRARY, WIRE, Way
 from bench.report import Report
 
 if TYPE_CHECKING:
@@ -23,8 +24,9 @@ FEW = 400
 
 
 @pytest.mark.slow
-def test_the_worker_delivers_a_load_and_tells_what_it_cost(kafka: "Kafka") -> None:
-    lap = worker_lap(kafka.bootstrap_servers, FEW, atomic=True)
+@pytest.mark.parametrize("way", [WIRE, LIBRARY, AT_LEAST_ONCE])
+def test_the_worker_delivers_a_load_and_tells_what_it_cost(kafka: "Kafka", way: Way) -> None:
+    lap = worker_lap(kafka.bootstrap_servers, FEW, way)
     assert lap.wall_s > 0
     assert lap.cpu_s > 0
 
