@@ -24,12 +24,15 @@ HEAD_BYTES = _HEAD.size
 MAGIC = 2
 MAGIC_AT = 16
 CHECKED_AT = 21
+LENGTH_AT = 8
 LENGTH_FROM = 12
+RECORDS_AT = HEAD_BYTES - CHECKED_AT
 
 NO_PRODUCER = -1
 NO_SEQUENCE = -1
 
 _CODEC_BITS = 0x07
+_APPEND_TIME_BIT = 0x08
 _TRANSACTIONAL_BIT = 0x10
 _CONTROL_BIT = 0x20
 
@@ -73,6 +76,11 @@ class Head(NamedTuple):
     @property
     def codec(self) -> Codec:
         return Codec(self.attributes & _CODEC_BITS)
+
+    @property
+    def is_append_time(self) -> bool:
+        """Whether `max_timestamp` is the time of every record: the broker's when it appended them."""
+        return bool(self.attributes & _APPEND_TIME_BIT)
 
     @property
     def is_transactional(self) -> bool:
@@ -127,6 +135,27 @@ def _as_bytes(payload: Buffer) -> bytes:
     return payload if isinstance(payload, bytes) else bytes(payload)
 
 
+def head_at(data: Buffer, at: int) -> Head:
+    """The head that stands at `at`, unchecked; HEAD_BYTES have to be there."""
+    return Head._make(_HEAD.unpack_from(data, at))
+
+
+def codec_of(head: Head) -> Codec:
+    """Raises MalformedBatch for a compression that nobody knows."""
+    if head.attributes & _CODEC_BITS > Codec.ZSTD:
+        raise MalformedBatch("an unknown compression")
+    return head.codec
+
+
+def checked_at(head: Head, data: Buffer, at: int) -> bytes:
+    """The bytes that the checksum of the batch at `at` covers; its records stand at RECORDS_AT in them. Raises
+    CorruptBatch when it does not fit."""
+    checked = bytes(data[at + CHECKED_AT : at + LENGTH_FROM + head.length])
+    if google_crc32c.value(checked) != head.crc:
+        raise CorruptBatch("the checksum does not fit")
+    return checked
+
+
 def kind_of(records: Buffer | None) -> Kind:
     """Decided by the magic byte, which stands at the same place in every format. Raises MalformedBatch."""
     if records is None:
@@ -155,8 +184,7 @@ def read_batch(records: Buffer) -> Batch:
         raise MalformedBatch("not exactly one batch")
     if head.record_count < 0 or head.record_count != head.last_offset_delta + 1:
         raise MalformedBatch("the offsets have gaps")
-    if head.attributes & _CODEC_BITS > Codec.ZSTD:
-        raise MalformedBatch("an unknown compression")
+    codec_of(head)
     return Batch(head, memoryview(records)[HEAD_BYTES:])
 
 

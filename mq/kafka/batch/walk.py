@@ -13,13 +13,13 @@ Span = tuple[int, int, int, int]
 Its length stands before the attributes, behind the end of the record before."""
 
 
-def walk(plain: bytes, count: int) -> list[Span]:
+def walk(plain: bytes, count: int, records_max: int = RECORDS_MAX) -> list[Span]:
     """Where `count` records stand in `plain`. Raises MalformedBatch when they do not fill it exactly.
 
     Hot: once per record of a batch in which a name occurs. Varints of one and two bytes are read in line.
     """
-    if count > RECORDS_MAX:
-        raise BatchTooLarge(f"more than {RECORDS_MAX} records in one batch")
+    if count > records_max:
+        raise BatchTooLarge(f"more than {records_max} records in one batch")
     spans: list[Span] = []
     at = 0
     size = len(plain)

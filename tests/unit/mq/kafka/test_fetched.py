@@ -1,0 +1,238 @@
+"""mq.kafka.direct.fetched."""
+
+import random
+import struct
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from delayline.record import encode_body
+from mq.kafka.direct.fetched import BATCH_BYTES_MAX, Batches, extent_of
+from mq.kafka.wire.errors import BatchError
+from tests.unit.mq.kafka.batches import CODECS, T0
+from tests.unit.mq.kafka.logged import (
+    ABORT,
+    APPEND_TIME,
+    COMMIT,
+    NOBODY,
+    TRANSACTIONAL,
+    Log,
+    batch,
+    random_log,
+    sealed,
+)
+
+FIRST = 1 << 40
+
+
+def body(text: str) -> bytes:
+    return encode_body(None, text.encode())
+
+
+def batches(data: bytes, offset: int = 0, aborted: list[tuple[int, int]] | None = None) -> Batches:
+    return Batches(memoryview(data), offset, extent_of(memoryview(data), offset), aborted or [])
+
+
+def all_of(found: Batches) -> list[tuple[int, int, bytes]]:
+    return found.take(FIRST)
+
+
+def texts(data: bytes, offset: int = 0) -> list[tuple[int, bytes]]:
+    return [(at, one) for at, _, one in all_of(batches(data, offset))]
+
+
+A, B, C = body("a"), body("b"), body("c")
+TWO = batch(0, [A, B]) + batch(2, [C])
+
+
+def test_batches_are_read_one_after_the_other() -> None:
+    assert all_of(batches(TWO)) == [(0, T0, A), (1, T0, B), (2, T0, C)]
+
+
+def test_what_stands_before_the_offset_that_was_asked_for_is_not_handed_out() -> None:
+    assert texts(TWO, 1) == [(1, B), (2, C)]
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_compressed_records_are_read(codec: int) -> None:
+    bodies = [body("x" * n) for n in range(100)]
+    assert [one for _, _, one in all_of(batches(batch(0, bodies, codec=codec)))] == bodies
+
+
+def test_a_batch_that_is_cut_off_is_left_for_the_next_fetch() -> None:
+    for size in range(len(batch(0, [A, B])), len(TWO)):
+        found = batches(TWO[:size])
+        assert (len(all_of(found)), found.next_offset, found.done) == (2, 2, True)
+
+
+def test_where_not_even_one_batch_is_whole_it_says_how_much_is_needed() -> None:
+    data = batch(0, [A, B])
+    assert [extent_of(data[:size], 0).bytes_needed for size in (0, 5, 12, 61, 70, len(data))] == [
+        0,
+        61,
+        len(data),
+        len(data),
+        len(data),
+        0,
+    ]
+
+
+def test_a_batch_that_no_answer_could_hold_is_an_error() -> None:
+    data = bytearray(batch(0, [A]))
+    struct.pack_into(">i", data, 8, BATCH_BYTES_MAX)
+    with pytest.raises(BatchError):
+        all_of(batches(bytes(data)))
+
+
+def test_records_are_handed_out_as_many_as_are_wanted() -> None:
+    found = batches(TWO)
+    seen = [(len(found.take(2)), found.next_offset, found.done) for _ in range(2)]
+    assert seen == [(2, 2, False), (1, 3, True)]
+    found = batches(TWO)
+    seen = [(len(found.take(1)), found.next_offset, found.done) for _ in range(3)]
+    assert seen == [(1, 1, False), (1, 2, False), (1, 3, True)]
+
+
+def test_behind_the_last_batch_reading_goes_on_even_where_its_last_records_are_gone() -> None:
+    found = batches(batch(10, {0: A}, last_delta=9), 10)
+    assert (len(all_of(found)), found.next_offset) == (1, 20)
+
+
+def test_markers_of_transactions_are_passed_over() -> None:
+    log = Log()
+    log.append([A], 1)
+    log.end_transaction(1, COMMIT)
+    found = batches(*log.fetch(0, FIRST)[:1])
+    assert ([one for _, _, one in all_of(found)], found.next_offset) == ([A], 2)
+
+
+def test_what_was_aborted_is_left_out_up_to_its_marker() -> None:
+    log = Log()
+    log.append([A], 1)
+    log.append([B])
+    log.end_transaction(1, ABORT)
+    log.append([C], 1)
+    log.end_transaction(1, COMMIT)
+    data, aborted = log.fetch(0, FIRST)
+    assert [one for _, _, one in all_of(batches(data, 0, aborted))] == [B, C]
+
+
+def test_a_producers_records_before_its_aborted_transaction_are_read() -> None:
+    log = Log()
+    log.append([A], 1)
+    log.end_transaction(1, COMMIT)
+    log.append([B], 1)
+    log.end_transaction(1, ABORT)
+    data, aborted = log.fetch(0, FIRST)
+    assert [one for _, _, one in all_of(batches(data, 0, aborted))] == [A]
+
+
+def test_what_a_producer_writes_outside_of_transactions_is_not_aborted_with_one() -> None:
+    data = batch(0, [A], producer=1) + batch(1, [B], attributes=APPEND_TIME | TRANSACTIONAL, producer=1)
+    assert [one for _, _, one in all_of(batches(data, 0, [(1, 0)]))] == [A]
+
+
+def test_a_marker_that_was_compacted_away_ends_nothing() -> None:
+    emptied = sealed(0, APPEND_TIME | 0x30, 0, 7, 0, b"")
+    found = batches(emptied + batch(1, [A]))
+    assert [one for _, _, one in all_of(found)] == [A]
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(0, 1 << 32), st.integers(1, 60))
+def test_every_committed_record_is_read_once_wherever_answers_are_cut(seed: int, steps: int) -> None:
+    dice = random.Random(seed)
+    log = random_log(dice, steps)
+    offset = start = dice.randrange(log.stable_end + 1)
+    read: list[tuple[int, bytes]] = []
+    bytes_max = dice.randrange(1, 3000)
+    while offset < log.stable_end:
+        data, aborted = log.fetch(offset, bytes_max)
+        extent = extent_of(data, offset)
+        if extent.bytes_needed:
+            bytes_max = extent.bytes_needed
+            continue
+        found = Batches(data, offset, extent, aborted)
+        while not found.done:
+            read += [(at, one) for at, _, one in found.take(dice.randrange(1, 30))]
+        assert found.next_offset == extent.next_offset > offset
+        offset = found.next_offset
+    assert read == [record for record in log.readable() if record[0] >= start]
+
+
+# --- what cannot be read
+
+
+def broken(at: int, byte: int) -> bytes:
+    data = bytearray(TWO)
+    data[at] = byte
+    return bytes(data)
+
+
+SECOND = len(batch(0, [A, B]))
+MAGIC = 16
+
+
+@pytest.mark.parametrize("magic", [0, 1, 3, 255])
+def test_a_batch_of_another_format_is_an_error_behind_what_came_before(magic: int) -> None:
+    found = batches(broken(SECOND + MAGIC, magic))
+    assert ([one for _, _, one in found.take(10)], found.next_offset, found.done) == ([A, B], 2, False)
+    for _ in range(2):
+        with pytest.raises(BatchError, match=f"at offset 2: a batch of magic {magic}"):
+            found.take(10)
+
+
+def test_a_wrong_checksum_is_an_error_behind_what_came_before() -> None:
+    found = batches(broken(SECOND + 65, 0xFF))
+    assert ([one for _, _, one in found.take(10)], found.next_offset) == ([A, B], 2)
+    for _ in range(2):
+        with pytest.raises(BatchError, match="at offset 2"):
+            found.take(10)
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        batch(1, [C]),  # an offset twice
+        batch(1, [C, C]),
+        batch(0, [C]),
+        batch((1 << 63) - 1, [C, C]),
+        sealed(2, APPEND_TIME, -1, NOBODY, 0, b""),
+        sealed(2, APPEND_TIME | 7, 0, NOBODY, 1, b"x"),
+        sealed(2, APPEND_TIME | 1, 0, NOBODY, 1, b"not gzip"),
+        sealed(2, APPEND_TIME | 0x20, 0, 7, 1, b"\x0a\x00\x00\x00\x0b\x00"),
+    ],
+)
+def test_a_batch_that_cannot_be_one_is_an_error(second: bytes) -> None:
+    found = batches(batch(0, [A, B]) + second)
+    assert len(found.take(10)) == 2
+    with pytest.raises(BatchError):
+        found.take(10)
+
+
+def test_batches_that_end_before_the_offset_that_was_asked_for_are_an_error() -> None:
+    with pytest.raises(BatchError):
+        all_of(batches(TWO, 3))
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_any_change_of_a_records_field_is_found_or_does_no_harm(data: st.DataObject) -> None:
+    """It ends, with records whose offsets ascend, or a BatchError."""
+    log = random_log(random.Random(data.draw(st.integers(0, 50))), 12)
+    field, aborted = log.fetch(0, FIRST)
+    changed = bytearray(field)
+    for _ in range(data.draw(st.integers(1, 3))):
+        if changed:
+            at = data.draw(st.integers(0, len(changed) - 1))
+            changed[at] = data.draw(st.integers(0, 255))
+    changed = changed[: data.draw(st.integers(0, len(changed)))]
+    found = batches(bytes(changed), 0, aborted)
+    seen: list[int] = []
+    try:
+        while not found.done:
+            seen += [at for at, _, _ in found.take(7)]
+    except BatchError:
+        pass
+    assert seen == sorted(set(seen))
