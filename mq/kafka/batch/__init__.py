@@ -4,6 +4,7 @@
     compression.py   gzip, snappy, lz4 and zstd, bounded
     walk.py          where the records stand
     records.py       the records themselves, for who reads a log
+    build.py         batches for a transaction
 
 Every function raises BatchError only; its `code` is the answer to the partition.
 """

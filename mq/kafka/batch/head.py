@@ -33,7 +33,7 @@ NO_SEQUENCE = -1
 
 _CODEC_BITS = 0x07
 _APPEND_TIME_BIT = 0x08
-_TRANSACTIONAL_BIT = 0x10
+TRANSACTIONAL_BIT = 0x10
 _CONTROL_BIT = 0x20
 
 
@@ -84,7 +84,7 @@ class Head(NamedTuple):
 
     @property
     def is_transactional(self) -> bool:
-        return bool(self.attributes & _TRANSACTIONAL_BIT)
+        return bool(self.attributes & TRANSACTIONAL_BIT)
 
     @property
     def is_control(self) -> bool:
@@ -206,7 +206,7 @@ def header_only(producer_id: int, producer_epoch: int, base_sequence: int, *, tr
     The leader answers 87 (INVALID_RECORD) where it may, 29 where not, and with the transactional bit also 53 where
     its transactional id is not allowed: authorization comes before validation (KafkaApis.handleProduceRequest).
     """
-    attributes = _TRANSACTIONAL_BIT if transactional else 0
+    attributes = TRANSACTIONAL_BIT if transactional else 0
     head = Head(
         base_offset=0,
         length=HEAD_BYTES - LENGTH_FROM,

@@ -65,6 +65,24 @@ class AddPartitionsToTxnResponse(Message):
 
 
 @dataclass(slots=True)
+class AddOffsetsToTxnRequest(Message):
+    api: ClassVar[ApiKey] = ApiKey.ADD_OFFSETS_TO_TXN
+
+    transactional_id: str = string()
+    producer_id: int = int64()
+    producer_epoch: int = int16()
+    group_id: str = string()
+
+
+@dataclass(slots=True)
+class AddOffsetsToTxnResponse(Message):
+    api: ClassVar[ApiKey] = ApiKey.ADD_OFFSETS_TO_TXN
+
+    throttle_time_ms: int = int32()
+    error_code: int = int16()
+
+
+@dataclass(slots=True)
 class EndTxnRequest(Message):
     api: ClassVar[ApiKey] = ApiKey.END_TXN
 
