@@ -119,7 +119,8 @@ class Lost(NamedTuple):
 
 
 class Expired(NamedTuple):
-    """The time for what is under way is up. Told while nothing that was sent waits for its answer: that is lost first."""
+    """The time for what is under way is up. Told while nothing that was sent waits for its answer: what does is lost
+    first."""
 
 
 Event = Open | Begin | Opened | Done | Refused | Unsent | Lost | Expired
