@@ -138,12 +138,12 @@ class Shard:
 
     # --- reading
 
-    def ingest(self, records: Sequence[LogRecord], now_ms: int) -> None:
+    def ingest(self, records: Sequence[tuple[int, int, bytes]], now_ms: int) -> None:
         """Take in the next records of the log, from `position` on. Raises StoreFull and UnknownFormat; `position`
         then says from where to read again."""
         near_until_ms = self._near_until_ms(now_ms)
-        if records and records[0].offset < self.position:
-            raise Bug(f"{self.id}: offset {records[0].offset} read again, position is {self.position}")
+        if records and records[0][0] < self.position:
+            raise Bug(f"{self.id}: offset {records[0][0]} read again, position is {self.position}")
         entries: list[Entry] = []
         rules, covered_below = self._rules.latest, self._inherited.next_offset
         for offset, accepted_at_ms, body in records:
@@ -156,7 +156,7 @@ class Shard:
             elif offset >= covered_below or not self._inherited.covers(Key(meaning.due_ms, offset)):
                 entries.append(Entry(meaning.due_ms, offset, meaning.value))
         if records:
-            self._put(entries, near_until_ms, records[-1].offset + 1)
+            self._put(entries, near_until_ms, records[-1][0] + 1)
 
     def advance(self, next_offset: int) -> None:
         """Everything below `next_offset` has been read: what `ingest` was not given there are holes."""

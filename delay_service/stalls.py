@@ -11,12 +11,16 @@ from delayline import logs
 from delayline.clock import Clock
 from delayline.errors import UnknownFormat
 from delayline.message import Shard
+from mq.contract import OutOfRange, Unreadable
 from mq.errors import QueueError, QueueUnavailable
 from store.errors import StoreDamaged, StoreError
 
 TAKEOVER = "takeover"
 COMMIT = "commit"
 UNAVAILABLE = "unavailable"
+LOG_REASONS: Mapping[type[OutOfRange | Unreadable], str] = {OutOfRange: "out_of_range", Unreadable: "unreadable_log"}
+"""Why reading has ended: what stands next in the log is not there, or cannot be read."""
+
 log = logs.get(__name__)
 
 

@@ -25,14 +25,14 @@ from delay_service.housekeeper import Housekeeper
 from delay_service.owned import TARGET, Owned, ShardStatus
 from delay_service.rates import Rates
 from delay_service.shard import Finished, Shard, ShardSettings
-from delay_service.stalls import UNAVAILABLE, Stalls
+from delay_service.stalls import LOG_REASONS, UNAVAILABLE, Stalls
 from delay_service.takeover import claim, plan
 from delayline import logs
 from delayline.clock import Clock
 from delayline.cursor import Cursor
 from delayline.errors import UnknownFormat
 from delayline.message import Shard as ShardId
-from mq.contract import Admin, Assigned, Event, Fetched, Lost, OutOfRange, Revoked, ShardBatch, Sink, Source
+from mq.contract import Admin, Assigned, Event, Fetched, Lost, Revoked, ShardBatch, Sink, Source
 from mq.errors import (
     CommitAborted,
     CommitError,
@@ -420,9 +420,6 @@ class Worker:
                 owned = self._owned.get(shard)
                 if owned is not None and owned.core is not None:
                     self._ingest(owned, owned.core, event)
-            case OutOfRange(shard, detail):
-                if (owned := self._owned.get(shard)) is not None:
-                    self._stalls.lose(owned, "out_of_range", detail)
             case Assigned(shards):
                 for shard in shards:
                     self._owned[shard] = Owned(shard)
@@ -433,6 +430,9 @@ class Worker:
                 for shard in shards:
                     self._owned.pop(shard, None)
                     self._index.drop(shard)
+            case _:
+                if (owned := self._owned.get(event.shard)) is not None:
+                    self._stalls.lose(owned, LOG_REASONS[type(event)], event.detail)
 
     def _ingest(self, owned: Owned, core: Shard, fetched: Fetched) -> None:
         try:

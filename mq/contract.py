@@ -71,14 +71,15 @@ class Lost(NamedTuple):
 
 
 class Fetched(NamedTuple):
-    """Records of one shard, offsets ascending (holes are allowed: aborted or control records).
+    """Records of one shard, plain tuples of the shape of LogRecord (because there are many), offsets ascending (holes
+    are allowed: aborted or control records).
 
     Everything below `next_offset` has been read, holes behind the last record included; 0 where the last record is
     the end of what was read. Without it a log that ends in a hole could never be read to its end.
     """
 
     shard: Shard
-    records: Sequence[LogRecord]
+    records: Sequence[tuple[int, int, bytes]]
     next_offset: int = 0
 
 
@@ -90,7 +91,15 @@ class OutOfRange(NamedTuple):
     detail: str
 
 
-Event = Assigned | Revoked | Lost | Fetched | OutOfRange
+class Unreadable(NamedTuple):
+    """What stands at the offset to be read next cannot be read (a wrong checksum, a format nobody knows): nothing is
+    skipped silently, and nothing is fetched before another `seek`."""
+
+    shard: Shard
+    detail: str
+
+
+Event = Assigned | Revoked | Lost | Fetched | OutOfRange | Unreadable
 
 
 class ClockOffset(NamedTuple):

@@ -21,6 +21,7 @@ from mq.kafka.cluster import Cluster, Described, partition_number
 from mq.kafka.cursors import MARK_KEY, Cursors, owner_of
 from mq.kafka.direct.choice import choose
 from mq.kafka.elsewhere import Elsewhere
+from mq.kafka.library import LibraryReader
 from mq.kafka.offsets import GroupOffsets
 from mq.kafka.readers import Readers
 from mq.kafka.settings import LOGGER, KafkaSettings
@@ -61,7 +62,8 @@ class KafkaQueue:
         every start of a process. Raises QueueUnavailable, and TopicUnknown where topics may not be made."""
         self._check()
         self._buffers.ensure_own()
-        source = KafkaSource(self._settings, self._cluster, writer, self._clock, self._brokers)
+        reader = LibraryReader(self._settings, self._clock)
+        source = KafkaSource(self._settings, self._cluster, writer, self._clock, self._brokers, reader)
         try:
             sink = KafkaSink(
                 self._settings,

@@ -144,7 +144,7 @@ class LocalSource:
                 fetched.append(found)
             if isinstance(found, Fetched):
                 records_max -= len(found.records)
-                bytes_max -= sum(len(record.body) for record in found.records)
+                bytes_max -= sum(len(body) for _, _, body in found.records)
         return fetched
 
     def _fetch_shard(self, shard: Shard, records_max: int, bytes_max: int) -> Fetched | OutOfRange | None:

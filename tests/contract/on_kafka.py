@@ -38,6 +38,7 @@ from mq.contract import (
     Position,
     Revoked,
     TopicInfo,
+    Unreadable,
 )
 from mq.errors import QueueError, TopicUnknown
 from mq.kafka.queue import KafkaQueue
@@ -101,8 +102,9 @@ def batch_bytes(raw_bytes: int) -> int:
     return 61 + len(encode_varint(record)) + record
 
 
-def record_in(record: LogRecord) -> LogRecord:
-    return record._replace(body=unwrap(record.body))
+def record_in(record: tuple[int, int, bytes]) -> LogRecord:
+    offset, appended_at_ms, body = record
+    return LogRecord(offset, appended_at_ms, unwrap(body))
 
 
 class SuiteSource:
@@ -140,8 +142,8 @@ class SuiteSource:
             case Fetched(shard, records, next_offset):
                 back = self._names.shard_back(shard)
                 return Fetched(back, [record_in(record) for record in records], next_offset) if records else None
-            case OutOfRange(shard, detail):
-                return OutOfRange(self._names.shard_back(shard), detail)
+            case OutOfRange(shard, detail) | Unreadable(shard, detail):
+                return type(event)(self._names.shard_back(shard), detail)
             case Assigned(shards) | Revoked(shards) | Lost(shards):
                 return type(event)(tuple(self._names.shard_back(shard) for shard in shards))
 

@@ -76,7 +76,7 @@ class Worker:
         def take() -> bool:
             for event in self.poll():
                 if isinstance(event, Fetched) and event.shard == shard:
-                    records.extend(event.records)
+                    records.extend(LogRecord(*record) for record in event.records)
             return len(records) >= count
 
         soon(take)

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import replace
+from unittest.mock import patch
 
 import pytest
 
@@ -12,7 +13,7 @@ from delayline.message import Key, MessageId
 from delayline.outcome import AuditRow, Outcome, decode_audit
 from delayline.record import decode_body, encode_body
 from delayline.rules import Rules
-from mq.contract import Append, DispatchBatch
+from mq.contract import Append, DispatchBatch, Unreadable
 from mq.errors import CommitAborted, CommitUnknown, DeliveryRefused, Fenced, QueueUnavailable
 from store.errors import StoreFull
 from store.memory import MemoryIndex
@@ -371,6 +372,19 @@ def test_a_shard_whose_read_position_was_trimmed_away_is_taken_over_anew(bench: 
     bench.clock.advance(2000)
     bench.turn(8)
     assert (lost, len(bench.delivered())) == ("out_of_range", 3)
+
+
+def test_a_shard_whose_log_cannot_be_read_stops_with_a_reason_and_is_looked_at_again(bench: Bench) -> None:
+    bench.turn()
+    for _ in range(3):
+        bench.send(b"a", (b"delay-ms", b"1"))
+    events = [Unreadable(ORDERS, "at offset 7: a checksum")]
+    with patch.object(bench.worker._source, "poll", lambda *_: [events.pop()] if events else []):
+        bench.turn()
+    lost = bench.worker.statuses[0]
+    bench.clock.advance(2000)
+    bench.turn(8)
+    assert (lost.stalled, lost.detail, len(bench.delivered())) == ("unreadable_log", "at offset 7: a checksum", 3)
 
 
 def test_a_claim_that_is_fenced_does_not_keep_other_shards_waiting(bench: Bench) -> None:
