@@ -25,21 +25,22 @@ def clock() -> ManualClock:
     return ManualClock()
 
 
-@pytest.fixture(params=["memory", "embedded", "kafka"])
+@pytest.fixture(params=["memory", "embedded", "kafka-wire", "kafka-librdkafka"])
 def make_queue(request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock) -> Iterator[MakeQueue]:
     """Makes a queue with the limits given; it is closed at the end."""
     local = request.node.get_closest_marker("local_only")
-    if request.param == "kafka" and local is not None:
+    kind, _, path = request.param.partition("-")
+    if kind == "kafka" and local is not None:
         pytest.skip(local.args[0])
     with ExitStack() as queues:
 
         def make(namespace: str = NAMESPACE, **limits: Any) -> LocalQueue:
-            if request.param == "kafka":
+            if kind == "kafka":
                 servers = request.getfixturevalue("kafka").bootstrap_servers
                 from tests.contract.on_kafka import SuiteQueue
 
-                return queues.enter_context(closing(SuiteQueue(servers, namespace=namespace, **limits)))
-            if request.param == "memory":
+                return queues.enter_context(closing(SuiteQueue(servers, path, namespace=namespace, **limits)))
+            if kind == "memory":
                 return queues.enter_context(closing(MemoryQueue(namespace=namespace, clock=clock, **limits)))
             folder = tmp_path / "queue"
             return queues.enter_context(

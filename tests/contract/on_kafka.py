@@ -226,7 +226,7 @@ class SuiteQueue:
     """Every transaction leaves a marker in the logs that it wrote to: offsets have gaps."""
 
     def __init__(
-        self, bootstrap_servers: str, *, namespace: str, partitions: int = 4, record_bytes_max: int = 0
+        self, bootstrap_servers: str, path: str, *, namespace: str, partitions: int = 4, record_bytes_max: int = 0
     ) -> None:
         self._names = Translation()
         self._partitions = partitions
@@ -236,6 +236,7 @@ class SuiteQueue:
         settings = KafkaSettings(
             bootstrap_servers=bootstrap_servers,
             namespace=self._names.namespace if namespace == NAMESPACE else namespace,
+            path=path,
             discovery_interval_s=0.2,
             session_timeout_s=3.0,
         )

@@ -43,6 +43,7 @@ class Size:
     group_rate: float = 60
     post_rate: float = 100
     delay_max_ms: int = 4000
+    paths: Sequence[str] = ("wire",)  # the data paths that workers take, in turns
 
 
 @dataclass
@@ -226,7 +227,12 @@ def scene(kafka: Kafka, size: Size, seed: int, folder: Path) -> Iterator[Scene]:
         "store__memory_bytes_max": "32MiB",
     }
     workers = [
-        Worker(f"worker-{number}", folder, ["worker"], {**settings, "worker__port": str(free_port())})
+        Worker(
+            f"worker-{number}",
+            folder,
+            ["worker"],
+            {**settings, "worker__port": str(free_port()), "mq__path": size.paths[number % len(size.paths)]},
+        )
         for number in range(size.workers)
     ]
     api = Process("api", folder, ["api"], {**settings, "api__port": str(free_port())})

@@ -90,9 +90,10 @@ class Worker:
 class Place:
     """A namespace and a topic on the broker."""
 
-    def __init__(self, kafka: "Kafka", stack: ExitStack) -> None:
+    def __init__(self, kafka: "Kafka", stack: ExitStack, path: str = "auto") -> None:
         from confluent_kafka.admin import AdminClient
 
+        self.path = path
         self.kafka = kafka
         self.namespace = f"ns{uuid4().hex[:8]}"
         self.topic = f"orders-{uuid4().hex[:8]}"
@@ -117,6 +118,7 @@ class Place:
         given = {
             "bootstrap_servers": self.kafka.bootstrap_servers,
             "namespace": self.namespace,
+            "path": self.path,
             "discovery_interval_s": 0.2,
             "session_timeout_s": 2.0,
             **settings,
@@ -128,7 +130,14 @@ class Place:
         return self._stack.enter_context(closing(Worker(queue, writer)))
 
 
+@pytest.fixture(params=["wire", "librdkafka"])
+def path(request: pytest.FixtureRequest) -> str:
+    """Whatever a test does with a worker, it does over both data paths."""
+    found: str = request.param
+    return found
+
+
 @pytest.fixture
-def place(kafka: "Kafka") -> Iterator[Place]:
+def place(kafka: "Kafka", path: str) -> Iterator[Place]:
     with ExitStack() as stack:
-        yield Place(kafka, stack)
+        yield Place(kafka, stack, path)

@@ -205,7 +205,7 @@ def test_two_that_claim_after_the_same_handover_are_not_both_believed(ready: Pla
 def child(place: Place) -> Iterator[subprocess.Popen[str]]:
     """A worker in a process of its own that owns both shards and delivers numbers into the first, for ever."""
     command = [sys.executable, "-m", "tests.integration.kafka.child"]
-    arguments = [place.kafka.bootstrap_servers, place.namespace, place.topic]
+    arguments = [place.kafka.bootstrap_servers, place.namespace, place.path, place.topic]
     with subprocess.Popen([*command, *arguments], stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout
