@@ -17,7 +17,7 @@ from rich.console import Console
 from bench.report import machine, run_bench
 
 _HERE = Path(__file__).parent
-_FRAME = {"__main__", "report"}
+_FRAME = {"__main__", "report", "dispatching"}
 
 
 def _benches() -> list[str]:

@@ -11,7 +11,7 @@ from delayline.clock import SystemClock
 from delayline.cursor import Cursor
 from delayline.message import Shard
 from delayline.rules import DEFAULT_RULES
-from mq.contract import Append, Assigned, Delivery, Fetched, ShardBatch, Sink, Source
+from mq.contract import Append, Assigned, Fetched, ShardBatch, Sink, Source
 from mq.embedded import EmbeddedQueue
 
 BODY_BYTES = 256
@@ -71,7 +71,7 @@ def append_singly(on: Rig, producers: int, each: int) -> Lap:
 
 
 def commit(on: Rig, commits: int) -> Lap:
-    deliveries = [Delivery(on.body)] * (COMMIT // len(on.cursors))
+    deliveries: list[tuple[bytes, int | None]] = [(on.body, None)] * (COMMIT // len(on.cursors))
     lap = Lap()
     for number in range(commits):
         batch = [ShardBatch(s, replace(c, next_offset=number), deliveries) for s, c in on.cursors.items()]

@@ -8,6 +8,7 @@ somebody else's work.
 import random
 from collections.abc import Callable
 
+from bench.dispatching import COMMIT, SMALL_COMMIT, dispatch_steps
 from bench.report import Report, measured
 from delayline.buffer_record import decode_value, encode_value
 from delayline.message import Key, Shard
@@ -29,9 +30,10 @@ def run(scale: float) -> Report:
     """A few seconds."""
     report = Report("Floors: CPU per record")
     records = max(int(RECORDS * scale), AT_ONCE)
-    for name, step in _steps(records).items():
+    for name, step in (_steps(records) | dispatch_steps(records)).items():
         report.add(name, min(_cost_us(step, records) for _ in range(ROUNDS)), "us/record")
     report.notes.append(f"{records:,} records a round, the fastest of {ROUNDS} rounds, loop included")
+    report.notes.append(f"dispatch: plain messages, {COMMIT:,} in a commit, or {SMALL_COMMIT} where it is small")
     return report
 
 

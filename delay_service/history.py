@@ -1,73 +1,114 @@
 """How recently ended messages ended, kept in memory by the worker that ended them.
 
-Bounded by count and age; packed into bytes, because a million of them are kept by default (about 200 B each).
-It is a convenience for questions, not a record: the audit topic is that.
+Bounded by count and age. A million of them are kept by default, so a plain delivery is a place in the columns of its
+commit, and whatever else ended is packed into bytes. It is a convenience for questions, not a record: the audit topic
+is that.
 
 Beside the endings stands the order in which they came, by commit: a dict knows that too, but to find its oldest entry
 it walks over all that have left before it, which costs 50 us per message in a dict of 200,000.
 """
 
 import struct
+from array import array
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import groupby, islice
 from typing import NamedTuple
 
 from delay_service.events import EVENTS_MAX, Events, told
 from delayline.inquiry import Ending, Found, Place, Query, Row, State
 from delayline.message import MessageId, Shard
-from delayline.outcome import AuditRow, Outcome
+from delayline.outcome import AuditRow, Outcome, PlainRows, moments
 
 _PACKED = struct.Struct(">QQQQB")
+_CODE_AT = _PACKED.size - 1
 _OUTCOMES = list(Outcome)
 _CODES = {outcome: code for code, outcome in enumerate(_OUTCOMES)}
 
 
-class _Commit(NamedTuple):
-    """First offsets of messages that one commit ended. `order_ms` never goes back from one commit to the next, as
-    `at_ms` may where shards have different clocks."""
+class _Plain(NamedTuple):
+    """Plain messages that one commit delivered, by column (see PlainRows): each was accepted at `offsets[n]` with the
+    due time `dues_ms[n]`."""
+
+    at_ms: int
+    offsets: Sequence[int]
+    dues_ms: Sequence[int]
+    accepted: bytes
+
+    def ending(self, number: int) -> tuple[int, int]:
+        """(due_ms, accepted_at_ms) of one of them."""
+        return self.dues_ms[number], _accepted(self.accepted)[number]
+
+
+_accepted = lru_cache(4)(moments)
+"""Lists ask for one after the other."""
+
+
+@dataclass(slots=True)
+class _Commit:
+    """First offsets of messages that one commit ended, all or some of them; the first `forgotten` are known no more.
+    `order_ms` never goes back from one commit to the next, as `at_ms` may where shards have different clocks."""
 
     order_ms: int
     at_ms: int
     shard: Shard
-    offsets: list[int]
+    offsets: Sequence[int]
+    forgotten: int = 0
+
+    def __len__(self) -> int:
+        return len(self.offsets) - self.forgotten
 
 
 class History:
-    """Endings by (shard, offset of the first acceptance), oldest forgotten first."""
+    """Endings by shard and offset of the first acceptance, oldest forgotten first; `len` says how many."""
 
     def __init__(self, messages_max: int, retention_ms: int) -> None:
         self._messages_max = messages_max
         self._retention_ms = retention_ms
-        self._endings: dict[tuple[Shard, int], bytes] = {}
+        self._endings: dict[Shard, dict[int, bytes | _Plain]] = {}
         self._commits: deque[_Commit] = deque()
+        self._length = 0
         self._events = Events(min(messages_max, EVENTS_MAX), retention_ms)
 
+    def __len__(self) -> int:
+        return self._length
+
     def record(
-        self, shard: Shard, rows: Iterable[AuditRow], at_ms: int, versions: Mapping[str, int] | None = None
+        self,
+        shard: Shard,
+        rows: Iterable[AuditRow],
+        at_ms: int,
+        versions: Mapping[str, int] | None = None,
+        plain: Iterable[PlainRows] = (),
     ) -> None:
         """Remember the rows that ended a message for good, and those that moved one: `versions` has the new version
-        of those that were carried on, by message id. Hot: once per delivered message."""
-        endings, pack, codes = self._endings, _PACKED.pack, _CODES
-        offsets: list[int] = []
-        prefix = f"{shard.topic}.{shard.name}."
-        for offset, message_id, due_ms, accepted_at_ms, outcome, _, reason in rows:
-            if due_ms is not None and outcome is not Outcome.SUPERSEDED and self._messages_max > 0:
-                first_due_ms = due_ms
-                if message_id != f"{prefix}{offset}.{due_ms}":  # nearly always: half the cost of reading the id
-                    first_due_ms, offset = _first(message_id or "")
-                packed = pack(at_ms, due_ms, first_due_ms, accepted_at_ms, codes[outcome])
-                endings[shard, offset] = packed + reason.encode() if reason else packed
-                offsets.append(offset)
-            elif versions and message_id is not None:
-                self._moved(shard, message_id, at_ms, reason, versions)
-        if offsets:
-            order_ms = max(at_ms, self._commits[-1].order_ms) if self._commits else at_ms
-            self._commits.append(_Commit(order_ms, at_ms, shard, offsets))
+        of those that were carried on, by message id. Hot: with all that are `plain`, by column."""
+        endings: dict[int, bytes | _Plain] = {}
+        for row in rows:
+            if row.due_ms is not None and row.outcome is not Outcome.SUPERSEDED:
+                offset, packed = _packed(row, at_ms)
+                endings[offset] = packed
+            elif versions and row.id is not None:
+                self._moved(shard, row.id, at_ms, row.reason, versions)
+        if self._messages_max > 0:
+            for block in plain:
+                kept = _Plain(at_ms, array("Q", block.offsets), array("Q", block.dues_ms), block.accepted)
+                self._keep(shard, at_ms, kept.offsets, dict.fromkeys(block.offsets, kept))
+            if endings:
+                self._keep(shard, at_ms, list(endings), endings)
         self._forget(at_ms)
         self._events.forget(at_ms)
+
+    def _keep(self, shard: Shard, at_ms: int, offsets: Sequence[int], endings: Mapping[int, bytes | _Plain]) -> None:
+        known = self._endings.setdefault(shard, {})
+        before = len(known)
+        known.update(endings)
+        self._length += len(known) - before
+        order_ms = max(at_ms, self._commits[-1].order_ms) if self._commits else at_ms
+        self._commits.append(_Commit(order_ms, at_ms, shard, offsets))
 
     def _moved(
         self, shard: Shard, message_id: str, at_ms: int, reason: str | None, versions: Mapping[str, int]
@@ -78,18 +119,26 @@ class History:
 
     def _forget(self, now_ms: int) -> None:
         """Drop what is too old or too many, from the oldest on."""
-        endings, commits = self._endings, self._commits
+        commits = self._commits
         while commits:
-            _, at_ms, shard, offsets = commits[0]
-            gone = len(offsets) if now_ms - at_ms > self._retention_ms else len(endings) - self._messages_max
+            oldest = commits[0]
+            gone = len(oldest) if now_ms - oldest.at_ms > self._retention_ms else self._length - self._messages_max
             if gone <= 0:
                 return
-            for offset in offsets[:gone]:
-                endings.pop((shard, offset), None)
-            if gone < len(offsets):
-                del offsets[:gone]
+            self._drop(oldest.shard, oldest.offsets[oldest.forgotten : oldest.forgotten + gone])
+            if gone < len(oldest):
+                oldest.forgotten += gone
                 return
             commits.popleft()
+
+    def _drop(self, shard: Shard, offsets: Iterable[int]) -> None:
+        known = self._endings.get(shard, {})  # one that ended again has left with its first commit
+        before = len(known)
+        for offset in offsets:
+            known.pop(offset, None)
+        self._length -= before - len(known)
+        if not known:
+            self._endings.pop(shard, None)
 
     def newest(self, shards: Collection[Shard], query: Query, look_max: int) -> tuple[list[Row], Place | None, int]:
         """Messages that have ended as `query` says, newest first and about as many as it wants; the place up to which
@@ -100,20 +149,23 @@ class History:
             if looked >= look_max or len(rows) > query.limit:
                 return rows, Place(-order_ms, Shard("", ""), -1), looked
             commits = [commit for commit in commits if commit.shard in shards]
-            looked += 1 + sum(len(commit.offsets) for commit in commits)
+            looked += 1 + sum(map(len, commits))
             found = [row for commit in commits for row in self._rows(commit, query)]
             rows += sorted(found, key=lambda row: row.place)
         return rows, None, looked
 
     def _rows(self, commit: _Commit, query: Query) -> Iterator[Row]:
-        order_ms, at_ms, shard, offsets = commit
-        for offset in offsets:
-            place, packed = Place(-order_ms, shard, offset), self._endings.get((shard, offset))
-            if packed is None or _OUTCOMES[packed[_PACKED.size - 1]].value != query.state.value:
+        known = self._endings.get(commit.shard, {})
+        for number in range(commit.forgotten, len(commit.offsets)):
+            offset = commit.offsets[number]
+            place, ending = Place(-commit.order_ms, commit.shard, offset), known.get(offset)
+            if ending is None or _outcome(ending).value != query.state.value:
                 continue
-            found = self.find(shard, offset)
-            if found is None or found.ending is None or found.ending.at_ms != at_ms:
+            if isinstance(ending, _Plain) and ending.offsets is not commit.offsets:
                 continue  # it ended again, later
+            found = self._found(commit.shard, offset, ending, number)
+            if found.ending is None or found.ending.at_ms != commit.at_ms:
+                continue  # likewise
             if query.due_from_ms <= found.due_ms < query.due_until_ms and (
                 query.after is None or place > query.after
             ):
@@ -131,23 +183,44 @@ class History:
 
     def find(self, shard: Shard, offset: int, first_due_ms: int | None = None) -> Found | None:
         """The message that was accepted at this offset; where `first_due_ms` is given, only with that in its id."""
-        packed = self._endings.get((shard, offset))
-        if packed is None:
+        ending = self._endings.get(shard, {}).get(offset)
+        if ending is None:
             return None
-        at_ms, due_ms, known_due_ms, accepted_at_ms, code = _PACKED.unpack_from(packed)
-        if first_due_ms not in (None, known_due_ms):
-            return None
-        outcome = _OUTCOMES[code]
+        number = ending.offsets.index(offset) if isinstance(ending, _Plain) else 0
+        found = self._found(shard, offset, ending, number)
+        return found if first_due_ms in (None, found.id.due_ms) else None
+
+    def _found(self, shard: Shard, offset: int, known: bytes | _Plain, number: int) -> Found:
+        """`number` is its place in the columns, where it has one."""
+        outcome, reason = _outcome(known), None
+        if isinstance(known, bytes):
+            at_ms, due_ms, first_due_ms, accepted_at_ms, _ = _PACKED.unpack_from(known)
+            reason = known[_PACKED.size :].decode() or None
+        else:
+            at_ms = known.at_ms
+            due_ms, accepted_at_ms = known.ending(number)
+            first_due_ms = due_ms
         lateness_ms = at_ms - due_ms if outcome is Outcome.DELIVERED else None
-        ending = Ending(outcome, at_ms, lateness_ms, packed[_PACKED.size :].decode() or None)
-        message_id = MessageId(shard, offset, known_due_ms)
         moves = self._events.of(shard, offset)
         version = moves[-1].version if moves else 0
+        message_id, ending = MessageId(shard, offset, first_due_ms), Ending(outcome, at_ms, lateness_ms, reason)
         return Found(message_id, State(outcome.value), accepted_at_ms, due_ms, version, ending=ending)
 
     def told(self, found: Found) -> Found:
         """With what happened to it."""
         return replace(found, history=told(found, self._events.of(found.id.shard, found.id.offset)))
+
+
+def _packed(row: AuditRow, at_ms: int) -> tuple[int, bytes]:
+    """The offset of the first acceptance of the message that has ended, and how."""
+    offset, message_id, due_ms, accepted_at_ms, outcome, _, reason = row
+    first_due_ms, offset = _first(message_id or "")
+    packed = _PACKED.pack(at_ms, due_ms, first_due_ms, accepted_at_ms, _CODES[outcome])
+    return offset, packed + reason.encode() if reason else packed
+
+
+def _outcome(known: bytes | _Plain) -> Outcome:
+    return _OUTCOMES[known[_CODE_AT]] if isinstance(known, bytes) else Outcome.DELIVERED
 
 
 def _first(message_id: str) -> tuple[int, int]:

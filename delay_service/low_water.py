@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from delayline.cursor import Cursor
 from delayline.outcome import encode_low_water
 from mq.contract import ShardBatch
-from store.index import Entry, ShardIndex
+from store.index import ShardIndex
 
 Said = tuple[Cursor, int]
 """The cursor of a mark, and what was pending."""
@@ -37,11 +37,13 @@ class LowWater:
         self._said_at_ms, self._said = at_ms, (cursor, pending)
 
 
-def add_mark(batch: ShardBatch, index: ShardIndex, entries: Sequence[Entry], pending: int, at_ms: int) -> None:
+def add_mark(
+    batch: ShardBatch, index: ShardIndex, entries: Sequence[tuple[int, int, bytes]], pending: int, at_ms: int
+) -> None:
     """Below O nothing is pending that is due before D, nor before the first record still indexed. `entries` are
     still there: what the batch ends leaves the index after the commit."""
     cursor = batch.cursor
-    first_due_ms = entries[0].due_ms if entries else index.next_due_ms()
+    first_due_ms = entries[0][0] if entries else index.next_due_ms()
     low_ms = at_ms if first_due_ms is None else min(first_due_ms, at_ms)
     low_ms = max(low_ms, cursor.delivered_key.due_ms)
     mark = encode_low_water(batch.shard, cursor.owner_epoch, at_ms, cursor.next_offset, low_ms, pending)

@@ -11,7 +11,7 @@ from prometheus_client.registry import Collector
 from delay_service.decisions import Decisions
 from delay_service.history import History
 from delay_service.owned import ShardStatus
-from delay_service.shard import Finished
+from delay_service.taken import Finished
 from delayline.clock import Clock
 from delayline.message import Shard
 from delayline.outcome import AuditRow, Outcome
@@ -27,11 +27,18 @@ class Lateness:
         self._counts: dict[str, list[int]] = {}
         self._sums_ms: Tally[str] = Tally()
 
-    def observe(self, topic: str, lateness_ms: Sequence[int]) -> None:
+    def observe(self, topic: str, at_ms: int, dues_ms: Sequence[int]) -> None:
+        """Messages that were delivered at `at_ms`; due times ascend. Hot: where a bound lies among them is searched
+        for, so that it costs by the batch and not by the message."""
         counts = self._counts.setdefault(topic, [0] * (len(LATENESS_BOUNDS_MS) + 1))
-        for late_ms in lateness_ms:
-            counts[bisect_left(LATENESS_BOUNDS_MS, late_ms)] += 1
-        self._sums_ms[topic] += sum(lateness_ms)
+        later = len(dues_ms)  # than the bound
+        for slot, bound_ms in enumerate(LATENESS_BOUNDS_MS):
+            before, later = later, bisect_left(dues_ms, at_ms - bound_ms, 0, later)
+            counts[slot] += before - later
+            if not later:
+                break
+        counts[-1] += later
+        self._sums_ms[topic] += at_ms * len(dues_ms) - sum(dues_ms)
 
     def family(self) -> HistogramMetricFamily:
         name, text = "delayline_delivery_lateness_seconds", "Moment of delivery minus due time"
@@ -70,15 +77,15 @@ class WorkerMetrics(Collector):
     # --- delay_service.worker.Observer
 
     def finished(self, shard: Shard, finished: Finished) -> None:
-        rows: Sequence[AuditRow] = finished.rows
-        at_ms = finished.at_ms
-        delivered = [
-            at_ms - row.due_ms for row in rows if row.outcome is Outcome.DELIVERED and row.due_ms is not None
-        ]
-        self._lateness.observe(shard.topic, delivered)
-        for outcome, count in Tally(row.outcome for row in rows if row.id is not None).items():
+        at_ms, rows, plain = finished.at_ms, finished.rows, finished.plain
+        outcomes = Tally(row.outcome for row in rows if row.id is not None)
+        self._lateness.observe(shard.topic, at_ms, _dues_ms(rows, Outcome.DELIVERED))
+        for block in plain:
+            self._lateness.observe(shard.topic, at_ms, block.dues_ms)
+            outcomes[Outcome.DELIVERED] += len(block)
+        for outcome, count in outcomes.items():
             self._finished.labels(shard.topic, outcome.value).inc(count)
-        self._history.record(shard, rows, at_ms, finished.versions)
+        self._history.record(shard, rows, at_ms, finished.versions, plain)
         if finished.resolved:
             self._decisions.record(shard, finished.resolved)
 
@@ -161,3 +168,8 @@ class WorkerMetrics(Collector):
         for broker, clock in clocks.items():
             family.add_metric([broker], clock.middle_ms / 1000)
         return family
+
+
+def _dues_ms(rows: Iterable[AuditRow], outcome: Outcome) -> list[int]:
+    """Due times of the messages that had this outcome, ascending."""
+    return sorted(row.due_ms for row in rows if row.outcome is outcome and row.due_ms is not None)

@@ -19,7 +19,7 @@ ends it). A commit whose fate is unknown ends the object: the shard is taken ove
 
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from operator import itemgetter
 
 from delay_service.draft import Draft, Drafter
 from delay_service.forwarding import forward
@@ -28,7 +28,7 @@ from delay_service.low_water import LowWater, add_mark
 from delay_service.moving import Moved
 from delay_service.operations import BEHIND_ALL, DECIDED_MAX, NOTHING, Decided, Operations, Target
 from delay_service.register import Pending, Register
-from delay_service.taken import Taken
+from delay_service.taken import Finished, Taken
 from delay_service.takeover import Plan, prepare
 from delayline.buffer_record import (
     BufferRecord,
@@ -45,7 +45,6 @@ from delayline.buffer_record import (
 )
 from delayline.cursor import Cursor
 from delayline.errors import Bug
-from delayline.inquiry import Resolution
 from delayline.message import Key, MessageId
 from delayline.message import Shard as ShardId
 from delayline.names import Names
@@ -55,6 +54,7 @@ from delayline.rules import Rules
 from mq.contract import Append, LogRecord, ShardBatch
 from store.index import Checkpoint, Entry, ShardIndex
 
+_KEY = itemgetter(0, 1)
 ROLL_REASON = "roll"
 SURPLUS = "duplicate", "a repair sent it again at the moment at which it ended"
 ROLLED_BYTES_MAX = 1 << 20
@@ -73,16 +73,6 @@ class ShardSettings:
     rate_max: int | None = None  # deliveries of the whole topic per second: the worker keeps to it
     low_water_interval_ms: int = 30_000
     idempotency_retention_ms: int = 86_400_000
-
-
-class Finished(NamedTuple):
-    """What a commit made true: for metrics, history and waiting callers. `resolved` says of the records, by offset,
-    that asked for something what has become of it; `versions` are those of re-appended messages."""
-
-    rows: Sequence[AuditRow]
-    at_ms: int
-    resolved: Sequence[tuple[int, Resolution]] = ()
-    versions: Mapping[str, int] = {}
 
 
 class Shard:
@@ -269,8 +259,8 @@ class Shard:
         aside = [target for target in aside if not target.is_dead]
         if not (entries or aside or checkpoint or self._to_roll or decided or self._rules_to_announce()):
             return None
-        delivered_key = max(self.cursor.delivered_key, entries[-1].key) if entries else self.cursor.delivered_key
-        ended = [Key(due_ms, offset) for due_ms, offset, _ in entries]
+        ended = list(map(_KEY, entries))
+        delivered_key = max(self.cursor.delivered_key, Key(*ended[-1])) if ended else self.cursor.delivered_key
         gone = (*ended, *decided.ended, *(target.key for target in aside))
         next_offset = min(self._next_offset(gone), decided.undecided)
         draft = self._drafter.draft(entries, now_ms, too_late_ms, self._refused)
@@ -288,14 +278,14 @@ class Shard:
         news = cursor != self.cursor or draft.rows or pending is not None
         if not (ended or draft.appends or decided or (checkpoint and news)):
             return None
-        audit = list(encode_audit(self.id, cursor.owner_epoch, now_ms, draft.rows))
+        audit = list(encode_audit(self.id, cursor.owner_epoch, now_ms, draft.rows, draft.plain))
         batch = ShardBatch(self.id, cursor, draft.deliveries, draft.appends, audit, draft.dead, draft.elsewhere)
         if pending is not None:
             add_mark(batch, self._index, entries, pending, now_ms)
         self._taken = Taken(batch, ended, draft.moved, decided, draft, now_ms, pending)
         return batch
 
-    def _to_tell(self, cursor: Cursor, gone: Collection[Key], now_ms: int, last: bool) -> int | None:
+    def _to_tell(self, cursor: Cursor, gone: Collection[tuple[int, int]], now_ms: int, last: bool) -> int | None:
         """How much is pending as of this commit, which ends `gone`; None where there is no need to say so."""
         if not (last or self._low_water.is_time(now_ms)):
             return None
@@ -347,9 +337,9 @@ class Shard:
         late = self._late_below(decided.undecided, now_ms, decided.ended)[:DECIDED_MAX]
         return [self._drafter.target(entry.key, entry.value) for entry in late]
 
-    def _next_offset(self, taken: Sequence[Key]) -> int:
+    def _next_offset(self, taken: Sequence[tuple[int, int]]) -> int:
         """O: the read position, or the first late record that stays behind."""
-        remaining = self._late.keys() - {key.offset for key in taken} if self._late else ()
+        remaining = self._late.keys() - {offset for _, offset in taken} if self._late else ()
         return min(remaining) if remaining else self.position
 
     def _next_cursor(self, next_offset: int, delivered_key: Key, paused: bool) -> Cursor:
@@ -389,10 +379,10 @@ class Shard:
         row = AuditRow(key.offset, name, key.due_ms, accepted_at_ms, Outcome.SUPERSEDED, name, ROLL_REASON)
         draft.rows.append(row)
 
-    def _name(self, draft: Draft, ended: list[Key], next_offset: int, cancelled: list[Key]) -> None:
+    def _name(self, draft: Draft, ended: list[tuple[int, int]], next_offset: int, cancelled: list[Key]) -> None:
         """What ends otherwise than by the cursor of this commit is named by a decision record: deliveries that it
         does not cover, and what is cancelled."""
-        uncovered = [key for key in ended if key.offset >= next_offset] + cancelled
+        uncovered = [Key(*key) for key in ended if key[1] >= next_offset] + cancelled
         if uncovered:
             draft.appends.append(encode_decision(uncovered))
 
@@ -416,8 +406,8 @@ class Shard:
         if taken.pending is not None:
             self._low_water.said(cursor, taken.pending, taken.at_ms)
         if self._late:
-            for key in (*taken.ended, *taken.decided.ended, *taken.moved):
-                self._late.pop(key.offset, None)
+            for _, offset in (*taken.ended, *taken.decided.ended, *taken.moved):
+                self._late.pop(offset, None)
         self._operations.forget(taken.decided)
         self._controls = [row for row in self._controls if row.offset >= cursor.next_offset]
         values = [(key, move, self._index.get(key)) for key, move in taken.moved.items()]
@@ -432,7 +422,7 @@ class Shard:
         self.bury(taken.surplus, *SURPLUS)
         self._rules.forget_below(cursor.low_offset)
         versions = {move.message_id: version_of(value) + 1 for _, move, value in values if value is not None}
-        return Finished(taken.draft.rows, taken.at_ms, taken.decided.resolved, versions)
+        return Finished(taken.draft.rows, taken.at_ms, taken.decided.resolved, versions, taken.draft.plain)
 
     def aborted(self) -> None:
         """For certain nothing of the batch in flight was written; the same records will be taken again."""
@@ -449,7 +439,7 @@ class Shard:
         has found it: it goes to the dead-letter topic with the next batch. Else take fewer."""
         ended = self._in_flight().ended
         if len(ended) == 1:
-            self.bury(ended, code, reason)
+            self.bury([Key(*ended[0])], code, reason)
         self.aborted()
 
     def bury(self, keys: Iterable[Key], code: str, reason: str) -> None:
@@ -458,7 +448,7 @@ class Shard:
 
     def _forget_requests(self, taken: Taken) -> None:
         for key in (*taken.ended, *taken.decided.ended) if self._refused else ():
-            self._refused.pop(key, None)
+            self._refused.pop(Key(*key), None)
         passed = taken.batch.cursor.delivered_key
         gone = taken.moved.keys() | taken.decided.ended
         self._to_roll = {key: None for key in self._to_roll if key > passed and key not in gone}

@@ -1,21 +1,25 @@
-"""A batch that a shard has handed out, and whose fate is open."""
+"""A batch that a shard has handed out and whose fate is open, and what it is once it is committed."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from delay_service.draft import Draft
 from delay_service.operations import Decided, Move
+from delayline.inquiry import Resolution
 from delayline.message import Key
+from delayline.outcome import AuditRow, PlainRows
 from mq.contract import ShardBatch
 
 
 @dataclass(slots=True)
 class Taken:
-    """A batch in flight: `ended` are the keys that it delivers, buries or lets expire, `moved` those that go on in
-    another record, some of both. `replaced` are those of all these that a re-append has been read of since, each with
-    its successor's key."""
+    """A batch in flight: `ended` are the keys (due_ms, offset) that it delivers, buries or lets expire, `moved` those
+    that go on in another record, some of both. `replaced` are those of all these that a re-append has been read of
+    since, each with its successor's key."""
 
     batch: ShardBatch
-    ended: list[Key]
+    ended: list[tuple[int, int]]
     moved: dict[Key, Move]
     decided: Decided
     draft: Draft
@@ -31,3 +35,15 @@ class Taken:
     def surplus(self) -> list[Key]:
         """Re-appends that are not ours, of messages that this very batch ends."""
         return [new for old, new in self.replaced if old not in self.moved]
+
+
+class Finished(NamedTuple):
+    """What a commit made true: for metrics, history and waiting callers. `resolved` says of the records, by offset,
+    that asked for something what has become of it; `versions` are those of re-appended messages; `plain` are the
+    rows that are not among `rows`."""
+
+    rows: Sequence[AuditRow]
+    at_ms: int
+    resolved: Sequence[tuple[int, Resolution]] = ()
+    versions: Mapping[str, int] = {}
+    plain: Sequence[PlainRows] = ()

@@ -24,8 +24,9 @@ from delay_service.errors import BufferRecreated
 from delay_service.housekeeper import Housekeeper
 from delay_service.owned import TARGET, Owned, ShardStatus
 from delay_service.rates import Rates
-from delay_service.shard import Finished, Shard, ShardSettings
+from delay_service.shard import Shard, ShardSettings
 from delay_service.stalls import LOG_REASONS, UNAVAILABLE, Stalls
+from delay_service.taken import Finished
 from delay_service.takeover import claim, plan
 from delayline import logs
 from delayline.clock import Clock
@@ -293,8 +294,7 @@ class Worker:
                 batch.append(part)
                 owned.last_commit_s = now_s
                 records_left -= len(part.deliveries) + len(part.dead) + len(part.appends) + len(part.elsewhere)
-                bytes_left -= sum(len(delivery.body) for delivery in part.deliveries)
-                bytes_left -= sum(len(append.body) for append in part.elsewhere)
+                bytes_left -= part.sent_bytes
         return batch
 
     def _target_takes(self, owned: Owned) -> bool:

@@ -6,6 +6,7 @@ Page: docs/formats/audit.md.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from itertools import islice
 from typing import Any, NamedTuple
@@ -48,6 +49,42 @@ class AuditRow(NamedTuple):
     reason: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class PlainRows:
+    """Rows of plain messages that one commit delivers, at most ROWS_PER_RECORD_MAX, ascending by due time. Their ids
+    are made of their own offsets and due times, the outcome is `delivered`, successors and reasons there are none. By
+    column, because nearly every row is one of these, and objects would cost more than all that is done with them.
+
+    `places` are `<offset>.<due_ms>`, what their ids end with; `accepted` is the column `acc` of their audit record,
+    as JSON without its brackets: most are never asked for it."""
+
+    offsets: Sequence[int]
+    dues_ms: Sequence[int]
+    places: Sequence[bytes]
+    accepted: bytes
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    def accepted_at_ms(self) -> list[int]:
+        return moments(self.accepted)
+
+    def rows(self, shard: Shard) -> Iterator[AuditRow]:
+        """The same, one by one."""
+        prefix = f"{shard.topic}.{shard.name}."
+        columns = zip(self.offsets, self.places, self.dues_ms, self.accepted_at_ms(), strict=True)
+        for offset, place, due_ms, accepted_at_ms in columns:
+            yield AuditRow(offset, prefix + place.decode(), due_ms, accepted_at_ms, Outcome.DELIVERED)
+
+
+def moments(column: bytes) -> list[int]:
+    """What a column of numbers says that is JSON without its brackets."""
+    return _MOMENTS.decode(b"[%b]" % column)
+
+
+_MOMENTS = msgspec.json.Decoder(list[int])
+
+
 class AuditRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     """The value of an audit record of one shard and one commit.
 
@@ -82,21 +119,45 @@ def spread(shard: Shard, partitions: int) -> int:
     return crc32(".".join(shard).encode()) % partitions
 
 
-def encode_audit(shard: Shard, owner_epoch: int, done_at_ms: int, rows: Iterable[AuditRow]) -> Iterator[bytes]:
-    """Bodies of audit records for the rows of one commit; the key keeps a shard's rows in one partition."""
+def encode_audit(
+    shard: Shard, owner_epoch: int, done_at_ms: int, rows: Iterable[AuditRow], plain: Sequence[PlainRows] = ()
+) -> Iterator[bytes]:
+    """Bodies of audit records for the rows of one commit; the key keeps a shard's rows in one partition. Rows that do
+    not fill a record of their own stand behind the last of those that are `plain`."""
     remaining = iter(rows)
-    while chunk := list(islice(remaining, ROWS_PER_RECORD_MAX)):
-        columns: tuple[Any, ...] = tuple(zip(*chunk, strict=True))
-        record = AuditRecord(
-            AUDIT_VERSION,
-            OUTCOMES,
-            shard.topic,
-            shard.name,
-            owner_epoch,
-            done_at_ms,
-            *columns,
-        )
-        yield _body(shard, record)
+    for number, block in enumerate(plain, 1):
+        room = ROWS_PER_RECORD_MAX - len(block) if number == len(plain) else 0
+        columns = _joined(_plain_columns(shard, block), _columns(islice(remaining, room)))
+        yield _outcomes(shard, owner_epoch, done_at_ms, columns)
+    while columns := _columns(islice(remaining, ROWS_PER_RECORD_MAX)):
+        yield _outcomes(shard, owner_epoch, done_at_ms, columns)
+
+
+def _columns(rows: Iterable[AuditRow]) -> list[bytes]:
+    """As JSON without brackets, in the order of `AuditRecord`; none for no rows."""
+    return [msgspec.json.encode(column)[1:-1] for column in zip(*rows, strict=True)]
+
+
+def _plain_columns(shard: Shard, rows: PlainRows) -> list[bytes]:
+    """As `_columns`. Hot: once per delivered message, so everything is done to a column at a time."""
+    opened = msgspec.json.encode(f"{shard.topic}.{shard.name}.")[:-1]  # a string without its end
+    ids = opened + (b'",' + opened).join(rows.places) + b'"'
+    offsets, dues = (msgspec.json.encode(column)[1:-1] for column in (rows.offsets, rows.dues_ms))
+    delivered, none = (text[: -len(",")] for text in (_DELIVERED * len(rows), _NONE * len(rows)))
+    return [offsets, ids, dues, rows.accepted, delivered, none, none]
+
+
+_DELIVERED, _NONE = msgspec.json.encode(Outcome.DELIVERED) + b",", b"null,"
+
+
+def _joined(first: list[bytes], second: list[bytes]) -> list[bytes]:
+    return [b"%b,%b" % pair for pair in zip(first, second, strict=True)] if second else first
+
+
+def _outcomes(shard: Shard, owner_epoch: int, done_at_ms: int, columns: list[bytes]) -> bytes:
+    raw: Any = (msgspec.Raw(b"[%b]" % column) for column in columns)
+    record = AuditRecord(AUDIT_VERSION, OUTCOMES, shard.topic, shard.name, owner_epoch, done_at_ms, *raw)
+    return _body(shard, record)
 
 
 def encode_low_water(

@@ -13,6 +13,7 @@ Records cross as opaque *bodies* (`delayline.record`). `tests/contract/` runs on
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import NamedTuple, Protocol
 
 from delayline.cursor import Cursor
@@ -157,10 +158,14 @@ class Source(Protocol):
 
 class Delivery(NamedTuple):
     """A sealed body for the shard's target partition. `timestamp_ms` is the record's time; None lets the queue
-    stamp it with the moment of delivery."""
+    stamp it with the moment of delivery. A batch may hold plain pairs of the same shape, which cost less: whoever
+    reads it takes them apart, and asks for nothing by name."""
 
     body: bytes
     timestamp_ms: int | None = None
+
+
+_BODY = itemgetter(0)
 
 
 @dataclass(slots=True)
@@ -169,11 +174,16 @@ class ShardBatch:
 
     shard: Shard
     cursor: Cursor
-    deliveries: list[Delivery] = field(default_factory=list)  # into the same partition of the target topic
+    deliveries: list[tuple[bytes, int | None]] = field(default_factory=list)  # into this partition of the target
     appends: list[bytes] = field(default_factory=list)  # re-appends, decisions, rules: into the buffer partition
     audit: list[bytes] = field(default_factory=list)  # into <ns>.audit
     dead: list[bytes] = field(default_factory=list)  # into <ns>.dead
     elsewhere: list[Append] = field(default_factory=list)  # into a group's topic, or another partition of the buffer
+
+    @property
+    def sent_bytes(self) -> int:
+        """The bodies that go to others than workers, or to other shards' workers. Hot: once per batch, over all."""
+        return sum(map(len, map(_BODY, self.deliveries))) + sum(len(append.body) for append in self.elsewhere)
 
     @property
     def alone(self) -> bool:

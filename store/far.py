@@ -223,7 +223,7 @@ class FarRecords:
 
     # --- removing
 
-    def remove(self, gone: Sequence[Key], checkpoint: Checkpoint | None) -> None:
+    def remove(self, gone: Sequence[tuple[int, int]], checkpoint: Checkpoint | None) -> None:
         """Drop records that are all present, ascending, and store the checkpoint, in one write or, on a full disk,
         in one of the next ones."""
         rows = [keys.encode_record(self._number, *key) for key in gone]

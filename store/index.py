@@ -95,7 +95,7 @@ class ShardIndex(Protocol):
     def next_due_ms(self) -> int | None:
         """The lowest due time present."""
 
-    def remove(self, keys: Sequence[Key], checkpoint: Checkpoint) -> None:
+    def remove(self, keys: Sequence[tuple[int, int]], checkpoint: Checkpoint) -> None:
         """Drop what a commit has made terminal and store the checkpoint, in one write. The keys are
         ascending, and of records that are present. Works on a full disk: what could not be written is kept in mind
         and tried again."""

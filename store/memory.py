@@ -197,16 +197,16 @@ class MemoryShard:
     def next_due_ms(self) -> int | None:
         return self._order[0].due_ms if self._order else None
 
-    def remove(self, keys: Sequence[Key], checkpoint: Checkpoint) -> None:
+    def remove(self, keys: Sequence[tuple[int, int]], checkpoint: Checkpoint) -> None:
         self._require_ready()
         self._remove(keys, checkpoint)
 
-    def _remove(self, keys: Sequence[Key], checkpoint: Checkpoint | None) -> None:
-        far = [key for key in keys if key not in self._near]
+    def _remove(self, keys: Sequence[tuple[int, int]], checkpoint: Checkpoint | None) -> None:
+        far = [Key(*key) for key in keys if key not in self._near]
         if far or checkpoint != self._durable.checkpoint:
             self._write(lambda durable: durable.drop(far, checkpoint))
         for key in keys:
-            self._near.pop(key, None)
+            self._near.pop(Key(*key), None)
             del self._order[bisect_left(self._order, key)]
         self._near_names = {name: key for name, key in self._near_names.items() if key in self._near}
 

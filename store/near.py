@@ -106,11 +106,11 @@ class NearRecords:
             self._order.pop()
         return None
 
-    def remove(self, keys: Iterable[Key]) -> list[Key]:
+    def remove(self, keys: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
         """Drop those that are here; the others come back. Hot: once per near-due record."""
         present = self._present
         gone: list[Entry] = []
-        elsewhere: list[Key] = []
+        elsewhere: list[tuple[int, int]] = []
         for key in keys:
             entry = present.get(key[1])
             if entry is None or entry[0] != key[0]:

@@ -174,7 +174,7 @@ class RocksShard:
         lowest = (self._near.next_due_ms(), self._far.next_due_ms())
         return min((due_ms for due_ms in lowest if due_ms is not None), default=None)
 
-    def remove(self, keys: Sequence[Key], checkpoint: Checkpoint) -> None:
+    def remove(self, keys: Sequence[tuple[int, int]], checkpoint: Checkpoint) -> None:
         self._require_ready()
         self._far.remove(self._near.remove(keys) if self._near else keys, checkpoint)
         self._uncount(keys)
@@ -186,7 +186,7 @@ class RocksShard:
         self._uncount([key])
         return True
 
-    def _uncount(self, keys: Sequence[Key]) -> None:
+    def _uncount(self, keys: Sequence[tuple[int, int]]) -> None:
         self._counts.subtract(list(map(_DUE, keys)), list(map(_OFFSET, keys)))
 
     def get(self, key: Key) -> bytes | None:

@@ -15,7 +15,8 @@ from uuid import uuid4
 
 from bench.rolling.curve import Sample
 from delay_service.roller import Roller
-from delay_service.shard import ROLL_REASON, Finished, ShardSettings
+from delay_service.shard import ROLL_REASON, ShardSettings
+from delay_service.taken import Finished
 from delay_service.worker import Worker, WorkerSettings
 from delayline.clock import SystemClock
 from delayline.message import Shard
@@ -48,6 +49,7 @@ class Tally:
     rolled: int = 0
 
     def finished(self, shard: Shard, finished: Finished) -> None:
+        self.delivered += sum(map(len, finished.plain))
         self.delivered += sum(row.outcome is Outcome.DELIVERED for row in finished.rows)
         self.rolled += sum(row.reason == ROLL_REASON for row in finished.rows)
 

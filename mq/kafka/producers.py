@@ -10,7 +10,6 @@ from typing import NamedTuple
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from delayline.clock import Clock
-from mq.contract import Delivery
 from mq.errors import CommitUnknown
 from mq.kafka.bodies import parts_of
 from mq.kafka.settings import KafkaSettings
@@ -45,7 +44,7 @@ class Bulk(NamedTuple):
 
     topic: str
     partition: int
-    deliveries: Sequence[Delivery]
+    deliveries: Sequence[tuple[bytes, int | None]]
 
 
 class Failure(NamedTuple):
@@ -84,7 +83,7 @@ class Outgoing:
             self._produce(producer, send.topic, send.partition, send.deliveries, self._heard)
         else:
             heard = self._heard if send.delivered is None else partial(self._heard, delivered=send.delivered)
-            delivery = Delivery(send.body, send.timestamp_ms)
+            delivery = (send.body, send.timestamp_ms)
             self._produce(producer, send.topic, send.partition, [delivery], heard)
 
     def _produce(
@@ -92,7 +91,7 @@ class Outgoing:
         producer: Producer,
         topic: str,
         partition: int,
-        deliveries: Iterable[Delivery],
+        deliveries: Iterable[tuple[bytes, int | None]],
         heard: Callable[..., None],
     ) -> None:
         """Hot: once per record, which is why its arguments have no names."""

@@ -13,7 +13,6 @@ from mq.contract import (
     Append,
     Assigned,
     ClockOffset,
-    Delivery,
     DispatchBatch,
     Event,
     Fetched,
@@ -287,14 +286,13 @@ class LocalSink:
         except (TopicUnknown, PartitionUnknown, RecordTooLarge) as error:
             raise DeliveryRefused(shard, str(error), of_record=not isinstance(error, PartitionUnknown)) from error
 
-    def _deliveries(self, shard: Shard, deliveries: Sequence[Delivery]) -> Run:
-        """Hot: about 0.2 us per record."""
+    def _deliveries(self, shard: Shard, deliveries: Sequence[tuple[bytes, int | None]]) -> Run:
+        """Hot: once per delivered message."""
         partition = self._ledger.topic(shard.topic).partition(shard.name)  # made before its buffer, never removed
-        bodies = [delivery.body for delivery in deliveries]
+        bodies, times_ms = zip(*deliveries, strict=True)
         if (largest := max(map(len, bodies))) > self._record_bytes_max:
             reason = f"a record of {largest} bytes, the limit is {self._record_bytes_max}"
             raise DeliveryRefused(shard, reason, of_record=True)
-        times_ms = [delivery.timestamp_ms for delivery in deliveries]
         return Run(partition, bodies, None if times_ms.count(None) == len(times_ms) else times_ms)
 
 

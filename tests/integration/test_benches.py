@@ -14,9 +14,10 @@ from bench.report import Report, disk_bytes
 from bench.rolling import curve
 from bench.rolling.curve import Sample, growth
 from bench.rolling.lap import LONG_MS, Tally, Traffic
-from delay_service.shard import ROLL_REASON, Finished
+from delay_service.shard import ROLL_REASON
+from delay_service.taken import Finished
 from delayline.message import Shard
-from delayline.outcome import AuditRow, Outcome
+from delayline.outcome import AuditRow, Outcome, PlainRows
 from delayline.record import decode_body
 
 ORDERS = Shard("orders", "0")
@@ -78,8 +79,9 @@ def test_what_is_rolled_is_not_counted_as_delivered() -> None:
         AuditRow(1, "b", 9, 1, Outcome.SUPERSEDED, "2", ROLL_REASON),
         AuditRow(2, None, None, 1, Outcome.APPLIED),
     ]
-    tally.finished(ORDERS, Finished(rows, 10))
-    assert (tally.delivered, tally.rolled) == (1, 1)
+    plain = PlainRows([3, 4], [5, 6], [b"3.5", b"4.6"], b"1,1")
+    tally.finished(ORDERS, Finished(rows, 10, plain=[plain]))
+    assert (tally.delivered, tally.rolled) == (3, 1)
 
 
 FLAT = [Sample(passed=n, disk_bytes=10_000_000, low_offset=n, next_offset=n + 5, rolled=n) for n in range(8)]

@@ -42,9 +42,9 @@ BREAKAGES = (
     one(
         "D is one millisecond further than the last delivered key",
         SHARD,
-        "delivered_key = max(self.cursor.delivered_key, entries[-1].key) if entries else self.cursor.delivered_key",
-        "delivered_key = max(self.cursor.delivered_key, Key(entries[-1].due_ms + 1, entries[-1].offset)) "
-        "if entries else self.cursor.delivered_key",
+        "delivered_key = max(self.cursor.delivered_key, Key(*ended[-1])) if ended else self.cursor.delivered_key",
+        "delivered_key = max(self.cursor.delivered_key, Key(ended[-1][0] + 1, ended[-1][1])) "
+        "if ended else self.cursor.delivered_key",
     ),
     one(
         "O passes a late record that is still pending",
@@ -202,8 +202,8 @@ BREAKAGES = (
     one(
         "a late record that was delivered still holds O back",
         SHARD,
-        "for key in (*taken.ended, *taken.decided.ended, *taken.moved):",
-        "for key in (*taken.decided.ended, *taken.moved):",
+        "for _, offset in (*taken.ended, *taken.decided.ended, *taken.moved):",
+        "for _, offset in (*taken.decided.ended, *taken.moved):",
     ),
     one(
         "a hole at the log's end is never read past",
@@ -261,6 +261,48 @@ BREAKAGES = (
         "pass",
     ),
     one(
+        "what asks for more than a time is taken for a plain message",
+        DRAFT,
+        "if min(dues_ms) >= too_late_ms and not refused and not any(map(_FIRST_BYTE, values)):",
+        "if min(dues_ms) >= too_late_ms and not refused:",
+    ),
+    one(
+        "a batch of plain messages delivers what is too late",
+        DRAFT,
+        "if min(dues_ms) >= too_late_ms and not refused and not any(map(_FIRST_BYTE, values)):",
+        "if not refused and not any(map(_FIRST_BYTE, values)):",
+    ),
+    one(
+        "a batch of plain messages delivers what the target refused",
+        DRAFT,
+        "if min(dues_ms) >= too_late_ms and not refused and not any(map(_FIRST_BYTE, values)):",
+        "if min(dues_ms) >= too_late_ms and not any(map(_FIRST_BYTE, values)):",
+    ),
+    one(
+        "a plain message beside others is delivered although it is too late",
+        DRAFT,
+        "return value[0] == 0 and due_ms >= too_late_ms and (due_ms, offset) not in refused",
+        "return value[0] == 0 and (due_ms, offset) not in refused",
+    ),
+    one(
+        "a plain message beside others is delivered although the target refused it",
+        DRAFT,
+        "return value[0] == 0 and due_ms >= too_late_ms and (due_ms, offset) not in refused",
+        "return value[0] == 0 and due_ms >= too_late_ms",
+    ),
+    one(
+        "plain messages overtake others of their batch",
+        DRAFT,
+        "for entry, is_plain in zip(entries, plain, strict=True):  # in their order, whatever they are",
+        "for entry, is_plain in sorted(zip(entries, plain), key=lambda each: not each[1]):",
+    ),
+    one(
+        "plain messages have no outcome rows",
+        DRAFT,
+        "draft.plain.append(rows)",
+        "pass",
+    ),
+    one(
         "an operation is decided although its message is on the move",
         OPERATIONS,
         "return name in self._moving or self._view.is_moving(name)",
@@ -305,8 +347,8 @@ BREAKAGES = (
     one(
         "what is cancelled is not named",
         SHARD,
-        "uncovered = [key for key in ended if key.offset >= next_offset] + cancelled",
-        "uncovered = [key for key in ended if key.offset >= next_offset]",
+        "uncovered = [Key(*key) for key in ended if key[1] >= next_offset] + cancelled",
+        "uncovered = [Key(*key) for key in ended if key[1] >= next_offset]",
     ),
     one(
         "what an operation ends is delivered in the same commit",
@@ -329,8 +371,8 @@ BREAKAGES = (
     one(
         "a late record that an operation has ended still holds O back",
         SHARD,
-        "for key in (*taken.ended, *taken.decided.ended, *taken.moved):",
-        "for key in (*taken.ended, *taken.moved):",
+        "for _, offset in (*taken.ended, *taken.decided.ended, *taken.moved):",
+        "for _, offset in (*taken.ended, *taken.moved):",
     ),
     one(
         "operations of an aborted batch are forgotten",

@@ -128,8 +128,8 @@ BREAKAGES_OF_WISHES = (
     one(
         "a late record of a paused shard that is carried on still holds O back",
         SHARD,
-        "for key in (*taken.ended, *taken.decided.ended, *taken.moved):",
-        "for key in (*taken.ended, *taken.decided.ended):",
+        "for _, offset in (*taken.ended, *taken.decided.ended, *taken.moved):",
+        "for _, offset in (*taken.ended, *taken.decided.ended):",
     ),
     one(
         "an unreadable late record of a paused shard stands in the way",
@@ -429,8 +429,8 @@ BREAKAGES_OF_WISHES = (
     one(
         "an occurrence is delivered under the id of its series",
         DRAFT,
-        "draft.deliveries.append(Delivery(seal(target.packed, target.name.encode(), tick_ms), stamp))",
-        "draft.deliveries.append(Delivery(seal(target.packed, target.message_id.encode(), tick_ms), stamp))",
+        "draft.deliveries.append((seal(target.packed, target.name.encode(), tick_ms), stamp))",
+        "draft.deliveries.append((seal(target.packed, target.message_id.encode(), tick_ms), stamp))",
     ),
     one(
         "a re-append forgets what the message asks for",

@@ -114,7 +114,7 @@ class Broker:
         if fenced:
             raise Fenced(fenced)
         for part in request.batch:
-            if any(self._refuses(delivery.body) for delivery in part.deliveries):
+            if any(self._refuses(body) for body, _ in part.deliveries):
                 raise DeliveryRefused(part.shard, "too large", of_record=True)
         for part in request.batch:
             self._apply(part, request.sent_ms)

@@ -42,7 +42,7 @@ def committed(
         shard,
         cursor(before) if before else None,
         cursor(part.cursor),
-        [delivered(each.body) for each in part.deliveries],
+        [delivered(body) for body, _ in part.deliveries],
         [dead(body) for body in part.dead],
         [own_record(shard, record) for record in written],
         [row for body in part.audit for row in rows(body)],

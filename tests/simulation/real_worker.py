@@ -195,7 +195,8 @@ class RealWorker:
 
     def _before(self, batch: DispatchBatch) -> Exception | None:
         for part in batch:
-            if any(REFUSED in one.body for one in (*part.deliveries, *part.elsewhere)):
+            bodies = [body for body, _ in part.deliveries] + [append.body for append in part.elsewhere]
+            if any(REFUSED in body for body in bodies):
                 return self._met("record refused", DeliveryRefused(part.shard, "bad", of_record=True))
         shard, draw = self._rnd.choice(batch).shard, self._rnd.random() if self._faults else 1.0
         if draw < 0.10:

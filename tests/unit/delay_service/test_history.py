@@ -1,10 +1,12 @@
 """What is remembered of ended messages."""
 
+from collections.abc import Iterable
+
 from delay_service.events import OF_MESSAGE_MAX
 from delay_service.history import History
-from delayline.inquiry import Ending, Event, Found, State
+from delayline.inquiry import Ending, Event, Found, Query, State
 from delayline.message import MessageId, Shard
-from delayline.outcome import AuditRow, Outcome
+from delayline.outcome import AuditRow, Outcome, PlainRows
 
 ORDERS = Shard("orders", "3")
 
@@ -65,6 +67,68 @@ def test_a_limit_of_none_keeps_nothing() -> None:
     history = History(0, 60_000)
     history.record(ORDERS, [row(1, 1000)], 1020)
     assert history.find(ORDERS, 1, 1000) is None
+
+
+def plain(offsets: Iterable[int], due_ms: int = 1000) -> PlainRows:
+    """Accepted at 500, 501 and so on."""
+    offsets = list(offsets)
+    places = [b"%d.%d" % (offset, due_ms) for offset in offsets]
+    accepted = b",".join(b"%d" % (500 + number) for number in range(len(offsets)))
+    return PlainRows(offsets, [due_ms] * len(offsets), places, accepted)
+
+
+def test_a_plain_delivery_is_found_as_any_other() -> None:
+    by_column, by_row = History(10, 60_000), History(10, 60_000)
+    block = plain([9, 7, 8])
+    by_column.record(ORDERS, [], 1020, plain=[block])
+    by_row.record(ORDERS, list(block.rows(ORDERS)), 1020)
+    for offset in (7, 8, 9, 10):
+        assert by_column.find(ORDERS, offset) == by_row.find(ORDERS, offset)
+        assert by_column.find(ORDERS, offset, 1001) is None
+    assert by_column.find(Shard("orders", "4"), 7) is None
+
+
+DELIVERED = Query(state=State.DELIVERED)
+
+
+def test_plain_deliveries_are_listed_as_any_others() -> None:
+    by_column, by_row = History(4, 60_000), History(4, 60_000)
+    for at_ms, block in ((2000, plain([3, 1, 2])), (2001, plain([6, 5]))):
+        by_column.record(ORDERS, [], at_ms, plain=[block])
+        by_row.record(ORDERS, list(block.rows(ORDERS)), at_ms)
+    found = by_column.newest([ORDERS], DELIVERED, 100)
+    assert found == by_row.newest([ORDERS], DELIVERED, 100)
+    assert [row.place.offset for row in found[0]] == [5, 6, 1, 2]
+
+
+def test_a_plain_delivery_whose_message_ended_again_in_the_same_moment_is_listed_once() -> None:
+    history = History(10, 60_000)
+    for offsets in ([7, 8], [9, 7]):
+        history.record(ORDERS, [], 2000, plain=[plain(offsets)])
+    rows, _, _ = history.newest([ORDERS], DELIVERED, 100)
+    assert [(row.place.offset, row.found.accepted_at_ms) for row in rows] == [(7, 501), (8, 501), (9, 500)]
+
+
+def test_a_message_that_ended_again_leaves_nothing_behind() -> None:
+    history = History(10, 1000)
+    for at_ms in (1000, 1001):
+        history.record(ORDERS, [], at_ms, plain=[plain([7])])
+    history.record(ORDERS, [], 9000)
+    assert (len(history), history.find(ORDERS, 7), history._endings) == (0, None, {})
+
+
+def test_a_full_history_forgets_plain_deliveries_in_part() -> None:
+    history = History(4, 60_000)
+    history.record(ORDERS, [row(100, 900)], 1000, plain=[plain([5, 3, 4])])
+    history.record(ORDERS, [], 1001, plain=[plain([8, 6])])
+    found = [offset for offset in (3, 4, 5, 6, 8, 100) if history.find(ORDERS, offset)]
+    assert (found, len(history)) == ([4, 6, 8, 100], 4)
+
+
+def test_a_limit_of_none_keeps_no_plain_deliveries() -> None:
+    history = History(0, 60_000)
+    history.record(ORDERS, [], 1000, plain=[plain([1])])
+    assert (len(history), history.find(ORDERS, 1)) == (0, None)
 
 
 # --- what happened before
@@ -150,4 +214,4 @@ def test_what_is_forgotten_leaves_nothing_behind() -> None:
     history = History(1000, 60_000)
     for number in range(3000):
         history.record(ORDERS, [row(number, 900)], 1000)
-    assert len(history._commits) == len(history._endings) == 1000
+    assert len(history._commits) == len(history) == 1000

@@ -134,7 +134,7 @@ def test_a_commit_whose_answer_was_lost_is_read_back_and_not_repeated(bench: Ben
 
 def test_a_record_that_the_target_refuses_is_found_and_buried_and_the_others_arrive(bench: Bench) -> None:
     def refuse(batch: DispatchBatch) -> Exception | None:
-        bad = any(b"bad" in delivery.body for part in batch for delivery in part.deliveries)
+        bad = any(b"bad" in body for part in batch for body, _ in part.deliveries)
         return DeliveryRefused(ORDERS, "too large", of_record=True) if bad else None
 
     bench.sink.fault = refuse
