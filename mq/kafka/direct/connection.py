@@ -29,6 +29,9 @@ API_VERSIONS_VERSION = 3
 """The first with features; brokers speak it since 2.4."""
 LIFETIME_USED = 0.8
 """Of a session's lifetime (KIP-368), before another connection takes over that authenticates anew."""
+ROOM_BYTES = 2 << 20
+"""The first room for an answer: twice what a fetch brings, mostly. More is made as bytes come, never on the word of a
+length."""
 BUFFERS_MAX = 1000
 """Of one `sendmsg`: Linux takes 1024 (IOV_MAX)."""
 
@@ -61,8 +64,9 @@ class Connection:
         self._clock = clock
         self._expected: deque[_Expected] = deque()
         self._correlation_id = 0
-        self._held = bytearray(_LENGTH.size)  # the answer that is arriving, or its length
+        self._held = bytearray(_LENGTH.size)  # room for the answer that is arriving, or for its length
         self._filled = 0
+        self._missing = 0  # bytes of the answer that there is no room for yet
         self._in_body = False
         self.is_open = True
 
@@ -198,6 +202,11 @@ class Connection:
             self._filled += count
             if self._filled < len(self._held):
                 continue
+            if self._missing:
+                more = min(self._missing, len(self._held))
+                self._held += bytes(more)
+                self._missing -= more
+                continue
             held, self._filled, self._in_body = self._held, 0, not self._in_body
             if not self._in_body:
                 self._held = bytearray(_LENGTH.size)
@@ -205,7 +214,8 @@ class Connection:
             (length,) = _LENGTH.unpack(held)
             if not _LENGTH.size <= length <= FRAME_BYTES_MAX:
                 raise FrameTooLarge(f"a frame of {length} bytes")
-            self._held = bytearray(length)
+            self._held = bytearray(min(length, ROOM_BYTES))
+            self._missing = length - len(self._held)
 
 
 def connect(address: Address, access: Access, client_id: str, timeout_s: float, clock: Clock) -> Connection:
@@ -231,7 +241,7 @@ def _channel(address: Address, tls: ssl.SSLContext | None, timeout_s: float) -> 
         channel.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         channel.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         return channel if tls is None else tls.wrap_socket(channel, server_hostname=address.host)
-    except OSError as error:
+    except (OSError, OverflowError, ValueError) as error:  # the latter two: a port or a name that is none
         if channel is not None:
             channel.close()
         raise Unreachable(f"{address.host}:{address.port}: {error or 'no answer'}") from error

@@ -41,7 +41,7 @@ class Nodes:
         self._clock = clock
         self._lock = RLock()  # of what was learned, and of the connection that is asked
         self._addresses: dict[int, Address] = {}  # bounded by the cluster's nodes
-        self._leaders: dict[str, tuple[int, ...]] = {}  # and by its topics
+        self._leaders: dict[str, dict[int, int]] = {}  # and by its topics, by partition
         self._coordinators: dict[tuple[int, str], int] = {}
         self._asked: Connection | None = None
         self._next_server = 0
@@ -54,8 +54,7 @@ class Nodes:
 
     def known_leader(self, topic: str, partition: int) -> int | None:
         """Does not wait; None where it would have to be asked for."""
-        leaders = self._leaders.get(topic, ())
-        found = leaders[partition] if partition < len(leaders) else NO_LEADER
+        found = self._leaders.get(topic, {}).get(partition, NO_LEADER)
         return None if found == NO_LEADER else found
 
     def leader(self, topic: str, partition: int) -> int:
@@ -69,7 +68,7 @@ class Nodes:
             if found is not None:
                 return found
             leaders = self._find_leaders(topic)
-        if partition >= len(leaders):
+        if partition not in leaders:
             raise TopicMissing(f"{topic} has no partition {partition}")
         if leaders[partition] == NO_LEADER:
             raise Unreachable(f"{topic}, partition {partition}: no leader")
@@ -79,14 +78,13 @@ class Nodes:
         """Its leaders are not where they were thought to be."""
         self._leaders.pop(topic, None)
 
-    def _find_leaders(self, topic: str) -> tuple[int, ...]:
-        (found,) = self._metadata([topic])
+    def _find_leaders(self, topic: str) -> dict[int, int]:
+        found = next((one for one in self._metadata([topic]) if one.name == topic), None)
+        if found is None:
+            raise Unreachable(f"{topic}: the broker says nothing about it")
         if found.error_code in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.TOPIC_AUTHORIZATION_FAILED):
             raise TopicMissing(f"{topic}: error {found.error_code}")
-        leaders = [NO_LEADER] * (1 + max((one.partition_index for one in found.partitions), default=-1))
-        for one in found.partitions:
-            leaders[one.partition_index] = one.leader_id
-        self._leaders[topic] = tuple(leaders)
+        self._leaders[topic] = {one.partition_index: max(one.leader_id, NO_LEADER) for one in found.partitions}
         return self._leaders[topic]
 
     def _metadata(self, names: list[str]) -> list[MetadataTopic]:
@@ -118,7 +116,10 @@ class Nodes:
         asked = self._any()
         version = asked.version(ApiKey.FIND_COORDINATOR, newest, oldest)
         request = FindCoordinatorRequest(key_type=kind, coordinator_keys=[key])
-        (found,) = self._ask(asked, request, version, FindCoordinatorResponse).coordinators
+        answer = self._ask(asked, request, version, FindCoordinatorResponse)
+        found = next((one for one in answer.coordinators if one.key == key), None)
+        if found is None or (found.node_id < 0 and not found.error_code):
+            raise Unreachable(f"the coordinator of {key}: the broker names none")
         if found.error_code:
             raise Unreachable(f"the coordinator of {key}: {found.error_message or f'error {found.error_code}'}")
         self._addresses[found.node_id] = Address(found.host, found.port)
