@@ -4,6 +4,8 @@
     nodes.py        where brokers, leaders and coordinators are
     transaction.py  the life of a transactional producer, as a pure state machine
     steps.py        what that machine is told, and what it says
+    reader.py       buffers read over Fetch, in the worker's own thread
+    fetching.py     what is asked of a node, and what its answer means
     fetched.py      what a Fetch brings of a partition, batch by batch, without what was aborted
 
 A record stays bytes from the fetch to the produce; librdkafka would make an object of it at both ends. It keeps
