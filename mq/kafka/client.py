@@ -17,7 +17,7 @@ from mq.errors import CommitUnknown, OffsetOutOfRange, QueueUnavailable
 from mq.kafka import trouble
 from mq.kafka.bodies import BATCH_OVERHEAD_BYTES, parts_of
 from mq.kafka.cluster import Cluster, partition_number
-from mq.kafka.producers import Aborted, Send, Transactions
+from mq.kafka.producers import Aborted, LibraryTransactions, Send
 from mq.kafka.readers import Readers
 from mq.kafka.settings import KafkaSettings
 
@@ -45,7 +45,7 @@ class KafkaClient:
         self._cluster = cluster
         self._readers = readers
         self._producer = Producer(settings.producer())
-        self._transactions = Transactions(settings, f"{settings.namespace}-api-{uuid4()}", clock)
+        self._transactions = LibraryTransactions(settings, f"{settings.namespace}-api-{uuid4()}", clock)
         self._waiting: Queue[Wanted] = Queue(WAITING_MAX)
         self._lookups = ThreadPoolExecutor(1, thread_name_prefix="kafka-lookup")
         self._closed = False
@@ -106,7 +106,7 @@ class KafkaClient:
 
         def on_delivery(error: KafkaError | None, message: Message) -> None:
             if error is None:
-                future.set_result([_position(record, message)])
+                future.set_result([_position(record, message.offset() or 0, message.timestamp()[1])])
             else:
                 self._cluster.forget(record.topic)
                 future.set_exception(trouble.queue_error(error, f"appending to {record.topic}"))
@@ -191,18 +191,16 @@ class KafkaClient:
         return int(self._cluster.config(topic)["max.message.bytes"]) - BATCH_OVERHEAD_BYTES
 
 
-def _position(record: Append, message: Message) -> Position:
+def _position(record: Append, offset: int, stamped_at_ms: int) -> Position:
     """A buffer's time is the broker's; another topic's may be that of this machine, as its settings say."""
-    offset = message.offset()
-    assert offset is not None, "the brokers have acknowledged it"
-    return Position(record.topic, record.partition, offset, message.timestamp()[1])
+    return Position(record.topic, record.partition, offset, stamped_at_ms)
 
 
 def _sends(wanted: Wanted, found: list[Position | None]) -> list[Send]:
     """Each send notes its position in `found`."""
 
-    def note(index: int, message: Message) -> None:
-        found[index] = _position(wanted.records[index], message)
+    def note(index: int, offset: int, stamped_at_ms: int) -> None:
+        found[index] = _position(wanted.records[index], offset, stamped_at_ms)
 
     return [
         Send(record.topic, number, record.body, None, partial(note, index))

@@ -5,7 +5,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
 from threading import Thread
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
@@ -15,7 +15,9 @@ from mq.kafka.bodies import parts_of
 from mq.kafka.settings import KafkaSettings
 from mq.kafka.trouble import cause, local, old_generation, purged, timed_out
 
-Delivered = Callable[[Message], None]
+Delivered = Callable[[int, int], None]
+"""Hears where a record stands, and its time there (epoch ms)."""
+
 COMMIT_TIMEOUTS = 3
 """How many transaction timeouts a commit is insisted on: by then the coordinator has ended the transaction in one way
 or the other. Whatever comes before may be given up sooner, because nothing is committed then."""
@@ -109,7 +111,7 @@ class Outgoing:
         if error is not None:
             self.failures.append(Failure(str(message.topic()), message.partition() or 0, error))
         elif delivered is not None:
-            delivered(message)
+            delivered(message.offset() or 0, message.timestamp()[1])
 
     @property
     def culprits(self) -> tuple[Failure, ...]:
@@ -131,8 +133,24 @@ def initialised(settings: KafkaSettings, transactional_id: str, timeout_s: float
     return producer
 
 
-class Transactions:
-    """One thread at a time. A producer that has failed is replaced with the next transaction."""
+class Transactions(Protocol):
+    """One transaction after the other, under one transactional id. One thread at a time."""
+
+    def open(self) -> None:
+        """Be ready: aborts what an earlier producer of this id has left open. Raises Aborted."""
+
+    def close(self) -> None:
+        """Let go; what is open is left to its timeout, or to the next producer of this id."""
+
+    def run(
+        self, sends: Iterable[Send | Bulk], offsets: Sequence[TopicPartition] = (), metadata: bytes | None = None
+    ) -> None:
+        """Write the records and commit the group's offsets, all or nothing; `metadata` is the group's member as
+        librdkafka describes it. Raises Aborted, CommitUnknown."""
+
+
+class LibraryTransactions:
+    """By librdkafka. A producer that has failed is replaced with the next transaction."""
 
     def __init__(self, settings: KafkaSettings, transactional_id: str, clock: Clock) -> None:
         self._settings = settings

@@ -23,6 +23,7 @@ from mq.kafka.direct.choice import choose
 from mq.kafka.elsewhere import Elsewhere
 from mq.kafka.library import LibraryReader
 from mq.kafka.offsets import GroupOffsets
+from mq.kafka.producers import LibraryTransactions
 from mq.kafka.readers import Readers
 from mq.kafka.settings import LOGGER, KafkaSettings
 from mq.kafka.sink import KafkaSink
@@ -74,6 +75,7 @@ class KafkaQueue:
                 writer,
                 self._clock,
                 self._brokers,
+                lambda name: LibraryTransactions(self._settings, name, self._clock),
             )
         except BaseException:
             source.close()

@@ -9,14 +9,14 @@ At least once: what users and auditors see goes without a transaction and is ack
 follow in one.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from itertools import chain
 from threading import Lock
 
-from confluent_kafka import KafkaError, Message, Producer, TopicPartition
+from confluent_kafka import KafkaError, Producer, TopicPartition
 
 from delayline import logs
 from delayline.clock import Clock
@@ -56,7 +56,9 @@ class KafkaSink:
         writer: str,
         clock: Clock,
         brokers: BrokerClock,
+        transactions: Callable[[str], Transactions],
     ) -> None:
+        """`transactions` makes a producer for a transactional id."""
         self.atomic = settings.atomic
         self._settings = settings
         self._names = settings.names
@@ -69,7 +71,8 @@ class KafkaSink:
         self._brokers = brokers
         self._id = writer  # our transactional id, until it is retired
         self._retired = 0
-        self._transactions = Transactions(settings, writer, clock)
+        self._make_transactions = transactions
+        self._transactions = transactions(writer)
         self._plain = None if settings.atomic else Producer(settings.unheard())
         own = (self._names.audit, self._names.dead, self._names.cursor)
         self._rows = {topic: len(cluster.recall(topic).info.partitions) for topic in own}
@@ -160,7 +163,8 @@ class KafkaSink:
         where the answer was lost, the shards it is about have no stable cursor, and wait."""
         self._retired += 1
         self._id = f"{self._writer}@{self._retired + 1}"
-        self._transactions = Transactions(self._settings, self._id, self._clock)
+        self._transactions.close()
+        self._transactions = self._make_transactions(self._id)
         self._committed_last = False
         self._claims.clear()
         log.warning("a transaction that cannot be ended is left to itself", now=self._id)
@@ -258,8 +262,8 @@ class KafkaSink:
         body = encode_body(shard_key(part.shard), self._signed(part.cursor).encode())
         return Send(topic, row, body, None, partial(self._stamped, topic, row, self._clock.monotonic_s()))
 
-    def _stamped(self, topic: str, partition: int, sent_s: float, message: Message) -> None:
-        self._brokers.measured(self._cluster.leader(topic, partition), message.timestamp()[1], sent_s)
+    def _stamped(self, topic: str, partition: int, sent_s: float, _offset: int, stamped_at_ms: int) -> None:
+        self._brokers.measured(self._cluster.leader(topic, partition), stamped_at_ms, sent_s)
 
     def _row(self, topic: str, shard: Shard) -> int:
         return spread(shard, self._rows[topic])

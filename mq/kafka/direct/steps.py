@@ -119,8 +119,7 @@ class Lost(NamedTuple):
 
 
 class Expired(NamedTuple):
-    """The time for what is under way is up. Told while nothing that was sent waits for its answer: what does is lost
-    first."""
+    """The time for what is under way is up. An End that was sent and waits for its answer is Lost first."""
 
 
 Event = Open | Begin | Opened | Done | Refused | Unsent | Lost | Expired

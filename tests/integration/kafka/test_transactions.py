@@ -9,7 +9,7 @@ from confluent_kafka import KafkaException, Producer, TopicPartition
 from delayline.rules import DEFAULT_RULES
 from mq.errors import QueueUnavailable
 from mq.kafka import trouble
-from mq.kafka.producers import Aborted, Send, Transactions
+from mq.kafka.producers import Aborted, LibraryTransactions, Send
 from mq.kafka.settings import KafkaSettings
 from tests.integration.kafka.conftest import CLOCK, PATIENCE_S, Place, Worker, body, soon
 
@@ -36,7 +36,7 @@ def cut_off_by_a_namesake(place: Place, number: int) -> Aborted:
         yield from sends(place)
 
     with pytest.raises(Aborted) as caught:
-        Transactions(settings(place), name, CLOCK).run(interrupted())
+        LibraryTransactions(settings(place), name, CLOCK).run(interrupted())
     return caught.value
 
 
@@ -56,7 +56,7 @@ def test_after_offsets_were_refused_for_an_old_generation_the_next_transaction_i
     place.worker(queue)
     now = soon(lambda: (worker.poll(), _newer(worker.source.membership.standing().metadata, old))[1])
     assert now is not None
-    transactions = Transactions(settings(place), f"{place.namespace}-writer", CLOCK)
+    transactions = LibraryTransactions(settings(place), f"{place.namespace}-writer", CLOCK)
     offsets = [TopicPartition(place.buffer, 0, 5, metadata="junk.")]
     for _ in range(ROUNDS):
         with pytest.raises(Aborted) as caught:
