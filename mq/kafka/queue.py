@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
+from functools import partial
 from threading import Event, Thread
 
 from delayline import logs
@@ -19,11 +20,14 @@ from mq.kafka.client import KafkaClient
 from mq.kafka.clock import MEASURE_S, BrokerClock
 from mq.kafka.cluster import Cluster, Described, partition_number
 from mq.kafka.cursors import MARK_KEY, Cursors, owner_of
-from mq.kafka.direct.choice import choose
+from mq.kafka.direct.choice import Direct, choose
+from mq.kafka.direct.limits import Limits
+from mq.kafka.direct.nodes import Nodes
+from mq.kafka.direct.producer import WireTransactions
 from mq.kafka.elsewhere import Elsewhere
 from mq.kafka.library import LibraryReader
 from mq.kafka.offsets import GroupOffsets
-from mq.kafka.producers import LibraryTransactions
+from mq.kafka.producers import LibraryTransactions, Transactions
 from mq.kafka.readers import Readers
 from mq.kafka.settings import LOGGER, KafkaSettings
 from mq.kafka.sink import KafkaSink
@@ -56,6 +60,7 @@ class KafkaQueue:
         )
         self._client = KafkaClient(settings, self._cluster, self._readers, clock)
         self._tending: Thread | None = None
+        self._nodes: list[Nodes] = []  # one of each worker
 
     def open_worker(self, writer: str) -> tuple[KafkaSource, KafkaSink]:
         """A new member of the worker group, with a share of the shards. Makes this installation's own topics where
@@ -63,6 +68,7 @@ class KafkaQueue:
         every start of a process. Raises QueueUnavailable, and TopicUnknown where topics may not be made."""
         self._check()
         self._buffers.ensure_own()
+        direct = self._direct(writer)
         reader = LibraryReader(self._settings, self._clock)
         source = KafkaSource(self._settings, self._cluster, writer, self._clock, self._brokers, reader)
         try:
@@ -75,7 +81,7 @@ class KafkaQueue:
                 writer,
                 self._clock,
                 self._brokers,
-                lambda name: LibraryTransactions(self._settings, name, self._clock),
+                partial(self._transactions, direct),
             )
         except BaseException:
             source.close()
@@ -85,6 +91,22 @@ class KafkaQueue:
             self._tending.start()
             Thread(target=self._compare_clocks, name="kafka-clocks", daemon=True).start()
         return source, sink
+
+    def _direct(self, writer: str) -> Direct | None:
+        """What the wire path is made of; None where librdkafka takes the path. Raises QueueUnavailable."""
+        choice = choose(self._settings, writer, self._clock)
+        log.info("data path", path=choice.path, reason=choice.reason)
+        if choice.direct is not None:
+            self._nodes.append(choice.direct.nodes)
+        return choice.direct
+
+    def _transactions(self, direct: Direct | None, transactional_id: str) -> Transactions:
+        if direct is None:
+            return LibraryTransactions(self._settings, transactional_id, self._clock)
+        limits = Limits(self._cluster)
+        return WireTransactions(
+            self._settings, transactional_id, direct.nodes, direct.codec, limits, self._clock, self._closing.wait
+        )
 
     def _tend(self) -> None:
         while True:
@@ -166,6 +188,8 @@ class KafkaQueue:
             self._cursors.close()
             self._audited.close()
             self._readers.close()
+            for nodes in self._nodes:
+                nodes.close()
             if self._tending is not None:
                 self._tending.join(LEAVE_S)
 

@@ -6,6 +6,9 @@
     steps.py        what that machine is told, and what it says
     reader.py       buffers read over Fetch, in the worker's own thread
     fetching.py     what is asked of a node, and what its answer means
+    exchange.py     the same as messages of the protocol
+    producer.py     transactions: the I/O around all that
+    limits.py       how large a topic's batches may be
     fetched.py      what a Fetch brings of a partition, batch by batch, without what was aborted
 
 A record stays bytes from the fetch to the produce; librdkafka would make an object of it at both ends. It keeps
