@@ -118,7 +118,7 @@ class Place:
         given = {
             "bootstrap_servers": self.kafka.bootstrap_servers,
             "namespace": self.namespace,
-            "path": self.path,
+            "path": self.path if settings.get("atomic", True) else "auto",  # at least once goes by librdkafka
             "discovery_interval_s": 0.2,
             "session_timeout_s": 2.0,
             **settings,
