@@ -122,11 +122,11 @@ def spread(shard: Shard, partitions: int) -> int:
 def encode_audit(
     shard: Shard, owner_epoch: int, done_at_ms: int, rows: Iterable[AuditRow], plain: Sequence[PlainRows] = ()
 ) -> Iterator[bytes]:
-    """Bodies of audit records for the rows of one commit; the key keeps a shard's rows in one partition. Rows that do
-    not fill a record of their own stand behind the last of those that are `plain`."""
+    """Bodies of audit records for the rows of one commit; the key keeps a shard's rows in one partition. Where
+    those that are `plain` leave room in a record, others stand behind them."""
     remaining = iter(rows)
-    for number, block in enumerate(plain, 1):
-        room = ROWS_PER_RECORD_MAX - len(block) if number == len(plain) else 0
+    for block in plain:
+        room = ROWS_PER_RECORD_MAX - len(block)
         columns = _joined(_plain_columns(shard, block), _columns(islice(remaining, room)))
         yield _outcomes(shard, owner_epoch, done_at_ms, columns)
     while columns := _columns(islice(remaining, ROWS_PER_RECORD_MAX)):

@@ -1,6 +1,10 @@
 """What is remembered of ended messages."""
 
 from collections.abc import Iterable
+from dataclasses import replace
+
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from delay_service.events import OF_MESSAGE_MAX
 from delay_service.history import History
@@ -88,6 +92,17 @@ def test_a_plain_delivery_is_found_as_any_other() -> None:
     assert by_column.find(Shard("orders", "4"), 7) is None
 
 
+@given(st.lists(st.integers(0, 1 << 62) | st.integers(10**12, 10**13 - 1) | st.integers(10**19, 10**20), min_size=1))
+@example([10**11, 10**13, 10**12])
+@example([10**19, 10**19, 7, 8, 10**12])
+def test_a_plain_delivery_is_found_with_its_own_moment_whatever_those_beside_it_are(moments: list[int]) -> None:
+    history = History(100, 60_000)
+    block = replace(plain(range(len(moments))), accepted=b",".join(b"%d" % moment for moment in moments))
+    history.record(ORDERS, [], 1020, plain=[block])
+    found = [history.find(ORDERS, offset) for offset in range(len(moments))]
+    assert [one.accepted_at_ms for one in found if one] == moments
+
+
 DELIVERED = Query(state=State.DELIVERED)
 
 
@@ -123,6 +138,15 @@ def test_a_full_history_forgets_plain_deliveries_in_part() -> None:
     history.record(ORDERS, [], 1001, plain=[plain([8, 6])])
     found = [offset for offset in (3, 4, 5, 6, 8, 100) if history.find(ORDERS, offset)]
     assert (found, len(history)) == ([4, 6, 8, 100], 4)
+
+
+def test_a_full_history_forgets_one_commit_bit_by_bit() -> None:
+    history = History(4, 60_000)
+    history.record(ORDERS, [], 1000, plain=[plain([1, 2, 3, 4])])
+    for number in (5, 6, 7):
+        history.record(ORDERS, [], 1000 + number, plain=[plain([number])])
+    assert [offset for offset in range(1, 8) if history.find(ORDERS, offset)] == [4, 5, 6, 7]
+    assert history.newest([ORDERS], DELIVERED, 100)[2] == 4 + 4  # a commit counts, and what is left of it
 
 
 def test_a_limit_of_none_keeps_no_plain_deliveries() -> None:

@@ -7,13 +7,15 @@ from unittest.mock import patch
 
 import pytest
 
-from delay_service.shard import Shard, ShardSettings
+from delay_service.shard import Shard as Core
+from delay_service.shard import ShardSettings
 from delayline.buffer_record import encode_rules
-from delayline.message import Key, MessageId
+from delayline.cursor import Cursor
+from delayline.message import Key, MessageId, Shard
 from delayline.outcome import AuditRow, Outcome, decode_audit
 from delayline.record import decode_body, encode_body
 from delayline.rules import Rules
-from mq.contract import Append, DispatchBatch, Unreadable
+from mq.contract import Append, DispatchBatch, ShardBatch, Unreadable
 from mq.errors import CommitAborted, CommitUnknown, DeliveryRefused, Fenced, QueueUnavailable
 from store.errors import StoreFull
 from store.memory import MemoryIndex
@@ -30,7 +32,7 @@ def outcomes(bench: Bench) -> list[AuditRow]:
     return [row for value in values if value for row in decode_audit(value)[1]]
 
 
-def core(bench: Bench) -> Shard:
+def core(bench: Bench) -> Core:
     running = bench.worker.core(ORDERS)
     assert running is not None
     return running
@@ -45,6 +47,27 @@ def test_a_message_is_delivered_when_due_and_not_before(bench: Bench) -> None:
     bench.clock.advance(1)
     bench.turn()
     assert (before, bench.delivered()) == ([], [b"a"])
+
+
+@pytest.mark.parametrize(("bytes_max", "shards"), [(1, 1), (1 << 20, 2)])
+def test_a_batch_takes_another_shard_while_there_is_room_in_bytes(bytes_max: int, shards: int) -> None:
+    bench = Bench(partitions=2)
+    bench.settings = replace(bench.settings, batch_bytes_max=bytes_max)
+    bench.start("w2")
+    for partition in ("0", "1"):
+        bench.send(b"a", (b"delay-ms", b"5"), to=Shard("orders", partition))
+    bench.turn()
+    bench.clock.advance(5)
+    bench.turn()
+    delivering = [sum(bool(part.deliveries) for part in batch) for batch in bench.sink.batches]
+    assert max(delivering) == shards
+    assert bench.delivered("orders", "0") == bench.delivered("orders", "1") == [b"a"]
+
+
+def test_what_goes_elsewhere_takes_room_as_deliveries_do() -> None:
+    cursor = Cursor(topic_id=bytes(16))
+    batch = ShardBatch(ORDERS, cursor, [(b"ab", None)], [b"x"], elsewhere=[Append("t", "0", b"cde")])
+    assert (batch.sent_bytes, ShardBatch(ORDERS, cursor).sent_bytes) == (5, 0)
 
 
 def test_a_delivered_record_keeps_its_headers_but_its_directives_and_gains_three(bench: Bench) -> None:
