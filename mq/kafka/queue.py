@@ -24,11 +24,13 @@ from mq.kafka.direct.choice import Direct, choose
 from mq.kafka.direct.limits import Limits
 from mq.kafka.direct.nodes import Nodes
 from mq.kafka.direct.producer import WireTransactions
+from mq.kafka.direct.reader import WireReader
 from mq.kafka.elsewhere import Elsewhere
 from mq.kafka.library import LibraryReader
 from mq.kafka.offsets import GroupOffsets
 from mq.kafka.producers import LibraryTransactions, Transactions
 from mq.kafka.readers import Readers
+from mq.kafka.reading import BufferReader
 from mq.kafka.settings import LOGGER, KafkaSettings
 from mq.kafka.sink import KafkaSink
 from mq.kafka.source import KafkaSource
@@ -69,7 +71,7 @@ class KafkaQueue:
         self._check()
         self._buffers.ensure_own()
         direct = self._direct(writer)
-        reader = LibraryReader(self._settings, self._clock)
+        reader = self._reader(direct)
         source = KafkaSource(self._settings, self._cluster, writer, self._clock, self._brokers, reader)
         try:
             sink = KafkaSink(
@@ -99,6 +101,11 @@ class KafkaQueue:
         if choice.direct is not None:
             self._nodes.append(choice.direct.nodes)
         return choice.direct
+
+    def _reader(self, direct: Direct | None) -> BufferReader:
+        if direct is None:
+            return LibraryReader(self._settings, self._clock)
+        return WireReader(direct.nodes, self._settings.request_timeout_s, self._clock)
 
     def _transactions(self, direct: Direct | None, transactional_id: str) -> Transactions:
         if direct is None:

@@ -338,7 +338,7 @@ def test_a_node_that_does_not_answer_in_time_is_asked_over_another_connection() 
     with running({FIRST: 1}, timeout_s=0.2) as (cluster, reader):
         go_on = Event()
         calls = iter(range(100))
-        cluster.instead = lambda *_: ... if next(calls) else go_on.wait(PATIENCE_S) and None
+        cluster.instead = lambda *_: ... if next(calls) else go_on.wait(3 * PATIENCE_S) and None
         cluster.append(FIRST, A)
         reader.assign(FIRST, 0)
         assert read_bodies(reader, FIRST, 1) == [A]
