@@ -3,7 +3,7 @@
 Pure; called once per batch by `delay_service.shard`, which decides what is taken.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import compress, repeat
 from operator import itemgetter
@@ -71,8 +71,8 @@ class Drafter:
     def draft(
         self, entries: Sequence[tuple[int, int, bytes]], now_ms: int, too_late_ms: int, refused: Refusals
     ) -> Draft:
-        """What was due before `too_late_ms` expires. Hot: nearly every batch is plain messages and nothing else, and
-        those are drafted by column (see bench/floors.py)."""
+        """What was due before `too_late_ms` expires. Hot: a plain message asks for nothing but a time (its index
+        value begins with a zero), nearly every batch has no other, and that goes by column (bench/floors.py)."""
         draft = Draft()
         if not entries:
             return draft
@@ -80,7 +80,10 @@ class Drafter:
         if min(dues_ms) >= too_late_ms and not refused and not any(map(_FIRST_BYTE, values)):
             draft.deliveries = self._deliver_plain(draft, dues_ms, offsets, values)
             return draft
-        plain = [_is_plain(entry, too_late_ms, refused) for entry in entries]
+        plain = [
+            value[0] == 0 and due_ms >= too_late_ms and not (refused and (due_ms, offset) in refused)
+            for due_ms, offset, value in entries
+        ]
         found = list(compress(entries, plain))
         sealed = iter(self._deliver_plain(draft, *zip(*found, strict=True)) if found else ())
         for entry, is_plain in zip(entries, plain, strict=True):  # in their order, whatever they are
@@ -188,9 +191,3 @@ class Drafter:
         code, reason = why
         draft.dead.append(encode_dead(self._shard, key, name, code, reason, original))
         draft.rows.append(AuditRow(key.offset, name, key.due_ms, accepted_at_ms, Outcome.DEAD, successor, code))
-
-
-def _is_plain(entry: tuple[int, int, bytes], too_late_ms: int, refused: Collection[tuple[int, int]]) -> bool:
-    """Whether a message asks for nothing but a time (its index value begins with a zero), and gets it."""
-    due_ms, offset, value = entry
-    return value[0] == 0 and due_ms >= too_late_ms and (due_ms, offset) not in refused

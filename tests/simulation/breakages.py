@@ -281,14 +281,14 @@ BREAKAGES = (
     one(
         "a plain message beside others is delivered although it is too late",
         DRAFT,
-        "return value[0] == 0 and due_ms >= too_late_ms and (due_ms, offset) not in refused",
-        "return value[0] == 0 and (due_ms, offset) not in refused",
+        "value[0] == 0 and due_ms >= too_late_ms and not (refused and (due_ms, offset) in refused)",
+        "value[0] == 0 and not (refused and (due_ms, offset) in refused)",
     ),
     one(
         "a plain message beside others is delivered although the target refused it",
         DRAFT,
-        "return value[0] == 0 and due_ms >= too_late_ms and (due_ms, offset) not in refused",
-        "return value[0] == 0 and due_ms >= too_late_ms",
+        "value[0] == 0 and due_ms >= too_late_ms and not (refused and (due_ms, offset) in refused)",
+        "value[0] == 0 and due_ms >= too_late_ms",
     ),
     one(
         "plain messages overtake others of their batch",
