@@ -10,6 +10,7 @@ is told to the script as an `Asked`, which says what becomes of it:
     Late(event)     the connection ends now, the broker hears of it when the event is set: a request that was still on
                     its way when its sender had given it up
     Held(event)     the broker has carried it out, the answer waits for the event
+    Waits(event)    the broker hears of it when the event is set
     Instead(code)   the broker never hears of it, the answer is this error
     Altered(how)    the bytes of the answer, behind its correlation id, are what `how` makes of them
 
@@ -100,6 +101,10 @@ class Held(NamedTuple):
     event: Event
 
 
+class Waits(NamedTuple):
+    event: Event
+
+
 class Instead(NamedTuple):
     code: int
 
@@ -109,7 +114,7 @@ class Altered(NamedTuple):
 
 
 FORWARD, CUT_BEFORE, CUT_AFTER = Forward(), CutBefore(), CutAfter()
-Act = Forward | CutBefore | CutAfter | Late | Held | Instead | Altered
+Act = Forward | CutBefore | CutAfter | Late | Held | Waits | Instead | Altered
 Script = Callable[[Asked], Act]
 
 
@@ -232,6 +237,8 @@ class _Door:
             client.close()
             act.event.wait(WAIT_S)
             broker.settimeout(LATE_S)
+        if isinstance(act, Waits):
+            act.event.wait(WAIT_S)
         if isinstance(act, Instead):
             _send(client, api, version, header.correlation_id, _joined(refusal(asked, act.code), version))
             return
