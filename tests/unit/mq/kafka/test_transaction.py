@@ -355,6 +355,17 @@ def test_a_transaction_before_that_has_ended_since_is_no_reason() -> None:
     assert machine.outcome == Aborted(OUT_OF_TIME, ((A, OUT_OF_TIME),))
 
 
+def test_a_transaction_before_that_let_partitions_be_added_is_no_reason_for_writes_that_take_too_long() -> None:
+    machine = opened(implicit=False)
+    (step,) = machine.advance(Begin([(A, 1)], True))
+    machine.advance(
+        Refused(step.request, ErrorCode.CONCURRENT_TRANSACTIONS, ((A, ErrorCode.CONCURRENT_TRANSACTIONS),))
+    )
+    machine.advance(Done(step.request))
+    machine.advance(Expired())
+    assert machine.outcome == Aborted(OUT_OF_TIME, ((A, OUT_OF_TIME),))
+
+
 def test_a_producer_id_that_is_not_given_in_time_says_why() -> None:
     for event, code in (
         (Refused(Initialise(), ErrorCode.CONCURRENT_TRANSACTIONS), ErrorCode.CONCURRENT_TRANSACTIONS),
