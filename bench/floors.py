@@ -11,11 +11,11 @@ from collections.abc import Callable
 from bench.dispatching import COMMIT, SMALL_COMMIT, dispatch_steps
 from bench.report import Report, measured
 from delayline.buffer_record import decode_value, encode_value
-from delayline.message import Key, Shard
+from delayline.message import Shard
 from delayline.outcome import AuditRow, Outcome, decode_audit, encode_audit
 from delayline.record import accepted_at_ms_of, decode_body, encode_body, pack, seal, split_directives
 from store.counts import MinuteCounts, SegmentCounts
-from store.index import Entry
+from store.index import PlainEntry
 from store.near import NearRecords
 
 RECORDS = 50_000
@@ -52,7 +52,7 @@ def _steps(records: int) -> dict[str, Callable[[], object]]:
     values = [encode_value(None, one) for one in packed]
     rows = [AuditRow(n, f"orders.0.{n}.{_T0}", _T0, _T0, Outcome.DELIVERED) for n in range(records)]
     audit = [decode_body(body).value or b"" for body in encode_audit(_SHARD, 1, _T0, rows)]
-    entries = [Entry(_T0 + dice.randrange(2000), n, value) for n, value in enumerate(values)]
+    entries = [(_T0 + dice.randrange(2000), n, value) for n, value in enumerate(values)]
     far_ms = [_T0 + dice.randrange(30 * 86_400_000) for _ in range(records)]
     return {
         "encode_body": lambda: [encode_body(b"12345678", b"x" * 256, headers) for _ in bodies],
@@ -68,17 +68,17 @@ def _steps(records: int) -> dict[str, Callable[[], object]]:
         "decode_audit": lambda: [decode_audit(value) for value in audit],
         "near-due: put, take, remove": lambda: _near(entries),
         "count per offset segment": lambda: _count(SegmentCounts(), list(range(records))),
-        "count per due minute, 2 s ahead": lambda: _count(MinuteCounts(), [entry.due_ms for entry in entries]),
+        "count per due minute, 2 s ahead": lambda: _count(MinuteCounts(), [due_ms for due_ms, _, _ in entries]),
         "count per due minute, 30 days ahead": lambda: _count(MinuteCounts(), far_ms),
     }
 
 
-def _near(entries: list[Entry]) -> None:
+def _near(entries: list[PlainEntry]) -> None:
     near = NearRecords()
     for at in range(0, len(entries), AT_ONCE):
         near.put(entries[at : at + AT_ONCE], [])
     while near:
-        near.remove([Key(due_ms, offset) for due_ms, offset, _ in near.take(_T0 + 2000, AT_ONCE)])
+        near.remove([entry[:2] for entry in near.take(_T0 + 2000, AT_ONCE)])
 
 
 def _count(counts: SegmentCounts | MinuteCounts, numbers: list[int]) -> None:

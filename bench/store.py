@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench.report import Lap, Report, Target, measured, resident_bytes
-from delayline.message import Key, Shard
+from delayline.message import Shard
 from store.index import Checkpoint, Entry, ShardIndex
 from store.near import RECORD_BYTES
 from store.rocks import RocksIndex
@@ -120,7 +120,7 @@ def _fill(index: RocksIndex, records: int) -> Lap:
 
 def _take(shard: ShardIndex) -> int:
     taken = shard.due(_T0 + HORIZON_MS, TAKE_RECORDS, 4 << 20)
-    shard.remove([Key(due_ms, offset) for due_ms, offset, _ in taken], Checkpoint(0, b""))
+    shard.remove([(due_ms, offset) for due_ms, offset, _ in taken], Checkpoint(0, b""))
     return len(taken)
 
 

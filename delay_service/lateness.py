@@ -4,7 +4,7 @@ A message expires instead of being delivered when it is taken so long after its 
 more than `rate_max` lets out. Its offset and key end it, as a delivery would.
 """
 
-from store.index import Entry, ShardIndex
+from store.index import PlainEntry, ShardIndex
 
 NEVER_MS = 1 << 62
 """Later than this no message can be."""
@@ -16,7 +16,7 @@ EXPIRED_MAX = 5000
 """Of one commit: an outcome row each."""
 
 
-def take_due(index: ShardIndex, now_ms: int, too_late_ms: int, records_max: int, bytes_max: int) -> list[Entry]:
+def take_due(index: ShardIndex, now_ms: int, too_late_ms: int, records_max: int, bytes_max: int) -> list[PlainEntry]:
     """What is due at `now_ms`, at most `records_max` (0: none). What was due before `too_late_ms` comes first and by
     itself: it is no delivery, and need not wait for what bounds those."""
     if too_late_ms > 0 and (late := index.due(too_late_ms - 1, EXPIRED_MAX, bytes_max)):

@@ -51,8 +51,9 @@ from delayline.names import Names
 from delayline.outcome import AuditRow, Outcome, encode_audit
 from delayline.record import accepted_at_ms_of
 from delayline.rules import Rules
+from delayline.shapes import PlainRecords, read_plain
 from mq.contract import Append, LogRecord, ShardBatch
-from store.index import Checkpoint, Entry, ShardIndex
+from store.index import Checkpoint, Entry, Named, PlainEntry, ShardIndex
 
 _KEY = itemgetter(0, 1)
 ROLL_REASON = "roll"
@@ -128,25 +129,21 @@ class Shard:
 
     # --- reading
 
-    def ingest(self, records: Sequence[tuple[int, int, bytes]], now_ms: int) -> None:
+    def ingest(self, records: PlainRecords, now_ms: int) -> None:
         """Take in the next records of the log, from `position` on. Raises StoreFull and UnknownFormat; `position`
         then says from where to read again."""
         near_until_ms = self._near_until_ms(now_ms)
         if records and records[0][0] < self.position:
             raise Bug(f"{self.id}: offset {records[0][0]} read again, position is {self.position}")
-        entries: list[Entry] = []
-        rules, covered_below = self._rules.latest, self._inherited.next_offset
-        for offset, accepted_at_ms, body in records:
-            meaning = read(body, accepted_at_ms, rules)
-            if type(meaning) is not Message or meaning.replaces is not None or meaning.terms is not None:
-                self._put(entries, near_until_ms, offset)
-                entries = []
-                self._obey(offset, accepted_at_ms, meaning, near_until_ms)
-                rules = self._rules.latest
-            elif offset >= covered_below or not self._inherited.covers(Key(meaning.due_ms, offset)):
-                entries.append(Entry(meaning.due_ms, offset, meaning.value))
-        if records:
-            self._put(entries, near_until_ms, records[-1][0] + 1)
+        at = 0
+        while at < len(records):
+            entries: list[PlainEntry] = []
+            at, meaning = read_plain(records, at, self._rules.latest, entries)
+            entries = self._inherited.uncovered(entries)
+            self._put(entries, near_until_ms, records[at - 1][0] + 1 if at else 0)
+            if meaning is not None:
+                self._obey(*records[at][:2], meaning, near_until_ms)
+                at += 1
 
     def advance(self, next_offset: int) -> None:
         """Everything below `next_offset` has been read: what `ingest` was not given there are holes."""
@@ -163,13 +160,14 @@ class Shard:
         return (self._taken.batch.cursor if self._taken else self.cursor).delivered_key
 
     def _put(
-        self, entries: list[Entry], near_until_ms: int | None, end: int, names: Sequence[tuple[bytes, Key]] = ()
+        self, entries: Sequence[PlainEntry], near_until_ms: int | None, end: int, names: Sequence[Named] = ()
     ) -> None:
         """Index the records read so far; only then is everything below `end` read."""
         if entries:
             self._index.put(entries, near_until_ms, names)
             passed = self._highest_delivered()
-            self._late |= {key[1]: Key(*key) for *key, _ in entries if tuple(key) <= passed}
+            if min(entries)[0] <= passed.due_ms:
+                self._late |= {entry[1]: Key(*entry[:2]) for entry in entries if entry[:2] <= passed}
         self.position = max(self.position, end)
 
     def _obey(self, offset: int, accepted_at_ms: int, meaning: BufferRecord, near_until_ms: int | None) -> None:
@@ -198,7 +196,7 @@ class Shard:
         """A message that asks for more than a time. A claim that O has passed has been decided: one that was a matter
         of a calendar stands in a re-append now, another has had its names."""
         entry = Entry(message.due_ms, offset, message.value)
-        names: list[tuple[bytes, Key]] = []
+        names: list[Named] = []
         terminal = self._inherited.covers(entry.key)
         is_new = offset >= self._inherited.next_offset
         if message.terms is not None and message.is_claim and not is_new and not terminal:
@@ -255,7 +253,7 @@ class Shard:
         too_late_ms = now_ms - self._settings.late_max_ms
         entries = [] if held else self._dispatchable(now_ms, too_late_ms, records_max, bytes_max, decided)
         aside = self._in_the_way(now_ms, decided) if paused else []
-        entries += [Entry(*target.key, target.value) for target in aside if target.is_dead]
+        entries += [(*target.key, target.value) for target in aside if target.is_dead]
         aside = [target for target in aside if not target.is_dead]
         if not (entries or aside or checkpoint or self._to_roll or decided or self._rules_to_announce()):
             return None
@@ -305,7 +303,7 @@ class Shard:
 
     def _dispatchable(
         self, now_ms: int, too_late_ms: int, records_max: int, bytes_max: int, decided: Decided
-    ) -> list[Entry]:
+    ) -> list[PlainEntry]:
         """What is due and may be delivered beside what is decided: nothing that it ends, and no claim that waits.
         Late records that an operation waits for come first."""
         ended, waiting = decided.ended, decided.undecided
@@ -314,20 +312,20 @@ class Shard:
         due = take_due(self._index, now_ms, too_late_ms, records_max, bytes_max)
         if decided is NOTHING or not due:
             return due
-        held = [entry for entry in due if entry.offset >= waiting and is_claim(entry.value)]
-        skipped = ended.union(entry.key for entry in held)
-        entries = [entry for entry in due if entry.key not in skipped]
+        held = [Key(due_ms, offset) for due_ms, offset, value in due if offset >= waiting and is_claim(value)]
+        skipped = ended.union(held)
+        entries = [entry for entry in due if entry[:2] not in skipped]
         if entries:
-            last = entries[-1].key
-            self._late |= {entry.offset: entry.key for entry in held if entry.key < last}
+            last = entries[-1][:2]
+            self._late |= {key.offset: key for key in held if key < last}
         return entries
 
-    def _late_below(self, offset: int, now_ms: int, ended: Container[Key]) -> list[Entry]:
+    def _late_below(self, offset: int, now_ms: int, ended: Container[Key]) -> list[PlainEntry]:
         """Everything up to D that is pending is late; what the batch in flight would have made so may not be."""
         last = min(self.cursor.delivered_key, Key(now_ms, BEHIND_ALL))
         keys = sorted(key for key in self._late.values() if key.offset < offset and key <= last and key not in ended)
         values = ((key, self._index.get(key)) for key in keys)
-        return [Entry(*key, value) for key, value in values if value is not None]
+        return [(*key, value) for key, value in values if value is not None]
 
     def _in_the_way(self, now_ms: int, decided: Decided) -> list[Target]:
         """Late records of a paused shard that operations wait for. They cannot be delivered, and without them nothing
@@ -335,7 +333,7 @@ class Shard:
         if not self._late or decided.undecided == BEHIND_ALL:
             return []
         late = self._late_below(decided.undecided, now_ms, decided.ended)[:DECIDED_MAX]
-        return [self._drafter.target(entry.key, entry.value) for entry in late]
+        return [self._drafter.target(Key(due_ms, offset), value) for due_ms, offset, value in late]
 
     def _next_offset(self, taken: Sequence[tuple[int, int]]) -> int:
         """O: the read position, or the first late record that stays behind."""
@@ -483,5 +481,6 @@ class Shard:
 
     def due_ms(self, record: LogRecord) -> int | None:
         """When the message of a buffer record is due; None for a record that is no message."""
-        meaning = read(record.body, record.appended_at_ms, self._rules.latest)
+        _, accepted_at_ms, body = record
+        meaning = read(body, accepted_at_ms, self._rules.latest)
         return meaning.due_ms if isinstance(meaning, Message) else None

@@ -32,6 +32,7 @@ from delayline import logs
 from delayline.clock import Clock
 from delayline.cursor import Cursor
 from delayline.errors import UnknownFormat
+from delayline.message import Key
 from delayline.message import Shard as ShardId
 from mq.contract import Admin, Assigned, Event, Fetched, Lost, Revoked, ShardBatch, Sink, Source
 from mq.errors import (
@@ -287,7 +288,7 @@ class Worker:
             now_ms = self._source.now_ms(owned.id)
             if owned.burying:
                 entries = self._index.shard(owned.id).due(now_ms, records_max, bytes_left)
-                owned.core.bury((entry.key for entry in entries), TARGET_REFUSES, owned.detail)
+                owned.core.bury((Key(due_ms, offset) for due_ms, offset, _ in entries), TARGET_REFUSES, owned.detail)
             part = owned.core.take(now_ms, records_max, bytes_left, checkpoint=due, last=checkpoint)
             self._rates.took(owned, allowed, len(part.deliveries) if part else 0)
             if part is not None:

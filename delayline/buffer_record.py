@@ -118,7 +118,9 @@ CONTROLS = ("pause", "resume", "purge")
 
 _META = msgspec.msgpack.Decoder(Meta)
 _NO_META = b"\x00"
-_OURS = RESERVED | ECHOED
+OURS = RESERVED | ECHOED
+"""Names of headers that no client gives a meaning to."""
+
 _SILENT = ECHOED - {ATTEMPT}
 
 
@@ -156,7 +158,8 @@ def version_of(value: bytes) -> int:
 
 
 @lru_cache
-def _names(aliases: tuple[str, ...]) -> frozenset[bytes]:
+def names_of(aliases: tuple[str, ...]) -> frozenset[bytes]:
+    """The headers that `read` looks at; everything else is the message's."""
     return directive_names(aliases) | ECHOED | RESERVED
 
 
@@ -168,12 +171,12 @@ def read(body: bytes, accepted_at_ms: int, rules: Rules) -> BufferRecord:
     Raises UnknownFormat for records of ours in a version this program does not know: the shard must stop.
     """
     try:
-        split = split_directives(body, _names(rules.aliases))
+        split = split_directives(body, names_of(rules.aliases))
     except MalformedRecord as error:
         return _dead("malformed-record", str(error), body, accepted_at_ms)
     directives = split.directives
     for name, _ in directives:
-        if name in _OURS:
+        if name in OURS:
             if any(name in RESERVED for name, _ in directives):
                 return _read_ours(body, accepted_at_ms, rules)
             directives = [header for header in directives if header[0] not in _SILENT]
@@ -204,7 +207,7 @@ def _dead(code: str, reason: str, body: bytes, accepted_at_ms: int) -> Message:
 
 
 def _read_ours(body: bytes, accepted_at_ms: int, rules: Rules) -> BufferRecord:
-    split = split_directives(body, _OURS)
+    split = split_directives(body, OURS)
     ours = dict(split.directives)
     if DECISION in ours:
         return _read_decision(body, ours[DECISION])
@@ -237,7 +240,7 @@ _DOORS = frozenset({IDEMPOTENCY, IF_MATCH, FORWARDED}) | ECHOED
 
 def _read_with(ours: dict[bytes, bytes | None], body: bytes, accepted_at_ms: int, rules: Rules) -> BufferRecord:
     """A client's record with a condition or a key that the door has added."""
-    split = split_directives(body, _names(rules.aliases))
+    split = split_directives(body, names_of(rules.aliases))
     directives = [header for header in split.directives if header[0] not in RESERVED]
     verdict = read_directives(directives, accepted_at_ms, rules)
     try:

@@ -45,6 +45,13 @@ class Cursor:
         """Whether a record with this key is terminal by the cursor alone (it may be terminal by name, too)."""
         return key.offset < self.next_offset and key <= self.delivered_key
 
+    def uncovered(self, entries: list[tuple[int, int, bytes]]) -> list[tuple[int, int, bytes]]:
+        """Those of them, as `(due_ms, offset, value)`, that are not terminal by the cursor alone. Offsets ascend."""
+        if not entries or entries[0][1] >= self.next_offset:
+            return entries
+        next_offset, delivered = self.next_offset, self.delivered_key
+        return [entry for entry in entries if entry[1] >= next_offset or entry[:2] > delivered]
+
     def encode(self) -> bytes:
         """Less than CURSOR_BYTES_MAX: Kafka takes 4096 bytes of commit metadata."""
         writer, rules = self.writer.encode(), self.rules.encoded

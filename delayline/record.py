@@ -141,7 +141,7 @@ def split_directives(body: bytes, names: Container[bytes]) -> Split:
     directives: list[Header] = []
     kept: list[bytes] = []
     try:
-        headers_at = _behind_key_and_value(body)
+        headers_at = behind_key_and_value(body)
         count, at = body[headers_at], headers_at + 1
         if count & _NOT_SHORT:
             count, at = read_varint(body, headers_at)
@@ -183,8 +183,9 @@ _NOT_SHORT = 0x81
 """Set in the first byte of a length that is negative (zigzag: odd) or takes more bytes than this one."""
 
 
-def _behind_key_and_value(body: bytes) -> int:
-    """Where the header count stands. Hot: lengths of one and two bytes are read in line."""
+def behind_key_and_value(body: bytes) -> int:
+    """Where the header count stands; that may be behind the body's end. Hot: lengths of one and two bytes are read in
+    line. Raises MalformedRecord, IndexError."""
     at = 0
     for _ in range(2):
         length = body[at]
@@ -218,12 +219,12 @@ def pack(split: Split, accepted_at_ms: int) -> bytes:
     """What the index keeps of a message: without its directives, lacking only id and due time."""
     count = split.kept_count + SEALING_HEADERS
     count_bytes = _COUNTS[count] if count < 64 else encode_varint(count)
-    return split.key_and_value + count_bytes + split.kept + _accepted_header(accepted_at_ms)
+    return split.key_and_value + count_bytes + split.kept + accepted_header(accepted_at_ms)
 
 
 @lru_cache(1024)
-def _accepted_header(accepted_at_ms: int) -> bytes:
-    """Remembered: records that were appended together share their time."""
+def accepted_header(accepted_at_ms: int) -> bytes:
+    """What `pack` ends with. Remembered: records that were appended together share their time."""
     return _moment_header(ACCEPTED, _ACCEPTED_13, accepted_at_ms)
 
 

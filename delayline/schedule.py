@@ -400,6 +400,11 @@ def _within_horizon(values: Values, time: _Time, accepted_at_ms: int, horizon_ma
     return due_ms
 
 
+DELAYS = frozenset(
+    {b"delay-ms", b"delay", b"delay-level", b"x-delay", b"DELAY", b"TIMER_DELAY_SEC", b"TIMER_DELAY_MS"}
+)
+"""Directives that, alone, say the same of every append time: the time from then on."""
+
 _TIME_NAMES = (*(name for name, _ in _TIMES), *(name for name, _, _ in _TIMERS))
 
 # --- what may stand together

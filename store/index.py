@@ -34,6 +34,14 @@ class Entry(NamedTuple):
         return Key(self.due_ms, self.offset)
 
 
+PlainEntry = tuple[int, int, bytes]
+"""An `Entry` in a form that costs a fifth to make, for what is hot: `(due_ms, offset, value)`."""
+
+
+Named = tuple[bytes, Key]
+"""A further way to find the record with this key."""
+
+
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
     """Up to where the index is known to agree with the log.
@@ -78,7 +86,7 @@ class ShardIndex(Protocol):
         Raises StoreFull; then it must be asked again, or `reset`."""
 
     def put(
-        self, entries: Sequence[Entry], near_until_ms: int | None, names: Iterable[tuple[bytes, Key]] = ()
+        self, entries: Sequence[PlainEntry], near_until_ms: int | None, names: Iterable[tuple[bytes, Key]] = ()
     ) -> None:
         """Take in records that are not present yet. Those due at or before `near_until_ms` may be held in memory only
         (None: none may, because the owner is catching up; it may use three quarters of the disk's reserve then, since
@@ -88,7 +96,7 @@ class ShardIndex(Protocol):
     def name(self, name: bytes, key: Key) -> None:
         """One more way to find a record that is present; whoever had this name has it no more. Raises StoreFull."""
 
-    def due(self, until_ms: int, records_max: int, bytes_max: int) -> list[Entry]:
+    def due(self, until_ms: int, records_max: int, bytes_max: int) -> list[PlainEntry]:
         """Pending records due at or before `until_ms`, lowest keys first, at most `records_max`. The first one
         however large it is. Never walks what was removed."""
 

@@ -15,7 +15,7 @@ from delayline.errors import Bug
 from delayline.message import BEFORE_ALL, Key, Shard
 from store.counts import SEGMENT_OFFSETS
 from store.errors import StoreFull
-from store.index import RESERVE_SHARE, SCAN_BYTES_MAX, Buckets, Checkpoint, Covered, Entry, ShardIndex
+from store.index import RESERVE_SHARE, SCAN_BYTES_MAX, Buckets, Checkpoint, Covered, Entry, PlainEntry, ShardIndex
 
 UNFLUSHED_WRITES_MAX = 10_000
 """Beyond it the older half counts as flushed, as a disk would have done by then."""
@@ -152,12 +152,12 @@ class MemoryShard:
         self._ready = True
 
     def put(
-        self, entries: Sequence[Entry], near_until_ms: int | None, names: Iterable[tuple[bytes, Key]] = ()
+        self, entries: Sequence[PlainEntry], near_until_ms: int | None, names: Iterable[tuple[bytes, Key]] = ()
     ) -> None:
         self._require_ready()
         border = -1 if near_until_ms is None else near_until_ms
-        near = {entry.key: entry.value for entry in entries if entry.due_ms <= border}
-        far = {entry.key: entry.value for entry in entries if entry.due_ms > border}
+        near = {Key(due_ms, offset): value for due_ms, offset, value in entries if due_ms <= border}
+        far = {Key(due_ms, offset): value for due_ms, offset, value in entries if due_ms > border}
         names = list(names)
         if far:
             self._refuse_when_full(near_until_ms is None)
@@ -179,15 +179,15 @@ class MemoryShard:
             self._refuse_when_full(True)
             self._write(lambda durable: durable.put({}, [(name, key)]))
 
-    def due(self, until_ms: int, records_max: int, bytes_max: int) -> list[Entry]:
-        taken: list[Entry] = []
+    def due(self, until_ms: int, records_max: int, bytes_max: int) -> list[PlainEntry]:
+        taken: list[PlainEntry] = []
         size = 0
         for key in self._order[:records_max]:
             entry = self._entry(key)
             size += len(entry.value)
             if key.due_ms > until_ms or (size > bytes_max and taken):
                 break
-            taken.append(entry)
+            taken.append((*key, entry.value))
         return taken
 
     def _entry(self, key: Key) -> Entry:

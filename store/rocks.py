@@ -2,8 +2,10 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from itertools import accumulate
 from operator import itemgetter
 from pathlib import Path
+from typing import TypeVar
 
 import structlog
 
@@ -14,12 +16,13 @@ from store.counts import Counts
 from store.database import Database, bounded_by
 from store.errors import StoreDamaged, StoreError, StoreFull
 from store.far import FarRecords
-from store.index import SCAN_BYTES_MAX, Buckets, Checkpoint, Covered, Entry, ShardIndex
+from store.index import SCAN_BYTES_MAX, Buckets, Checkpoint, Covered, Entry, PlainEntry, ShardIndex
 from store.near import NearRecords
 
 log = structlog.get_logger(__name__)
 
-_DUE, _OFFSET = itemgetter(0), itemgetter(1)
+_AnyEntry = TypeVar("_AnyEntry", bound=PlainEntry)
+_DUE, _OFFSET, _VALUE = itemgetter(0), itemgetter(1), itemgetter(2)
 
 
 class RocksIndex:
@@ -142,20 +145,23 @@ class RocksShard:
         self._ready = True
 
     def put(
-        self, entries: Sequence[Entry], near_until_ms: int | None, names: Iterable[tuple[bytes, Key]] = ()
+        self, entries: Sequence[PlainEntry], near_until_ms: int | None, names: Iterable[tuple[bytes, Key]] = ()
     ) -> None:
         self._require_ready()
-        names = list(names)
+        if not entries:
+            return
+        due_times_ms = list(map(_DUE, entries))
         border = -1 if near_until_ms is None else near_until_ms
-        near = [entry for entry in entries if entry[0] <= border]
-        far = [entry for entry in entries if entry[0] > border] if near else entries
-        far_names = [(name, key) for name, key in names if key.due_ms > border]
+        near, far = _parted(entries, due_times_ms, border)
+        names = list(names)
+        far_names = [(name, key) for name, key in names if key[0] > border]
         if far:
             self._far.put(far, far_names, reserve=near_until_ms is None)
         for name, _ in far_names:
             self._near.forget_name(name)
-        self._near.put(near, [(name, key) for name, key in names if key.due_ms <= border])
-        self._counts.add(list(map(_DUE, entries)), list(map(_OFFSET, entries)))
+        if near:
+            self._near.put(near, [(name, key) for name, key in names if key[0] <= border])
+        self._counts.add(due_times_ms, list(map(_OFFSET, far)))
 
     def name(self, name: bytes, key: Key) -> None:
         self._require_ready()
@@ -165,7 +171,7 @@ class RocksShard:
             self._far.name(name, key)
             self._near.forget_name(name)
 
-    def due(self, until_ms: int, records_max: int, bytes_max: int) -> list[Entry]:
+    def due(self, until_ms: int, records_max: int, bytes_max: int) -> list[PlainEntry]:
         near = self._near.take(until_ms, records_max)
         far = self._far.read(until_ms, records_max, bytes_max)
         return _cut(sorted(near + far) if near and far else near or far, records_max, bytes_max)
@@ -176,28 +182,28 @@ class RocksShard:
 
     def remove(self, keys: Sequence[tuple[int, int]], checkpoint: Checkpoint) -> None:
         self._require_ready()
-        self._far.remove(self._near.remove(keys) if self._near else keys, checkpoint)
-        self._uncount(keys)
+        far = self._near.remove(keys) if self._near else keys
+        self._far.remove(far, checkpoint)
+        self._counts.subtract(list(map(_DUE, keys)), list(map(_OFFSET, far)))
 
     def discard(self, key: Key) -> bool:
         self._require_ready()
-        if self._near.remove([key]) and not self._far.discard(key):
+        far = self._near.remove([key])
+        if far and not self._far.discard(key):
             return False
-        self._uncount([key])
+        self._counts.subtract([key.due_ms], [offset for _, offset in far])
         return True
-
-    def _uncount(self, keys: Sequence[tuple[int, int]]) -> None:
-        self._counts.subtract(list(map(_DUE, keys)), list(map(_OFFSET, keys)))
 
     def get(self, key: Key) -> bytes | None:
         held = self._near.get(key)
-        return held.value if held else self._far.get(key) if self._ready else None
+        return held if held is not None else self._far.get(key) if self._ready else None
 
     def lookup(self, name: bytes) -> Key | None:
         return self._near.lookup(name) or (self._far.lookup(name) if self._ready else None)
 
     def low_offset(self) -> int | None:
-        return self._counts.segments.low_offset()
+        lows = (self._near.segments.low_offset(), self._counts.segments.low_offset())
+        return min((low for low in lows if low is not None), default=None)
 
     def memory_low(self) -> int | None:
         return self._near.segments.low_offset()
@@ -227,11 +233,21 @@ class RocksShard:
             raise Bug("a shard with rows of an earlier time needs retain or reset first")
 
 
-def _cut(entries: list[Entry], records_max: int, bytes_max: int) -> list[Entry]:
+def _parted(
+    entries: Sequence[PlainEntry], due_times_ms: list[int], border_ms: int
+) -> tuple[Sequence[PlainEntry], Sequence[PlainEntry]]:
+    """Those due up to the border, and the others: mostly all are one or the other."""
+    if min(due_times_ms) > border_ms:
+        return [], entries
+    if max(due_times_ms) <= border_ms:
+        return entries, []
+    return [entry for entry in entries if entry[0] <= border_ms], [entry for entry in entries if entry[0] > border_ms]
+
+
+def _cut(entries: list[_AnyEntry], records_max: int, bytes_max: int) -> list[_AnyEntry]:
     """The first entries within both bounds, at least one."""
-    size = 0
-    for at, entry in enumerate(entries):
-        size += len(entry[2])
-        if at == records_max or (size > bytes_max and at):
-            return entries[:at]
-    return entries
+    del entries[records_max:]
+    if sum(map(len, map(_VALUE, entries))) <= bytes_max:
+        return entries
+    sizes = accumulate(map(len, map(_VALUE, entries)))
+    return entries[: max(1, sum(size <= bytes_max for size in sizes))]

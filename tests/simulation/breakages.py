@@ -73,8 +73,8 @@ BREAKAGES = (
     one(
         "replay takes everything below D for delivered, whatever its offset",
         SHARD,
-        "elif offset >= covered_below or not self._inherited.covers(Key(meaning.due_ms, offset)):",
-        "elif Key(meaning.due_ms, offset) > self._inherited.delivered_key:",
+        "entries = self._inherited.uncovered(entries)",
+        "entries = [entry for entry in entries if entry[:2] > self._inherited.delivered_key]",
     ),
     one(
         "a takeover reads on at O instead of at the index's checkpoint",
@@ -160,8 +160,8 @@ BREAKAGES = (
     one(
         "the due time depends on who reads",
         SHARD,
-        "meaning = read(body, accepted_at_ms, rules)",
-        "meaning = read(body, accepted_at_ms, self._settings.rules)",
+        "at, meaning = read_plain(records, at, self._rules.latest, entries)",
+        "at, meaning = read_plain(records, at, self._settings.rules, entries)",
     ),
     one(
         "a re-append gets an id of its own",
@@ -353,8 +353,8 @@ BREAKAGES = (
     one(
         "what an operation ends is delivered in the same commit",
         SHARD,
-        "skipped = ended.union(entry.key for entry in held)",
-        "skipped = {entry.key for entry in held}",
+        "skipped = ended.union(held)",
+        "skipped = set(held)",
     ),
     one(
         "what was cancelled stays in the index",

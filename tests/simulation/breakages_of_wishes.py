@@ -61,13 +61,13 @@ BREAKAGES_OF_WISHES = (
     one(
         "a claim that is passed over is not late",
         SHARD,
-        "self._late |= {entry.offset: entry.key for entry in held if entry.key < last}",
+        "self._late |= {key.offset: key for key in held if key < last}",
         "pass",
     ),
     one(
         "a claim is delivered before its turn",
         SHARD,
-        "held = [entry for entry in due if entry.offset >= waiting and is_claim(entry.value)]",
+        "held = [Key(due_ms, offset) for due_ms, offset, value in due if offset >= waiting and is_claim(value)]",
         "held = []",
     ),
     one(
@@ -134,7 +134,7 @@ BREAKAGES_OF_WISHES = (
     one(
         "an unreadable late record of a paused shard stands in the way",
         SHARD,
-        "entries += [Entry(*target.key, target.value) for target in aside if target.is_dead]",
+        "entries += [(*target.key, target.value) for target in aside if target.is_dead]",
         "pass",
         first=570,
     ),

@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 
 from delayline.message import Key, Shard
 from store.errors import StoreFull
-from store.index import SCAN_BYTES_MAX, Buckets, Checkpoint, Covered, Entry, ShardIndex
+from store.index import SCAN_BYTES_MAX, Buckets, Checkpoint, Covered, Entry, PlainEntry, ShardIndex
 from store.memory import MemoryIndex
 
 SEGMENT = 4
@@ -193,9 +193,9 @@ class SimulatedIndex:
         self._drop([key for key in self._all() if stale(key)])
 
     def put(
-        self, entries: Sequence[Entry], near_until_ms: int | None, names: Iterable[tuple[bytes, Key]] = ()
+        self, plain: Sequence[PlainEntry], near_until_ms: int | None, names: Iterable[tuple[bytes, Key]] = ()
     ) -> None:
-        present, names = self._all(), list(names)
+        present, names, entries = self._all(), list(names), list(map(Entry._make, plain))
         assert not any(entry.key in present for entry in entries), "the contract: not present yet"
         near = [] if near_until_ms is None else [entry for entry in entries if entry.due_ms <= near_until_ms]
         if self._disk.full and len(near) < len(entries):
@@ -220,15 +220,15 @@ class SimulatedIndex:
         else:
             self._disk.write(_Write(self._shard, names=[(name, key)]))
 
-    def due(self, until_ms: int, records_max: int, bytes_max: int) -> list[Entry]:
+    def due(self, until_ms: int, records_max: int, bytes_max: int) -> list[PlainEntry]:
         found = [entry for entry in sorted(self._all().values())[:records_max] if entry.due_ms <= until_ms]
         total = 0
-        taken: list[Entry] = []
+        taken: list[PlainEntry] = []
         for entry in found:
             total += len(entry.value)
             if taken and total > bytes_max:
                 break
-            taken.append(entry)
+            taken.append((*entry.key, entry.value))
         return taken
 
     def next_due_ms(self) -> int | None:

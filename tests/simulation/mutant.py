@@ -2,10 +2,11 @@
 
 from typing import NamedTuple
 
-SHARD, TAKEOVER, RECORDS, FACTS, RULES_LOG, OPERATIONS, SERIES, DRAFT, MOVING, REGISTER, LOW_WATER = (
+SHARD, TAKEOVER, RECORDS, SHAPES, FACTS, RULES_LOG, OPERATIONS, SERIES, DRAFT, MOVING, REGISTER, LOW_WATER = (
     "delay_service.shard",
     "delay_service.takeover",
     "delayline.buffer_record",
+    "delayline.shapes",
     "delayline.buffer_facts",
     "delay_service.rules_log",
     "delay_service.operations",

@@ -25,6 +25,7 @@ from tests.simulation.mutant import (
     REGISTER,
     RULES_LOG,
     SERIES,
+    SHAPES,
     SHARD,
     TAKEOVER,
     Mutant,
@@ -34,7 +35,20 @@ from tests.simulation.world import World
 
 SEEDS_MAX = 6000
 """The most elusive mutant needs some two thousand."""
-_IN_ORDER = (RECORDS, FACTS, RULES_LOG, TAKEOVER, SERIES, OPERATIONS, DRAFT, MOVING, REGISTER, LOW_WATER, SHARD)
+_IN_ORDER = (
+    RECORDS,
+    SHAPES,
+    FACTS,
+    RULES_LOG,
+    TAKEOVER,
+    SERIES,
+    OPERATIONS,
+    DRAFT,
+    MOVING,
+    REGISTER,
+    LOW_WATER,
+    SHARD,
+)
 """Each module may import those before it; all are built anew, so that the mutated one is the one they see."""
 
 

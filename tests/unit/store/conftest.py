@@ -6,8 +6,8 @@ from typing import Protocol
 
 import pytest
 
-from delayline.message import Shard
-from store.index import Checkpoint, Entry, ShardIndex, TimeIndex
+from delayline.message import Key, Shard
+from store.index import Checkpoint, Entry, PlainEntry, ShardIndex, TimeIndex
 from store.memory import MemoryIndex
 from store.rocks import RocksIndex
 
@@ -19,6 +19,10 @@ T0 = 1_767_225_600_000
 
 def entry(due_ms: int, offset: int, value: bytes | None = None) -> Entry:
     return Entry(due_ms, offset, b"v%d" % offset if value is None else value)
+
+
+def key_of(found: PlainEntry) -> Key:
+    return Key(*found[:2])
 
 
 def checkpoint(offset: int = 0) -> Checkpoint:

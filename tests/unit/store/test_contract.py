@@ -9,7 +9,7 @@ from delayline.message import BEFORE_ALL, Key, Shard
 from store.counts import SEGMENT_OFFSETS
 from store.errors import StoreFull
 from store.index import Buckets, Covered, ShardIndex, TimeIndex
-from tests.unit.store.conftest import ORDERS, T0, House, checkpoint, entry
+from tests.unit.store.conftest import ORDERS, T0, House, checkpoint, entry, key_of
 
 EVERYTHING = 1 << 30
 NOTHING_COVERED = Covered(0, BEFORE_ALL)
@@ -18,11 +18,11 @@ MINUTES = Buckets(T0 // 60_000, 1, 2)
 
 
 def keys_due(shard: ShardIndex, until_ms: int = T0 + 10**9) -> list[tuple[int, int]]:
-    return [(found.due_ms - T0, found.offset) for found in shard.due(until_ms, EVERYTHING, EVERYTHING)]
+    return [(found[0] - T0, found[1]) for found in shard.due(until_ms, EVERYTHING, EVERYTHING)]
 
 
 def keys_due_within(shard: ShardIndex, bytes_max: int) -> list[int]:
-    return [found.offset for found in shard.due(T0 + 10**9, EVERYTHING, bytes_max)]
+    return [found[1] for found in shard.due(T0 + 10**9, EVERYTHING, bytes_max)]
 
 
 def test_a_new_shard_holds_nothing(shard: ShardIndex) -> None:
@@ -60,7 +60,7 @@ def test_records_of_one_instant_come_in_offset_order(shard: ShardIndex, near_unt
 def test_due_stops_at_its_number_of_records(shard: ShardIndex, near_until_ms: int | None) -> None:
     shard.put([entry(T0 + n, n) for n in range(10)], near_until_ms)
 
-    assert [found.offset for found in shard.due(T0 + 9, 3, EVERYTHING)] == [0, 1, 2]
+    assert [found[1] for found in shard.due(T0 + 9, 3, EVERYTHING)] == [0, 1, 2]
     assert shard.due(T0 + 9, 0, EVERYTHING) == []
 
 
@@ -68,14 +68,14 @@ def test_due_stops_at_its_number_of_records(shard: ShardIndex, near_until_ms: in
 def test_due_stops_before_its_number_of_bytes_is_passed(shard: ShardIndex, near_until_ms: int | None) -> None:
     shard.put([entry(T0 + n, n, b"x" * 100) for n in range(10)], near_until_ms)
 
-    assert [found.offset for found in shard.due(T0 + 9, 10, 350)] == [0, 1, 2]
+    assert [found[1] for found in shard.due(T0 + 9, 10, 350)] == [0, 1, 2]
 
 
 @pytest.mark.parametrize("near_until_ms", [None, T0 + 100])
 def test_a_record_larger_than_the_bytes_asked_for_comes_alone(shard: ShardIndex, near_until_ms: int | None) -> None:
     shard.put([entry(T0, 0, b"x" * 1000), entry(T0 + 1, 1, b"")], near_until_ms)
 
-    assert [found.offset for found in shard.due(T0 + 9, 10, 1)] == [0]
+    assert [found[1] for found in shard.due(T0 + 9, 10, 1)] == [0]
 
 
 def test_a_large_record_on_disk_is_not_overtaken_by_small_ones_in_memory(shard: ShardIndex) -> None:
@@ -99,14 +99,14 @@ def test_due_gives_the_same_again_until_it_is_removed(shard: ShardIndex, near_un
 def test_what_is_removed_does_not_come_again(shard: ShardIndex, near_until_ms: int | None) -> None:
     shard.put([entry(T0 + n, n) for n in range(4)], near_until_ms)
 
-    shard.remove([found.key for found in shard.due(T0 + 2, 10, EVERYTHING)], checkpoint(4))
+    shard.remove([key_of(found) for found in shard.due(T0 + 2, 10, EVERYTHING)], checkpoint(4))
 
     assert keys_due(shard) == [(3, 3)]
 
 
 def test_records_put_below_what_was_removed_are_found(shard: ShardIndex) -> None:
     shard.put([entry(T0 + n, n) for n in range(10)], None)
-    shard.remove([found.key for found in shard.due(T0 + 5, 10, EVERYTHING)], checkpoint())
+    shard.remove([key_of(found) for found in shard.due(T0 + 5, 10, EVERYTHING)], checkpoint())
 
     shard.put([entry(T0 + 2, 20), entry(T0, 21)], None)
 
@@ -118,7 +118,7 @@ def test_records_put_between_due_and_remove_survive_the_removal(shard: ShardInde
     taken = shard.due(T0 + 5, 10, EVERYTHING)
     shard.put([entry(T0 + 2, 20), entry(T0 + 5, 21), entry(T0 - 1, 22)], None)
 
-    shard.remove([found.key for found in taken], checkpoint())
+    shard.remove([key_of(found) for found in taken], checkpoint())
 
     assert keys_due(shard, T0 + 6) == [(-1, 22), (2, 20), (5, 21), (6, 6)]
 
@@ -127,7 +127,7 @@ def test_a_part_of_what_was_due_may_be_removed(shard: ShardIndex) -> None:
     shard.put([entry(T0 + n, n) for n in range(6)], None)
     taken = shard.due(T0 + 5, 10, EVERYTHING)
 
-    shard.remove([taken[1].key, taken[3].key], checkpoint())
+    shard.remove([key_of(taken[1]), key_of(taken[3])], checkpoint())
 
     assert keys_due(shard) == [(0, 0), (2, 2), (4, 4), (5, 5)]
 
@@ -144,7 +144,7 @@ def test_next_due_is_the_lowest_of_memory_and_disk(shard: ShardIndex) -> None:
 @pytest.mark.parametrize("near_until_ms", [None, T0 + 100])
 def test_next_due_moves_on_when_the_lowest_leaves(shard: ShardIndex, near_until_ms: int | None) -> None:
     shard.put([entry(T0 + n, n) for n in (1, 2, 3)], near_until_ms)
-    shard.remove([found.key for found in shard.due(T0 + 1, 10, EVERYTHING)], checkpoint())
+    shard.remove([key_of(found) for found in shard.due(T0 + 1, 10, EVERYTHING)], checkpoint())
     assert shard.next_due_ms() == T0 + 2
 
     shard.discard(Key(T0 + 2, 2))
@@ -214,7 +214,7 @@ def test_a_name_leaves_with_its_record(shard: ShardIndex, near_until_ms: int | N
     shard.put([entry(*first), entry(*second)], near_until_ms, [(b"one", first), (b"two", second), (b"also", second)])
     match way:
         case "remove":
-            shard.remove([found.key for found in shard.due(T0 + 1, 10, EVERYTHING)], checkpoint())
+            shard.remove([key_of(found) for found in shard.due(T0 + 1, 10, EVERYTHING)], checkpoint())
         case "remove the second":
             shard.remove([second], checkpoint())
         case "discard":
@@ -251,8 +251,8 @@ def test_named_records_are_read_like_others(shard: ShardIndex) -> None:
 def test_keys_are_those_of_a_scan(shard: ShardIndex, near_until_ms: int | None) -> None:
     records = [entry(T0 + n, 9 - n) for n in range(6)]
     shard.put(records, near_until_ms, [(b"name", records[4].key)])
-    assert shard.keys(BEFORE_ALL, 3) == [found.key for found in shard.scan(BEFORE_ALL, 3)]
-    assert shard.keys(records[2].key, 10) == [found.key for found in records[3:]]
+    assert shard.keys(BEFORE_ALL, 3) == [key_of(found) for found in shard.scan(BEFORE_ALL, 3)]
+    assert shard.keys(records[2].key, 10) == [key_of(found) for found in records[3:]]
 
 
 @pytest.mark.parametrize("near_until_ms", [None, T0 + 100])
@@ -337,7 +337,7 @@ def test_scan_pages_through_memory_and_disk(shard: ShardIndex) -> None:
     first = shard.scan(BEFORE_ALL, 4)
     second = shard.scan(first[-1].key, 100)
 
-    assert [found.offset for found in first + second] == list(range(10))
+    assert [found[1] for found in first + second] == list(range(10))
 
 
 @pytest.mark.parametrize("near_until_ms", [None, T0 + 2, T0 + 100])
@@ -511,7 +511,7 @@ def test_put_on_a_full_disk_is_refused_as_a_whole_and_the_rest_goes_on(house: Ho
         shard.put([entry(T0, 7), entry(T0 + 5, 8, big)], T0, [(b"near", Key(T0, 7)), (b"far", Key(T0 + 5, 8))])
 
     assert (shard.pending(), shard.lookup(b"near"), shard.lookup(b"far"), shard.memory_bytes()) == (3, None, None, 0)
-    shard.remove([found.key for found in shard.due(T0 + 1, 10, EVERYTHING)], checkpoint(2))
+    shard.remove([key_of(found) for found in shard.due(T0 + 1, 10, EVERYTHING)], checkpoint(2))
     assert keys_due(shard) == [(2, 2)]
     assert shard.checkpoint() == checkpoint(2)
     index.close()

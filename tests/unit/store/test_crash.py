@@ -14,7 +14,7 @@ from delayline.message import BEFORE_ALL, Key
 from store.index import Checkpoint, Covered, Entry, ShardIndex, TimeIndex
 from store.memory import UNFLUSHED_WRITES_MAX, MemoryIndex
 from store.rocks import RocksIndex
-from tests.unit.store.conftest import MEMORY_BYTES, ORDERS, T0, TOPIC_ID, checkpoint, entry
+from tests.unit.store.conftest import MEMORY_BYTES, ORDERS, T0, TOPIC_ID, checkpoint, entry, key_of
 
 SEED = 20_260_101
 RECORDS_PER_STEP = 200
@@ -40,7 +40,7 @@ def work(index: TimeIndex, seed: int) -> None:
     for step, (entries, leaving) in enumerate(steps(seed)):
         shard.put(entries, None)
         gone = shard.due(T0 + 10**6, leaving, 1 << 30)
-        shard.remove([found.key for found in gone], Checkpoint(step + 1, TOPIC_ID))
+        shard.remove([key_of(found) for found in gone], Checkpoint(step + 1, TOPIC_ID))
         sys.stdout.write(f"{step}\n")
         sys.stdout.flush()
 
@@ -103,7 +103,7 @@ def test_the_memory_index_falls_back_to_every_prefix_asked_for() -> None:
     for step, (entries, leaving) in zip(range(10), steps(SEED), strict=False):
         shard.put(entries, None)
         gone = shard.due(T0 + 10**6, leaving, 1 << 30)
-        shard.remove([found.key for found in gone], Checkpoint(step + 1, TOPIC_ID))
+        shard.remove([key_of(found) for found in gone], Checkpoint(step + 1, TOPIC_ID))
 
     assert [(keep, contents(index.crash(keep).shard(ORDERS))) for keep in range(index.written + 1)] == expected
 

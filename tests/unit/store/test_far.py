@@ -1,6 +1,6 @@
 """What lies on disk: where a scan starts, what it walks, and what a disk without room does to it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -12,8 +12,8 @@ from store.counts import Counts
 from store.database import RANGES_PER_MEMTABLE_MAX, Database, bounded_by
 from store.errors import StoreFull
 from store.far import FarRecords
-from store.index import Covered, Entry
-from tests.unit.store.conftest import MEMORY_BYTES, T0, checkpoint, entry
+from store.index import Covered, PlainEntry
+from tests.unit.store.conftest import MEMORY_BYTES, T0, checkpoint, entry, key_of
 
 EVERYTHING = 1 << 30
 WALKED = "rocksdb.number.iter.skip"
@@ -31,13 +31,13 @@ def far(database: Database) -> FarRecords:
     return FarRecords(database, 1)
 
 
-def offsets(entries: list[Entry]) -> list[int]:
-    return [found.offset for found in entries]
+def offsets(entries: Sequence[PlainEntry]) -> list[int]:
+    return [found[1] for found in entries]
 
 
 def drain(far: FarRecords, records: int, at_once: int = 100) -> None:
     for _ in range(0, records, at_once):
-        far.remove([found.key for found in far.read(T0 + records, at_once, EVERYTHING)], None)
+        far.remove([key_of(found) for found in far.read(T0 + records, at_once, EVERYTHING)], None)
 
 
 def walked(database: Database) -> int:
@@ -134,7 +134,7 @@ def test_a_read_with_few_bytes_copies_few(far: FarRecords, database: Database) -
 
 def test_a_bounded_read_and_the_loss_of_the_record_behind_it_hide_nothing(far: FarRecords) -> None:
     far.put([entry(T0 + n, n) for n in range(6)], [])
-    far.remove([found.key for found in far.read(T0 + 9, 2, EVERYTHING)], None)
+    far.remove([key_of(found) for found in far.read(T0 + 9, 2, EVERYTHING)], None)
     far.discard(Key(T0 + 2, 2))
 
     assert far.next_due_ms() == T0 + 3
@@ -146,7 +146,7 @@ def test_a_put_behind_a_bounded_read_is_not_taken_for_the_next_record(far: FarRe
     taken = far.read(T0 + 99, 2, EVERYTHING)
     far.put([entry(T0 + 35, 7)], [])
 
-    far.remove([found.key for found in taken] + [Key(T0 + 20, 2), Key(T0 + 35, 7)], None)
+    far.remove([key_of(found) for found in taken] + [Key(T0 + 20, 2), Key(T0 + 35, 7)], None)
 
     assert offsets(far.read(T0 + 99, 9, EVERYTHING)) == [3, 4, 5]
 
@@ -186,8 +186,8 @@ def test_removals_that_could_not_be_written_are_not_seen_again(far: FarRecords, 
     far.put([entry(T0 + n, n) for n in range(10)], [(b"name", Key(T0 + 1, 1)), (b"late", Key(T0 + 8, 8))])
     disk.full = True
 
-    far.remove([found.key for found in far.read(T0 + 1, 9, EVERYTHING)], checkpoint(2))
-    far.remove([found.key for found in far.read(T0 + 3, 9, EVERYTHING)], checkpoint(4))
+    far.remove([key_of(found) for found in far.read(T0 + 1, 9, EVERYTHING)], checkpoint(2))
+    far.remove([key_of(found) for found in far.read(T0 + 3, 9, EVERYTHING)], checkpoint(4))
     far.discard(Key(T0 + 8, 8))
     far.remove([Key(T0 + 6, 6)], checkpoint(5))
 
@@ -213,7 +213,7 @@ def test_the_checkpoint_stays_with_the_removals_that_could_not_be_written(far: F
 def test_what_is_owed_goes_with_the_next_write(far: FarRecords, database: Database, disk: NoRoom) -> None:
     far.put([entry(T0 + n, n) for n in range(5)], [])
     disk.full = True
-    far.remove([found.key for found in far.read(T0 + 1, 9, EVERYTHING)], checkpoint(2))
+    far.remove([key_of(found) for found in far.read(T0 + 1, 9, EVERYTHING)], checkpoint(2))
     far.discard(Key(T0 + 3, 3))
     disk.full = False
 

@@ -14,7 +14,7 @@ from delayline.message import BEFORE_ALL
 from store.errors import StoreFull
 from store.index import Covered, Entry, ShardIndex
 from store.rocks import RocksIndex
-from tests.unit.store.conftest import MEMORY_BYTES, ORDERS, T0, checkpoint, entry
+from tests.unit.store.conftest import MEMORY_BYTES, ORDERS, T0, checkpoint, entry, key_of
 
 RESUME_S_MAX = 30
 """RocksDB looks for space every 5 s."""
@@ -79,7 +79,7 @@ def test_on_a_full_disk_delivery_goes_on_and_putting_resumes_with_the_space(smal
 
     delivered = []
     for _ in range(5):
-        gone = [found.key for found in shard.due(T0 + 10**9, 100, 1 << 30)]
+        gone = [key_of(found) for found in shard.due(T0 + 10**9, 100, 1 << 30)]
         delivered += [key.offset for key in gone]
         shard.remove(gone, checkpoint(len(delivered)))
     assert delivered == list(range(500))

@@ -87,7 +87,7 @@ class Model(RuleBasedStateMachine):
                 break
             expected.append(Entry(*key, value))
         found = self.shard.due(until_ms, records_max, bytes_max)
-        self.taken = [entry.key for entry in found]
+        self.taken = [Key(*entry[:2]) for entry in found]
         assert found == expected
 
     @rule()
