@@ -34,7 +34,7 @@ from mq.kafka.direct.fetching import (
     take,
 )
 from mq.kafka.reading import At, Gone, Part, Read, Spoilt
-from mq.kafka.wire.errors import BatchError, NotAuthenticated, PeerError, TopicMissing, UnsupportedVersion, WireError
+from mq.kafka.wire.errors import BatchError, NotAuthenticated, PeerError, UnsupportedVersion, WireError
 from mq.kafka.wire.message import decode
 from mq.kafka.wire.messages.fetch import FetchedPartition, FetchResponse
 
@@ -213,10 +213,9 @@ class WireReader:
 
     def _put_off(self, topic: str, error: PeerError) -> None:
         now_s = self._clock.monotonic_s()
-        least_s = BACKOFF_FORBIDDEN_S if isinstance(error, TopicMissing) else 0.0
         for at, reading in self._homeless.items():
             if at.topic == topic and now_s >= reading.backoff.until_s:
-                reading.backoff.failed(now_s, least_s)
+                reading.backoff.failed(now_s)
         self._say(f"leaders of {topic}", error)
 
     def _help(self, work: Callable[[], Callable[[], None]]) -> None:
@@ -330,7 +329,7 @@ class WireReader:
                 if reading is not None and self._readings.get(at) is reading and reading.node == link.node:
                     self._taken(link, reading, part)
         gather_s = GATHER_S if link.waiting and len(body) < SMALL_BYTES else 0.0
-        link.send_at_s = now_s + max(gather_s, answer.throttle_time_ms / 1000)
+        link.send_at_s = now_s + max(gather_s, min(answer.throttle_time_ms / 1000, self._timeout_s))
 
     def _taken(self, link: _Link, reading: Reading, part: FetchedPartition) -> None:
         meaning, batches = take(reading, part)

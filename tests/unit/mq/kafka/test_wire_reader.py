@@ -1,5 +1,6 @@
 """mq.kafka.direct.reader, against nodes that a test writes the lines of."""
 
+import select
 import socket
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -11,7 +12,7 @@ import pytest
 from delayline.record import encode_body
 from mq.kafka.address import Address
 from mq.kafka.direct.fetching import ANSWER_BYTES, PARTITION_BYTES
-from mq.kafka.direct.reader import WireReader
+from mq.kafka.direct.reader import SMALL_BYTES, WireReader
 from mq.kafka.reading import At, Gone, Part, Read, Spoilt
 from mq.kafka.wire.errors import ErrorCode
 from mq.kafka.wire.messages.fetch import FetchRequest, FetchResponse
@@ -97,6 +98,18 @@ def test_partitions_take_turns_where_a_read_has_not_room_for_all(one: tuple[Clus
     assert [part.at for part in found[-4:]] in ([FIRST, SECOND] * 2, [SECOND, FIRST] * 2)
 
 
+def test_a_partition_that_brought_records_stands_behind_the_others_in_the_next_request(
+    one: tuple[Cluster, WireReader],
+) -> None:
+    cluster, reader = one
+    for at in (FIRST, OTHER):
+        reader.assign(at, 0)
+    cluster.append(FIRST, A)
+    read_until(reader, lambda _: len(cluster.fetches) >= 2)
+    _, request = cluster.fetches[1]
+    assert [topic.topic for topic in request.topics] == [OTHER.topic, FIRST.topic]
+
+
 def test_where_everything_was_aborted_reading_says_how_far_it_is(one: tuple[Cluster, WireReader]) -> None:
     cluster, reader = one
     log = cluster.logs[FIRST]
@@ -125,6 +138,19 @@ def test_a_batch_larger_than_what_is_asked_for_is_asked_for_whole(one: tuple[Clu
     assert read_bodies(reader, FIRST, 4) == [A, large, B, C]
     limits = [request.topics[0].partitions[0].partition_max_bytes for _, request in cluster.fetches]
     assert (limits[0], max(limits) > 2 * ANSWER_BYTES, limits[-1]) == (PARTITION_BYTES, True, PARTITION_BYTES)
+    assert all(request.max_bytes >= limit for (_, request), limit in zip(cluster.fetches, limits, strict=True))
+
+
+def test_while_records_wait_the_next_answer_waits_in_the_socket(one: tuple[Cluster, WireReader]) -> None:
+    cluster, reader = one
+    for _ in range(3):
+        cluster.append(FIRST, *[encode_body(None, b"x" * 150_000)] * 3)
+    reader.assign(FIRST, 0)
+    read_until(reader, bool, records_max=1)
+    (link,) = reader._links.values()
+    assert link.connection is not None
+    select.select([link.connection], [], [], PATIENCE_S)
+    assert (len(bodies(list(reader.read(1, 0)), FIRST)), len(link.waiting)) == (1, 1)
 
 
 def test_requests_are_those_of_a_reader_of_what_is_committed(one: tuple[Cluster, WireReader]) -> None:
@@ -211,19 +237,20 @@ def test_a_log_that_cannot_be_read_is_told_behind_what_can_be(one: tuple[Cluster
     assert (bodies(found, FIRST), [type(one) for one in found]) == ([A], [Part, Spoilt])
     assert isinstance(found[1], Spoilt)
     assert "at offset 1" in found[1].detail
+    cluster.append(FIRST, C)
     assert quiet(reader) == []
 
 
 def test_a_log_of_another_format_is_told_and_not_asked_for_again(one: tuple[Cluster, WireReader]) -> None:
     cluster, reader = one
+    cluster.append(FIRST, encode_body(None, b"x" * 2 * SMALL_BYTES))
     cluster.append(FIRST, A)
     log = cluster.logs[FIRST]
-    first, last, data = log.batches[0]
-    log.batches[0] = first, last, data[:16] + b"\x03" + data[17:]
+    first, last, data = log.batches[1]
+    log.batches[1] = first, last, data[:16] + b"\x03" + data[17:]
     reader.assign(FIRST, 0)
-    found = read_until(reader, bool)
-    asked = len(cluster.fetches)
-    assert ([type(one) for one in found], quiet(reader), len(cluster.fetches)) == ([Spoilt], [], asked)
+    found = read_until(reader, lambda found: len(found) >= 2)
+    assert ([type(one) for one in found], quiet(reader), len(cluster.fetches)) == ([Part, Spoilt], [], 1)
 
 
 def test_a_log_that_the_broker_finds_damaged_is_told(one: tuple[Cluster, WireReader]) -> None:
@@ -267,6 +294,23 @@ def test_a_partition_is_followed_to_its_new_leader(two: tuple[Cluster, WireReade
     cluster.leaders[FIRST] = 2
     cluster.append(FIRST, B)
     assert (seen + read_bodies(reader, FIRST, 1), cluster.fetches[-1][0]) == ([A, B], 2)
+
+
+def test_a_partition_is_followed_from_a_node_that_is_gone(one: tuple[Cluster, WireReader]) -> None:
+    cluster, reader = one
+    cluster.addresses[9] = free_address()
+    cluster.leaders[FIRST] = 9
+    cluster.append(FIRST, A)
+    reader.assign(FIRST, 0)
+    quiet(reader)
+    cluster.leaders[FIRST] = 1
+    assert read_bodies(reader, FIRST, 1) == [A]
+
+
+def free_address() -> Address:
+    """Where nobody listens."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as listener:
+        return Address(*listener.getsockname())
 
 
 def test_a_topic_that_does_not_exist_keeps_nobody(one: tuple[Cluster, WireReader]) -> None:
@@ -390,6 +434,23 @@ def test_waiting_costs_no_turns(one: tuple[Cluster, WireReader], monkeypatch: py
     reader.assign(At("nothing", 0), 0)
     reader.read(10, 0.5)
     assert 1 < len(turns) < 60
+
+
+def test_a_leader_is_looked_for_once_and_nobody_turns_meanwhile(
+    one: tuple[Cluster, WireReader], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, reader = one
+    go_on = Event()
+    asked: list[object] = []
+    turns: list[float] = []
+    advance = reader._advance
+    monkeypatch.setattr(reader._nodes, "leader", lambda *at: asked.append(at) or go_on.wait(PATIENCE_S))
+    monkeypatch.setattr(reader, "_advance", lambda now_s: (turns.append(now_s), advance(now_s)))
+    reader.assign(FIRST, 0)
+    reader.assign(SECOND, 0)
+    reader.read(10, 0.3)
+    go_on.set()
+    assert (asked, len(turns) < 10) == ([FIRST], True)
 
 
 def test_what_goes_wrong_in_a_helper_is_not_swallowed(one: tuple[Cluster, WireReader]) -> None:
