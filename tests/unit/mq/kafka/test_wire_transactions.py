@@ -195,6 +195,14 @@ def test_a_partition_that_may_not_be_added_is_named_and_the_unattempted_are_not(
     assert aborted.error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
 
 
+def test_a_coordinator_that_is_not_done_with_one_partition_is_asked_again_for_all() -> None:
+    scene = Scene(level=1)
+    scene.brokers.of_rows = {0: ErrorCode.OPERATION_NOT_ATTEMPTED, 1: ErrorCode.CONCURRENT_TRANSACTIONS}
+    scene.brokers.say(ADD_PARTITIONS, ErrorCode.CONCURRENT_TRANSACTIONS)
+    scene.run(Send("orders", 0, BODY), Send("orders", 2, BODY), Send("orders", 1, BODY))
+    assert scene.brokers.apis()[:4] == [INIT, ADD_PARTITIONS, ADD_PARTITIONS, PRODUCE]
+
+
 def test_brokers_that_cannot_be_reached_for_a_while_are_waited_for(scene: Scene) -> None:
     scene.writer.open()
     scene.brokers.unreachable = 5

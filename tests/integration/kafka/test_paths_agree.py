@@ -1,0 +1,164 @@
+"""What a transaction leaves behind is the same whichever path it took, on brokers of both generations."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from threading import Event
+from typing import TYPE_CHECKING, Any, NamedTuple
+from uuid import uuid4
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from delayline.cursor import Cursor
+from delayline.record import encode_body
+from mq.kafka.cluster import Cluster
+from mq.kafka.cursors import decode_metadata, encode_metadata
+from mq.kafka.direct.choice import choose
+from mq.kafka.direct.limits import Limits
+from mq.kafka.direct.producer import WireTransactions
+from mq.kafka.offsets import GroupOffsets
+from mq.kafka.producers import Aborted, Bulk, LibraryTransactions, Send, Transactions
+from mq.kafka.settings import KafkaSettings
+from tests.brokers.distribution import NEWEST, OLDER
+from tests.conftest import started
+from tests.integration.kafka.conftest import CLOCK, PATIENCE_S, soon
+
+if TYPE_CHECKING:
+    from tests.brokers.kafka import Kafka
+
+T0 = 1_767_225_600_000
+PARTITIONS = 3
+BATCH_BYTES_MAX = {"wire": 200_000, "librdkafka": 1_000_000}
+"""Of the topics: the wire cuts batches where the topic says so, librdkafka where it is told to."""
+GIVEN = "given.time"
+"""Ends the names of topics whose records keep the time that they were sent with."""
+
+Sends = list[Send | Bulk]
+
+
+@pytest.fixture(scope="module", params=[NEWEST, OLDER])
+def broker(request: pytest.FixtureRequest) -> "Iterator[Kafka]":
+    if request.param == NEWEST:
+        yield request.getfixturevalue("kafka")
+        return
+    from tests.brokers.kafka import Kafka
+
+    with started(lambda: Kafka(version=request.param)) as older:
+        yield older
+
+
+class Path(NamedTuple):
+    """One of the two, with topics and a group of its own."""
+
+    transactions: Transactions
+    topic: str
+    settings: KafkaSettings
+    member: Any
+
+    def read(self, partition: int) -> list[tuple[Any, ...]]:
+        """Every committed record: offset, key, value, headers, and the time that it was given."""
+        asked = {
+            "bootstrap.servers": self.settings.bootstrap_servers,
+            "group.id": f"{self.topic}-reader",
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+        }
+        found: list[tuple[Any, ...]] = []
+        with closing(Consumer(asked)) as consumer:
+            consumer.assign([TopicPartition(self.topic, partition, 0)])
+            while True:
+                message = consumer.poll(PATIENCE_S)
+                assert message is not None
+                if message.error() is not None:
+                    assert message.error().code() == KafkaError._PARTITION_EOF
+                    return found
+                kind, time_ms = message.timestamp()
+                stamp = time_ms if GIVEN in self.topic and message.key() != b"now" else kind
+                found.append((message.offset(), message.key(), message.value(), message.headers(), stamp))
+
+    def committed(self, partition: int) -> tuple[int, str | None]:
+        offsets = GroupOffsets(self.settings, self.settings.group, stable=True, timeout_s=PATIENCE_S)
+        with closing(offsets):
+            position = offsets.committed(self.topic, partition)
+            return position.offset, position.metadata
+
+
+@pytest.fixture(params=["append.time", GIVEN])
+def paths(broker: "Kafka", request: pytest.FixtureRequest) -> Iterator[list[Path]]:
+    with ExitStack() as stack:
+        yield [_path(broker, name, request.param, stack) for name in ("wire", "librdkafka")]
+
+
+def _path(broker: "Kafka", name: str, kind: str, stack: ExitStack) -> Path:
+    namespace = f"agree{uuid4().hex[:8]}"
+    topic = f"{namespace}-{name}-{kind}"
+    config = {
+        "max.message.bytes": str(BATCH_BYTES_MAX[name]),
+        "message.timestamp.type": "CreateTime" if kind == GIVEN else "LogAppendTime",
+    }
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    admin.create_topics([NewTopic(topic, PARTITIONS, 1, config=config)])[topic].result()
+    settings = KafkaSettings(bootstrap_servers=broker.bootstrap_servers, namespace=namespace, path=name)
+    member = stack.enter_context(closing(Consumer(settings.member(name))))
+    member.subscribe([topic])
+    soon(lambda: (member.poll(0.1), member.assignment())[1])
+    cluster = Cluster(settings, CLOCK, lambda _: None)
+    direct = choose(settings, name, CLOCK).direct
+    transactional_id = f"{namespace}-id"
+    made: Transactions = LibraryTransactions(settings, transactional_id, CLOCK)
+    if direct is not None:
+        stack.enter_context(closing(direct.nodes))
+        limits, pause = Limits(cluster), Event().wait
+        made = WireTransactions(settings, transactional_id, direct.nodes, direct.codec, limits, CLOCK, pause)
+    return Path(stack.enter_context(closing(made)), topic, settings, member.consumer_group_metadata)
+
+
+def body(number: int, size: int = 50) -> bytes:
+    headers = [(b"delayline-id", b"%d" % number), (b"empty", b""), (b"null", None)][: number % 4]
+    return encode_body(b"k%d" % number if number % 3 else None, bytes(size) if number % 5 else None, headers)
+
+
+def transactions_of(topic: str) -> list[Sends]:
+    """Small and large, with times and without, some of several batches."""
+    stamped = [(body(number), T0 + 1000 * number) for number in range(100)]
+    now = [(encode_body(b"now", b"%d" % number), None) for number in range(3000)]
+    return [
+        [Send(topic, 0, body(1), T0)],
+        [Bulk(topic, 0, stamped), Bulk(topic, 1, stamped[::-1]), Send(topic, 0, body(7), T0 + 5)],
+        [Bulk(topic, 2, now), Send(topic, 1, body(8, 9000), T0)],
+        [Bulk(topic, 0, [(body(number, 30_000), T0) for number in range(1, 30)])],
+        [Bulk(topic, 1, []), Send(topic, 2, encode_body(None, None), T0)],
+    ]
+
+
+def test_logs_and_cursors_are_the_same(paths: list[Path]) -> None:
+    for path in paths:
+        for number, sends in enumerate(transactions_of(path.topic)):
+            cursor = Cursor(next_offset=number, owner_epoch=number, writer="w" * number, topic_id=bytes(16))
+            offsets = [
+                TopicPartition(path.topic, row, number, metadata=encode_metadata(cursor)) for row in range(PARTITIONS)
+            ]
+            path.transactions.run(sends, offsets, path.member())
+    wire, library = paths
+    for partition in range(PARTITIONS):
+        soon(lambda row=partition: len(wire.read(row)) == len(library.read(row)))  # type: ignore[misc]
+        assert wire.read(partition) == library.read(partition)
+        assert wire.committed(partition) == library.committed(partition)
+        assert decode_metadata(wire.committed(partition)[1] or "").writer == "wwww"
+
+
+def test_a_record_that_the_topic_does_not_take_is_refused_alike_and_nothing_is_seen(paths: list[Path]) -> None:
+    refused = []
+    for path in paths:
+        sends: Sends = [
+            Send(path.topic, 0, body(1)),
+            Send(path.topic, 1, encode_body(None, bytes(max(BATCH_BYTES_MAX.values())))),
+        ]
+        with pytest.raises(Aborted) as caught:
+            path.transactions.run(sends)
+        path.transactions.run([Send(path.topic, 0, body(2))])
+        failures = [(failure.partition, failure.error.code()) for failure in caught.value.failures]
+        seen = soon(lambda path=path: path.read(0))  # type: ignore[misc]
+        refused.append((caught.value.error.code(), failures, [one[1:4] for one in seen], path.read(1)))
+    assert refused[0] == refused[1]
