@@ -22,7 +22,7 @@ from delayline.record import Record, accepted_at_ms_of, decode_packed, seal
 from delayline.sealing import Sealer, accepted_column
 from delayline.terms import Retry, Terms
 from mq.contract import Append
-from store.index import Entry
+from store.index import Entry, PlainEntry
 
 DEADLINE, MISSED = "deadline", "missed"
 """Reasons of outcome rows."""
@@ -68,9 +68,7 @@ class Drafter:
         named = message_id(self._shard, key, meta)
         return Target(key, value, meta, packed, named, row_name(named, meta.terms if meta else None))
 
-    def draft(
-        self, entries: Sequence[tuple[int, int, bytes]], now_ms: int, too_late_ms: int, refused: Refusals
-    ) -> Draft:
+    def draft(self, entries: Sequence[PlainEntry], now_ms: int, too_late_ms: int, refused: Refusals) -> Draft:
         """What was due before `too_late_ms` expires. Hot: a plain message asks for nothing but a time (its index
         value begins with a zero), nearly every batch has no other, and that goes by column (bench/floors.py)."""
         draft = Draft()

@@ -15,7 +15,6 @@ from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby, islice
-from typing import NamedTuple
 
 from delay_service.events import EVENTS_MAX, Events, told
 from delayline.inquiry import Ending, Found, Place, Query, Row, State
@@ -29,18 +28,9 @@ _OUTCOMES = list(Outcome)
 _CODES = {outcome: code for code, outcome in enumerate(_OUTCOMES)}
 
 
-class _Plain(NamedTuple):
-    """Plain messages that one commit delivered, by column (see PlainRows): each was accepted at `offsets[n]` with the
-    due time `dues_ms[n]`."""
-
-    at_ms: int
-    offsets: Sequence[int]
-    dues_ms: Sequence[int]
-    accepted: bytes
-
-    def ending(self, number: int) -> tuple[int, int]:
-        """(due_ms, accepted_at_ms) of one of them."""
-        return self.dues_ms[number], _element(self.accepted, number)
+_Ending = bytes | int
+"""Packed, or the number of the commit in whose columns it stands: over a million references to objects the garbage
+collector would walk, for 40 ms."""
 
 
 def _element(column: bytes, number: int) -> int:
@@ -56,12 +46,17 @@ def _element(column: bytes, number: int) -> int:
 @dataclass(slots=True)
 class _Commit:
     """First offsets of messages that one commit ended, all or some of them; the first `forgotten` are known no more.
-    `order_ms` never goes back from one commit to the next, as `at_ms` may where shards have different clocks."""
+    `order_ms` never goes back from one commit to the next, as `at_ms` may where shards have different clocks.
+
+    Plain deliveries stand here by column (see PlainRows), and then it has a `number`."""
 
     order_ms: int
     at_ms: int
     shard: Shard
     offsets: Sequence[int]
+    number: int = 0
+    dues_ms: Sequence[int] = ()
+    accepted: bytes = b""
     forgotten: int = 0
 
     def __len__(self) -> int:
@@ -74,7 +69,9 @@ class History:
     def __init__(self, messages_max: int, retention_ms: int) -> None:
         self._messages_max = messages_max
         self._retention_ms = retention_ms
-        self._endings: dict[Shard, dict[int, bytes | _Plain]] = {}
+        self._endings: dict[Shard, dict[int, _Ending]] = {}
+        self._plain: dict[int, _Commit] = {}
+        self._last_number = 0
         self._commits: deque[_Commit] = deque()
         self._length = 0
         self._events = Events(min(messages_max, EVENTS_MAX), retention_ms)
@@ -92,7 +89,7 @@ class History:
     ) -> None:
         """Remember the rows that ended a message for good, and those that moved one: `versions` has the new version
         of those that were carried on, by message id. Hot: with all that are `plain`, by column."""
-        endings: dict[int, bytes | _Plain] = {}
+        endings: dict[int, _Ending] = {}
         for row in rows:
             if row.due_ms is not None and row.outcome is not Outcome.SUPERSEDED:
                 offset, packed = _packed(row, at_ms)
@@ -101,20 +98,23 @@ class History:
                 self._moved(shard, row.id, at_ms, row.reason, versions)
         if self._messages_max > 0:
             for block in plain:
-                kept = _Plain(at_ms, array("Q", block.offsets), array("Q", block.dues_ms), block.accepted)
-                self._keep(shard, at_ms, kept.offsets, dict.fromkeys(block.offsets, kept))
+                self._last_number = number = self._last_number + 1
+                offsets, dues_ms = array("Q", block.offsets), array("Q", block.dues_ms)
+                self._plain[number] = commit = _Commit(at_ms, at_ms, shard, offsets, number, dues_ms, block.accepted)
+                self._keep(commit, dict.fromkeys(block.offsets, number))
             if endings:
-                self._keep(shard, at_ms, list(endings), endings)
+                self._keep(_Commit(at_ms, at_ms, shard, list(endings)), endings)
         self._forget(at_ms)
         self._events.forget(at_ms)
 
-    def _keep(self, shard: Shard, at_ms: int, offsets: Sequence[int], endings: Mapping[int, bytes | _Plain]) -> None:
-        known = self._endings.setdefault(shard, {})
+    def _keep(self, commit: _Commit, endings: Mapping[int, _Ending]) -> None:
+        known = self._endings.setdefault(commit.shard, {})
         before = len(known)
         known.update(endings)
         self._length += len(known) - before
-        order_ms = max(at_ms, self._commits[-1].order_ms) if self._commits else at_ms
-        self._commits.append(_Commit(order_ms, at_ms, shard, offsets))
+        if self._commits:
+            commit.order_ms = max(commit.at_ms, self._commits[-1].order_ms)
+        self._commits.append(commit)
 
     def _moved(
         self, shard: Shard, message_id: str, at_ms: int, reason: str | None, versions: Mapping[str, int]
@@ -135,7 +135,7 @@ class History:
             if gone < len(oldest):
                 oldest.forgotten += gone
                 return
-            commits.popleft()
+            self._plain.pop(commits.popleft().number, None)
 
     def _drop(self, shard: Shard, offsets: Iterable[int]) -> None:
         known = self._endings.get(shard, {})  # one that ended again has left with its first commit
@@ -167,7 +167,7 @@ class History:
             place, ending = Place(-commit.order_ms, commit.shard, offset), known.get(offset)
             if ending is None or _outcome(ending).value != query.state.value:
                 continue
-            if isinstance(ending, _Plain) and ending.offsets is not commit.offsets:
+            if isinstance(ending, int) and ending != commit.number:
                 continue  # it ended again, later
             found = self._found(commit.shard, offset, ending, number)
             if found.ending is None or found.ending.at_ms != commit.at_ms:
@@ -192,20 +192,20 @@ class History:
         ending = self._endings.get(shard, {}).get(offset)
         if ending is None:
             return None
-        number = ending.offsets.index(offset) if isinstance(ending, _Plain) else 0
+        number = self._plain[ending].offsets.index(offset) if isinstance(ending, int) else 0
         found = self._found(shard, offset, ending, number)
         return found if first_due_ms in (None, found.id.due_ms) else None
 
-    def _found(self, shard: Shard, offset: int, known: bytes | _Plain, number: int) -> Found:
-        """`number` is its place in the columns, where it has one."""
+    def _found(self, shard: Shard, offset: int, known: _Ending, number: int) -> Found:
+        """`number` is its place in the columns, where it stands in some."""
         outcome, reason = _outcome(known), None
         if isinstance(known, bytes):
             at_ms, due_ms, first_due_ms, accepted_at_ms, _ = _PACKED.unpack_from(known)
             reason = known[_PACKED.size :].decode() or None
         else:
-            at_ms = known.at_ms
-            due_ms, accepted_at_ms = known.ending(number)
-            first_due_ms = due_ms
+            commit = self._plain[known]
+            at_ms, due_ms, first_due_ms = commit.at_ms, commit.dues_ms[number], commit.dues_ms[number]
+            accepted_at_ms = _element(commit.accepted, number)
         lateness_ms = at_ms - due_ms if outcome is Outcome.DELIVERED else None
         moves = self._events.of(shard, offset)
         version = moves[-1].version if moves else 0
@@ -225,7 +225,7 @@ def _packed(row: AuditRow, at_ms: int) -> tuple[int, bytes]:
     return offset, packed + reason.encode() if reason else packed
 
 
-def _outcome(known: bytes | _Plain) -> Outcome:
+def _outcome(known: _Ending) -> Outcome:
     return _OUTCOMES[known[_CODE_AT]] if isinstance(known, bytes) else Outcome.DELIVERED
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from delayline.cursor import Cursor
 from delayline.outcome import encode_low_water
 from mq.contract import ShardBatch
-from store.index import ShardIndex
+from store.index import PlainEntry, ShardIndex
 
 Said = tuple[Cursor, int]
 """The cursor of a mark, and what was pending."""
@@ -37,9 +37,7 @@ class LowWater:
         self._said_at_ms, self._said = at_ms, (cursor, pending)
 
 
-def add_mark(
-    batch: ShardBatch, index: ShardIndex, entries: Sequence[tuple[int, int, bytes]], pending: int, at_ms: int
-) -> None:
+def add_mark(batch: ShardBatch, index: ShardIndex, entries: Sequence[PlainEntry], pending: int, at_ms: int) -> None:
     """Below O nothing is pending that is due before D, nor before the first record still indexed. `entries` are
     still there: what the batch ends leaves the index after the commit."""
     cursor = batch.cursor

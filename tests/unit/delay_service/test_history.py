@@ -1,5 +1,6 @@
 """What is remembered of ended messages."""
 
+import gc
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -129,7 +130,13 @@ def test_a_message_that_ended_again_leaves_nothing_behind() -> None:
     for at_ms in (1000, 1001):
         history.record(ORDERS, [], at_ms, plain=[plain([7])])
     history.record(ORDERS, [], 9000)
-    assert (len(history), history.find(ORDERS, 7), history._endings) == (0, None, {})
+    assert (len(history), history.find(ORDERS, 7), history._endings, history._plain) == (0, None, {}, {})
+
+
+def test_what_is_kept_of_plain_deliveries_is_no_work_for_the_garbage_collector() -> None:
+    history = History(10, 1000)
+    history.record(ORDERS, [row(3, 900)], 1000, plain=[plain([7, 8])])
+    assert not gc.is_tracked(history._endings[ORDERS])
 
 
 def test_a_full_history_forgets_plain_deliveries_in_part() -> None:
