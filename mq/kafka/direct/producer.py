@@ -29,6 +29,7 @@ from mq.kafka.direct.steps import (
     Done,
     Event,
     Expired,
+    Initialise,
     Lost,
     Open,
     Place,
@@ -51,7 +52,22 @@ AGAIN_S, AGAIN_MAX_S = 0.005, 0.1
 MISSING_S = 2.0
 """How long a topic may be missing: a broker hears of a new one a moment later than its maker."""
 
+MESSAGE_BYTES_MAX = 16 << 20
+"""Of records in one Produce; brokers cut connections that bring more than `socket.request.max.bytes`, 100 MB."""
+
 log = logs.get(__name__)
+
+
+_PHASES = {
+    State.OPENING: "opening",
+    State.ADDING: "writing",
+    State.WRITING: "writing",
+    State.JOINING: "offsets",
+    State.OFFSETS: "offsets",
+    State.ENDING: "end",
+    State.IN_DOUBT: "end",
+}
+"""What time is given for, by the state that uses it up."""
 
 
 class Outgoing(NamedTuple):
@@ -109,6 +125,7 @@ class WireTransactions:
         self, sends: Iterable[Send | Bulk], offsets: Sequence[TopicPartition] = (), metadata: bytes | None = None
     ) -> None:
         """Write the records and commit the group's offsets, all or nothing. Raises Aborted, CommitUnknown."""
+        self._detail = ""
         self._batches = self._outgoing(sends)
         self.open()
         self._terms = self._nothing._replace(batches=[batch.records for batch in self._batches], offsets=offsets)
@@ -220,20 +237,21 @@ class WireTransactions:
 
     def _give_time(self, within_s: float) -> None:
         """Each phase has its time, and begins to wait with short pauses."""
-        settings = self._settings
-        phase, patience_s = {
-            State.OPENING: ("opening", within_s),
-            State.ADDING: ("writing", settings.transaction_timeout_s),
-            State.WRITING: ("writing", settings.transaction_timeout_s),
-            State.JOINING: ("offsets", settings.offsets_timeout_s),
-            State.OFFSETS: ("offsets", settings.offsets_timeout_s),
-            State.ENDING: ("end", COMMIT_TIMEOUTS * settings.transaction_timeout_s),
-            State.IN_DOUBT: ("end", COMMIT_TIMEOUTS * settings.transaction_timeout_s),
-        }[self._machine.state]
+        phase = _PHASES[self._machine.state]
         if phase != self._phase:
             self._phase = phase
-            self._give_up_s = self._clock.monotonic_s() + patience_s
+            self._give_up_s = self._clock.monotonic_s() + self._patience_s(within_s)
             self._wait_s, self._is_missing = AGAIN_S, False
+
+    def _patience_s(self, within_s: float) -> float:
+        match self._phase:
+            case "opening":
+                return within_s
+            case "writing":
+                return self._settings.transaction_timeout_s
+            case "offsets":
+                return self._settings.offsets_timeout_s
+        return COMMIT_TIMEOUTS * self._settings.transaction_timeout_s
 
     def _left_s(self) -> float:
         return self._give_up_s - self._clock.monotonic_s()
@@ -308,7 +326,7 @@ class WireTransactions:
             answer = connection.receive(SPOKEN[type(request)].answer, self._answer_within_s())
         except AnswerLost as error:
             return self._lost(request, error)
-        event = event_of(request, answer, speaks_implicit(connection))
+        event = event_of(request, answer, isinstance(request, Initialise) and speaks_implicit(connection))
         if isinstance(event, Refused):
             self._note(request, event.code, "")
         return event
@@ -321,7 +339,7 @@ class WireTransactions:
         events: list[Event] = []
         sent: list[tuple[Connection, list[Write]]] = []
         for node, group in self._by_leader(writes, events).items():
-            for together in _rounds(group):
+            for together in self._rounds(group):
                 try:
                     timeout_ms = int(1000 * max(0.0, min(self._left_s(), self._settings.request_timeout_s)))
                     sent.append((self._send(node, Write, produce(together, self._terms, timeout_ms)), together))
@@ -349,6 +367,24 @@ class WireTransactions:
             except PeerError as error:
                 events.append(self._unsent(write, error))
         return groups
+
+    def _rounds(self, writes: Iterable[Write]) -> list[list[Write]]:
+        """Messages, in order: with one batch of a partition each, for brokers refuse two, and not too long."""
+        rounds: list[list[Write]] = []
+        sizes: list[int] = []
+        behind: dict[Place, int] = {}  # the first round that comes after the partition's last batch
+        for write in writes:
+            size = len(self._batches[write.number].records.payload)
+            at = behind.get(write.place, 0)
+            while at < len(rounds) and sizes[at] + size > MESSAGE_BYTES_MAX:
+                at += 1
+            if at == len(rounds):
+                rounds.append([])
+                sizes.append(0)
+            rounds[at].append(write)
+            sizes[at] += size
+            behind[write.place] = at + 1
+        return rounds
 
     def _heard(self, write: Write, found: ProducedPartition) -> Event:
         if found.error_code:
@@ -389,15 +425,3 @@ def _only_looking() -> Iterator[None]:
         yield
     except AnswerLost as error:
         raise Unreachable(str(error)) from error
-
-
-def _rounds(writes: Iterable[Write]) -> list[list[Write]]:
-    """With at most one batch of a partition each (brokers refuse two in one message), in order."""
-    rounds: list[list[Write]] = []
-    number: dict[Place, int] = {}
-    for write in writes:
-        at = number[write.place] = number.get(write.place, -1) + 1
-        if at == len(rounds):
-            rounds.append([])
-        rounds[at].append(write)
-    return rounds

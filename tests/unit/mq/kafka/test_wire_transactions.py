@@ -115,6 +115,15 @@ def test_a_partition_with_more_than_a_batch_may_hold_gets_several_in_order(scene
     assert scene.brokers.apis() == [INIT, PRODUCE, PRODUCE, PRODUCE, OFFSETS, END]
 
 
+def test_no_message_is_too_long_for_a_broker(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mq.kafka.direct.producer.MESSAGE_BYTES_MAX", 700)
+    scene.sizes.bytes_max = "1000"
+    scene.run(Bulk("orders", 0, [(bytes(300), None)] * 3), *(Send("audit", row, bytes(300)) for row in (0, 2, 4)))
+    found = [(topic, row, head.base_sequence) for topic, row, head in scene.brokers.heads]
+    assert found == [("orders", 0, 0), ("orders", 0, 2), ("audit", 0, 0), ("audit", 2, 0), ("audit", 4, 0)]
+    assert scene.brokers.apis() == [INIT, PRODUCE, PRODUCE, PRODUCE, OFFSETS, END]
+
+
 def test_the_order_of_a_partitions_records_is_that_of_the_sends(scene: Scene) -> None:
     heard: list[tuple[str, int]] = []
     scene.run(
