@@ -14,6 +14,7 @@ from delayline.buffer_record import decode_value, encode_value
 from delayline.message import Shard
 from delayline.outcome import AuditRow, Outcome, decode_audit, encode_audit
 from delayline.record import accepted_at_ms_of, decode_body, encode_body, pack, seal, split_directives
+from mq.kafka.batch.build import records_of
 from store.counts import MinuteCounts, SegmentCounts
 from store.index import PlainEntry
 from store.near import NearRecords
@@ -53,6 +54,8 @@ def _steps(records: int) -> dict[str, Callable[[], object]]:
     rows = [AuditRow(n, f"orders.0.{n}.{_T0}", _T0, _T0, Outcome.DELIVERED) for n in range(records)]
     audit = [decode_body(body).value or b"" for body in encode_audit(_SHARD, 1, _T0, rows)]
     entries = [(_T0 + dice.randrange(2000), n, value) for n, value in enumerate(values)]
+    deliveries = [(seal(one, b"orders.0.1.1767225600000", _T0), None) for one in packed]
+    runs = [deliveries[at : at + AT_ONCE] for at in range(0, records, AT_ONCE)]
     far_ms = [_T0 + dice.randrange(30 * 86_400_000) for _ in range(records)]
     return {
         "encode_body": lambda: [encode_body(b"12345678", b"x" * 256, headers) for _ in bodies],
@@ -63,6 +66,7 @@ def _steps(records: int) -> dict[str, Callable[[], object]]:
         "decode_value, plain": lambda: [decode_value(value) for value in values],
         "accepted_at_ms_of": lambda: [accepted_at_ms_of(one) for one in packed],
         "seal": lambda: [seal(one, b"orders.0.1.1767225600000", _T0) for one in packed],
+        "records_of, batches of 1,000": lambda: [records_of(run, _T0).batch(1, 2, 3) for run in runs],
         "AuditRow": lambda: [AuditRow(n, "id", _T0, _T0, Outcome.DELIVERED) for n in range(records)],
         "encode_audit": lambda: list(encode_audit(_SHARD, 1, _T0, rows)),
         "decode_audit": lambda: [decode_audit(value) for value in audit],
