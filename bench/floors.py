@@ -15,6 +15,8 @@ from delayline.message import Shard
 from delayline.outcome import AuditRow, Outcome, decode_audit, encode_audit
 from delayline.record import accepted_at_ms_of, decode_body, encode_body, pack, seal, split_directives
 from mq.kafka.batch.build import records_of
+from mq.kafka.batch.head import APPEND_TIME_BIT, CHECKED_AT, RECORDS_AT, Head, head_at
+from mq.kafka.batch.records import read_records
 from store.counts import MinuteCounts, SegmentCounts
 from store.index import PlainEntry
 from store.near import NearRecords
@@ -56,6 +58,7 @@ def _steps(records: int) -> dict[str, Callable[[], object]]:
     entries = [(_T0 + dice.randrange(2000), n, value) for n, value in enumerate(values)]
     deliveries = [(seal(one, b"orders.0.1.1767225600000", _T0), None) for one in packed]
     runs = [deliveries[at : at + AT_ONCE] for at in range(0, records, AT_ONCE)]
+    logs = [_logged(bodies[at : at + AT_ONCE]) for at in range(0, records, AT_ONCE)]
     far_ms = [_T0 + dice.randrange(30 * 86_400_000) for _ in range(records)]
     return {
         "encode_body": lambda: [encode_body(b"12345678", b"x" * 256, headers) for _ in bodies],
@@ -71,10 +74,19 @@ def _steps(records: int) -> dict[str, Callable[[], object]]:
         "encode_audit": lambda: list(encode_audit(_SHARD, 1, _T0, rows)),
         "decode_audit": lambda: [decode_audit(value) for value in audit],
         "near-due: put, take, remove": lambda: _near(entries),
+        "records out of fetched batches": lambda: [read_records(head, log, RECORDS_AT) for head, log in logs],
         "count per offset segment": lambda: _count(SegmentCounts(), list(range(records))),
         "count per due minute, 2 s ahead": lambda: _count(MinuteCounts(), [due_ms for due_ms, _, _ in entries]),
         "count per due minute, 30 days ahead": lambda: _count(MinuteCounts(), far_ms),
     }
+
+
+def _logged(bodies: list[bytes]) -> tuple[Head, bytes]:
+    """A batch as a broker with append times hands it out: its head, and what its checksum covers."""
+    made = records_of([(body, None) for body in bodies], _T0).batch(-1, -1, -1)
+    head = head_at(b"".join(made), 0)
+    append_time = head._replace(attributes=APPEND_TIME_BIT)
+    return append_time, b"".join(made)[CHECKED_AT:]
 
 
 def _near(entries: list[PlainEntry]) -> None:

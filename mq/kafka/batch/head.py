@@ -32,7 +32,7 @@ NO_PRODUCER = -1
 NO_SEQUENCE = -1
 
 _CODEC_BITS = 0x07
-_APPEND_TIME_BIT = 0x08
+APPEND_TIME_BIT = 0x08
 TRANSACTIONAL_BIT = 0x10
 _CONTROL_BIT = 0x20
 
@@ -80,7 +80,7 @@ class Head(NamedTuple):
     @property
     def is_append_time(self) -> bool:
         """Whether `max_timestamp` is the time of every record: the broker's when it appended them."""
-        return bool(self.attributes & _APPEND_TIME_BIT)
+        return bool(self.attributes & APPEND_TIME_BIT)
 
     @property
     def is_transactional(self) -> bool:
