@@ -263,9 +263,13 @@ class WireReader:
         link.opening = False
         lasting = isinstance(error, NotAuthenticated | UnsupportedVersion)
         link.backoff.failed(self._clock.monotonic_s(), BACKOFF_FORBIDDEN_S if lasting else 0.0)
+        self._leave(link)
+        self._say(f"node {link.node}", error)
+
+    def _leave(self, link: _Link) -> None:
+        """Ask anew who leads what was read from this node."""
         for reading in list(link.readings.values()):
             self._moved(reading)
-        self._say(f"node {link.node}", error)
 
     def _drop(self, link: _Link, now_s: float) -> None:
         """The connection has ended, as those do that nobody uses: another one is opened, at once the first time."""
@@ -293,6 +297,7 @@ class WireReader:
                 self._answered(link, body, now_s)
             elif link.asked and now_s >= link.answer_until_s:
                 self._say(f"node {link.node}", "no answer")
+                self._leave(link)
                 self._drop(link, now_s)
             if link.connection is not None and not link.asked and link.readings and now_s >= link.send_at_s:
                 self._ask(link, connection, now_s)

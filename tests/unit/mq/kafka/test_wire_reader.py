@@ -389,6 +389,20 @@ def test_a_node_that_does_not_answer_in_time_is_asked_over_another_connection() 
         go_on.set()
 
 
+def test_a_partition_is_followed_from_a_node_that_has_frozen() -> None:
+    with running({FIRST: 1, SECOND: 2}, timeout_s=0.3) as (cluster, reader):
+        go_on = Event()
+        cluster.instead = lambda node, _: go_on.wait(3 * PATIENCE_S) and None if node == 1 else ...
+        cluster.append(FIRST, A)
+        reader.assign(FIRST, 0)
+        read_until(reader, lambda _: bool(cluster.fetches))
+        cluster.leaders[FIRST] = 2
+        asked = len([node for node, _ in cluster.fetches if node == 1])
+        seen = read_bodies(reader, FIRST, 1)
+        go_on.set()
+        assert (seen, len([node for node, _ in cluster.fetches if node == 1])) == ([A], asked)
+
+
 def test_a_connection_at_the_end_of_its_session_gives_way_to_another(one: tuple[Cluster, WireReader]) -> None:
     cluster, reader = one
     cluster.append(FIRST, A)
