@@ -43,6 +43,7 @@ from mq.kafka.wire.messages.offsets import (
 )
 from mq.kafka.wire.messages.produce import ProducedPartition, ProducedTopic, ProduceRequest, ProduceResponse
 from mq.kafka.wire.messages.transactions import (
+    AddOffsetsToTxnResponse,
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
     EndTxnResponse,
@@ -376,6 +377,7 @@ _REFUSALS: dict[int, Callable[[Asked, int], Message]] = {
     ApiKey.FIND_COORDINATOR: _find_coordinator,
     ApiKey.TXN_OFFSET_COMMIT: _txn_offset_commit,
     ApiKey.ADD_PARTITIONS_TO_TXN: _add_partitions,
+    ApiKey.ADD_OFFSETS_TO_TXN: lambda _, code: AddOffsetsToTxnResponse(error_code=code),
     ApiKey.INIT_PRODUCER_ID: lambda _, code: InitProducerIdResponse(error_code=code),
     ApiKey.END_TXN: lambda _, code: EndTxnResponse(error_code=code),
 }
