@@ -145,7 +145,7 @@ class WireReader:
         for link in self._links.values():
             if link.connection is not None and not link.waiting:
                 waiting.register(link.connection, select.POLLIN)
-        waiting.poll(max(0.0, wait_s) * 1000 + 0.5)
+        waiting.poll(max(0.0, wait_s) * 1000)  # rounded up
         with suppress(BlockingIOError):
             self._kicked.recv(4096)
 

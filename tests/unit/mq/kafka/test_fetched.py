@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from delayline.record import encode_body
+from mq.kafka.direct import fetched
 from mq.kafka.direct.fetched import BATCH_BYTES_MAX, Batches, extent_of
 from mq.kafka.wire.errors import BatchError
 from tests.unit.mq.kafka.batches import CODECS, T0
@@ -209,6 +210,17 @@ def test_a_batch_that_cannot_be_one_is_an_error(second: bytes) -> None:
     assert len(found.take(10)) == 2
     with pytest.raises(BatchError):
         found.take(10)
+
+
+@pytest.mark.parametrize("codec", CODECS[1:])
+def test_a_batch_that_would_take_more_room_than_any_should_is_an_error(
+    codec: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bodies = [body("x" * 1000)] * 100
+    assert len(texts(batch(0, bodies, codec=codec))) == 100
+    monkeypatch.setattr(fetched, "PLAIN_BYTES_MAX", 90_000)
+    with pytest.raises(BatchError):
+        texts(batch(0, bodies, codec=codec))
 
 
 def test_batches_that_end_before_the_offset_that_was_asked_for_are_an_error() -> None:
