@@ -189,8 +189,9 @@ def produce(writes: Iterable[Write], terms: Terms, timeout_ms: int) -> ProduceRe
 # --- answers
 
 
-def event_of(request: Request, answer: Message, implicit: bool) -> Event:
-    """`implicit`: whether the broker that was asked for a producer id has partitions implicit."""
+def event_of(request: Request, answer: Message, terms: Terms, implicit: bool) -> Event:
+    """`implicit`: whether the broker that was asked for a producer id has partitions implicit. An answer that says
+    nothing about some of what was asked is no acknowledgement."""
     match answer:
         case InitProducerIdResponse(error_code=0):
             return Opened(Identity(answer.producer_id, answer.producer_epoch), implicit)
@@ -198,7 +199,8 @@ def event_of(request: Request, answer: Message, implicit: bool) -> Event:
             return _added(request, answer)
         case TxnOffsetCommitResponse():
             codes = [one.error_code for topic in answer.topics for one in topic.partitions]
-            return _event(request, next(filter(None, codes), 0) if codes else ErrorCode.UNKNOWN_SERVER_ERROR)
+            missing = ErrorCode.UNKNOWN_SERVER_ERROR if len(codes) < len(terms.offsets) else 0
+            return _event(request, next(filter(None, codes), missing))
         case EndTxnResponse(error_code=0) if answer.producer_id >= 0:
             return Done(request, Identity(answer.producer_id, answer.producer_epoch))
         case InitProducerIdResponse() | AddOffsetsToTxnResponse() | EndTxnResponse():

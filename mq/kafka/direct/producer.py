@@ -279,9 +279,9 @@ class WireTransactions:
     def _connection(self, node: int) -> Connection:
         """Raises PeerError, but not AnswerLost."""
         found = self._connections.get(node)
-        if found is None or not found.is_open or found.use_until_s < self._clock.monotonic_s():
-            if found is not None:
-                found.close()
+        if found is not None and not found.in_flight and found.use_until_s < self._clock.monotonic_s():
+            found.close()
+        if found is None or not found.is_open:
             with _only_looking():
                 found = self._connections[node] = self._nodes.connect(node)
         return found
@@ -326,7 +326,8 @@ class WireTransactions:
             answer = connection.receive(SPOKEN[type(request)].answer, self._answer_within_s())
         except AnswerLost as error:
             return self._lost(request, error)
-        event = event_of(request, answer, isinstance(request, Initialise) and speaks_implicit(connection))
+        implicit = isinstance(request, Initialise) and speaks_implicit(connection)
+        event = event_of(request, answer, self._terms, implicit)
         if isinstance(event, Refused):
             self._note(request, event.code, "")
         return event

@@ -50,6 +50,8 @@ class Brokers:
         self.missing: set[str] = set()
         self.forgotten: list[object] = []
         self.connected = 0
+        self.session_s = float("inf")  # how long the first connection may be used
+        self.forgets_offsets = False
         self.unreachable = 0  # so many connections are refused
         self.of_rows: dict[int, int] = {}  # what AddPartitionsToTxn says of a partition, where it refuses
         self.epoch = -1
@@ -106,7 +108,7 @@ class Brokers:
                 done = [
                     CommittedTopic(name, [CommittedPartition(row, code) for row in rows]) for name, rows in topics
                 ]
-                return TxnOffsetCommitResponse(0, done)
+                return TxnOffsetCommitResponse(0, [] if self.forgets_offsets else done)
             case EndTxnRequest():
                 if code or version < 5:
                     return EndTxnResponse(0, code)
@@ -143,7 +145,7 @@ class Line:
     def __init__(self, brokers: Brokers, node: int) -> None:
         self.features = brokers.features
         self.versions = {key: (api.oldest, api.newest) for key, api in APIS.items()}
-        self.use_until_s = float("inf")
+        self.use_until_s = brokers.session_s if brokers.connected == 1 else float("inf")
         self.is_open = True
         self._brokers = brokers
         self._node = node

@@ -344,6 +344,21 @@ def test_a_connection_that_was_idle_for_too_long_is_replaced_without_a_word(scen
     assert scene.clock.monotonic_s() == 0
 
 
+def test_a_connection_whose_session_ends_is_replaced_between_two_requests(scene: Scene) -> None:
+    scene.brokers.session_s = 5.0
+    scene.run()
+    scene.clock.advance(5001)
+    scene.run(Bulk("orders", 0, [(bytes(1_000_000), None)] * 2))
+    assert scene.brokers.connected == 2
+    assert scene.brokers.apis() == [INIT, *COMMIT, PRODUCE, *COMMIT]
+
+
+def test_offsets_that_the_answer_says_nothing_about_are_not_committed(scene: Scene) -> None:
+    scene.brokers.forgets_offsets = True
+    scene.aborted()
+    assert END not in scene.brokers.apis()
+
+
 def test_opening_again_asks_for_nothing_while_the_producer_works(scene: Scene) -> None:
     scene.writer.open()
     scene.writer.open()
