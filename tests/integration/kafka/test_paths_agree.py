@@ -90,7 +90,7 @@ def paths(broker: "Kafka", request: pytest.FixtureRequest) -> Iterator[list[Path
         yield [_path(broker, name, request.param, stack) for name in ("wire", "librdkafka")]
 
 
-def _path(broker: "Kafka", name: str, kind: str, stack: ExitStack) -> Path:
+def _path(broker: "Kafka", name: str, kind: str, stack: ExitStack, **properties: str) -> Path:
     namespace = f"agree{uuid4().hex[:8]}"
     topic = f"{namespace}-{name}-{kind}"
     config = {
@@ -99,7 +99,10 @@ def _path(broker: "Kafka", name: str, kind: str, stack: ExitStack) -> Path:
     }
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     admin.create_topics([NewTopic(topic, PARTITIONS, 1, config=config)])[topic].result()
-    settings = KafkaSettings(bootstrap_servers=broker.bootstrap_servers, namespace=namespace, path=name)
+    dotted = {key.replace("_", "."): value for key, value in properties.items()}
+    settings = KafkaSettings(
+        bootstrap_servers=broker.bootstrap_servers, namespace=namespace, path=name, properties=dotted
+    )
     member = stack.enter_context(closing(Consumer(settings.member(name))))
     member.subscribe([topic])
     soon(lambda: (member.poll(0.1), member.assignment())[1])
@@ -162,3 +165,18 @@ def test_a_record_that_the_topic_does_not_take_is_refused_alike_and_nothing_is_s
         seen = soon(lambda path=path: path.read(0))  # type: ignore[misc]
         refused.append((caught.value.error.code(), failures, [one[1:4] for one in seen], path.read(1)))
     assert refused[0] == refused[1]
+
+
+@pytest.mark.parametrize("compression", ["gzip", "snappy", "lz4", "zstd"])
+def test_compressed_batches_are_read_by_others(broker: "Kafka", compression: str) -> None:
+    with ExitStack() as stack:
+        path = _path(broker, "wire", "append.time", stack, compression_type=compression)
+        bodies = [body(number, 500) for number in range(3000)]
+        path.transactions.run([Bulk(path.topic, 0, [(one, None) for one in bodies])])
+        soon(lambda: len(path.read(0)) == len(bodies))
+        found = [encode_body(key, value, _names_as_bytes(headers)) for _, key, value, headers, _ in path.read(0)]
+        assert found == bodies
+
+
+def _names_as_bytes(headers: Any) -> list[tuple[bytes, bytes | None]]:
+    return [(name.encode(), value) for name, value in headers or ()]
