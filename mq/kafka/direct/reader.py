@@ -12,11 +12,11 @@ import select
 import socket
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from queue import Empty, SimpleQueue
+from threading import Thread
 from typing import Protocol
 
 from delayline import logs
@@ -43,6 +43,8 @@ SMALL_BYTES = 32 << 10
 GATHER_S = 0.004
 """After an answer of fewer bytes the next one is asked for a little later: a request for every few records costs more
 than the records."""
+
+Work = Callable[[], Callable[[], None]]
 
 log = logs.get(__name__)
 
@@ -84,7 +86,8 @@ class WireReader:
         self._looking: set[str] = set()
         self._ended: list[Read] = []
         self._said: set[str] = set()
-        self._helpers = ThreadPoolExecutor(HELPERS_MAX, thread_name_prefix="kafka-look")
+        self._helpers = 0
+        self._work: SimpleQueue[Work | None] = SimpleQueue()
         self._done: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._woken = False
         self._closed = False
@@ -125,7 +128,11 @@ class WireReader:
 
     def close(self) -> None:
         self._closed = True
-        self._helpers.shutdown(wait=False, cancel_futures=True)
+        with suppress(Empty):
+            while True:
+                self._work.get_nowait()
+        for _ in range(self._helpers):
+            self._work.put(None)
         self._run_done()
         for link in self._links.values():
             if link.connection is not None:
@@ -218,18 +225,22 @@ class WireReader:
                 reading.backoff.failed(now_s)
         self._say(f"leaders of {topic}", error)
 
-    def _help(self, work: Callable[[], Callable[[], None]]) -> None:
+    def _help(self, work: Work) -> None:
         """`work` blocks, and returns what is then to be done in the worker's thread."""
+        self._work.put(work)
+        if self._helpers < HELPERS_MAX:
+            self._helpers += 1
+            Thread(target=self._run_work, name="kafka-look", daemon=True).start()
 
-        def run() -> None:
+    def _run_work(self) -> None:
+        """A helper. The process does not wait for it at its end: a node that is dead takes its time."""
+        while (work := self._work.get()) is not None:
             try:
                 then = work()
             except Exception as error:  # noqa: BLE001 - raised again where somebody sees it
                 then = partial(_raise, error)
             self._done.put(then)
             self._rouse()
-
-        self._helpers.submit(run)
 
     # --- connections
 

@@ -5,6 +5,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from threading import Event, Thread
+from threading import enumerate as enumerate_threads
 from typing import Any
 
 import pytest
@@ -376,6 +377,29 @@ def test_a_node_that_is_dead_holds_nobody_up() -> None:
         assert read_bodies(reader, FIRST, 1) == [A]
         reader.read(10, 0)
         assert CLOCK.monotonic_s() - started_s < 4
+
+
+def test_closing_waits_for_no_node_and_a_connection_that_is_made_later_is_closed() -> None:
+    with running({FIRST: 1}) as (_, reader):
+        asked, go_on = Event(), Event()
+        connect = reader._nodes.connect
+        made = []
+
+        def late(node: int) -> Any:
+            asked.set()
+            go_on.wait(PATIENCE_S)
+            made.append(connect(node))
+            return made[0]
+
+        reader._nodes.connect = late  # type: ignore[method-assign]
+        reader.assign(FIRST, 0)
+        read_until(reader, lambda _: asked.is_set())
+        reader.close()
+        go_on.set()
+        helpers = [thread for thread in enumerate_threads() if thread.name == "kafka-look"]
+        for helper in helpers:
+            helper.join(PATIENCE_S)
+        assert ([one.is_open for one in made], all(helper.daemon for helper in helpers)) == ([False], True)
 
 
 def test_a_node_that_does_not_answer_in_time_is_asked_over_another_connection() -> None:
