@@ -195,12 +195,10 @@ def event_of(request: Request, answer: Message, terms: Terms, implicit: bool) ->
     match answer:
         case InitProducerIdResponse(error_code=0):
             return Opened(Identity(answer.producer_id, answer.producer_epoch), implicit)
-        case AddPartitionsToTxnResponse():
+        case AddPartitionsToTxnResponse() if isinstance(request, AddPartitions):
             return _added(request, answer)
         case TxnOffsetCommitResponse():
-            codes = [one.error_code for topic in answer.topics for one in topic.partitions]
-            missing = ErrorCode.UNKNOWN_SERVER_ERROR if len(codes) < len(terms.offsets) else 0
-            return _event(request, next(filter(None, codes), missing))
+            return _offsets_taken(request, terms, answer)
         case EndTxnResponse(error_code=0) if answer.producer_id >= 0:
             return Done(request, Identity(answer.producer_id, answer.producer_epoch))
         case InitProducerIdResponse() | AddOffsetsToTxnResponse() | EndTxnResponse():
@@ -212,17 +210,23 @@ def _event(request: Request, code: int) -> Event:
     return Refused(request, code) if code else Done(request)
 
 
-def _added(request: Request, answer: AddPartitionsToTxnResponse) -> Event:
-    of_places = tuple(
-        ((topic.name, one.partition_index), one.partition_error_code)
+def _offsets_taken(request: Request, terms: Terms, answer: TxnOffsetCommitResponse) -> Event:
+    codes = {(topic.name, one.partition_index): one.error_code for topic in answer.topics for one in topic.partitions}
+    is_whole = all((one.topic, one.partition) in codes for one in terms.offsets)
+    return _event(request, next(filter(None, codes.values()), 0 if is_whole else ErrorCode.UNKNOWN_SERVER_ERROR))
+
+
+def _added(request: AddPartitions, answer: AddPartitionsToTxnResponse) -> Event:
+    codes = {
+        (topic.name, one.partition_index): one.partition_error_code
         for topic in answer.results_by_topic
         for one in topic.results_by_partition
-        if one.partition_error_code
-    )
+    }
+    of_places = tuple((place, code) for place, code in codes.items() if code)
     if not of_places:
-        return Done(request)
-    codes = [code for _, code in of_places if code != ErrorCode.OPERATION_NOT_ATTEMPTED]
-    return Refused(request, codes[0] if codes else of_places[0][1], of_places)
+        return _event(request, 0 if codes.keys() >= set(request.places) else ErrorCode.UNKNOWN_SERVER_ERROR)
+    attempted = [code for _, code in of_places if code != ErrorCode.OPERATION_NOT_ATTEMPTED]
+    return Refused(request, attempted[0] if attempted else of_places[0][1], of_places)
 
 
 def produced(writes: Sequence[Write], answer: ProduceResponse) -> list[tuple[Write, ProducedPartition]]:
