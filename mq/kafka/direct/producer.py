@@ -80,7 +80,8 @@ class Outgoing(NamedTuple):
 
 
 class WireTransactions:
-    """One thread at a time. `pause` waits for so many seconds."""
+    """One thread at a time. `pause` waits for so many seconds; true says that nothing is to be waited for any more,
+    as `Event.wait` does of an event that is set when the process stops."""
 
     def __init__(
         self,
@@ -229,7 +230,8 @@ class WireTransactions:
             for step in todo:
                 if step.elsewhere:
                     self._forget(step.request)
-            self._pause(min(self._wait_s, self._left_s()))
+            if self._pause(min(self._wait_s, self._left_s())):
+                return [Expired()]
             self._wait_s = min(2 * self._wait_s, AGAIN_MAX_S)
         requests = [step.request for step in todo]
         writes = [request for request in requests if isinstance(request, Write)]

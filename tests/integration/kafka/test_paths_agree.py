@@ -36,6 +36,8 @@ GIVEN = "given.time"
 
 Sends = list[Send | Bulk]
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module", params=[NEWEST, OLDER])
 def broker(request: pytest.FixtureRequest) -> "Iterator[Kafka]":

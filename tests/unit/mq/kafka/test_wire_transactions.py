@@ -60,8 +60,11 @@ class Scene:
         nodes: Any = self.brokers
         self.writer = WireTransactions(SETTINGS, "me", nodes, codec, limits, self.clock, self._pause)
 
-    def _pause(self, wait_s: float) -> None:
+        self.stopping = False
+
+    def _pause(self, wait_s: float) -> bool:
         self.clock.advance(max(1, round(wait_s * 1000)))
+        return self.stopping
 
     def run(self, *sends: Send | Bulk) -> None:
         self.writer.run(sends or [Send("orders", 0, BODY)], AT, METADATA)
@@ -286,6 +289,16 @@ def test_an_end_that_nobody_answers_is_insisted_on_for_some_timeouts(scene: Scen
     with pytest.raises(CommitUnknown):
         scene.run()
     assert scene.clock.monotonic_s() == pytest.approx(3 * SETTINGS.transaction_timeout_s, abs=0.3)
+
+
+def test_a_process_that_stops_waits_for_nobody(scene: Scene) -> None:
+    scene.stopping = True
+    scene.brokers.say(PRODUCE, ErrorCode.NOT_ENOUGH_REPLICAS)
+    assert scene.aborted().silent
+    scene.brokers.say(END, LOST)
+    with pytest.raises(CommitUnknown):
+        scene.run()
+    assert scene.clock.monotonic_s() < 1
 
 
 @pytest.mark.parametrize("code", [ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED])
