@@ -161,6 +161,8 @@ class WireReader:
         homeless = self._homeless.items()
         times = [reading.backoff.until_s for at, reading in homeless if at.topic not in self._looking]
         for link in self._links.values():
+            if link.waiting:
+                continue
             if link.asked:
                 times.append(link.answer_until_s)
             elif link.readings and link.connection is not None:
@@ -175,9 +177,11 @@ class WireReader:
         self._run_done()
         self._place(now_s)
         for link in self._links.values():
+            if link.waiting:
+                continue  # nothing moves to another node before its records are handed out: they stay in order
             if link.connection is None:
                 self._open(link, now_s)
-            elif not link.waiting:
+            else:
                 self._hear(link, link.connection, now_s)
 
     def _run_done(self) -> None:

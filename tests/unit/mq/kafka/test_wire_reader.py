@@ -501,3 +501,27 @@ def test_what_goes_wrong_in_a_helper_is_not_swallowed(one: tuple[Cluster, WireRe
     reader.assign(FIRST, 0)
     with pytest.raises(ZeroDivisionError):
         reader.read(10, PATIENCE_S)
+
+
+def test_records_that_wait_come_before_those_that_the_next_leader_brings(two: tuple[Cluster, WireReader]) -> None:
+    """The connection ends with its session while an answer is handed out, and then the node is gone."""
+    cluster, reader = two
+    large = [
+        encode_body(None, b"%d" % n + bytes(SMALL_BYTES // 10)) for n in range(40)
+    ]  # what follows is asked at once
+    reader.assign(FIRST, 0)
+    read_until(reader, lambda _: bool(cluster.fetches))
+    link = reader._links[1]
+    assert link.connection is not None
+    link.connection.use_until_s = 0.0
+    cluster.append(FIRST, *large[:20])
+    seen = bodies(read_until(reader, bool, records_max=1), FIRST)
+    cluster.append(FIRST, *large[20:])
+    cluster.leaders[FIRST] = 2
+    cluster.addresses[1] = reader._nodes._addresses[1] = Address("127.0.0.1", 1)  # type: ignore[attr-defined]
+    for _ in range(10):
+        reader.read(0, 0.05)
+    assert len(seen) == 1
+    while len(seen) < len(large):
+        seen += bodies(read_until(reader, bool, records_max=1), FIRST)
+    assert seen == large
