@@ -506,9 +506,7 @@ def test_what_goes_wrong_in_a_helper_is_not_swallowed(one: tuple[Cluster, WireRe
 def test_records_that_wait_come_before_those_that_the_next_leader_brings(two: tuple[Cluster, WireReader]) -> None:
     """The connection ends with its session while an answer is handed out, and then the node is gone."""
     cluster, reader = two
-    large = [
-        encode_body(None, b"%d" % n + bytes(SMALL_BYTES // 10)) for n in range(40)
-    ]  # what follows is asked at once
+    large = [encode_body(None, b"%d" % n + bytes(SMALL_BYTES // 10)) for n in range(40)]  # more is asked at once
     reader.assign(FIRST, 0)
     read_until(reader, lambda _: bool(cluster.fetches))
     link = reader._links[1]
