@@ -8,6 +8,7 @@ id, epoch, sequence) is said when they are sent, perhaps more than once.
 
 from collections.abc import Iterable, Sequence
 from itertools import chain
+from operator import itemgetter
 from typing import NamedTuple
 
 from delayline.record import encode_varint
@@ -24,6 +25,7 @@ RECORD_OVERHEAD_BYTES_MAX = 26
 SHORT = 8192
 """Bodies below it find their length in a table."""
 
+_BODY_OF, _TIME_OF = itemgetter(0), itemgetter(1)
 _NO_DELTA = b"\x00\x00"
 _WIDTHS = ((0, 64, 1), (64, 8192, 2), (8192, 1 << 20, 3), (1 << 20, 1 << 27, 4))
 """Offset deltas from, to, and the bytes that each takes."""
@@ -66,11 +68,10 @@ def cut(deliveries: Sequence[Delivery], batch_bytes_max: int) -> list[Sequence[D
     """Runs that make batches of at most so many bytes before compression; a record that takes more stands alone, and
     brokers judge it."""
     room = batch_bytes_max - HEAD_BYTES
-    sizes = [len(body) for body, _ in deliveries]
-    if sum(sizes) + RECORD_OVERHEAD_BYTES_MAX * len(sizes) <= room:
-        return [deliveries] if sizes else []
+    if sum(map(len, map(_BODY_OF, deliveries))) + RECORD_OVERHEAD_BYTES_MAX * len(deliveries) <= room:
+        return [deliveries] if deliveries else []
     runs, start, left = [], 0, room
-    for at, size in enumerate(sizes):
+    for at, size in enumerate(map(len, map(_BODY_OF, deliveries))):
         left -= size + RECORD_OVERHEAD_BYTES_MAX
         if left < 0 and at > start:
             runs.append(deliveries[start:at])
@@ -81,9 +82,9 @@ def cut(deliveries: Sequence[Delivery], batch_bytes_max: int) -> list[Sequence[D
 def records_of(deliveries: Sequence[Delivery], now_ms: int, codec: Codec = Codec.NONE) -> Records:
     """At least one. Hot: once per record, 0.2 us where times are None and bodies short; everything in it is done by
     the interpreter's own loops."""
-    bodies = [body for body, _ in deliveries]
-    stamps = [stamp for _, stamp in deliveries]
-    if not any(stamps):  # Delayline was not there in 1970
+    bodies = list(map(_BODY_OF, deliveries))
+    stamps = list(map(_TIME_OF, deliveries))
+    if stamps.count(None) == len(stamps):
         plain, base, latest = b"".join(_stamped_now(bodies)), now_ms, now_ms
     else:
         times = [now_ms if stamp is None else stamp for stamp in stamps]

@@ -2,7 +2,7 @@
 
 import struct
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from confluent_kafka import TopicPartition
 
@@ -51,6 +51,7 @@ from mq.kafka.wire.messages.transactions import (
     InitProducerIdResponse,
     TxnTopic,
 )
+from mq.kafka.wire.primitives import Pieces
 
 ACKS_ALL = -1
 
@@ -180,7 +181,7 @@ def produce(writes: Iterable[Write], terms: Terms, timeout_ms: int) -> ProduceRe
     """One batch for each of several partitions."""
     topics: dict[str, list[ProducePartition]] = {}
     for identity, (topic, partition), sequence, number in writes:
-        batch = b"".join(terms.batches[number].batch(*identity, sequence))
+        batch: Any = Pieces(terms.batches[number].batch(*identity, sequence))
         topics.setdefault(topic, []).append(ProducePartition(partition, batch))
     data = [ProduceTopic(topic, partitions) for topic, partitions in topics.items()]
     return ProduceRequest(terms.transactional_id, ACKS_ALL, timeout_ms, data)

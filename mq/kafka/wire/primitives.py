@@ -113,6 +113,20 @@ class Reader:
             raise Malformed("too many array elements")
 
 
+class Pieces:
+    """Bytes in several buffers, for a field to be written from without joining them: of a megabyte, the copy and the
+    room for it cost more than everything else about writing it."""
+
+    __slots__ = ("_size", "parts")
+
+    def __init__(self, parts: Sequence[Buffer]) -> None:
+        self.parts = parts
+        self._size = length_of(parts)
+
+    def __len__(self) -> int:
+        return self._size
+
+
 class Writer:
     """The buffers of a message under construction."""
 
@@ -122,8 +136,12 @@ class Writer:
         self._parts: list[Buffer] = []
         self.small = bytearray()
 
-    def splice(self, data: Buffer) -> None:
+    def splice(self, data: "Buffer | Pieces") -> None:
         """Append `data` as it is; a large piece without copying it."""
+        if isinstance(data, Pieces):
+            for part in data.parts:
+                self.splice(part)
+            return
         if len(data) < SPLICE_BYTES_MIN:
             self.small += data
             return

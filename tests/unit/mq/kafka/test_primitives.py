@@ -1,5 +1,7 @@
 """Lengths, and tagged fields that a table does not know."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,7 +10,8 @@ from delayline.record import encode_uvarint
 from mq.kafka.wire.errors import Malformed
 from mq.kafka.wire.message import decode, encode
 from mq.kafka.wire.messages.fetch import FetchRequest
-from mq.kafka.wire.primitives import Reader
+from mq.kafka.wire.messages.produce import ProducePartition, ProduceRequest, ProduceTopic
+from mq.kafka.wire.primitives import SPLICE_BYTES_MIN, Pieces, Reader
 
 TAGS_AT = -1
 """A Fetch request without anything ends in the number of its tagged fields."""
@@ -57,3 +60,17 @@ def test_tagged_fields_known_and_unknown_are_written_in_the_order_of_their_numbe
 def test_a_tagged_field_of_another_length_than_its_value_is_refused(tags: str) -> None:
     with pytest.raises(Malformed):
         decode(FetchRequest, 12, fetch_with_tags(bytes.fromhex(tags)))
+
+
+@pytest.mark.parametrize("size", [0, 10, SPLICE_BYTES_MIN, 3 * SPLICE_BYTES_MIN])
+def test_pieces_are_written_as_if_they_were_one(size: int) -> None:
+    parts = [b"head", bytes(size), b"", b"tail"]
+    pieces: Any = Pieces(parts)
+    partition = ProducePartition(3, pieces)
+    whole = ProducePartition(3, b"".join(parts))
+    for version in (3, 9):
+        frames = [
+            b"".join(encode(ProduceRequest(None, -1, 5, [ProduceTopic("t", [one])]), version))
+            for one in (partition, whole)
+        ]
+        assert frames[0] == frames[1]
