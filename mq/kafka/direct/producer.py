@@ -127,8 +127,8 @@ class WireTransactions:
     ) -> None:
         """Write the records and commit the group's offsets, all or nothing. Raises Aborted, CommitUnknown."""
         self._detail = ""
-        self._batches = self._outgoing(sends)
         self.open()
+        self._batches = self._outgoing(sends)
         self._terms = self._nothing._replace(batches=[batch.records for batch in self._batches], offsets=offsets)
         if offsets and metadata is not None:
             self._terms = self._terms._replace(member=Member.of(metadata))

@@ -1,6 +1,8 @@
 """Transactions that are cut off by what happens to others: the next one finds a producer that works."""
 
 from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from threading import Event
 from typing import Any
 
 import pytest
@@ -9,7 +11,11 @@ from confluent_kafka import KafkaException, Producer, TopicPartition
 from delayline.rules import DEFAULT_RULES
 from mq.errors import QueueUnavailable
 from mq.kafka import trouble
-from mq.kafka.producers import Aborted, LibraryTransactions, Send
+from mq.kafka.cluster import Cluster
+from mq.kafka.direct.choice import choose
+from mq.kafka.direct.limits import Limits
+from mq.kafka.direct.producer import WireTransactions
+from mq.kafka.producers import Aborted, LibraryTransactions, Send, Transactions
 from mq.kafka.settings import KafkaSettings
 from tests.integration.kafka.conftest import CLOCK, PATIENCE_S, Place, Worker, body, soon
 
@@ -19,11 +25,28 @@ ROUNDS = 5
 
 
 def settings(place: Place) -> KafkaSettings:
-    return KafkaSettings(bootstrap_servers=place.kafka.bootstrap_servers, namespace=place.namespace)
+    return KafkaSettings(bootstrap_servers=place.kafka.bootstrap_servers, namespace=place.namespace, path=place.path)
 
 
 def sends(place: Place) -> Iterator[Send]:
     return (Send(place.topic, number % 2, body(b"%d" % number)) for number in range(RECORDS))
+
+
+@contextmanager
+def made(place: Place, name: str) -> Iterator[Transactions]:
+    """Those of the path."""
+    direct = choose(settings(place), name, CLOCK).direct
+    if direct is None:
+        yield LibraryTransactions(settings(place), name, CLOCK)
+        return
+    limits = Limits(Cluster(settings(place), CLOCK, Event().wait))
+    with (
+        closing(direct.nodes),
+        closing(
+            WireTransactions(settings(place), name, direct.nodes, direct.codec, limits, CLOCK, Event().wait)
+        ) as transactions,
+    ):
+        yield transactions
 
 
 def cut_off_by_a_namesake(place: Place, number: int) -> Aborted:
@@ -35,8 +58,10 @@ def cut_off_by_a_namesake(place: Place, number: int) -> Aborted:
         Producer(settings(place).transactional(name)).init_transactions(PATIENCE_S)
         yield from sends(place)
 
-    with pytest.raises(Aborted) as caught:
-        LibraryTransactions(settings(place), name, CLOCK).run(interrupted())
+    with made(place, name) as transactions:
+        transactions.open()
+        with pytest.raises(Aborted) as caught:
+            transactions.run(interrupted())
     return caught.value
 
 
@@ -56,13 +81,13 @@ def test_after_offsets_were_refused_for_an_old_generation_the_next_transaction_i
     place.worker(queue)
     now = soon(lambda: (worker.poll(), _newer(worker.source.membership.standing().metadata, old))[1])
     assert now is not None
-    transactions = LibraryTransactions(settings(place), f"{place.namespace}-writer", CLOCK)
     offsets = [TopicPartition(place.buffer, 0, 5, metadata="junk.")]
-    for _ in range(ROUNDS):
-        with pytest.raises(Aborted) as caught:
-            transactions.run(sends(place), offsets, old)
-        assert trouble.old_generation(caught.value.error)
-        transactions.run(sends(place), offsets, now)
+    with made(place, f"{place.namespace}-writer") as transactions:
+        for _ in range(ROUNDS):
+            with pytest.raises(Aborted) as caught:
+                transactions.run(sends(place), offsets, old)
+            assert trouble.old_generation(caught.value.error)
+            transactions.run(sends(place), offsets, now)
 
 
 def _newer(metadata: bytes | None, old: bytes | None) -> bytes | None:
