@@ -125,11 +125,13 @@ class _Cut(Exception):
 
 @dataclass
 class Scripted:
-    """In front of `bootstrap_servers`, of which the first is enough. `script` may be exchanged at any time; it is
-    called by one thread at a time. `seen` is every request, in the order in which they came."""
+    """In front of `upstream`, of whose servers the first is enough. `script` may be exchanged at any time; it is
+    called by one thread at a time, and `always` has its say where that forwards. `seen` is every request, in the
+    order in which they came."""
 
     upstream: str
     script: Script = lambda _: FORWARD
+    always: Script = lambda _: FORWARD
     seen: list[Asked] = field(default_factory=list)
     cuts: int = 0
 
@@ -159,6 +161,7 @@ class Scripted:
             asked = Asked(api, version, self._counts[api, client_id], client_id, node, body)
             self.seen.append(asked)
             act = self.script(asked)
+            act = self.always(asked) if act is FORWARD else act
             self.cuts += isinstance(act, CutBefore | CutAfter | Late)
             return asked, act
 

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack, closing
 from dataclasses import replace
+from functools import partial
 from threading import Event
 from typing import Any
 from uuid import uuid4
@@ -12,7 +13,10 @@ from delayline.cursor import Cursor
 from delayline.rules import DEFAULT_RULES
 from mq.contract import Append, Assigned, Fetched, Lost, OutOfRange, Revoked, ShardBatch
 from mq.errors import CommitAborted, CommitError, CommitUnknown, DeliveryRefused, Fenced, QueueUnavailable
-from tests.brokers.scripted import FORWARD, Act, Asked, Scripted
+from mq.kafka.wire.apis import ApiKey
+from mq.kafka.wire.message import decode, encode
+from mq.kafka.wire.messages.cluster import ApiVersionsResponse
+from tests.brokers.scripted import FORWARD, Act, Altered, Asked, Scripted
 from tests.integration.kafka.conftest import PATIENCE_S, Place, Worker, body, soon
 
 POLL_S = 0.02
@@ -26,16 +30,20 @@ class Behind:
     """Copies the records of one shard to its target, and goes on after whatever happens as a worker does: taken again
     after an abort, taken over anew where a commit's fate is unknown or the shard is lost. `met` counts that."""
 
-    def __init__(self, place: Place, stack: ExitStack, **settings: Any) -> None:
+    def __init__(self, place: Place, stack: ExitStack, *, explicit: bool = False, **settings: Any) -> None:
+        """`explicit`: the brokers tell the data path of no transaction.version, so that partitions and offsets are
+        added to transactions one by one."""
         place.make_topic(1)
         self.place = place
         self.outside = place.queue(path="librdkafka")
         self.outside.ensure_buffer(place.topic, DEFAULT_RULES)
         self.scripted = stack.enter_context(closing(Scripted(place.kafka.bootstrap_servers)))
+        if explicit:
+            self.scripted.always = self._without_features
         given = {"transaction_timeout_s": 10.0, "request_timeout_s": 5.0, "tend_interval_s": 3600.0, **settings}
         servers, member = self.scripted.bootstrap_servers, "127.0.0.1:1"  # so that its name is not the data path's
-        self.queue = place.queue(bootstrap_servers=servers, address=member, **given)
         self.writer = f"{place.namespace}-worker-{uuid4()}"
+        self.queue = place.queue(bootstrap_servers=servers, address=member, **given)
         self.worker: Worker = place.worker(self.queue, self.writer)
         self.met: Counter[str] = Counter()
         self.cursor: Cursor | None = None
@@ -45,6 +53,11 @@ class Behind:
         self.waiting: list[tuple[int, int, bytes]] = []
         soon(lambda: (self.poll(), self.owned)[1])
         self.settle()
+
+    def _without_features(self, asked: Asked) -> Act:
+        if asked.api != ApiKey.API_VERSIONS or not self.is_ours(asked):
+            return FORWARD
+        return Altered(partial(_without_features, asked.version))
 
     def is_ours(self, asked: Asked) -> bool:
         """Whether the data path of the worker asks, and not one of librdkafka's clients beside it."""
@@ -159,6 +172,12 @@ class Behind:
             for _, _, one in self.outside.read(topic, str(number), 0, 100_000, 1 << 26)
         ]
         return found if len(found) >= len(self.sent) else None
+
+
+def _without_features(version: int, data: bytes) -> bytes:
+    answer = decode(ApiVersionsResponse, version, data)
+    answer.finalized_features = []
+    return b"".join(encode(answer, version))
 
 
 class Once:

@@ -96,3 +96,21 @@ def test_a_producer_that_begins_anew_and_is_cut_off_anywhere_delivers_everything
     print(exercised, behind.met)
     assert {ApiKey(api).name for api, _ in at} >= {"API_VERSIONS", "METADATA", "FIND_COORDINATOR", "INIT_PRODUCER_ID"}
     assert set(exercised.values()) == {1}
+
+
+def test_a_commit_whose_partitions_are_added_one_by_one_delivers_everything_once(
+    kafka: "Kafka",
+) -> None:
+    with ExitStack() as stack:
+        behind = Behind(Place(kafka, stack, "wire"), stack, explicit=True)
+        at = [one for one in boundaries(behind) if one[0] != ApiKey.FETCH]
+        exercised = cut_everywhere(behind, at)
+    print(exercised, behind.met)
+    assert {ApiKey(api).name for api, _ in at} == {
+        "ADD_PARTITIONS_TO_TXN",
+        "PRODUCE",
+        "ADD_OFFSETS_TO_TXN",
+        "TXN_OFFSET_COMMIT",
+        "END_TXN",
+    }
+    assert set(exercised.values()) == {1}
