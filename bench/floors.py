@@ -9,6 +9,7 @@ import random
 from collections.abc import Callable
 
 from bench.dispatching import COMMIT, SMALL_COMMIT, dispatch_steps
+from bench.ingesting import POLLED, ingest_steps
 from bench.report import Report, measured
 from delayline.buffer_record import decode_value, encode_value
 from delayline.message import Shard
@@ -33,9 +34,10 @@ def run(scale: float) -> Report:
     """A few seconds."""
     report = Report("Floors: CPU per record")
     records = max(int(RECORDS * scale), AT_ONCE)
-    for name, step in (_steps(records) | dispatch_steps(records)).items():
+    for name, step in (_steps(records) | ingest_steps(records) | dispatch_steps(records)).items():
         report.add(name, min(_cost_us(step, records) for _ in range(ROUNDS)), "us/record")
     report.notes.append(f"{records:,} records a round, the fastest of {ROUNDS} rounds, loop included")
+    report.notes.append(f"ingest: {POLLED:,} records at once, indexes opened and closed included")
     report.notes.append(f"dispatch: plain messages, {COMMIT:,} in a commit, or {SMALL_COMMIT} where it is small")
     return report
 
@@ -92,7 +94,7 @@ def _logged(bodies: list[bytes]) -> tuple[Head, bytes]:
 def _near(entries: list[PlainEntry]) -> None:
     near = NearRecords()
     for at in range(0, len(entries), AT_ONCE):
-        near.put(entries[at : at + AT_ONCE], [])
+        near.put(sorted(entries[at : at + AT_ONCE]), [])
     while near:
         near.remove([entry[:2] for entry in near.take(_T0 + 2000, AT_ONCE)])
 

@@ -106,7 +106,7 @@ class Reader:
             try:
                 at = one_byte[body[0]]
                 length = body[at]
-                if at and (step := one_byte[length]):
+                if step := one_byte[length]:  # never where `at` is 0
                     at += step
                 elif at and length & 0x81 == 0x80 and (second := body[at + 1]) < 0x80:
                     at += 2 + (length >> 1 & 0x3F | second << 6)

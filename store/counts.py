@@ -14,6 +14,7 @@ SEGMENT_OFFSETS = 4096
 _SEGMENT_BITS = SEGMENT_OFFSETS.bit_length() - 1
 _MINUTE_MS = 60_000
 _DAY_MINUTES = 1440
+_DAY_MS = _DAY_MINUTES * _MINUTE_MS
 _SPARSE_MAX = _DAY_MINUTES // 4
 _COUNT_BITS = 40
 _COUNT_MASK = (1 << _COUNT_BITS) - 1
@@ -103,15 +104,15 @@ class MinuteCounts:
 
     def add(self, due_times_ms: Sequence[int]) -> None:
         """Hot where due times lie far apart: then it is done once per record."""
-        dense, totals = self._dense, self._totals
+        for day, count in _counted(due_times_ms, _DAY_MS):
+            self._totals[day] = self._totals.get(day, 0) + count
+        dense = self._dense
         for minute, count in _counted(due_times_ms, _MINUTE_MS):
-            day = minute // _DAY_MINUTES
-            if day in dense:
-                dense[day][minute % _DAY_MINUTES] += count
-                totals[day] += count
+            cells = dense.get(minute // _DAY_MINUTES)
+            if cells is not None:
+                cells[minute % _DAY_MINUTES] += count
             else:
-                totals[day] = totals.get(day, 0) + count
-                self._add_sparse(day, minute % _DAY_MINUTES, count)
+                self._add_sparse(*divmod(minute, _DAY_MINUTES), count)
 
     def _add_sparse(self, day: int, cell: int, count: int) -> None:
         cells = self._sparse.get(day)

@@ -1,5 +1,6 @@
 """The time index on RocksDB: near-due records in memory (`store.near`), the others on disk (`store.far`)."""
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import accumulate
@@ -150,9 +151,10 @@ class RocksShard:
         self._require_ready()
         if not entries:
             return
-        due_times_ms = list(map(_DUE, entries))
+        ordered = sorted(entries)  # what is written in order takes RocksDB half the time
         border = -1 if near_until_ms is None else near_until_ms
-        near, far = _parted(entries, due_times_ms, border)
+        far_at = bisect_left(ordered, (border + 1,))
+        near, far = ordered[:far_at], ordered[far_at:]
         names = list(names)
         far_names = [(name, key) for name, key in names if key[0] > border]
         if far:
@@ -161,7 +163,7 @@ class RocksShard:
             self._near.forget_name(name)
         if near:
             self._near.put(near, [(name, key) for name, key in names if key[0] <= border])
-        self._counts.add(due_times_ms, list(map(_OFFSET, far)))
+        self._counts.add(list(map(_DUE, ordered)), list(map(_OFFSET, far)))
 
     def name(self, name: bytes, key: Key) -> None:
         self._require_ready()
@@ -231,17 +233,6 @@ class RocksShard:
     def _require_ready(self) -> None:
         if not self._ready:
             raise Bug("a shard with rows of an earlier time needs retain or reset first")
-
-
-def _parted(
-    entries: Sequence[PlainEntry], due_times_ms: list[int], border_ms: int
-) -> tuple[Sequence[PlainEntry], Sequence[PlainEntry]]:
-    """Those due up to the border, and the others: mostly all are one or the other."""
-    if min(due_times_ms) > border_ms:
-        return [], entries
-    if max(due_times_ms) <= border_ms:
-        return entries, []
-    return [entry for entry in entries if entry[0] <= border_ms], [entry for entry in entries if entry[0] > border_ms]
 
 
 def _cut(entries: list[_AnyEntry], records_max: int, bytes_max: int) -> list[_AnyEntry]:

@@ -178,6 +178,14 @@ def test_a_length_that_is_written_otherwise_is_another_shape() -> None:
     assert reader.general == 2
 
 
+def test_a_negative_length_is_not_taken_for_a_length() -> None:
+    good = encode_body(b"k", b"v" * 64, [(DELAY, b"1000")])
+    negative = good.replace(encode_varint(64), b"\x81\x01", 1)
+    records, reader = at_once([good, negative, good]), Reader(DEFAULT_RULES)
+    assert read_all(reader, records) == one_by_one(records, DEFAULT_RULES)
+    assert reader.general == 2
+
+
 def test_many_headers_and_long_names_have_a_shape_too() -> None:
     many: list[Header] = [(b"n%d" % n, b"v") for n in range(70)]
     assert general(*[[*many, (b"n" * 80, b"v"), (DELAY, b"1000")]] * 3) == 1
