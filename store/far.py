@@ -108,8 +108,8 @@ class FarRecords:
     def put(
         self, entries: Sequence[PlainEntry], names: Sequence[tuple[bytes, Key]], *, reserve: bool = False
     ) -> None:
-        """Take in ascending entries. Hot: once per record, 2 us, most of them RocksDB's own. `reserve` lets it use the
-        room that is kept free. Raises StoreFull; then nothing of it is present."""
+        """Take in ascending entries. Hot: once per record, 2 us, most of them RocksDB's own. `reserve` lets it use
+        the room that is kept free. Raises StoreFull; then nothing of it is present."""
         batch = self._database.batch()
         ranges = self._owed.write_to(batch, self._number)
         rows = list(map(keys.encode_record, repeat(self._number), map(_DUE, entries), map(_OFFSET, entries)))
