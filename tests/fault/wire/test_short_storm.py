@@ -8,8 +8,8 @@ from tests.fault.wire.storm import storm
 if TYPE_CHECKING:
     from tests.brokers.kafka import Kafka
 
-CYCLES = 40
-RATE = 0.2
+CYCLES = 30
+RATE = 0.3
 SEED = SystemRandom().randrange(1 << 31)
 
 
