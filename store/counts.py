@@ -93,9 +93,9 @@ class MinuteCounts:
     """Records per due minute, day by day.
 
     A day is *sparse* at first, a sorted array of `minute of the day << 40 | count`: 8 bytes per minute that has any,
-    and about 200 per day. A quarter full it becomes *dense*, one count for each of its minutes: 6 KB, and a tenth of
-    the time to count in. A dict of minutes takes ten times as much, which for ten million records over years is half
-    a gigabyte."""
+    and about 200 per day. A quarter full it becomes *dense*, one count for each of its minutes: 6 KB, and half the
+    time to count in. A dict of minutes takes ten times as much, for ten million records over years half a gigabyte.
+    """
 
     def __init__(self) -> None:
         self._sparse: dict[int, array[int]] = {}
