@@ -19,8 +19,6 @@ from mq.kafka.batch.build import records_of
 from mq.kafka.batch.head import APPEND_TIME_BIT, CHECKED_AT, RECORDS_AT, Head, head_at
 from mq.kafka.batch.records import read_records
 from store.counts import MinuteCounts, SegmentCounts
-from store.index import PlainEntry
-from store.near import NearRecords
 
 RECORDS = 50_000
 ROUNDS = 5
@@ -57,7 +55,7 @@ def _steps(records: int) -> dict[str, Callable[[], object]]:
     values = [encode_value(None, one) for one in packed]
     rows = [AuditRow(n, f"orders.0.{n}.{_T0}", _T0, _T0, Outcome.DELIVERED) for n in range(records)]
     audit = [decode_body(body).value or b"" for body in encode_audit(_SHARD, 1, _T0, rows)]
-    entries = [(_T0 + dice.randrange(2000), n, value) for n, value in enumerate(values)]
+    near_ms = [_T0 + dice.randrange(2000) for _ in range(records)]
     deliveries = [(seal(one, b"orders.0.1.1767225600000", _T0), None) for one in packed]
     runs = [deliveries[at : at + AT_ONCE] for at in range(0, records, AT_ONCE)]
     logs = [_logged(bodies[at : at + AT_ONCE]) for at in range(0, records, AT_ONCE)]
@@ -75,10 +73,9 @@ def _steps(records: int) -> dict[str, Callable[[], object]]:
         "AuditRow": lambda: [AuditRow(n, "id", _T0, _T0, Outcome.DELIVERED) for n in range(records)],
         "encode_audit": lambda: list(encode_audit(_SHARD, 1, _T0, rows)),
         "decode_audit": lambda: [decode_audit(value) for value in audit],
-        "near-due: put, take, remove": lambda: _near(entries),
         "records out of fetched batches": lambda: [read_records(head, log, RECORDS_AT) for head, log in logs],
         "count per offset segment": lambda: _count(SegmentCounts(), list(range(records))),
-        "count per due minute, 2 s ahead": lambda: _count(MinuteCounts(), [due_ms for due_ms, _, _ in entries]),
+        "count per due minute, 2 s ahead": lambda: _count(MinuteCounts(), near_ms),
         "count per due minute, 30 days ahead": lambda: _count(MinuteCounts(), far_ms),
     }
 
@@ -89,14 +86,6 @@ def _logged(bodies: list[bytes]) -> tuple[Head, bytes]:
     head = head_at(b"".join(made), 0)
     append_time = head._replace(attributes=APPEND_TIME_BIT)
     return append_time, b"".join(made)[CHECKED_AT:]
-
-
-def _near(entries: list[PlainEntry]) -> None:
-    near = NearRecords()
-    for at in range(0, len(entries), AT_ONCE):
-        near.put(sorted(entries[at : at + AT_ONCE]), [])
-    while near:
-        near.remove([entry[:2] for entry in near.take(_T0 + 2000, AT_ONCE)])
 
 
 def _count(counts: SegmentCounts | MinuteCounts, numbers: list[int]) -> None:
