@@ -92,12 +92,10 @@ class Behind:
 
     def turn(self) -> bool:
         """Whether nothing is left to do."""
-        if not self.owned:
-            self.poll()
-        elif self.cursor is None:
+        self.poll()  # whatever else is the matter: it is how a member hears that it has lost its shards
+        if self.owned and self.cursor is None:
             self._take_over()
-        else:
-            self.poll()
+        elif self.owned:
             self.commit()
         return self.cursor is not None and self.cursor.next_offset >= self.end
 
