@@ -66,9 +66,14 @@ class Process:
         try:
             return self._guarded.wait(STOP_S)
         except subprocess.TimeoutExpired:
-            self._guarded.signal(signal.SIGABRT)
-            self._guarded.wait(STOP_S)
+            self.abort()
             return -1
+
+    def abort(self) -> None:
+        """End it so that its log says where its threads are."""
+        self.wanted = False
+        self._guarded.signal(signal.SIGABRT)
+        self._guarded.wait(STOP_S)
 
     def freeze(self) -> None:
         self._guarded.signal(signal.SIGSTOP)

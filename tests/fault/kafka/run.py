@@ -133,7 +133,10 @@ def play(part: Part, seed: int, folder: Path) -> Outcome:
             made.hush()
             made.tally["seconds until nothing was pending"] += round(made.drain())
             for worker in made.workers:
-                nemesis.end(worker)
+                if made.failures and worker.running:
+                    worker.abort()
+                else:
+                    nemesis.end(worker)
             return judge(made, time.monotonic() - started_s, dict(measured), folder)
 
 
