@@ -65,9 +65,7 @@ class WorkerSettings:
     batch_bytes_max: int = 4 << 20
     near_bytes_max: int = 64 << 20
     poll_wait_max_s: float = 0.2
-    commit_interval_s: float = (
-        0.005  # between the starts of two commits: small ones back to back cost more than they gain
-    )
+    commit_interval_s: float = 0.005  # between the starts of two commits: many small ones cost more than they gain
     checkpoint_interval_s: float = 1.0
     trim_interval_s: float = 10.0
     status_interval_s: float = 0.5
@@ -327,7 +325,9 @@ class Worker:
             return
         future, batch, started_s = self._in_flight
         self._in_flight = None
-        self._observer.committed(self._now_s() - started_s)
+        now_s = self._now_s()
+        self._next_commit_s = max(self._next_commit_s, now_s + self._sink.rest_s)
+        self._observer.committed(now_s - started_s)
         try:
             future.result()
         except CommitError as error:

@@ -13,8 +13,8 @@ from prometheus_client import CollectorRegistry
 from bench.on_kafka.broker import PARTITIONS
 from bench.on_kafka.child import answer_questions, arguments, say_ready
 from delay_service.decisions import Decisions
-from delay_service.garbage import collect_rarely
 from delay_service.history import History
+from delay_service.interpreter import set_up_interpreter
 from delay_service.metrics import WorkerMetrics
 from delay_service.shard import ShardSettings
 from delay_service.worker import Worker, WorkerSettings
@@ -49,7 +49,7 @@ def main(
     worker = Worker(source, sink, queue, index, clock, settings, metrics)
     thread = Thread(target=worker.run, name="worker")
     thread.start()
-    collect_rarely()
+    set_up_interpreter()
     say_ready()
     shards = [Shard(name, str(number)) for name in (topic, *others) for number in range(PARTITIONS)]
     while not worker.call(lambda: all(_caught_up(worker, shard) for shard in shards)).result():

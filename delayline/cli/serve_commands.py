@@ -82,7 +82,7 @@ def run_process(
     settings: "Settings", rooms: "Rooms", host: str, port: int, welcome: "Callable[[Settings, str, str], str]"
 ) -> None:
     import api.server
-    from delay_service.garbage import collect_rarely
+    from delay_service.interpreter import set_up_interpreter
     from delayline import logs
     from delayline.config import is_loopback
 
@@ -90,7 +90,7 @@ def run_process(
     if not is_loopback(host):
         logs.get(__name__).warning("there is no authentication: whoever reaches this door may use it", host=host)
     with rooms(settings, SystemClock()) as process:
-        collect_rarely()
+        set_up_interpreter()
         api.server.serve(
             process.app,
             host,

@@ -36,6 +36,10 @@ from mq.kafka.membership import Membership, Standing
 from mq.kafka.producers import Aborted, Bulk, Failure, Outgoing, Send, Transactions
 from mq.kafka.settings import KafkaSettings
 
+REST_S = 0.003
+"""Brokers write a transaction's markers behind the answer to its end. Whoever writes to the same partitions before
+they are done waits for 20 ms (add.partitions.to.txn.retry.backoff.ms)."""
+
 GENERATIONS_MAX = 3
 """Rebalances that one commit may meet and be repeated after, as long as its shards stay ours."""
 REBALANCE_S = 2.0
@@ -60,6 +64,7 @@ class KafkaSink:
     ) -> None:
         """`transactions` makes a producer for a transactional id."""
         self.atomic = settings.atomic
+        self.rest_s = REST_S
         self._settings = settings
         self._names = settings.names
         self._cluster = cluster

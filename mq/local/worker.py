@@ -221,6 +221,7 @@ class LocalSink:
     """Sink of one worker."""
 
     atomic = True
+    rest_s = 0.0
 
     def __init__(
         self,
