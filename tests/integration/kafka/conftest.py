@@ -1,5 +1,6 @@
 """Queues on the session's broker, each test with a namespace and a topic of its own."""
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from dataclasses import replace
@@ -130,11 +131,15 @@ class Place:
         return self._stack.enter_context(closing(Worker(queue, writer)))
 
 
-@pytest.fixture(params=["wire", "librdkafka"])
-def path(request: pytest.FixtureRequest) -> str:
-    """Whatever a test does with a worker, it does over both data paths."""
-    found: str = request.param
-    return found
+OVER_BOTH = ("test_takeover", "test_corridor", "test_outage")
+"""Modules about what workers promise: what they try, they try over both data paths. Others are about what both have
+in common, or about one; `ALL_PATHS=1` has all of them tried over both."""
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "path" in metafunc.fixturenames:
+        over_both = metafunc.module.__name__.endswith(OVER_BOTH) or os.environ.get("ALL_PATHS")
+        metafunc.parametrize("path", ["wire", "librdkafka"] if over_both else ["wire"])
 
 
 @pytest.fixture
