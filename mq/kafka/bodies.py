@@ -125,7 +125,12 @@ def _body(key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, b
     return encode_body(key, value, [(name.encode(), header) for name, header in headers])
 
 
-def record_of(message: Message) -> LogRecord:
+def standing(message: Message) -> tuple[int, int]:
+    """Offset and time (epoch ms) of a message that was read, or that the brokers have acknowledged."""
     offset = message.offset()
-    assert offset is not None, "a message that was read has one"
-    return LogRecord(offset, message.timestamp()[1], body_of(message))
+    assert offset is not None, "a message that stands in a log has one"
+    return offset, message.timestamp()[1]
+
+
+def record_of(message: Message) -> LogRecord:
+    return LogRecord(*standing(message), body_of(message))

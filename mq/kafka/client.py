@@ -15,7 +15,7 @@ from delayline.errors import DelaylineError
 from mq.contract import Append, LogRecord, Position
 from mq.errors import CommitUnknown, OffsetOutOfRange, QueueUnavailable
 from mq.kafka import trouble
-from mq.kafka.bodies import BATCH_OVERHEAD_BYTES, parts_of
+from mq.kafka.bodies import BATCH_OVERHEAD_BYTES, parts_of, standing
 from mq.kafka.cluster import Cluster, partition_number
 from mq.kafka.producers import Aborted, LibraryTransactions, Send
 from mq.kafka.readers import Readers
@@ -106,7 +106,7 @@ class KafkaClient:
 
         def on_delivery(error: KafkaError | None, message: Message) -> None:
             if error is None:
-                future.set_result([_position(record, message.offset() or 0, message.timestamp()[1])])
+                future.set_result([_position(record, *standing(message))])
             else:
                 self._cluster.forget(record.topic)
                 future.set_exception(trouble.queue_error(error, f"appending to {record.topic}"))

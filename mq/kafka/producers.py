@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer, Topic
 
 from delayline.clock import Clock
 from mq.errors import CommitUnknown
-from mq.kafka.bodies import parts_of
+from mq.kafka.bodies import parts_of, standing
 from mq.kafka.settings import KafkaSettings
 from mq.kafka.trouble import cause, local, old_generation, purged, timed_out
 
@@ -111,7 +111,7 @@ class Outgoing:
         if error is not None:
             self.failures.append(Failure(str(message.topic()), message.partition() or 0, error))
         elif delivered is not None:
-            delivered(message.offset() or 0, message.timestamp()[1])
+            delivered(*standing(message))
 
     @property
     def culprits(self) -> tuple[Failure, ...]:

@@ -13,6 +13,8 @@ from mq.errors import QueueUnavailable
 from mq.kafka.access import MECHANISMS, PROTOCOLS, TLS, read_access
 from mq.kafka.address import parse_servers
 from mq.kafka.batch.head import Codec
+from mq.kafka.direct.exchange import SPOKEN
+from mq.kafka.direct.fetching import FETCH_VERSION
 from mq.kafka.direct.nodes import COORDINATOR_VERSIONS, METADATA_VERSIONS, Nodes
 from mq.kafka.settings import KafkaSettings
 from mq.kafka.wire.apis import ApiKey
@@ -30,11 +32,8 @@ UNDERSTOOD = TLS | {
 NEEDED = {
     ApiKey.METADATA: METADATA_VERSIONS,
     ApiKey.FIND_COORDINATOR: COORDINATOR_VERSIONS,
-    ApiKey.FETCH: (12, 12),
-    ApiKey.PRODUCE: (9, 12),
-    ApiKey.INIT_PRODUCER_ID: (4, 4),
-    ApiKey.TXN_OFFSET_COMMIT: (3, 5),
-    ApiKey.END_TXN: (3, 5),
+    ApiKey.FETCH: (FETCH_VERSION, FETCH_VERSION),
+    **{one.api: (one.explicit[0], one.implicit[1]) for one in SPOKEN.values()},
 }
 """Oldest and newest versions that are spoken, by API. Brokers 3.0 and later know one of each."""
 
