@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: run test check lint types imports simulate machine race prove wire-faults chaos-kafka-proxy search-kafka-proxy outages bench kafka kafka-client reconcile-demo reconcile-job spark-package lock clean
+.PHONY: run test check lint types imports simulate machine race prove generated wire-faults chaos-kafka-proxy search-kafka-proxy outages bench kafka kafka-client reconcile-demo reconcile-job spark-package lock clean
 
 run: $(VENV)/.run   ## start everything on the embedded queue, HTTP on 127.0.0.1:8080
 	@exec $(BIN)/delayline serve
@@ -35,6 +35,9 @@ race: $(VENV)/.test   ## 10,000 cancels against due instants on each queue, work
 
 prove: $(VENV)/.test   ## kill -9 on Kafka, again and again, and nothing lost, twice or early; SEED, PARTS, WAY; see docs/proof.md
 	$(BIN)/python -m tests.fault.kafka.run
+
+generated: $(VENV)/.test   ## the reconcile job on a million messages with every fault in them; MESSAGES, SEED
+	MESSAGES=$${MESSAGES:-1000000} $(BIN)/python -m pytest -q tests/reconcile/test_generated.py
 
 wire-faults: $(VENV)/.test   ## a worker on the wire, cut off, delayed, refused, misunderstood; SEED, PARTS, CYCLES; see docs/proof.md
 	$(BIN)/python -m tests.fault.wire.run

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,7 +11,31 @@ import pytest
 from tests.brokers.distribution import Unavailable
 
 if TYPE_CHECKING:
+    from xdist.remote import Producer
+
     from tests.brokers.kafka import Kafka
+    from tests.sharing import FromBothEnds
+
+os.environ["SPARK_CONF_DIR"] = str(Path(__file__).parent / "reconcile" / "spark")
+"""For every Spark that tests start, in processes of their own too; only the cluster is as Spark makes it."""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """One process takes modules in their order, and finds soon what is wrong with a unit."""
+    if hasattr(config, "workerinput"):
+        from tests.sharing import place
+
+        items.sort(key=lambda item: place(item.nodeid))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: "Producer") -> "FromBothEnds | None":
+    from tests.sharing import FromBothEnds
+
+    if config.getvalue("dist") != "loadscope":
+        return None
+    config.option.loadscopereorder = False  # by how many tests they have: the long ones, of which there are few, last
+    return FromBothEnds(config, log)
 
 
 @contextmanager

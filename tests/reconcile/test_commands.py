@@ -18,9 +18,6 @@ from tests.reconcile.archive import World
 
 MINUTE_MS = 60_000
 DELAYLINE = Path(sys.executable).with_name("delayline")
-QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""A JVM that soon ends has no use for its best compiler."""
-
 MODULE = [sys.executable, "-m", "reconcile"]
 RUN = [str(DELAYLINE), "reconcile", "run"]
 
@@ -46,7 +43,7 @@ def written(folder: Path) -> World:
 def test_both_command_lines_go_on_in_one_ledger(tmp_path: Path) -> None:
     world = written(tmp_path / "archive")
     flags = ["--reader", "parquet", "--input", "archive", "--output", "ledger", "--master", "local[1]"]
-    first = started([*RUN, *flags], tmp_path, JDK_JAVA_OPTIONS=QUICK)
+    first = started([*RUN, *flags], tmp_path)
     assert first.returncode == 2, first.stderr
     lines = first.stdout.splitlines()
     assert lines[-1] == "run 1: 1 findings in 1 windows; ledger/report.html"
@@ -57,7 +54,7 @@ def test_both_command_lines_go_on_in_one_ledger(tmp_path: Path) -> None:
     world.pass_on(60 * MINUTE_MS)
     world.write()
     flags[flags.index("ledger")] = (tmp_path / "ledger").as_uri()  # the same directory, through Hadoop's files
-    second = started([*MODULE, *flags, "--threshold", "0"], tmp_path, JDK_JAVA_OPTIONS=QUICK)
+    second = started([*MODULE, *flags, "--threshold", "0"], tmp_path)
     assert second.returncode == 0, second.stderr
     summary = json.loads((tmp_path / "ledger" / "summary.json").read_bytes())
     assert (summary["run"], summary["exit_code"], summary["topics"][0]["findings"]) == (2, 0, {"missing": 1})
