@@ -45,6 +45,7 @@ BREAKAGES_OF_WISHES = (
         SHARD,
         "if message.is_claim and is_new:",
         "if message.is_claim:",
+        first=660,
     ),
     one(
         "a decided claim that is read again has no names",
@@ -87,7 +88,7 @@ BREAKAGES_OF_WISHES = (
         SHARD,
         "lowest = (self.cursor.next_offset, self._index.memory_low(), self._register.owed_low())",
         "lowest = (self.cursor.next_offset, self._index.memory_low())",
-        first=1850,
+        first=5400,
     ),
     one(
         "a re-append that is read has no names",
@@ -130,6 +131,7 @@ BREAKAGES_OF_WISHES = (
         SHARD,
         "for _, offset in (*taken.ended, *taken.decided.ended, *taken.moved):",
         "for _, offset in (*taken.ended, *taken.decided.ended):",
+        first=2420,
     ),
     one(
         "an unreadable late record of a paused shard stands in the way",
