@@ -65,6 +65,8 @@ class Owned:
     paused: bool = False
     last_commit_s: float = 0.0
     take_max: int | None = None
+    hungry_since: int = 0  # number of the turn that did not suffice it; 0: the last one did (`turns.py`)
+    took_part: float = 0.0  # what its last turn took up, of a whole batch
     clock: ClockOffset | None = None
     skewed: bool = False
     refused_since_s: float | None = None  # since when the target has taken nothing, or may have

@@ -28,6 +28,7 @@ from delay_service.shard import Shard, ShardSettings
 from delay_service.stalls import LOG_REASONS, UNAVAILABLE, Stalls
 from delay_service.taken import Finished
 from delay_service.takeover import claim, plan
+from delay_service.turns import Room, Turns
 from delayline import logs
 from delayline.clock import Clock
 from delayline.cursor import Cursor
@@ -113,7 +114,7 @@ class Worker:
         self._questions: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._stopping = threading.Event()
         self._rates = Rates(self._is_due)
-        self._turn = 0
+        self._turns = Turns(self._is_due)
         self._next_commit_s = 0.0
         self._next_trim_s = 0.0
         self._next_status_s = 0.0
@@ -256,7 +257,7 @@ class Worker:
     # --- dispatch
 
     def _dispatch(self) -> None:
-        """Take one batch, round robin, so that no shard waits behind a busier one; commit it in the background."""
+        """Take one batch, in which no shard waits behind a busier one (`turns.py`); commit it in the background."""
         now_s = self._now_s()
         if self._in_flight is not None or now_s < self._next_commit_s:
             return
@@ -267,34 +268,33 @@ class Worker:
             self._next_commit_s = now_s + self._settings.commit_interval_s
             future.add_done_callback(lambda _: self._source.wake())
 
-    def _take(self, shards: list[Owned], *, checkpoint: bool = False) -> list[ShardBatch]:
-        records_left, bytes_left = self._settings.batch_records_max, self._settings.batch_bytes_max
+    def _take(self, shards: list[Owned], *, last: bool = False) -> list[ShardBatch]:
         batch: list[ShardBatch] = []
-        self._turn += 1
         now_s = self._now_s()
         self._rates.begin(shards, now_s)
-        start = self._turn % len(shards) if shards else 0
-        for owned in shards[start:] + shards[:start]:
-            if owned.core is None or not owned.ready(now_s) or records_left <= 0 or bytes_left <= 0:
+        running = [owned for owned in shards if owned.core is not None and owned.ready(now_s) and not owned.skewed]
+        room = Room(self._settings.batch_records_max, self._settings.batch_bytes_max)
+        for owned, allowed in self._turns.of_batch(running, room):
+            if owned.core is None or not self._target_takes(owned):
                 continue
-            if owned.skewed or not self._target_takes(owned):
-                continue
-            due = checkpoint or now_s - owned.last_commit_s >= self._settings.checkpoint_interval_s
-            allowed = self._rates.allowed(owned)
-            records_max = min(records_left, owned.take_max or records_left)
-            records_max = records_max if allowed is None else min(records_max, allowed)
-            now_ms = self._source.now_ms(owned.id)
-            if owned.burying:
-                entries = self._index.shard(owned.id).due(now_ms, records_max, bytes_left)
-                owned.core.bury((Key(due_ms, offset) for due_ms, offset, _ in entries), TARGET_REFUSES, owned.detail)
-            part = owned.core.take(now_ms, records_max, bytes_left, checkpoint=due, last=checkpoint)
-            self._rates.took(owned, allowed, len(part.deliveries) if part else 0)
+            part = self._take_from(owned, owned.core, allowed, now_s, last=last)
+            self._turns.took(owned, allowed, part)
             if part is not None:
                 batch.append(part)
                 owned.last_commit_s = now_s
-                records_left -= len(part.deliveries) + len(part.dead) + len(part.appends) + len(part.elsewhere)
-                bytes_left -= part.sent_bytes
         return batch
+
+    def _take_from(self, owned: Owned, core: Shard, allowed: Room, now_s: float, *, last: bool) -> ShardBatch | None:
+        checkpoint = last or now_s - owned.last_commit_s >= self._settings.checkpoint_interval_s
+        deliveries = self._rates.allowed(owned)
+        records_max = min(bound for bound in (allowed.records, owned.take_max, deliveries) if bound is not None)
+        now_ms = self._source.now_ms(owned.id)
+        if owned.burying:
+            entries = self._index.shard(owned.id).due(now_ms, records_max, allowed.bytes)
+            core.bury((Key(due_ms, offset) for due_ms, offset, _ in entries), TARGET_REFUSES, owned.detail)
+        part = core.take(now_ms, records_max, allowed.bytes, checkpoint=checkpoint, last=last)
+        self._rates.took(owned, deliveries, len(part.deliveries) if part else 0)
+        return part
 
     def _target_takes(self, owned: Owned) -> bool:
         """Whether a shard whose target has refused may be tried again: looked at first, and never by a delivery."""
@@ -485,7 +485,7 @@ class Worker:
     def _finish(self) -> None:
         """A clean stop: settle, commit where every shard stands, flush the index, leave."""
         self.wait_for_commit()
-        last = self._take(list(self._owned.values()), checkpoint=True)
+        last = self._take(list(self._owned.values()), last=True)
         if last:
             self._in_flight = self._committer.submit(self._sink.commit, last), last, self._now_s()
             self.wait_for_commit()
