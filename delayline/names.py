@@ -60,6 +60,18 @@ class Names:
         """Where queues whose consumer groups can be forgotten keep the cursors a second time; compacted."""
         return f"{self.namespace}.cursor"
 
+    def worker(self, unique: str) -> str:
+        """What a worker calls itself: its transactional id."""
+        return f"{self.namespace}-worker-{unique}"
+
+    def client(self, unique: str) -> str:
+        """The transactional id of who appends for clients."""
+        return f"{self.namespace}-api-{unique}"
+
+    def is_writer(self, transactional_id: str) -> bool:
+        """Whether the id is of this installation: whoever has it may be fenced, and begins anew."""
+        return transactional_id.startswith((self.worker(""), self.client("")))
+
     def is_own(self, topic: str) -> bool:
         """Whether the topic belongs to this installation: it never holds users' messages."""
         return topic.startswith(f"{self.namespace}.")

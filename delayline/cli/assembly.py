@@ -194,7 +194,7 @@ def _worker_thread(
     metrics = WorkerMetrics(registry, history, decisions, clock)
 
     def open_worker() -> Worker:
-        writer = f"{settings.namespace}-worker-{uuid.uuid4()}"
+        writer = Names(settings.namespace).worker(str(uuid.uuid4()))
         source, sink = queue.open_worker(writer)
         return Worker(source, sink, queue, index, clock, _worker_settings(settings, writer), metrics)
 

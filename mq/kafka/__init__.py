@@ -7,6 +7,7 @@
     buffers.py     buffer topics and this installation's own topics, and how they must be
     offsets.py     what the worker group has committed
     cursors.py     where the cursors stand, and the takeover
+    finishing.py   what producers and heirs need of who finishes hanging transactions
     membership.py  the group member: who owns which shard
     clock.py       the brokers' clocks, never run ahead of, and compared with ours
     chatter.py     the library's own log lines, fewer of them

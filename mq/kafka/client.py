@@ -17,6 +17,7 @@ from mq.errors import CommitUnknown, OffsetOutOfRange, QueueUnavailable
 from mq.kafka import trouble
 from mq.kafka.bodies import BATCH_OVERHEAD_BYTES, parts_of, standing
 from mq.kafka.cluster import Cluster, partition_number
+from mq.kafka.finishing import Finisher
 from mq.kafka.producers import Aborted, LibraryTransactions, Send
 from mq.kafka.readers import Readers
 from mq.kafka.settings import KafkaSettings
@@ -41,11 +42,18 @@ class KafkaClient:
     """Any thread may call it. A record alone goes by an idempotent producer; several are one transaction, so that all
     are stored or none. Threads: one serves the producer, one the transactions, one looks up unknown topics."""
 
-    def __init__(self, settings: KafkaSettings, cluster: Cluster, readers: Readers, clock: Clock) -> None:
+    def __init__(
+        self,
+        settings: KafkaSettings,
+        cluster: Cluster,
+        readers: Readers,
+        clock: Clock,
+        finisher: Finisher,
+    ) -> None:
         self._cluster = cluster
         self._readers = readers
         self._producer = Producer(settings.producer())
-        self._transactions = LibraryTransactions(settings, f"{settings.namespace}-api-{uuid4()}", clock)
+        self._transactions = LibraryTransactions(settings, settings.names.client(str(uuid4())), clock, finisher)
         self._waiting: Queue[Wanted] = Queue(WAITING_MAX)
         self._lookups = ThreadPoolExecutor(1, thread_name_prefix="kafka-lookup")
         self._closed = False

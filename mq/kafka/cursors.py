@@ -9,8 +9,9 @@ The order of a takeover (each step was seen to fail without the others):
 
     1. who wrote last     a claim carries nothing but the cursor, so even a read that may be outdated names its writer
     2. fence it           unless it is a member of the group: then it has let the shard go in good order. Its open
-                          transaction is aborted, a later one refused. A worker of this process is no stranger: what
-                          an outage has left open of its own commit it ends itself
+                          transaction is aborted, a later one refused; but first its last one is finished, where an
+                          outage made brokers forget some of its markers (`mq.kafka.direct.hanging`). A worker of this
+                          process is no stranger: what an outage has left open of its own commit it ends itself
     3. read, stable       while a transaction is open on the offset the answer is refused; never use an outdated one.
                           The mirror is read up to its end, however long another worker's transaction hides some of it
 """
@@ -30,6 +31,7 @@ from mq.contract import Handover, Owner
 from mq.errors import QueueUnavailable
 from mq.kafka import trouble
 from mq.kafka.cluster import Cluster, partition_number
+from mq.kafka.finishing import Finisher
 from mq.kafka.offsets import GroupOffsets
 from mq.kafka.producers import initialised
 from mq.kafka.readers import Readers
@@ -81,14 +83,22 @@ class OwnWriter(Protocol):
     def settle(self) -> None:
         """End what a producer that was given up has left open."""
 
-    def mark_again(self) -> None:
-        """Have the last commit's markers written once more: brokers that were killed may have forgotten them."""
+    def finish(self) -> None:
+        """Have the last commit's markers written where brokers that were killed have forgotten them."""
 
 
 class Cursors:
     """Any thread may call it."""
 
-    def __init__(self, settings: KafkaSettings, cluster: Cluster, readers: Readers, clock: Clock) -> None:
+    def __init__(
+        self,
+        settings: KafkaSettings,
+        cluster: Cluster,
+        readers: Readers,
+        clock: Clock,
+        finisher: Finisher,
+    ) -> None:
+        self._finisher = finisher
         self._settings = settings
         self._cluster = cluster
         self._readers = readers
@@ -131,7 +141,7 @@ class Cursors:
             return self._committed(self._stable, buffer, partition)
         except QueueUnavailable:
             for writer in own:
-                writer.mark_again()
+                writer.finish()
             return self._committed(self._stable, buffer, partition)
 
     def epoch(self, shard: Shard) -> int:
@@ -171,6 +181,7 @@ class Cursors:
                 return
             if writer_of(writer) in map(writer_of, self._cluster.members()):
                 return
+            self._finisher.settle(writer)
             with trouble.telling(f"fencing {writer}"):
                 self._shut_out(writer)
             self._fenced_until_s[writer] = now_s + self._settings.session_timeout_s

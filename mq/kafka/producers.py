@@ -10,8 +10,9 @@ from typing import NamedTuple, Protocol
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from delayline.clock import Clock
-from mq.errors import CommitUnknown
+from mq.errors import CommitUnknown, QueueUnavailable
 from mq.kafka.bodies import parts_of, standing
+from mq.kafka.finishing import Finisher
 from mq.kafka.settings import KafkaSettings
 from mq.kafka.trouble import cause, local, old_generation, purged, timed_out
 
@@ -152,15 +153,20 @@ class Transactions(Protocol):
 class LibraryTransactions:
     """By librdkafka. A producer that has failed is replaced with the next transaction."""
 
-    def __init__(self, settings: KafkaSettings, transactional_id: str, clock: Clock) -> None:
+    def __init__(self, settings: KafkaSettings, transactional_id: str, clock: Clock, finisher: Finisher) -> None:
         self._settings = settings
         self._id = transactional_id
         self._clock = clock
+        self._finisher = finisher
         self._producer: Producer | None = None
 
     def open(self) -> None:
         """Be ready: aborts what an earlier producer of this id has left open. Raises Aborted."""
         if self._producer is None:
+            try:
+                self._finisher.settle(self._id)
+            except QueueUnavailable as error:
+                raise Aborted(KafkaError(KafkaError._TRANSPORT, str(error))) from error
             try:
                 self._producer = initialised(self._settings, self._id, self._settings.request_timeout_s)
             except KafkaException as error:

@@ -13,19 +13,21 @@ from delayline.record import encode_body
 from delayline.rules import Rules
 from mq.audited import decode_metadata
 from mq.contract import Append, Audited, ClockOffset, Handover, LogRecord, Owner, Position, TopicInfo
-from mq.errors import OffsetOutOfRange, QueueClosed, QueueError, TopicUnknown
+from mq.errors import OffsetOutOfRange, QueueClosed, QueueError, QueueUnavailable, TopicUnknown
 from mq.kafka.buffers import Buffers, Change
 from mq.kafka.chatter import limit
 from mq.kafka.client import KafkaClient
 from mq.kafka.clock import MEASURE_S, BrokerClock
 from mq.kafka.cluster import Cluster, Described, partition_number
 from mq.kafka.cursors import MARK_KEY, Cursors, owner_of
-from mq.kafka.direct.choice import Direct, choose
+from mq.kafka.direct.choice import Direct, choose, nodes_beside
+from mq.kafka.direct.hanging import SWEEP_S, Hanging
 from mq.kafka.direct.limits import Limits
 from mq.kafka.direct.nodes import Nodes
 from mq.kafka.direct.producer import WireTransactions
 from mq.kafka.direct.reader import WireReader
 from mq.kafka.elsewhere import Elsewhere
+from mq.kafka.finishing import Finisher, Nobody
 from mq.kafka.library import LibraryReader
 from mq.kafka.offsets import GroupOffsets
 from mq.kafka.producers import LibraryTransactions, Transactions
@@ -56,11 +58,16 @@ class KafkaQueue:
         self._buffers = Buffers(settings, self._cluster, self._closing.wait)
         self._readers = Readers(settings, self._cluster, clock)
         self._brokers = BrokerClock(clock)
-        self._cursors = Cursors(settings, self._cluster, self._readers, clock)
+        beside = nodes_beside(settings, clock)
+        self._hanging = (
+            Hanging(beside, self._names, settings.request_timeout_s, clock, self._closing.wait) if beside else None
+        )
+        self._finisher: Finisher = self._hanging or Nobody()
+        self._cursors = Cursors(settings, self._cluster, self._readers, clock, self._finisher)
         self._audited = GroupOffsets(
             settings, settings.reconcile_group, stable=False, timeout_s=settings.request_timeout_s
         )
-        self._client = KafkaClient(settings, self._cluster, self._readers, clock)
+        self._client = KafkaClient(settings, self._cluster, self._readers, clock, self._finisher)
         self._tending: Thread | None = None
         self._nodes: list[Nodes] = []  # one of each worker
 
@@ -84,6 +91,7 @@ class KafkaQueue:
                 self._clock,
                 self._brokers,
                 partial(self._transactions, direct),
+                self._finisher,
             )
         except BaseException:
             source.close()
@@ -92,6 +100,8 @@ class KafkaQueue:
             self._tending = Thread(target=self._tend, name="kafka-tend", daemon=True)
             self._tending.start()
             Thread(target=self._compare_clocks, name="kafka-clocks", daemon=True).start()
+            if self._hanging is not None:
+                Thread(target=self._sweep, args=(self._hanging,), name="kafka-hanging", daemon=True).start()
         return source, sink
 
     def _direct(self, writer: str) -> Direct | None:
@@ -109,10 +119,17 @@ class KafkaQueue:
 
     def _transactions(self, direct: Direct | None, transactional_id: str) -> Transactions:
         if direct is None:
-            return LibraryTransactions(self._settings, transactional_id, self._clock)
+            return LibraryTransactions(self._settings, transactional_id, self._clock, self._finisher)
         limits = Limits(self._cluster)
         return WireTransactions(
-            self._settings, transactional_id, direct.nodes, direct.codec, limits, self._clock, self._closing.wait
+            self._settings,
+            transactional_id,
+            direct.nodes,
+            direct.codec,
+            limits,
+            self._clock,
+            self._closing.wait,
+            self._finisher,
         )
 
     def _tend(self) -> None:
@@ -123,6 +140,13 @@ class KafkaQueue:
                 log.warning("buffer topics not looked after", detail=str(error))
             if self._closing.wait(self._settings.tend_interval_s):
                 return
+
+    def _sweep(self, hanging: Hanging) -> None:
+        while not self._closing.wait(SWEEP_S):
+            try:
+                hanging.sweep()
+            except QueueUnavailable as error:
+                log.debug("not looked for hanging transactions", detail=str(error))
 
     def _compare_clocks(self) -> None:
         """An idle worker commits nothing, and must all the same know how its clock stands to those of the brokers."""
@@ -195,6 +219,8 @@ class KafkaQueue:
             self._cursors.close()
             self._audited.close()
             self._readers.close()
+            if self._hanging is not None:
+                self._hanging.close()
             for nodes in self._nodes:
                 nodes.close()
             if self._tending is not None:

@@ -30,8 +30,9 @@ from mq.errors import CommitAborted, CommitError, CommitUnknown, DeliveryRefused
 from mq.kafka import trouble
 from mq.kafka.clock import BrokerClock
 from mq.kafka.cluster import Cluster
-from mq.kafka.cursors import MARK_KEY, Cursors, encode_metadata, shard_key
+from mq.kafka.cursors import Cursors, encode_metadata, shard_key
 from mq.kafka.elsewhere import Elsewhere, Placed
+from mq.kafka.finishing import Finisher
 from mq.kafka.membership import Membership, Standing
 from mq.kafka.producers import Aborted, Bulk, Failure, Outgoing, Send, Transactions
 from mq.kafka.settings import KafkaSettings
@@ -61,6 +62,7 @@ class KafkaSink:
         clock: Clock,
         brokers: BrokerClock,
         transactions: Callable[[str], Transactions],
+        finisher: Finisher,
     ) -> None:
         """`transactions` makes a producer for a transactional id."""
         self.atomic = settings.atomic
@@ -76,6 +78,7 @@ class KafkaSink:
         self._brokers = brokers
         self._id = writer  # our transactional id, until it is retired
         self._retired = 0
+        self._finisher = finisher
         self._make_transactions = transactions
         self._transactions = transactions(writer)
         self._plain = None if settings.atomic else Producer(settings.unheard())
@@ -84,7 +87,6 @@ class KafkaSink:
         self._claims: dict[Shard, tuple[int, int]] = {}  # tenure and epoch under which we may go on
         self._closed = False
         self._busy = Lock()
-        self._committed_last = False
         cursors.add(self)
 
     def commit(self, batch: DispatchBatch) -> None:
@@ -98,7 +100,6 @@ class KafkaSink:
             with self._busy:
                 standing = self._write(batch)
         except CommitUnknown:
-            self._committed_last = False
             for part in batch:
                 self._claims.pop(part.shard, None)
             raise
@@ -125,21 +126,12 @@ class KafkaSink:
                         raise
                     self._retire()
 
-    def mark_again(self) -> None:
-        """A broker that is alone, killed between a commit and its markers, was seen to come back, to find no leader
-        for any partition, to take them for deleted and the transaction for complete (Kafka 4.3): its offsets then
-        stay pending for good, and its records invisible. The next marker of the same producer id ends them, so we
-        have one written: behind the offset of a partition that nobody reads, and a tombstone in every cursor row.
-        In the target topic the next delivery does the same.
-
-        Only where the last transaction that we ended was a commit: any other must not become one.
-        Raises QueueUnavailable."""
-        metadata = self._membership.standing().metadata
-        with self._unless_busy() as free, self._telling():
-            if free and self._committed_last and metadata is not None:
-                topic = self._names.cursor
-                sends = [Send(topic, row, encode_body(MARK_KEY, None)) for row in range(self._rows[topic])]
-                self._transactions.run(sends, [TopicPartition(topic, 0, 0)], metadata)
+    def finish(self) -> None:
+        """Where an outage made brokers forget markers of our last commit, its offsets stay pending, and its records
+        hidden. While a commit is under way it is that one's business. Raises QueueUnavailable."""
+        with self._unless_busy() as free:
+            if free and self._finisher.settle(self._id):
+                self._transactions.close()  # fenced with it; the next commit opens them again
 
     @contextmanager
     def _unless_busy(self) -> Iterator[bool]:
@@ -170,7 +162,6 @@ class KafkaSink:
         self._id = f"{self._writer}@{self._retired + 1}"
         self._transactions.close()
         self._transactions = self._make_transactions(self._id)
-        self._committed_last = False
         self._claims.clear()
         log.warning("a transaction that cannot be ended is left to itself", now=self._id)
 
@@ -204,11 +195,8 @@ class KafkaSink:
             elsewhere = self._elsewhere.place(batch)
             try:
                 self._transact(batch, elsewhere, standing)
-                self._committed_last = True
                 return standing
             except Aborted as aborted:
-                # Where no broker spoke, none has logged an end either.
-                self._committed_last = self._committed_last and trouble.local(aborted.error)
                 if trouble.unfinished(aborted.error):
                     self._retire()
                     raise Fenced([part.shard for part in batch]) from aborted

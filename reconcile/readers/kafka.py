@@ -23,6 +23,7 @@ from mq.kafka import trouble
 from mq.kafka.bodies import record_of
 from mq.kafka.cluster import Cluster as KafkaCluster
 from mq.kafka.cursors import Cursors
+from mq.kafka.finishing import Nobody
 from mq.kafka.ranges import read_range
 from mq.kafka.readers import Readers
 from mq.kafka.settings import KafkaSettings
@@ -52,7 +53,7 @@ class KafkaReader:
         self._names = settings.names
         self._cluster = KafkaCluster(settings, clock, Event().wait)
         self._readers = Readers(settings, self._cluster, clock)
-        self._cursors = Cursors(settings, self._cluster, self._readers, clock)
+        self._cursors = Cursors(settings, self._cluster, self._readers, clock, Nobody())
 
     def close(self) -> None:
         self._cursors.close()

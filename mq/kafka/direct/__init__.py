@@ -8,6 +8,7 @@
     fetching.py     what is asked of a node, and what its answer means
     exchange.py     the same as messages of the protocol
     producer.py     transactions: the I/O around all that
+    hanging.py      transactions whose end some partition has never heard of: found, and finished
     limits.py       how large a topic's batches may be
     fetched.py      what a Fetch brings of a partition, batch by batch, without what was aborted
 

@@ -78,10 +78,18 @@ def choose(settings: KafkaSettings, client_id: str, clock: Clock) -> Choice:
     return Choice(None, reason)
 
 
+def nodes_beside(settings: KafkaSettings, clock: Clock) -> Nodes | None:
+    """For questions that librdkafka does not ask, whichever path the data take; None where the configuration has what
+    is not spoken. Asks nobody anything yet."""
+    return None if _foreign(settings) else _nodes(settings, f"{settings.namespace}-beside", clock)
+
+
 def unspoken(settings: KafkaSettings) -> str | None:
     """What the configuration asks for and the wire path does not know; None where there is nothing."""
-    if not settings.atomic:
-        return "mq.guarantee is at-least-once"
+    return _foreign(settings) if settings.atomic else "mq.guarantee is at-least-once"
+
+
+def _foreign(settings: KafkaSettings) -> str | None:
     properties = settings.properties
     if unknown := sorted(properties.keys() - UNDERSTOOD):
         return f"mq.properties has {', '.join(unknown)}"

@@ -86,6 +86,16 @@ class Connection:
             raise UnsupportedVersion(f"{self._name}: {api.name} {theirs[0]}-{theirs[1]}, {oldest}-{newest} is needed")
         return found
 
+    def is_alive(self) -> bool:
+        """A broker closes idle connections: noticed before anything is sent, it costs nobody a doubt."""
+        if self.is_open and not self._expected and self._wait(select.POLLIN, 0):
+            try:
+                if self._read() is not None:
+                    raise Malformed("an answer to nothing")
+            except (OSError, WireError):
+                self.close()
+        return self.is_open
+
     # --- asking
 
     def ask(self, request: Message, version: int, answer: type[A], timeout_s: float | None = None) -> A:
@@ -95,9 +105,7 @@ class Connection:
 
     def send(self, request: Message, version: int) -> None:
         """Raises Unreachable where nothing was sent, AnswerLost where some of it may have been."""
-        if not self._expected:
-            self._look_alive()
-        if not self.is_open:
+        if not self.is_alive():
             raise Unreachable(f"{self._name}: the connection is closed")
         self._correlation_id = (self._correlation_id + 1) & 0x7FFF_FFFF
         header = RequestHeader(request.api, version, self._correlation_id, self._client_id)
@@ -153,15 +161,6 @@ class Connection:
     def _fail(self, error: OSError | WireError) -> NoReturn:
         self.close()
         raise AnswerLost(f"{self._name}: {error or type(error).__name__}") from error
-
-    def _look_alive(self) -> None:
-        """A broker closes idle connections: noticed before anything is sent, it costs nobody a doubt."""
-        if self.is_open and self._wait(select.POLLIN, 0):
-            try:
-                if self._read() is not None:
-                    raise Malformed("an answer to nothing")
-            except (OSError, WireError):
-                self.close()
 
     def _wait(self, event: int, timeout_s: float) -> bool:
         """Until the socket is ready for it; False where the time runs out first."""

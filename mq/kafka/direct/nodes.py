@@ -87,11 +87,30 @@ class Nodes:
         self._leaders[topic] = {one.partition_index: max(one.leader_id, NO_LEADER) for one in found.partitions}
         return self._leaders[topic]
 
-    def _metadata(self, names: list[str]) -> list[MetadataTopic]:
+    def all_leaders(self) -> dict[tuple[str, int], int]:
+        """Of every topic, as they are now: by topic and partition, NO_LEADER where there is none. Raises as `leader`
+        does."""
+        with self._lock:
+            found = self._metadata(None)
+        return {
+            (topic.name, one.partition_index): max(one.leader_id, NO_LEADER)
+            for topic in found
+            if topic.name and not topic.error_code
+            for one in topic.partitions
+        }
+
+    def ids(self) -> list[int]:
+        """Every node that is there now. Raises as `leader` does."""
+        with self._lock:
+            self._metadata([])
+            return sorted(self._addresses)
+
+    def _metadata(self, names: list[str] | None) -> list[MetadataTopic]:
+        """None for all of them."""
         oldest, newest = METADATA_VERSIONS
         asked = self._any()
         version = asked.version(ApiKey.METADATA, newest, oldest)
-        topics = [MetadataTopicName(name=name) for name in names]
+        topics = None if names is None else [MetadataTopicName(name=name) for name in names]
         request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
         answer = self._ask(asked, request, version, MetadataResponse)
         self._addresses = {one.node_id: Address(one.host, one.port) for one in answer.brokers}

@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError, TopicPartition
 
 from delayline import logs
 from delayline.clock import Clock
-from mq.errors import CommitUnknown
+from mq.errors import CommitUnknown, QueueUnavailable
 from mq.kafka import trouble
 from mq.kafka.batch.build import Delivery, Records, cut, records_of
 from mq.kafka.batch.head import Codec
@@ -40,6 +40,7 @@ from mq.kafka.direct.steps import (
     Write,
 )
 from mq.kafka.direct.transaction import Machine, State
+from mq.kafka.finishing import Finisher
 from mq.kafka.producers import COMMIT_TIMEOUTS, LATE_S, Aborted, Bulk, Delivered, Failure, Send
 from mq.kafka.settings import KafkaSettings
 from mq.kafka.wire.errors import AnswerLost, ErrorCode, Malformed, PeerError, TopicMissing, Unreachable
@@ -92,6 +93,7 @@ class WireTransactions:
         limits: Limits,
         clock: Clock,
         pause: Callable[[float], object],
+        finisher: Finisher,
     ) -> None:
         self._settings = settings
         self._nodes = nodes
@@ -99,6 +101,7 @@ class WireTransactions:
         self._limits = limits
         self._clock = clock
         self._pause = pause
+        self._finisher = finisher
         self._machine = Machine()
         self._connections: dict[int, Connection] = {}  # bounded by the cluster's nodes
         self._nothing = Terms(transactional_id, int(settings.transaction_timeout_s * 1000))
@@ -109,6 +112,7 @@ class WireTransactions:
         self._wait_s = AGAIN_S
         self._is_missing = False
         self._detail = ""  # what went wrong last, in words
+        self._lost_sight = False  # of a broker, or of who leads what, since our last transaction was looked for
 
     # --- mq.kafka.producers.Transactions
 
@@ -128,6 +132,8 @@ class WireTransactions:
         """Write the records and commit the group's offsets, all or nothing. Raises Aborted, CommitUnknown."""
         self._detail = ""
         self.open()
+        if self._has_lost_sight():
+            self._settle()
         self._batches = self._outgoing(sends)
         self._terms = self._nothing._replace(batches=[batch.records for batch in self._batches], offsets=offsets)
         if offsets and metadata is not None:
@@ -152,9 +158,27 @@ class WireTransactions:
         if self._machine.state is State.READY:
             return
         self._phase, self._detail = "", ""
+        self._settle()
         outcome = self._drive(Open(), within_s)
         if isinstance(outcome, steps.Aborted):
             raise self._aborted(outcome)
+
+    def _has_lost_sight(self) -> bool:
+        """Whether markers of the last transaction may be lost: then they are written before anything else is, for
+        another transaction would end what stands open there in its own way."""
+        alive = [connection.is_alive() for connection in self._connections.values()]
+        return self._lost_sight or not all(alive) or self._finisher.is_unfinished(self._nothing.transactional_id)
+
+    def _settle(self) -> None:
+        """Raises Aborted."""
+        try:
+            is_fenced = self._finisher.settle(self._nothing.transactional_id)
+        except QueueUnavailable as error:
+            raise Aborted(KafkaError(NO_ANSWER, str(error))) from error
+        self._lost_sight = False
+        if is_fenced and self._machine.state is State.READY:
+            self._machine = Machine()
+            self._open(self._settings.request_timeout_s)
 
     def _end(self, why: KafkaError | None) -> None:
         """End what is open now, if the brokers can be reached: until then readers wait for it, and offsets cannot be
@@ -221,6 +245,7 @@ class WireTransactions:
             if connection.in_flight or not connection.is_open:
                 connection.close()
                 del self._connections[node]
+                self._lost_sight = True
 
     def _carry_out(self, todo: Sequence[Step], within_s: float) -> list[Event]:
         self._give_time(within_s)
@@ -261,6 +286,7 @@ class WireTransactions:
     def _forget(self, request: Request) -> None:
         if isinstance(request, Write):
             self._nodes.forget(request.place[0])
+            self._lost_sight = True
         else:
             self._nodes.forget_coordinator(*self._coordinated_by(request))
 

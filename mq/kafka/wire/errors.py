@@ -71,6 +71,7 @@ class ErrorCode(IntEnum):
     INVALID_RECORD = 87
     PRODUCER_FENCED = 90
     UNKNOWN_TOPIC_ID = 100
+    TRANSACTIONAL_ID_NOT_FOUND = 105
     TRANSACTION_ABORTABLE = 120
 
 
@@ -92,6 +93,10 @@ class TopicMissing(PeerError):
 
 class NotAuthenticated(PeerError):
     """The broker refused us, or is not who it should be."""
+
+
+class NotAllowed(PeerError):
+    """The broker knows us, and we may not do this."""
 
 
 class WireError(PeerError):

@@ -151,16 +151,6 @@ class Nemesis:
             self.rest(SESSION_S, SESSION_S + 6)
         node.start()
         scene.kafka.wait_ready()
-        if len(nodes) == 1:
-            self._heal()
-
-    def _heal(self) -> None:
-        """Until every target has moved on. A broker that stands alone may have forgotten the markers of the last
-        commits, and only those who made them can have them written again: dying with it, a worker takes that along
-        (docs/guarantees.md), which nobody promises otherwise."""
-        scene = self._scene
-        before = {at: len(scene.reader.seen[at]) for at in scene.shards}
-        scene.wait(lambda: all(len(scene.reader.seen[at]) > before[at] for at in scene.shards), "targets move on")
 
     def _leader(self) -> int:
         """The node that leads a random shard's buffer."""

@@ -17,6 +17,7 @@ from mq.kafka.cursors import decode_metadata, encode_metadata
 from mq.kafka.direct.choice import choose
 from mq.kafka.direct.limits import Limits
 from mq.kafka.direct.producer import WireTransactions
+from mq.kafka.finishing import Nobody
 from mq.kafka.offsets import GroupOffsets
 from mq.kafka.producers import Aborted, Bulk, LibraryTransactions, Send, Transactions
 from mq.kafka.settings import KafkaSettings
@@ -111,11 +112,13 @@ def _path(broker: "Kafka", name: str, kind: str, stack: ExitStack, **properties:
     cluster = Cluster(settings, CLOCK, lambda _: None)
     direct = choose(settings, name, CLOCK).direct
     transactional_id = f"{namespace}-id"
-    made: Transactions = LibraryTransactions(settings, transactional_id, CLOCK)
+    made: Transactions = LibraryTransactions(settings, transactional_id, CLOCK, Nobody())
     if direct is not None:
         stack.enter_context(closing(direct.nodes))
         limits, pause = Limits(cluster), Event().wait
-        made = WireTransactions(settings, transactional_id, direct.nodes, direct.codec, limits, CLOCK, pause)
+        made = WireTransactions(
+            settings, transactional_id, direct.nodes, direct.codec, limits, CLOCK, pause, Nobody()
+        )
     return Path(stack.enter_context(closing(made)), topic, settings, member.consumer_group_metadata)
 
 

@@ -15,6 +15,7 @@ from mq.kafka.cluster import Cluster
 from mq.kafka.direct.choice import choose
 from mq.kafka.direct.limits import Limits
 from mq.kafka.direct.producer import WireTransactions
+from mq.kafka.finishing import Nobody
 from mq.kafka.producers import Aborted, LibraryTransactions, Send, Transactions
 from mq.kafka.settings import KafkaSettings
 from tests.integration.kafka.conftest import CLOCK, PATIENCE_S, Place, Worker, body, soon
@@ -37,13 +38,13 @@ def made(place: Place, name: str) -> Iterator[Transactions]:
     """Those of the path."""
     direct = choose(settings(place), name, CLOCK).direct
     if direct is None:
-        yield LibraryTransactions(settings(place), name, CLOCK)
+        yield LibraryTransactions(settings(place), name, CLOCK, Nobody())
         return
     limits = Limits(Cluster(settings(place), CLOCK, Event().wait))
     with (
         closing(direct.nodes),
         closing(
-            WireTransactions(settings(place), name, direct.nodes, direct.codec, limits, CLOCK, Event().wait)
+            WireTransactions(settings(place), name, direct.nodes, direct.codec, limits, CLOCK, Event().wait, Nobody())
         ) as transactions,
     ):
         yield transactions

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from mq.kafka.wire.apis import ApiKey
 from mq.kafka.wire.message import Message
-from mq.kafka.wire.schema import Struct, array, boolean, int16, int32, int64, string
+from mq.kafka.wire.schema import Struct, array, boolean, int8, int16, int32, int64, string
 
 
 @dataclass(slots=True)
@@ -145,3 +145,111 @@ class DescribeProducersResponse(Message):
 
     throttle_time_ms: int = int32()
     topics: list[TopicProducers] = array(TopicProducers)
+
+
+@dataclass(slots=True)
+class DescribeTransactionsRequest(Message):
+    api: ClassVar[ApiKey] = ApiKey.DESCRIBE_TRANSACTIONS
+
+    transactional_ids: list[str] = array("string")
+
+
+@dataclass(slots=True)
+class DescribedTopic(Struct):
+    topic: str = string()
+    partitions: list[int] = array("int32")
+
+
+@dataclass(slots=True)
+class DescribedTransaction(Struct):
+    error_code: int = int16()
+    transactional_id: str = string()
+    transaction_state: str = string()
+    transaction_timeout_ms: int = int32()
+    transaction_start_time_ms: int = int64()
+    producer_id: int = int64()
+    producer_epoch: int = int16()
+    topics: list[DescribedTopic] = array(DescribedTopic)
+
+
+@dataclass(slots=True)
+class DescribeTransactionsResponse(Message):
+    api: ClassVar[ApiKey] = ApiKey.DESCRIBE_TRANSACTIONS
+
+    throttle_time_ms: int = int32()
+    transaction_states: list[DescribedTransaction] = array(DescribedTransaction)
+
+
+@dataclass(slots=True)
+class ListTransactionsRequest(Message):
+    api: ClassVar[ApiKey] = ApiKey.LIST_TRANSACTIONS
+
+    state_filters: list[str] = array("string")
+    producer_id_filters: list[int] = array("int64")
+    duration_filter: int = int64("1+", default=-1)
+    transactional_id_pattern: str | None = string("2+", null="2+", default=None)
+
+
+@dataclass(slots=True)
+class ListedTransaction(Struct):
+    transactional_id: str = string()
+    producer_id: int = int64()
+    transaction_state: str = string()
+
+
+@dataclass(slots=True)
+class ListTransactionsResponse(Message):
+    api: ClassVar[ApiKey] = ApiKey.LIST_TRANSACTIONS
+
+    throttle_time_ms: int = int32()
+    error_code: int = int16()
+    unknown_state_filters: list[str] = array("string")
+    transaction_states: list[ListedTransaction] = array(ListedTransaction)
+
+
+@dataclass(slots=True)
+class MarkedTopic(Struct):
+    name: str = string()
+    partition_indexes: list[int] = array("int32")
+
+
+@dataclass(slots=True)
+class Marker(Struct):
+    producer_id: int = int64()
+    producer_epoch: int = int16()
+    transaction_result: bool = boolean()
+    topics: list[MarkedTopic] = array(MarkedTopic)
+    coordinator_epoch: int = int32()
+    transaction_version: int = int8("2+")
+
+
+@dataclass(slots=True)
+class WriteTxnMarkersRequest(Message):
+    api: ClassVar[ApiKey] = ApiKey.WRITE_TXN_MARKERS
+
+    markers: list[Marker] = array(Marker)
+
+
+@dataclass(slots=True)
+class MarkedPartition(Struct):
+    partition_index: int = int32()
+    error_code: int = int16()
+
+
+@dataclass(slots=True)
+class MarkedTopicResult(Struct):
+    name: str = string()
+    partitions: list[MarkedPartition] = array(MarkedPartition)
+
+
+@dataclass(slots=True)
+class MarkerResult(Struct):
+    producer_id: int = int64()
+    topics: list[MarkedTopicResult] = array(MarkedTopicResult)
+
+
+@dataclass(slots=True)
+class WriteTxnMarkersResponse(Message):
+    api: ClassVar[ApiKey] = ApiKey.WRITE_TXN_MARKERS
+
+    markers: list[MarkerResult] = array(MarkerResult)

@@ -177,6 +177,9 @@ class Line:
             answer = self._brokers.answer(heard, version, code, of)
             self._answers.append(b"".join(encode(answer, version)))
 
+    def is_alive(self) -> bool:
+        return self.is_open
+
     def receive(self, answer: type[Any], timeout_s: float) -> Any:
         body = self._answers.popleft()
         if body is None:

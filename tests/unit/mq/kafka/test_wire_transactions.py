@@ -51,14 +51,36 @@ class Sizes:
         return {"max.message.bytes": self.bytes_max}
 
 
+class Finisher:
+    """What was settled; whether that fenced the producer, or failed, or left something for later."""
+
+    def __init__(self) -> None:
+        self.settled = 0
+        self.fences = False
+        self.fails = False
+        self.unfinished = False
+
+    def settle(self, transactional_id: str) -> bool:
+        assert transactional_id == "me"
+        if self.fails:
+            raise QueueUnavailable("nobody knows")
+        self.settled += 1
+        fenced, self.fences = self.fences, False
+        return fenced
+
+    def is_unfinished(self, _transactional_id: str) -> bool:
+        return self.unfinished
+
+
 class Scene:
     def __init__(self, level: int = 2, codec: Codec = Codec.NONE) -> None:
         self.brokers = Brokers(level)
         self.sizes = Sizes()
         self.clock = ManualClock()
+        self.finisher = Finisher()
         limits = Limits(self.sizes)  # type: ignore[arg-type]
         nodes: Any = self.brokers
-        self.writer = WireTransactions(SETTINGS, "me", nodes, codec, limits, self.clock, self._pause)
+        self.writer = WireTransactions(SETTINGS, "me", nodes, codec, limits, self.clock, self._pause, self.finisher)
 
         self.stopping = False
 
@@ -78,6 +100,57 @@ class Scene:
 @pytest.fixture
 def scene() -> Scene:
     return Scene()
+
+
+# --- what the last transaction has come to
+
+
+def test_what_an_earlier_producer_has_left_is_settled_before_its_id_is_taken(scene: Scene) -> None:
+    scene.finisher.fails = True
+    assert scene.aborted().error.code() == KafkaError._TRANSPORT
+    assert scene.brokers.asked == []
+    scene.finisher.fails = False
+    scene.run()
+    assert scene.finisher.settled == 1
+
+
+def test_and_not_again_while_everybody_answers(scene: Scene) -> None:
+    for _ in range(5):
+        scene.run()
+    assert scene.finisher.settled == 1
+
+
+def test_a_connection_that_ended_between_two_transactions_has_it_settled_again(scene: Scene) -> None:
+    """The broker may have gone before it had its marker."""
+    scene.run()
+    for connection in scene.writer._connections.values():
+        connection.close()
+    scene.run()
+    scene.run()
+    assert scene.finisher.settled == 2
+
+
+def test_so_does_a_leader_that_is_none_any_more(scene: Scene) -> None:
+    scene.run()
+    scene.brokers.say(PRODUCE, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    scene.run()
+    scene.run()
+    assert scene.finisher.settled == 2
+
+
+def test_while_something_is_unfinished_it_is_tried_before_every_transaction(scene: Scene) -> None:
+    scene.run()
+    scene.finisher.unfinished = True
+    scene.run()
+    scene.run()
+    assert scene.finisher.settled == 3
+
+
+def test_a_producer_that_was_fenced_for_it_begins_anew(scene: Scene) -> None:
+    scene.run()
+    scene.finisher.unfinished = scene.finisher.fences = True
+    scene.run()
+    assert scene.brokers.apis() == [INIT, *COMMIT, INIT, *COMMIT]
 
 
 # --- what is asked
