@@ -1,10 +1,12 @@
 """A place on the test broker for the readers' tests."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from delayline.clock import SystemClock
 from delayline.record import decode_body
+from tests.acceptance.asking import wait_for
 
 if TYPE_CHECKING:
     from confluent_kafka import Producer
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     from tests.brokers.kafka import Kafka
 
 CLOCK = SystemClock()
+APPEND_TIME = {"message.timestamp.type": "LogAppendTime"}
 DUE_MS = 4_102_444_800_000
 LATER = {"deliver-at": str(DUE_MS)}
 
@@ -32,11 +35,12 @@ class Place:
         for name in (self.buffer, f"{self.namespace}.audit", f"{self.namespace}.cursor", self.topic):
             self.make(name)
 
-    def make(self, name: str) -> None:
+    def make(self, name: str, config: Mapping[str, str] = APPEND_TIME) -> None:
+        """Returns when the broker knows of it, which is later than the controller has made it."""
         from confluent_kafka.admin import NewTopic
 
-        topic = NewTopic(name, 2, 1, config={"message.timestamp.type": "LogAppendTime"})
-        self.admin.create_topics([topic])[name].result()
+        self.admin.create_topics([NewTopic(name, 2, 1, config=dict(config))])[name].result()
+        assert wait_for(lambda: name in self.admin.list_topics(timeout=5).topics, bool)
 
     def settings(self, **given: Any) -> "KafkaSettings":
         from mq.kafka.settings import KafkaSettings

@@ -247,10 +247,8 @@ def test_a_target_topic_says_since_when_it_has_kept_everything(
 
 
 def test_a_compacted_topic_cannot_tell_what_was_delivered(place: Place, reader: "KafkaReader") -> None:
-    from confluent_kafka.admin import NewTopic
-
     name = f"{place.topic}-latest"
-    place.admin.create_topics([NewTopic(name, 1, 1, config={"cleanup.policy": "compact"})])[name].result()
+    place.make(name, {"cleanup.policy": "compact"})
     with pytest.raises(CannotJudge, match="compacted"):
         reader.kept_since_ms(name)
 
