@@ -163,9 +163,11 @@ class Hanging:
             seen = self._look()
             lasting, self._before = seen.standing & self._before, seen.standing
             verdicts, under_way = self._verdicts({found.producer_id for found in lasting})
-            for verdict in verdicts:
-                self._finish(verdict, seen)
+            waiting = {verdict.producer_id for verdict in self._unfinished}
             self._finish_rest(seen)
+            for verdict in verdicts:
+                if verdict.producer_id not in waiting:
+                    self._finish(verdict, seen)
             self._told &= lasting
             for found in lasting - self._told:
                 if found.producer_id not in under_way and not any(one.may_be_about(found) for one in verdicts):
