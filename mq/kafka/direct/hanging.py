@@ -187,9 +187,10 @@ class Hanging:
         """What is open is aborted by whoever takes the id, in the partitions that have a leader then."""
         places = frozenset((topic.topic, row) for topic in described.topics for row in topic.partitions)
         whose = described.transactional_id, described.producer_id, described.producer_epoch + 1
-        self._try_fence(described.transactional_id)
-        self._carry_out(Verdict(*whose, committed=False, places=places), self._look())
-        return True
+        is_fenced = self._try_fence(described.transactional_id)
+        if is_fenced:  # else it may still be committed
+            self._carry_out(Verdict(*whose, committed=False, places=places), self._look())
+        return is_fenced
 
     def _finish(self, verdict: Verdict, seen: Seen) -> bool:
         """Whether the id's producers had to be fenced for it: where the next transaction's records look like those of

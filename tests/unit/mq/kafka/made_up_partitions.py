@@ -124,6 +124,8 @@ class Cluster:
     def _initialised(self, name: str) -> InitProducerIdResponse:
         """What is open is aborted where there is a leader."""
         found = self.transactions[name]
+        if ApiKey.INIT_PRODUCER_ID in self.forbids:
+            return InitProducerIdResponse(0, ErrorCode.COORDINATOR_NOT_AVAILABLE)
         self.fenced.append(name)
         if found.state.startswith("Prepare"):
             return InitProducerIdResponse(0, ErrorCode.CONCURRENT_TRANSACTIONS)

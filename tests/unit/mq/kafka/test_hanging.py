@@ -132,6 +132,15 @@ def test_what_is_open_is_aborted_by_the_fence_and_no_marker_of_ours_is_needed(sc
     assert not scene.hanging.is_unfinished(ME)
 
 
+def test_what_could_not_be_fenced_may_still_be_committed_and_is_left_alone(scene: Scene) -> None:
+    scene.ended("Ongoing", epoch=EPOCH).places = [TARGET]
+    scene.stands(TARGET)
+    scene.cluster.forbids.add(ApiKey.INIT_PRODUCER_ID)
+    assert scene.hanging.settle(ME) is False
+    assert scene.cluster.marked == []
+    assert not scene.hanging.is_unfinished(ME)
+
+
 def test_a_coordinator_that_is_loading_is_asked_again(scene: Scene) -> None:
     scene.ended("CompleteCommit")
     scene.stands(TARGET)
