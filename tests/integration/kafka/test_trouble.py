@@ -327,7 +327,7 @@ def test_a_buffer_topic_that_is_made_anew_stalls_with_the_reason(place: Place) -
         send(place, queue, range(4), 3_600_000)
         soon(lambda: sum(status.pending for status in worker.statuses) == 4)
         place.admin.delete_topics([place.buffer])[place.buffer].result()
-        soon(lambda: set(reasons(worker).values()) <= {"takeover"}, LONG_S)
+        soon(lambda: None not in reasons(worker).values(), LONG_S)  # or its maker was quicker already
         soon(lambda: _tried(lambda: queue.ensure_buffer(place.topic, DEFAULT_RULES)), LONG_S)
         soon(lambda: set(reasons(worker).values()) == {"buffer_recreated"}, LONG_S)
 

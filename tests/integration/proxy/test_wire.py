@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pytest
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 HIDDEN = Hidden(lambda name: name.startswith("hidden."), b"hidden.")
 VIEW = View(lambda node_id, real: Address("proxy.example", 7), HIDDEN)
 PRODUCE_VERSION = 11
+READ_S = 30.0
 
 
 @pytest.fixture
@@ -104,6 +105,14 @@ def producers(client: WireClient, topic: str) -> transactions.PartitionProducers
     return client.ask(request, 0, transactions.DescribeProducersResponse).topics[0].partitions[0]
 
 
+def producer_id(client: WireClient) -> transactions.InitProducerIdResponse:
+    """From a coordinator that may be loading yet."""
+    request = transactions.InitProducerIdRequest(None, 60_000)
+    return soon(
+        lambda: None if (found := client.ask(request, 4, transactions.InitProducerIdResponse)).error_code else found
+    )
+
+
 def next_sequence(client: WireClient, topic: str, producer_id: int) -> int | None:
     active = producers(client, topic).active_producers
     found = [one.last_sequence + 1 for one in active if one.producer_id == producer_id]
@@ -115,7 +124,11 @@ def read_by_librdkafka(kafka: "Kafka", topic: str, count: int) -> list[Sent]:
     consumer = Consumer({**settings, "check.crcs": True})
     consumer.subscribe([topic])
     with closing(consumer):
-        found = [message for message in consumer.consume(count, 20.0) if message.error() is None]
+        found: list[Any] = []
+        while len(found) < count:
+            read = consumer.consume(count - len(found), READ_S)
+            assert read, f"{count - len(found)} more do not come"
+            found += [message for message in read if message.error() is None]  # as long as nobody knows the topic
         return [Sent(one.timestamp()[1], one.key(), one.value(), one.headers() or []) for one in found]
 
 
@@ -125,7 +138,7 @@ def test_both_parts_of_a_split_batch_are_taken_by_a_broker_and_read_by_a_client(
 ) -> None:
     target = f"wire-{uuid4().hex}"
     made(client, target, f"{target}-b")
-    producer = client.ask(transactions.InitProducerIdRequest(None, 60_000), 4, transactions.InitProducerIdResponse)
+    producer = producer_id(client)
     ids = {"producer_id": producer.producer_id, "producer_epoch": producer.producer_epoch}
     records = [plain(n, delay_ms=b"5") if n % 10 == 3 else plain(n, trace=b"x" * n) for n in range(100)]
     for part, base in ((records[:60], 0), (records[60:], 60)):
