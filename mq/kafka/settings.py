@@ -51,7 +51,8 @@ class KafkaSettings:
     address: str = ""
     discovery_interval_s: float = 2.0
     session_timeout_s: float = 6.0
-    poll_interval_max_s: float = 300.0  # a worker that has not polled for so long gives its shards up
+    poll_interval_max_s: float = 45.0  # a worker that has not polled for so long gives its shards up; brokers wait as
+    # long for members of a rebalance, whatever has become of them
     transaction_timeout_s: float = 10.0  # what an open transaction of a dead process can hold up
     request_timeout_s: float = 10.0
     tend_interval_s: float = 30.0  # between two looks at what buffer topics should be
