@@ -228,13 +228,22 @@ class Hanging:
     # --- what coordinators say
 
     def _described(self, transactional_id: str) -> DescribedTransaction:
-        node = self._nodes.coordinator(TRANSACTION, transactional_id)
-        answer = self._ask(node, DescribeTransactionsRequest([transactional_id]), DescribeTransactionsResponse)
-        found = next(iter(answer.transaction_states), DescribedTransaction(error_code=NO_TRANSACTION))
-        if found.error_code not in (0, NO_TRANSACTION):
-            self._nodes.forget_coordinator(TRANSACTION, transactional_id)
-            raise _error(found.error_code, f"the transactions of {transactional_id}")
+        with self._coordinating(transactional_id) as node:
+            answer = self._ask(node, DescribeTransactionsRequest([transactional_id]), DescribeTransactionsResponse)
+            found = next(iter(answer.transaction_states), DescribedTransaction(error_code=NO_TRANSACTION))
+            if found.error_code not in (0, NO_TRANSACTION):
+                raise _error(found.error_code, f"the transactions of {transactional_id}")
         return found
+
+    @contextmanager
+    def _coordinating(self, transactional_id: str) -> Iterator[int]:
+        """The id's coordinator, which is looked for again when it gives no good answer, or none."""
+        node = self._nodes.coordinator(TRANSACTION, transactional_id)
+        try:
+            yield node
+        except PeerError:
+            self._nodes.forget_coordinator(TRANSACTION, transactional_id)
+            raise
 
     def _decided(self, found: DescribedTransaction) -> Verdict | None:
         committed = OUTCOMES.get(found.transaction_state)
@@ -267,11 +276,11 @@ class Hanging:
         return True
 
     def _fence(self, transactional_id: str) -> None:
-        node = self._nodes.coordinator(TRANSACTION, transactional_id)
         request = InitProducerIdRequest(transactional_id, int(self._timeout_s * 1000))
-        answer = self._ask(node, request, InitProducerIdResponse)
-        if answer.error_code:
-            raise _error(answer.error_code, f"fencing {transactional_id}")
+        with self._coordinating(transactional_id) as node:
+            answer = self._ask(node, request, InitProducerIdResponse)
+            if answer.error_code:
+                raise _error(answer.error_code, f"fencing {transactional_id}")
 
     # --- what partitions say
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from mq.kafka.direct.nodes import NO_LEADER
 from mq.kafka.wire.apis import ApiKey
-from mq.kafka.wire.errors import ErrorCode
+from mq.kafka.wire.errors import ErrorCode, Unreachable
 from mq.kafka.wire.messages.facts import ListOffsetsRequest, ListOffsetsResponse, PartitionOffset, TopicOffsets
 from mq.kafka.wire.messages.transactions import (
     DescribedTopic,
@@ -64,6 +64,8 @@ class Cluster:
         self.forbids: set[ApiKey] = set()
         self.busy = 0
         self.asked: list[ApiKey] = []
+        self.dead: set[int] = set()  # nodes that cannot be reached
+        self.coordinators = [1]  # the first one is believed until it is forgotten
 
     # --- Nodes
 
@@ -74,12 +76,15 @@ class Cluster:
         return [1, 2]
 
     def coordinator(self, _kind: int, _key: str) -> int:
-        return 1
+        return self.coordinators[0]
 
     def forget_coordinator(self, _kind: int, _key: str) -> None:
-        pass
+        if len(self.coordinators) > 1:
+            del self.coordinators[0]
 
     def connect(self, node: int) -> "Line":
+        if node in self.dead:
+            raise Unreachable("connection refused")
         return Line(self, node)
 
     def close(self) -> None:

@@ -149,6 +149,15 @@ def test_a_coordinator_that_is_loading_is_asked_again(scene: Scene) -> None:
     assert len(scene.cluster.marked) == 1
 
 
+def test_a_coordinator_that_is_dead_is_looked_for_again(scene: Scene) -> None:
+    scene.ended("CompleteCommit")
+    scene.stands(TARGET)
+    scene.cluster.coordinators, scene.cluster.dead = [3, 1], {3}
+    scene.hanging.settle(ME)
+    assert len(scene.cluster.marked) == 1
+    assert scene.clock.monotonic_s() < 1
+
+
 def test_one_that_never_ends_loading_is_an_error_in_time(scene: Scene) -> None:
     scene.cluster.busy = 1 << 30
     with pytest.raises(QueueUnavailable, match="error 14"):
