@@ -21,6 +21,9 @@ LEADER_KILLS = "SIGKILL of a leader of three nodes"
 GROUP_DELETIONS = "worker group deleted while nobody is in it"
 TERMINATED = 256 - signal.SIGTERM
 """It had only just been started, and did not listen to signals yet."""
+OWNED_S = 90.0
+"""Until every shard has an owner: a session, or a rebalance where a broker that came back waits for the dead."""
+
 AIM_S = 5.0
 AIM_PAUSE_S = 0.001
 
@@ -97,7 +100,7 @@ class Nemesis:
 
     def _aim(self) -> tuple[Worker, str] | None:
         """Who owns something has transactions; a group in which killed members are still counted gives nobody any."""
-        self._scene.wait(self._scene.all_owned, "every shard has an owner that lives", 5 * SESSION_S)
+        self._scene.wait(self._scene.all_owned, "every shard has an owner that lives", OWNED_S)
         writers = {worker.writer: worker for worker in self._scene.workers if worker.running}
         until_s = time.monotonic() + AIM_S
         while time.monotonic() < until_s:
@@ -164,7 +167,7 @@ class Nemesis:
         scene = self._scene
         for worker in scene.workers:
             self.end(worker)
-        scene.wait(self._group_deleted, "the empty group is deleted", 5 * SESSION_S)
+        scene.wait(self._group_deleted, "the empty group is deleted", OWNED_S)
         scene.tally[GROUP_DELETIONS] += 1
         self.raise_all()
 
