@@ -68,7 +68,7 @@ class ShardSettings:
 
     rules: Rules
     names: Names
-    near_due_ms: int = 2000
+    near_due_ms: int = 5000
     timestamp: str = "delivery"
     late_max_ms: int = NEVER_MS
     rate_max: int | None = None  # deliveries of the whole topic per second: the worker keeps to it

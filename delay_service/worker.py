@@ -326,7 +326,6 @@ class Worker:
         future, batch, started_s = self._in_flight
         self._in_flight = None
         now_s = self._now_s()
-        self._next_commit_s = max(self._next_commit_s, now_s + self._sink.rest_s)
         self._observer.committed(now_s - started_s)
         try:
             future.result()

@@ -110,7 +110,7 @@ class Store(_Section):
     """The time index. `near_due` ahead of now and within `near_bytes_max`, messages wait in memory only."""
 
     memory_bytes_max: Annotated[Size, sizes("16MiB", "1TiB")] = _default("256MiB")
-    near_due: Annotated[Duration, durations("0s", "60s")] = _default("2s")
+    near_due: Annotated[Duration, durations("0s", "60s")] = _default("5s")
     near_bytes_max: Annotated[Size, sizes("0B", "64GiB")] = _default("64MiB")
     disk_free_min: Annotated[Size, sizes("0B", "1TiB")] = _default("256MiB")
 

@@ -201,9 +201,6 @@ class Sink(Protocol):
     atomic: bool
     """True: a commit happens wholly or not at all, and once. False: at least once, cursor last."""
 
-    rest_s: float
-    """How long the queue should be left alone between the end of a commit and the next one."""
-
     def commit(self, batch: DispatchBatch) -> None:
         """Make the batch true: one call is one step. Returns when it is durable; blocks the caller.
 

@@ -181,9 +181,9 @@ class Cursors:
                 return
             if writer_of(writer) in map(writer_of, self._cluster.members()):
                 return
-            self._finisher.settle(writer)
-            with trouble.telling(f"fencing {writer}"):
-                self._shut_out(writer)
+            if not self._finisher.settle(writer):
+                with trouble.telling(f"fencing {writer}"):
+                    self._shut_out(writer)
             self._fenced_until_s[writer] = now_s + self._settings.session_timeout_s
 
     def _shut_out(self, writer: str) -> None:

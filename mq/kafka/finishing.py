@@ -2,6 +2,8 @@
 
 from typing import Protocol
 
+OFFSETS_TOPIC = "__consumer_offsets"
+
 
 class Finisher(Protocol):
     """Any thread may call it."""
@@ -10,8 +12,16 @@ class Finisher(Protocol):
         """Have every partition hear what this id's last transaction came to, before somebody goes on under the id.
         True where the id's producers had to be fenced for that. Raises QueueUnavailable."""
 
-    def is_unfinished(self, transactional_id: str) -> bool:
-        """Whether some partition could not be reached for that, and may still have to hear of it."""
+    def unheard(self, transactional_id: str, group: str | None) -> frozenset[tuple[str, int]]:
+        """Partitions that could not be reached for that, and may still have to hear of it: whoever wrote there under
+        the id would end it in his own way. Of the offsets' partitions only that of `group`."""
+
+    def sweep(self) -> None:
+        """For whoever has nobody to go on under his id: finish what has stood open since the last sweep although it
+        has ended. Raises QueueUnavailable."""
+
+    def close(self) -> None:
+        """Hang up."""
 
 
 class Nobody:
@@ -20,5 +30,11 @@ class Nobody:
     def settle(self, _transactional_id: str) -> bool:
         return False
 
-    def is_unfinished(self, _transactional_id: str) -> bool:
-        return False
+    def unheard(self, _transactional_id: str, _group: str | None) -> frozenset[tuple[str, int]]:
+        return frozenset()
+
+    def sweep(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass

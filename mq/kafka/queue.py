@@ -33,6 +33,7 @@ from mq.kafka.offsets import GroupOffsets
 from mq.kafka.producers import LibraryTransactions, Transactions
 from mq.kafka.readers import Readers
 from mq.kafka.reading import BufferReader
+from mq.kafka.resting import Rest
 from mq.kafka.settings import LOGGER, KafkaSettings
 from mq.kafka.sink import KafkaSink
 from mq.kafka.source import KafkaSource
@@ -59,10 +60,11 @@ class KafkaQueue:
         self._readers = Readers(settings, self._cluster, clock)
         self._brokers = BrokerClock(clock)
         beside = nodes_beside(settings, clock)
-        self._hanging = (
-            Hanging(beside, self._names, settings.request_timeout_s, clock, self._closing.wait) if beside else None
+        self._finisher: Finisher = (
+            Hanging(beside, self._names, settings.request_timeout_s, clock, self._closing.wait)
+            if beside
+            else Nobody()
         )
-        self._finisher: Finisher = self._hanging or Nobody()
         self._cursors = Cursors(settings, self._cluster, self._readers, clock, self._finisher)
         self._audited = GroupOffsets(
             settings, settings.reconcile_group, stable=False, timeout_s=settings.request_timeout_s
@@ -92,6 +94,7 @@ class KafkaQueue:
                 self._brokers,
                 partial(self._transactions, direct),
                 self._finisher,
+                Rest(self._clock, self._closing.wait),
             )
         except BaseException:
             source.close()
@@ -100,8 +103,7 @@ class KafkaQueue:
             self._tending = Thread(target=self._tend, name="kafka-tend", daemon=True)
             self._tending.start()
             Thread(target=self._compare_clocks, name="kafka-clocks", daemon=True).start()
-            if self._hanging is not None:
-                Thread(target=self._sweep, args=(self._hanging,), name="kafka-hanging", daemon=True).start()
+            Thread(target=self._sweep, name="kafka-hanging", daemon=True).start()
         return source, sink
 
     def _direct(self, writer: str) -> Direct | None:
@@ -141,10 +143,10 @@ class KafkaQueue:
             if self._closing.wait(self._settings.tend_interval_s):
                 return
 
-    def _sweep(self, hanging: Hanging) -> None:
+    def _sweep(self) -> None:
         while not self._closing.wait(SWEEP_S):
             try:
-                hanging.sweep()
+                self._finisher.sweep()
             except QueueUnavailable as error:
                 log.debug("not looked for hanging transactions", detail=str(error))
 
@@ -219,8 +221,7 @@ class KafkaQueue:
             self._cursors.close()
             self._audited.close()
             self._readers.close()
-            if self._hanging is not None:
-                self._hanging.close()
+            self._finisher.close()
             for nodes in self._nodes:
                 nodes.close()
             if self._tending is not None:

@@ -35,11 +35,8 @@ from mq.kafka.elsewhere import Elsewhere, Placed
 from mq.kafka.finishing import Finisher
 from mq.kafka.membership import Membership, Standing
 from mq.kafka.producers import Aborted, Bulk, Failure, Outgoing, Send, Transactions
+from mq.kafka.resting import Rest
 from mq.kafka.settings import KafkaSettings
-
-REST_S = 0.003
-"""Brokers write a transaction's markers behind the answer to its end. Whoever writes to the same partitions before
-they are done waits for 20 ms (add.partitions.to.txn.retry.backoff.ms)."""
 
 GENERATIONS_MAX = 3
 """Rebalances that one commit may meet and be repeated after, as long as its shards stay ours."""
@@ -63,10 +60,10 @@ class KafkaSink:
         brokers: BrokerClock,
         transactions: Callable[[str], Transactions],
         finisher: Finisher,
+        rest: Rest,
     ) -> None:
         """`transactions` makes a producer for a transactional id."""
         self.atomic = settings.atomic
-        self.rest_s = REST_S
         self._settings = settings
         self._names = settings.names
         self._cluster = cluster
@@ -79,6 +76,7 @@ class KafkaSink:
         self._id = writer  # our transactional id, until it is retired
         self._retired = 0
         self._finisher = finisher
+        self._rest = rest
         self._make_transactions = transactions
         self._transactions = transactions(writer)
         self._plain = None if settings.atomic else Producer(settings.unheard())
@@ -212,7 +210,8 @@ class KafkaSink:
         if self._plain is not None:
             self._send_plainly(self._plain, visible)
         sends = hidden if self._plain is not None else chain(visible, hidden)
-        self._transactions.run(sends, offsets, standing.metadata)
+        with self._rest.before():
+            self._transactions.run(sends, offsets, standing.metadata)
 
     def _send_plainly(self, producer: Producer, sends: Iterable[Send | Bulk]) -> None:
         outgoing = Outgoing()

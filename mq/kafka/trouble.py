@@ -15,9 +15,11 @@ _TOO_LARGE = {KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE}
 _OF_RECORD = _TOO_LARGE | {
     KafkaError.INVALID_RECORD,
     KafkaError.INVALID_TIMESTAMP,
-    KafkaError.INVALID_MSG,
     KafkaError.INVALID_MSG_SIZE,
 }
+"""INVALID_MSG (CORRUPT_MESSAGE, 2) is not among them: a batch that was damaged on its way, which clients send again
+(`CorruptRecordException` is retriable; `rd_kafka_err_action` retries it). For what is wrong with a record itself, a
+missing key included, brokers have INVALID_RECORD since 2.4 (KIP-467)."""
 _FORBIDDEN = {
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
     KafkaError.CLUSTER_AUTHORIZATION_FAILED,

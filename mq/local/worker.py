@@ -221,7 +221,6 @@ class LocalSink:
     """Sink of one worker."""
 
     atomic = True
-    rest_s = 0.0
 
     def __init__(
         self,

@@ -182,7 +182,7 @@ def test_config_check_shows_every_layer_and_where_it_comes_from(tmp_path: Path) 
     assert rows["api.port"] == ["9001", "DELAYLINE_API__PORT"]
     assert rows["api.body_bytes_max"] == ["1MiB", str(tmp_path / "delayline.toml")]
     assert rows["data_dir"] == ["[/x]", str(tmp_path / "delayline.toml")]
-    assert rows["store.near_due"] == ["2s", "default"]
+    assert rows["store.near_due"] == ["5s", "default"]
 
 
 def test_json_is_one_line_for_programs(shared: Server) -> None:

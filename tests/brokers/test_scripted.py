@@ -141,7 +141,10 @@ def test_connections_are_ended_by_client_id(scripted: Scripted, client: WireClie
     assert scripted.hang_up(lambda client_id: client_id == "wire-client") == 1
 
 
-@pytest.mark.parametrize("code", [ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.NOT_LEADER_OR_FOLLOWER])
+@pytest.mark.parametrize(
+    "code",
+    [ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.CORRUPT_MESSAGE],
+)
 def test_librdkafka_takes_a_refusal_for_the_brokers_own(scripted: Scripted, kafka: Kafka, code: ErrorCode) -> None:
     from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -153,7 +156,7 @@ def test_librdkafka_takes_a_refusal_for_the_brokers_own(scripted: Scripted, kafk
     producer = Producer({"bootstrap.servers": scripted.bootstrap_servers, "message.timeout.ms": 500, "log_level": 0})
     producer.produce(topic, b"x", partition=0, callback=lambda error, _: heard.append(error))
     assert producer.flush(20) == 0
-    expected = {KafkaError._MSG_TIMED_OUT} if code == ErrorCode.NOT_LEADER_OR_FOLLOWER else {int(code)}
+    expected = {int(code)} if code == ErrorCode.TOPIC_AUTHORIZATION_FAILED else {KafkaError._MSG_TIMED_OUT}
     assert {error.code() for error in heard if error is not None} == expected
 
 

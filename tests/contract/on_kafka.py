@@ -192,7 +192,6 @@ class SuiteSink:
         self._sink = sink
         self._names = names
         self.atomic = sink.atomic
-        self.rest_s = sink.rest_s
 
     def commit(self, batch: DispatchBatch) -> None:
         try:

@@ -42,6 +42,7 @@ _MOVED = {
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
         ErrorCode.NOT_ENOUGH_REPLICAS,
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.CORRUPT_MESSAGE,
     ),
     "CommitOffsets": (ErrorCode.NOT_COORDINATOR, ErrorCode.CONCURRENT_TRANSACTIONS),
     "End": (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),

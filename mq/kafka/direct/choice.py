@@ -5,8 +5,12 @@ it does not know; what it does not know is said in one line, and in the mode `au
 """
 
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from functools import partial
 from typing import NamedTuple
 
+from delayline import logs
 from delayline.clock import Clock
 from delayline.errors import ConfigError
 from mq.errors import QueueUnavailable
@@ -18,7 +22,7 @@ from mq.kafka.direct.fetching import FETCH_VERSION
 from mq.kafka.direct.nodes import COORDINATOR_VERSIONS, METADATA_VERSIONS, Nodes
 from mq.kafka.settings import KafkaSettings
 from mq.kafka.wire.apis import ApiKey
-from mq.kafka.wire.errors import PeerError, UnsupportedVersion
+from mq.kafka.wire.errors import AnswerLost, NotAuthenticated, PeerError, Unreachable, UnsupportedVersion
 
 COMPRESSION = ("compression.type", "compression.codec")
 """Two names of one property; librdkafka lets the later one win, we want them to agree."""
@@ -36,6 +40,11 @@ NEEDED = {
     **{one.api: (one.explicit[0], one.implicit[1]) for one in SPOKEN.values()},
 }
 """Oldest and newest versions that are spoken, by API. Brokers 3.0 and later know one of each."""
+
+ASKED_AT_ONCE = 16
+"""Nodes: one that is not there takes as long as a request may."""
+
+log = logs.get(__name__)
 
 
 class Direct(NamedTuple):
@@ -57,7 +66,7 @@ class Choice(NamedTuple):
 
 
 def choose(settings: KafkaSettings, client_id: str, clock: Clock) -> Choice:
-    """Asks a broker what it speaks. Raises QueueUnavailable where none answers, or where the wire is wanted and
+    """Asks the brokers what they speak. Raises QueueUnavailable where none answers, or where the wire is wanted and
     cannot be spoken."""
     if settings.path == "librdkafka":
         return Choice(None)
@@ -123,10 +132,22 @@ def _nodes(settings: KafkaSettings, client_id: str, clock: Clock) -> Nodes:
 
 
 def _ask(nodes: Nodes) -> None:
-    """Raises UnsupportedVersion, and other errors where nobody answers."""
-    connection = nodes.any()
+    """Every node, for each leads and coordinates something. Raises UnsupportedVersion for one that is too old, and
+    other errors where none answers; one that does not is no reason against the wire."""
+    with ThreadPoolExecutor(ASKED_AT_ONCE) as pool:
+        silent = list(pool.map(partial(_ask_one, nodes), nodes.ids()))
+    if None not in silent:
+        raise next(filter(None, silent), Unreachable("the cluster names no node"))
+
+
+def _ask_one(nodes: Nodes, node: int) -> PeerError | None:
+    """Why it does not answer. Raises UnsupportedVersion."""
     try:
+        connection = nodes.connect(node)
+    except (Unreachable, NotAuthenticated, AnswerLost) as error:
+        log.info("a broker does not say what it speaks", node=node, detail=str(error))
+        return error
+    with closing(connection):
         for api, (oldest, newest) in NEEDED.items():
             connection.version(api, newest, oldest)
-    finally:
-        connection.close()
+    return None

@@ -17,7 +17,15 @@ from delayline.clock import Clock
 from mq.kafka.access import Access
 from mq.kafka.address import Address
 from mq.kafka.wire.apis import ApiKey
-from mq.kafka.wire.errors import AnswerLost, FrameTooLarge, Malformed, Unreachable, UnsupportedVersion, WireError
+from mq.kafka.wire.errors import (
+    AnswerLost,
+    ErrorCode,
+    FrameTooLarge,
+    Malformed,
+    Unreachable,
+    UnsupportedVersion,
+    WireError,
+)
 from mq.kafka.wire.frames import FRAME_BYTES_MAX
 from mq.kafka.wire.message import Message, RequestHeader, decode, encode, read_response, request_frame
 from mq.kafka.wire.messages.cluster import ApiVersionsRequest, ApiVersionsResponse
@@ -118,14 +126,33 @@ class Connection:
 
     def receive(self, answer: type[A], timeout_s: float | None = None) -> A:
         """The answer to the oldest request that has none yet. Raises AnswerLost, also for what cannot be read."""
-        limit_s = self._timeout_s if timeout_s is None else timeout_s
-        give_up_s = self._clock.monotonic_s() + limit_s
         version = self._expected[0].version if self._expected else 0
+        return self._decoded(answer, version, self._body(self._timeout_s if timeout_s is None else timeout_s))
+
+    def learn_versions(self) -> None:
+        """What the broker speaks. Raises UnsupportedVersion where it answers that it does not speak this question
+        itself: in the layout of version 0, whatever was asked (KIP-511). Anything else that is no answer raises
+        Unreachable or AnswerLost: another try may bring one."""
+        self.send(ApiVersionsRequest("delayline", __version__), API_VERSIONS_VERSION)
+        body = self._body(self._timeout_s)
+        if int.from_bytes(body[:2], "big") == ErrorCode.UNSUPPORTED_VERSION:
+            raise UnsupportedVersion(f"{self._name}: API_VERSIONS {API_VERSIONS_VERSION} is needed")
+        answer = self._decoded(ApiVersionsResponse, API_VERSIONS_VERSION, body)
+        if answer.error_code:
+            raise Unreachable(f"{self._name} does not tell its versions: error {answer.error_code}")
+        self.versions = {one.api_key: (one.min_version, one.max_version) for one in answer.api_keys}
+        self.features = {one.name: one.max_version_level for one in answer.finalized_features}
+
+    def _body(self, limit_s: float) -> memoryview:
+        give_up_s = self._clock.monotonic_s() + limit_s
         while (body := self.arrived()) is None:
             left_s = give_up_s - self._clock.monotonic_s()
             if left_s <= 0 or not self._wait(select.POLLIN, left_s):
                 self.close()
                 raise AnswerLost(f"{self._name}: no answer within {limit_s:g} s")
+        return body
+
+    def _decoded(self, answer: type[A], version: int, body: memoryview) -> A:
         try:
             return decode(answer, version, body)
         except WireError as error:
@@ -223,7 +250,7 @@ def connect(address: Address, access: Access, client_id: str, timeout_s: float, 
     name = f"{address.host}:{address.port}"
     connection = Connection(_channel(address, access.tls, timeout_s), name, client_id, timeout_s, clock)
     try:
-        _learn_versions(connection)
+        connection.learn_versions()
         _authenticate(connection, access, clock)
     except AnswerLost as error:
         raise Unreachable(str(error)) from error
@@ -244,20 +271,6 @@ def _channel(address: Address, tls: ssl.SSLContext | None, timeout_s: float) -> 
         if channel is not None:
             channel.close()
         raise Unreachable(f"{address.host}:{address.port}: {error or 'no answer'}") from error
-
-
-def _learn_versions(connection: Connection) -> None:
-    asked = ApiVersionsRequest("delayline", __version__)
-    try:
-        answer = connection.ask(asked, API_VERSIONS_VERSION, ApiVersionsResponse)
-    except AnswerLost as error:
-        if isinstance(error.__cause__, WireError):  # before 2.4 the answer is one of version 0, with an error
-            raise UnsupportedVersion(f"the broker's versions cannot be read: {error}") from error
-        raise
-    if answer.error_code:
-        raise UnsupportedVersion(f"the broker does not tell its versions: error {answer.error_code}")
-    connection.versions = {one.api_key: (one.min_version, one.max_version) for one in answer.api_keys}
-    connection.features = {one.name: one.max_version_level for one in answer.finalized_features}
 
 
 def _authenticate(connection: Connection, access: Access, clock: Clock) -> None:

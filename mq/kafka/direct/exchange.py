@@ -19,10 +19,10 @@ from mq.kafka.direct.steps import (
     Identity,
     Initialise,
     Opened,
-    Place,
     Refused,
     Request,
     Write,
+    by_topic,
 )
 from mq.kafka.wire.apis import ApiKey
 from mq.kafka.wire.errors import ErrorCode, Malformed
@@ -139,7 +139,7 @@ def message_of(request: Request, terms: Terms) -> Message:
         case Initialise():
             return InitProducerIdRequest(terms.transactional_id, terms.transaction_timeout_ms)
         case AddPartitions(identity, places):
-            topics = [TxnTopic(topic, numbers) for topic, numbers in _by_topic(places)]
+            topics = [TxnTopic(topic, numbers) for topic, numbers in by_topic(places)]
             return AddPartitionsToTxnRequest(terms.transactional_id, *identity, topics)
         case AddOffsets(identity):
             return AddOffsetsToTxnRequest(terms.transactional_id, *identity, terms.member.group)
@@ -148,13 +148,6 @@ def message_of(request: Request, terms: Terms) -> Message:
         case End(identity):
             return EndTxnRequest(terms.transactional_id, *identity, committed=True)
     raise Bug(f"{request} is not said alone")
-
-
-def _by_topic(places: Iterable[Place]) -> Iterable[tuple[str, list[int]]]:
-    topics: dict[str, list[int]] = {}
-    for topic, partition in places:
-        topics.setdefault(topic, []).append(partition)
-    return topics.items()
 
 
 def _offsets(identity: Identity, terms: Terms) -> TxnOffsetCommitRequest:

@@ -40,6 +40,11 @@ BATCH_BYTES_MAX = FRAME_BYTES_MAX // 2
 PLAIN_BYTES_MAX = 128 << 20
 """Of one batch, decompressed."""
 
+RECORD_BYTES = 150
+"""What a record takes up beside its body (`records.RECORDS_MAX`)."""
+
+NO_EPOCH = -1
+
 OFFSET_MAX = (1 << 63) - 1
 
 _ABORT_KEY = b"\x00\x00\x00\x00"
@@ -47,19 +52,20 @@ _ABORT_KEY = b"\x00\x00\x00\x00"
 
 
 class Extent(NamedTuple):
-    """The whole batches at the beginning of a records field: their bytes, and the offset behind the last of them.
-    `trouble` is why the next one cannot be one; `bytes_needed` how long the first one is where not even that is
-    whole, and 0 elsewhere."""
+    """The whole batches at the beginning of a records field: their bytes, the offset behind the last of them, and the
+    epoch of the leader that appended that one, NO_EPOCH where there is none. `trouble` is why the next one cannot be
+    one; `bytes_needed` how long the first one is where not even that is whole, and 0 elsewhere."""
 
     size: int
     next_offset: int
+    leader_epoch: int = NO_EPOCH
     trouble: BatchError | None = None
     bytes_needed: int = 0
 
 
 def extent_of(data: Buffer, offset: int) -> Extent:
     """By their heads alone, so that reading can go on behind them before they are read; `offset` was asked for."""
-    at, next_offset = 0, offset
+    at, next_offset, leader_epoch = 0, offset, NO_EPOCH
     size = len(data)
     while size - at >= HEAD_BYTES:
         head = head_at(data, at)
@@ -67,11 +73,11 @@ def extent_of(data: Buffer, offset: int) -> Extent:
         behind = head.base_offset + head.last_offset_delta + 1
         trouble = _impossible(head) or _displaced(head, behind, next_offset, first=at == 0)
         if trouble:
-            return Extent(at, next_offset, MalformedBatch(f"at offset {next_offset}: {trouble}"))
+            return Extent(at, next_offset, leader_epoch, MalformedBatch(f"at offset {next_offset}: {trouble}"))
         if end > size:
             break
-        at, next_offset = end, behind
-    return Extent(at, next_offset, *_rest(data, at, next_offset))
+        at, next_offset, leader_epoch = end, behind, head.leader_epoch
+    return Extent(at, next_offset, leader_epoch, *_rest(data, at, next_offset))
 
 
 def _impossible(head: Head) -> str:
@@ -107,17 +113,20 @@ def _rest(data: Buffer, at: int, offset: int) -> tuple[BatchError | None, int]:
 
 class Batches:
     """The committed records of a records field, from `offset` on. `next_offset` stands behind what was taken, and in
-    the end behind the last batch, whatever it holds."""
+    the end behind the last batch, whatever it holds. `unpacked_bytes` is what its records have taken up so far, those
+    included that were handed out."""
 
     def __init__(self, data: Buffer, offset: int, extent: Extent, aborted: Iterable[tuple[int, int]] = ()) -> None:
         """`aborted` are transactions, each with its producer and its first offset."""
         self.next_offset = offset
+        self.unpacked_bytes = 0
         self._data = data
         self._offset = offset
         self._extent = extent
         self._at = 0
         self._behind = offset
-        self._left: list[Record] = []
+        self._left: list[Record] = []  # all of one batch
+        self._batch_bytes = 0
         self._begins = deque(sorted((first_offset, producer) for producer, first_offset in aborted))
         self._aborting: set[int] = set()
 
@@ -126,11 +135,19 @@ class Batches:
         """Whether there is nothing more to take, not even an error."""
         return not self._left and self._at >= self._extent.size and self._extent.trouble is None
 
-    def take(self, records_max: int) -> list[Record]:
-        """The next records, at most so many; fewer, or none, at the end only. Raises BatchError behind the last
-        record before a batch that cannot be read, and again with every further call."""
+    @property
+    def left_bytes(self) -> int:
+        """What the batch takes up of which records wait for the next `take`; 0 where none do."""
+        return self._batch_bytes if self._left else 0
+
+    def take(self, records_max: int, bytes_max: int) -> list[Record]:
+        """The next records, at most so many. No batch is unpacked behind the one with which they take up `bytes_max`;
+        what waits already is handed out whatever it takes. Fewer, or none, at the end only, and where that stops
+        them. Raises BatchError behind the last record before a batch that cannot be read, and again with every
+        further call."""
         records, self._left = self._left, []
-        while len(records) < records_max and not self._ended(records):
+        unpacked_max = self.unpacked_bytes + bytes_max
+        while len(records) < records_max and self.unpacked_bytes < unpacked_max and not self._ended(records):
             try:
                 more = self._read_batch()
             except BatchError:
@@ -159,13 +176,20 @@ class Batches:
         head = head_at(self._data, at)
         try:
             checked = checked_at(head, self._data, at)
-            records = [] if self._is_left_out(head, checked) else _records(head, checked)
+            records = [] if self._is_left_out(head, checked) else self._unpack(head, checked)
         except BatchError as error:
             raise type(error)(f"at offset {head.base_offset}: {error}") from error
         self._at = at + LENGTH_FROM + head.length
         self._behind = head.base_offset + head.last_offset_delta + 1
         if records and records[0][0] < self._offset:
             return [record for record in records if record[0] >= self._offset]
+        return records
+
+    def _unpack(self, head: Head, checked: bytes) -> list[Record]:
+        plain, at = _plain(head, checked)
+        records = read_records(head, plain, at)
+        self._batch_bytes = len(plain) - at + RECORD_BYTES * len(records)
+        self.unpacked_bytes += self._batch_bytes
         return records
 
     def _is_left_out(self, head: Head, checked: bytes) -> bool:
@@ -180,18 +204,19 @@ class Batches:
         return head.is_transactional and head.producer_id in self._aborting
 
 
-def _records(head: Head, checked: bytes) -> list[Record]:
+def _plain(head: Head, checked: bytes) -> tuple[bytes, int]:
+    """Decompressed, and where the records stand in it."""
     codec = codec_of(head)
     if codec is Codec.NONE:
-        return read_records(head, checked, RECORDS_AT)
+        return checked, RECORDS_AT
     if not head.record_count and len(checked) == RECORDS_AT:
-        return []  # what compaction leaves of a batch whose producer is still remembered
-    return read_records(head, decompress(codec, memoryview(checked)[RECORDS_AT:], PLAIN_BYTES_MAX), 0)
+        return b"", 0  # what compaction leaves of a batch whose producer is still remembered
+    return decompress(codec, memoryview(checked)[RECORDS_AT:], PLAIN_BYTES_MAX), 0
 
 
 def _is_abort(head: Head, checked: bytes) -> bool:
     """A marker that has been compacted away says nothing any more."""
-    records = _records(head, checked)
+    records = read_records(head, *_plain(head, checked))
     try:
         return bool(records) and (key_of(records[0][2]) or b"")[:4] == _ABORT_KEY
     except MalformedRecord as error:

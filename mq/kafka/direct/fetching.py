@@ -1,15 +1,20 @@
 """What is fetched from a node, and what its answer means for each partition; without sockets.
 
 Every request names all partitions that are read from its node (no fetch session, KIP-227), as who reads what is
-committed, at the leader of whatever epoch, and from nowhere nearer: a rack is not named (KIP-392), and an epoch that
-diverges (KIP-320) is not asked about, since an offset that is gone after an unclean election shows as out of range.
+committed, at the leader of whatever epoch, and from nowhere nearer: a rack is not named (KIP-392).
+
+It says which epoch the last batch was of that was read (KIP-320; KIP-595 for Fetch). A log that has lost its tail, by
+an unclean election or with the power of a lone replica, and has been written to since, has other records below the
+offset to be read next: its leader compares, and names the epoch and the offset up to which the logs agree, or says
+that the offset is out of range where it has never heard of the epoch (Partition.readRecords, for consumers as for
+followers). Where nothing was read yet there is no epoch to be compared.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from mq.kafka.direct.fetched import Batches, extent_of
+from mq.kafka.direct.fetched import NO_EPOCH, Batches, extent_of
 from mq.kafka.reading import At
 from mq.kafka.wire.errors import ErrorCode
 from mq.kafka.wire.messages.fetch import FetchedPartition, FetchPartition, FetchRequest, FetchTopic
@@ -51,10 +56,12 @@ class Backoff:
 @dataclass(slots=True, eq=False)
 class Reading:
     """One assignment of a partition; assigned anew, it is another one, so that nothing fetched for this one is taken
-    for the other's. `offset` is to be fetched next; `node` leads the partition, None where that has to be found."""
+    for the other's. `offset` is to be fetched next, and `epoch` that of the batch before it, as far as it is known;
+    `node` leads the partition, None where that has to be found."""
 
     at: At
     offset: int
+    epoch: int = NO_EPOCH
     node: int | None = None
     log_end: int = 0
     bytes_max: int = PARTITION_BYTES
@@ -69,6 +76,7 @@ class Meaning(Enum):
     RECORDS = auto()  # batches, or what cannot be one
     MOVED = auto()  # another node leads it, or will
     GONE = auto()  # the offset is not in the log
+    DIVERGED = auto()  # what was read before it is not
     SPOILT = auto()  # the broker cannot read its own log there
     FORBIDDEN = auto()  # we may not read it
     TROUBLE = auto()  # anything else: it is tried again
@@ -98,6 +106,7 @@ def request_for(readings: Iterable[Reading]) -> FetchRequest:
         if not topics or topics[-1].topic != one.at.topic:
             topics.append(FetchTopic(topic=one.at.topic))
         part = FetchPartition(one.at.partition, fetch_offset=one.offset, partition_max_bytes=one.bytes_max)
+        part.last_fetched_epoch = one.epoch
         topics[-1].partitions.append(part)
         bytes_max = max(bytes_max, one.bytes_max)
     return FetchRequest(
@@ -109,11 +118,22 @@ def request_for(readings: Iterable[Reading]) -> FetchRequest:
     )
 
 
+def divergence(reading: Reading, answer: FetchedPartition) -> str:
+    """How what was read is not what the log holds; nothing where it is."""
+    found = answer.diverging_epoch
+    if found is None or max(found.epoch, found.end_offset) < 0:
+        return ""
+    read = f"what was read before offset {reading.offset} (epoch {reading.epoch}) is not in the log any more"
+    return f"{read}, which has it up to {found.end_offset} (epoch {found.epoch})"
+
+
 def take(reading: Reading, answer: FetchedPartition) -> tuple[Meaning, Batches | None]:
     """Note what the answer says, and move on behind it: the next request can go out before the records are read."""
     meaning = _MEANINGS.get(answer.error_code, Meaning.TROUBLE)
     if meaning is not Meaning.RECORDS:
         return meaning, None
+    if divergence(reading, answer):
+        return Meaning.DIVERGED, None
     reading.backoff.succeeded()
     reading.log_end = max(answer.high_watermark, 0)
     data = answer.records or b""
@@ -125,6 +145,6 @@ def take(reading: Reading, answer: FetchedPartition) -> tuple[Meaning, Batches |
         return Meaning.NOTHING, None
     aborted = [(one.producer_id, one.first_offset) for one in answer.aborted_transactions or ()]
     batches = Batches(data, reading.offset, extent, aborted)
-    reading.offset, reading.bytes_max = extent.next_offset, PARTITION_BYTES
+    reading.offset, reading.epoch, reading.bytes_max = extent.next_offset, extent.leader_epoch, PARTITION_BYTES
     reading.ended = extent.trouble is not None
     return meaning, batches

@@ -13,6 +13,7 @@ under the same id makes the coordinator forget its word, and ends in its own way
 so this comes before anybody does that, see `settle`. What nobody goes on with, a sweep finds.
 """
 
+import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
@@ -25,11 +26,19 @@ from delayline.names import Names
 from mq.errors import QueueUnavailable
 from mq.kafka.direct.connection import Connection
 from mq.kafka.direct.nodes import NO_LEADER, TRANSACTION, Nodes
-from mq.kafka.direct.steps import Place
+from mq.kafka.direct.steps import Place, by_topic
+from mq.kafka.finishing import OFFSETS_TOPIC
 from mq.kafka.wire.apis import ApiKey
 from mq.kafka.wire.errors import AnswerLost, ErrorCode, NotAllowed, PeerError, Unreachable
 from mq.kafka.wire.message import Message
-from mq.kafka.wire.messages.facts import LATEST, ListedPartition, ListedTopic, ListOffsetsRequest, ListOffsetsResponse
+from mq.kafka.wire.messages.facts import (
+    LATEST,
+    ListedPartition,
+    ListedTopic,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    PartitionOffset,
+)
 from mq.kafka.wire.messages.transactions import (
     DescribedTransaction,
     DescribeProducersRequest,
@@ -42,6 +51,8 @@ from mq.kafka.wire.messages.transactions import (
     ListTransactionsResponse,
     MarkedTopic,
     Marker,
+    PartitionProducers,
+    ProducerState,
     ProducersTopic,
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
@@ -49,8 +60,6 @@ from mq.kafka.wire.messages.transactions import (
 
 A = TypeVar("A", bound=Message)
 T = TypeVar("T")
-
-OFFSETS_TOPIC = "__consumer_offsets"
 
 WRITTEN, READABLE = 0, 1
 """Isolation levels of ListOffsets: up to the high watermark, and to the last stable offset."""
@@ -72,7 +81,15 @@ UNDER_WAY = frozenset({"Ongoing", "PrepareEpochFence"})
 
 NO_TRANSACTION = ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
 
-FORBIDDEN = (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+INTERRUPTED = {**OUTCOMES, "PrepareEpochFence": False}
+
+RIGHTS = {
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "Alter on the cluster",
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Describe and Write on the transactional id",
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "Read on the topic",
+}
+"""What it takes, by the error that says so."""
+
 AGAIN_S, AGAIN_MAX_S = 0.01, 0.2
 
 FENCE_S = 2.0
@@ -123,6 +140,13 @@ class Seen(NamedTuple):
     standing: frozenset[Standing]
     unseen: frozenset[Place]
 
+    def beside(self, other: "Seen") -> "Seen":
+        return Seen(self.standing | other.standing, self.unseen | other.unseen)
+
+
+class _Busy(Unreachable):
+    """Whoever takes an id has to come again: another transaction of it is just ending."""
+
 
 class Hanging:
     """Any thread may call it. Looks at an installation's own topics, at those that it delivers to, and at the groups'
@@ -140,6 +164,7 @@ class Hanging:
         self._unfinished: dict[Verdict, frozenset[Place]] = {}  # where partitions had no leader to be asked
         self._before: frozenset[Standing] = frozenset()  # seen by the last sweep
         self._told: frozenset[Standing] = frozenset()
+        self._offsets_rows = 0  # partitions of the groups' offsets
 
     def close(self) -> None:
         self._nodes.close()
@@ -151,8 +176,17 @@ class Hanging:
         with self._lock, _telling(f"what {transactional_id} has come to"):
             return self._patiently(partial(self._settle, transactional_id), self._timeout_s)
 
-    def is_unfinished(self, transactional_id: str) -> bool:
-        return any(verdict.transactional_id == transactional_id for verdict in tuple(self._unfinished))
+    def unheard(self, transactional_id: str, group: str | None) -> frozenset[Place]:
+        if not self._unfinished:
+            return frozenset()
+        unfinished = tuple(self._unfinished.items())
+        places = frozenset[Place]().union(
+            *(left for one, left in unfinished if one.transactional_id == transactional_id)
+        )
+        foreign = {(OFFSETS_TOPIC, row) for row in range(self._offsets_rows)}
+        if group is not None and self._offsets_rows:
+            foreign.discard((OFFSETS_TOPIC, offsets_row(group, self._offsets_rows)))
+        return places - foreign
 
     # --- for whoever has nobody to go on under his id
 
@@ -184,13 +218,32 @@ class Hanging:
         return verdict is not None and self._finish(verdict, seen)
 
     def _abort(self, described: DescribedTransaction) -> bool:
-        """What is open is aborted by whoever takes the id, in the partitions that have a leader then."""
+        """What is open is aborted by whoever takes the id, in the partitions that have a leader then; unless its
+        producer was quicker, and has committed it."""
         places = frozenset((topic.topic, row) for topic in described.topics for row in topic.partitions)
         whose = described.transactional_id, described.producer_id, described.producer_epoch + 1
+        try:
+            committed = self._patiently(partial(self._interrupt, described.transactional_id), FENCE_S)
+        except (Unreachable, AnswerLost) as error:
+            log.debug("not fenced yet", detail=str(error))
+            return False
+        if committed is None:
+            return True
         is_fenced = self._try_fence(described.transactional_id)
-        if is_fenced:  # else it may still be committed
-            self._carry_out(Verdict(*whose, committed=False, places=places), self._look())
+        self._carry_out(Verdict(*whose, committed=committed, places=places), self._look())
         return is_fenced
+
+    def _interrupt(self, transactional_id: str) -> bool | None:
+        """Begin to take the id while a transaction is open: who interrupts one is told to come again. Whether it was
+        committed; None where it had ended before, so that the id is taken, and nobody says how any more."""
+        try:
+            self._fence(transactional_id)
+        except _Busy:
+            state = self._described(transactional_id).transaction_state
+            if state not in INTERRUPTED:
+                raise
+            return INTERRUPTED[state]
+        return None
 
     def _finish(self, verdict: Verdict, seen: Seen) -> bool:
         """Whether the id's producers had to be fenced for it: where the next transaction's records look like those of
@@ -287,39 +340,42 @@ class Hanging:
     def _look(self) -> Seen:
         leaders = self._nodes.all_leaders()
         targets = {self._names.target(topic) for topic, _ in leaders}
+        self._offsets_rows = sum(topic == OFFSETS_TOPIC for topic, _ in leaders)
         by_leader: dict[int, list[Place]] = {}
         for place, leader in leaders.items():
             if place[0] == OFFSETS_TOPIC or place[0] in targets or self._names.is_own(place[0]):
                 by_leader.setdefault(leader, []).append(place)
-        unseen = by_leader.pop(NO_LEADER, [])
-        standing: set[Standing] = set()
+        seen = Seen(frozenset(), frozenset(by_leader.pop(NO_LEADER, ())))
         for leader, places in by_leader.items():
             try:
-                standing.update(self._standing_at(leader, places))
+                seen = seen.beside(self._look_at(leader, places))
             except (Unreachable, AnswerLost) as error:
                 log.debug("a leader's partitions cannot be looked at", node=leader, detail=str(error))
-                unseen += places
-        return Seen(frozenset(standing), frozenset(unseen))
+                seen = seen.beside(Seen(frozenset(), frozenset(places)))
+        return seen
 
-    def _standing_at(self, leader: int, places: Sequence[Place]) -> Iterator[Standing]:
+    def _look_at(self, leader: int, places: Sequence[Place]) -> Seen:
+        """A partition that does not say, because its leader is only about to be it, has not been seen."""
         with closing(self._nodes.connect(leader)) as asked:
             readable, written = (_ends(asked, places, level) for level in (READABLE, WRITTEN))
-            held_up = [place for place, end in readable.items() if end < written.get(place, end)]
-            if not held_up:
-                return
-            topics = [ProducersTopic(topic, rows) for topic, rows in _by_topic(held_up)]
-            for topic in _answer(asked, DescribeProducersRequest(topics), DescribeProducersResponse).topics:
-                for row in topic.partitions:
-                    for one in row.active_producers:
-                        if one.current_txn_start_offset >= 0:
-                            yield Standing(
-                                leader,
-                                (topic.name, row.partition_index),
-                                one.producer_id,
-                                one.producer_epoch,
-                                max(0, one.coordinator_epoch),
-                                one.current_txn_start_offset,
-                            )
+            seen = readable.keys() & written.keys()
+            held_up = [place for place in seen if readable[place] < written[place]]
+            producers = _producers(asked, held_up) if held_up else {}
+        standing = (
+            Standing(
+                leader,
+                place,
+                one.producer_id,
+                one.producer_epoch,
+                max(0, one.coordinator_epoch),
+                one.current_txn_start_offset,
+            )
+            for place, active in producers.items()
+            for one in active
+            if one.current_txn_start_offset >= 0
+        )
+        silent = set(held_up) - producers.keys()
+        return Seen(frozenset(standing), frozenset(set(places) - seen | silent))
 
     def _mark(self, verdict: Verdict, standing: Iterable[Standing]) -> frozenset[Place]:
         """Where it could not be written now: too few replicas are in sync, or the leader has changed again. Raises
@@ -377,21 +433,30 @@ def _answer(asked: Connection, request: Message, answer: type[A]) -> A:
 
 
 def _ends(asked: Connection, places: Iterable[Place], level: int) -> dict[Place, int]:
-    """Of partitions whose end may be asked for."""
+    """Of partitions that say so. Raises NotAllowed."""
     topics = [
         ListedTopic(topic, [ListedPartition(row, timestamp=LATEST) for row in rows])
-        for topic, rows in _by_topic(places)
+        for topic, rows in by_topic(places)
     ]
     answer = _answer(asked, ListOffsetsRequest(isolation_level=level, topics=topics), ListOffsetsResponse)
-    rows = ((topic.name, one) for topic in answer.topics for one in topic.partitions)
-    return {(topic, one.partition_index): one.offset for topic, one in rows if not one.error_code}
+    rows = [(topic.name, one) for topic in answer.topics for one in topic.partitions]
+    return {(topic, one.partition_index): one.offset for topic, one in rows if _says(topic, one)}
 
 
-def _by_topic(places: Iterable[Place]) -> Iterable[tuple[str, list[int]]]:
-    topics: dict[str, list[int]] = {}
-    for topic, row in places:
-        topics.setdefault(topic, []).append(row)
-    return topics.items()
+def _producers(asked: Connection, places: Iterable[Place]) -> dict[Place, list[ProducerState]]:
+    """Who writes to partitions that say so. Raises NotAllowed."""
+    topics = [ProducersTopic(topic, rows) for topic, rows in by_topic(places)]
+    answer = _answer(asked, DescribeProducersRequest(topics), DescribeProducersResponse)
+    rows = [(topic.name, one) for topic in answer.topics for one in topic.partitions]
+    return {(topic, one.partition_index): one.active_producers for topic, one in rows if _says(topic, one)}
+
+
+def _says(topic: str, row: PartitionOffset | PartitionProducers) -> bool:
+    """Whether a partition has answered what it was asked. Raises NotAllowed."""
+    error = _error(row.error_code, f"looking at {topic}, partition {row.partition_index}")
+    if isinstance(error, NotAllowed):
+        raise error
+    return row.error_code == 0
 
 
 def _said(found: Standing) -> dict[str, object]:
@@ -402,6 +467,18 @@ def _said(found: Standing) -> dict[str, object]:
 
 def _error(code: int, what: str) -> PeerError:
     """Most of it passes: coordinators load, leaders move."""
-    if code in FORBIDDEN:
-        return NotAllowed(f"{what}: we may not (error {code}); it takes Alter on the cluster")
+    if code in RIGHTS:
+        return NotAllowed(f"{what}: we may not (error {code}); it takes {RIGHTS[ErrorCode(code)]}")
+    if code == ErrorCode.CONCURRENT_TRANSACTIONS:
+        return _Busy(f"{what}: the coordinator is at it")
     return Unreachable(f"{what}: error {code}")
+
+
+def offsets_row(group: str, partitions: int) -> int:
+    """The partition that has a group's offsets: Java's hash of its name, without the sign
+    (`GroupCoordinatorService.partitionFor`)."""
+    hashed = 0
+    for unit in struct.unpack(f">{len(group.encode('utf-16-be')) // 2}H", group.encode("utf-16-be")):
+        hashed = (31 * hashed + unit) & 0xFFFFFFFF
+    signed = hashed - (1 << 32) if hashed >> 31 else hashed
+    return 0 if signed == -(1 << 31) else abs(signed) % partitions

@@ -157,7 +157,7 @@ class Nodes:
             raise Unreachable(f"the cluster has no node {node_id}")
         return self._connect(address)
 
-    def any(self) -> Connection:
+    def _connect_any(self) -> Connection:
         """A new connection to whichever server answers first. Raises as `leader` does."""
         trouble: Exception = Unreachable("no server is known")
         for address in self._servers():
@@ -182,7 +182,7 @@ class Nodes:
         if self._asked is not None and self._asked.use_until_s < self._clock.monotonic_s():
             self._hang_up()
         if self._asked is None or not self._asked.is_open:
-            self._asked = self.any()
+            self._asked = self._connect_any()
         return self._asked
 
     def _ask(self, asked: Connection, request: Message, version: int, answer: type[A]) -> A:

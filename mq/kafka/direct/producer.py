@@ -40,10 +40,18 @@ from mq.kafka.direct.steps import (
     Write,
 )
 from mq.kafka.direct.transaction import Machine, State
-from mq.kafka.finishing import Finisher
+from mq.kafka.finishing import OFFSETS_TOPIC, Finisher
 from mq.kafka.producers import COMMIT_TIMEOUTS, LATE_S, Aborted, Bulk, Delivered, Failure, Send
 from mq.kafka.settings import KafkaSettings
-from mq.kafka.wire.errors import AnswerLost, ErrorCode, Malformed, PeerError, TopicMissing, Unreachable
+from mq.kafka.wire.errors import (
+    AnswerLost,
+    ErrorCode,
+    Malformed,
+    PeerError,
+    TopicMissing,
+    Unreachable,
+    UnsupportedVersion,
+)
 from mq.kafka.wire.message import Message
 from mq.kafka.wire.messages.produce import ProducedPartition, ProduceResponse
 
@@ -112,6 +120,7 @@ class WireTransactions:
         self._wait_s = AGAIN_S
         self._is_missing = False
         self._detail = ""  # what went wrong last, in words
+        self._lacking = ""  # which broker does not speak what is needed
         self._lost_sight = False  # of a broker, or of who leads what, since our last transaction was looked for
 
     # --- mq.kafka.producers.Transactions
@@ -130,7 +139,7 @@ class WireTransactions:
         self, sends: Iterable[Send | Bulk], offsets: Sequence[TopicPartition] = (), metadata: bytes | None = None
     ) -> None:
         """Write the records and commit the group's offsets, all or nothing. Raises Aborted, CommitUnknown."""
-        self._detail = ""
+        self._detail = self._lacking = ""
         self.open()
         if self._has_lost_sight():
             self._settle()
@@ -140,6 +149,7 @@ class WireTransactions:
             self._terms = self._terms._replace(member=Member.of(metadata))
         begin = Begin([(batch.place, batch.records.record_count) for batch in self._batches], bool(offsets))
         try:
+            self._require_heard()
             outcome = self._drive(begin)
         finally:
             self._batches, self._terms = (), self._nothing
@@ -157,7 +167,7 @@ class WireTransactions:
     def _open(self, within_s: float) -> None:
         if self._machine.state is State.READY:
             return
-        self._phase, self._detail = "", ""
+        self._phase = self._detail = self._lacking = ""
         self._settle()
         outcome = self._drive(Open(), within_s)
         if isinstance(outcome, steps.Aborted):
@@ -167,7 +177,7 @@ class WireTransactions:
         """Whether markers of the last transaction may be lost: then they are written before anything else is, for
         another transaction would end what stands open there in its own way."""
         alive = [connection.is_alive() for connection in self._connections.values()]
-        return self._lost_sight or not all(alive) or self._finisher.is_unfinished(self._nothing.transactional_id)
+        return self._lost_sight or not all(alive)
 
     def _settle(self) -> None:
         """Raises Aborted."""
@@ -179,6 +189,26 @@ class WireTransactions:
         if is_fenced and self._machine.state is State.READY:
             self._machine = Machine()
             self._open(self._settings.request_timeout_s)
+
+    def _require_heard(self) -> None:
+        """Nothing is written where a partition has not heard of an earlier transaction's end: that one would share
+        this one's. Raises Aborted."""
+        if self._unheard():
+            self._settle()
+        if unheard := self._unheard():
+            error = KafkaError(
+                ErrorCode.LEADER_NOT_AVAILABLE, "it has not heard yet how an earlier transaction ended"
+            )
+            raise Aborted(error, [Failure(*place, error) for place in sorted(unheard)])
+
+    def _unheard(self) -> set[Place]:
+        group = self._terms.member.group if self._terms.offsets else None
+        found = self._finisher.unheard(self._terms.transactional_id, group)
+        return {
+            place
+            for place in found
+            if place[0] == OFFSETS_TOPIC or any(batch.place == place for batch in self._batches)
+        }
 
     def _end(self, why: KafkaError | None) -> None:
         """End what is open now, if the brokers can be reached: until then readers wait for it, and offsets cannot be
@@ -333,6 +363,10 @@ class WireTransactions:
         return max(0.0, min(self._left_s(), self._settings.request_timeout_s)) + LATE_S
 
     def _unsent(self, request: Request, error: PeerError) -> Event:
+        """A broker that is too old is not waited for: it refuses, though we say it for it."""
+        if isinstance(error, UnsupportedVersion):
+            self._lacking = f"{error}; started again, the worker chooses its data path anew"
+            return Refused(request, ErrorCode.UNSUPPORTED_VERSION)
         self._detail = str(error)
         return Unsent(request)
 
@@ -443,8 +477,10 @@ class WireTransactions:
         """A record without an answer is librdkafka's _MSG_TIMED_OUT, which says nothing about whose fault it is."""
         if of_place and code == OUT_OF_TIME:
             code = KafkaError._MSG_TIMED_OUT
-        text = KafkaError(code).str()
-        return KafkaError(code, f"{text} ({self._detail})" if self._detail else text)
+        text, detail = KafkaError(code).str(), self._detail
+        if code == ErrorCode.UNSUPPORTED_VERSION:
+            detail = self._lacking or detail
+        return KafkaError(code, f"{text} ({detail})" if detail else text)
 
 
 @contextmanager

@@ -2,8 +2,9 @@
 
 One connection to every node that leads a partition which is read, and one Fetch under way on each. An answer is
 looked through by the heads of its batches only, the next request goes out, and then its records are handed out, as
-many as are wanted; while some of them wait, the next answer stays in the socket. So what is held of a node is bounded
-by two answers, and it is at work while we are.
+many as are wanted and READ_BYTES of them; while some of them wait, the next answer stays in the socket. So what is
+held of a node is bounded by two answers, and it is at work while we are. And what is unpacked of all of them, since a
+few kilobytes of an answer may stand for gigabytes, by LEFT_BYTES, READ_BYTES and one batch.
 
 What blocks, connecting and asking who leads, is done by helpers: a node that is dead never holds the worker up.
 """
@@ -22,7 +23,7 @@ from typing import Protocol
 from delayline import logs
 from delayline.clock import Clock
 from mq.kafka.direct.connection import Connection
-from mq.kafka.direct.fetched import Batches
+from mq.kafka.direct.fetched import NO_EPOCH, Batches
 from mq.kafka.direct.fetching import (
     BACKOFF_FORBIDDEN_S,
     FETCH_VERSION,
@@ -30,6 +31,7 @@ from mq.kafka.direct.fetching import (
     Backoff,
     Meaning,
     Reading,
+    divergence,
     request_for,
     take,
 )
@@ -43,6 +45,13 @@ SMALL_BYTES = 32 << 10
 GATHER_S = 0.004
 """After an answer of fewer bytes the next one is asked for a little later: a request for every few records costs more
 than the records."""
+
+READ_BYTES = 8 << 20
+"""Unpacked for one `read`, of all partitions, to the end of a batch: two thousand records of 4 KB."""
+
+LEFT_BYTES = 64 << 20
+"""Where so much that was unpacked waits because a read has enough records, it comes first. Below that partitions take
+turns whatever the length of their batches."""
 
 Work = Callable[[], Callable[[], None]]
 
@@ -359,7 +368,11 @@ class WireReader:
                 link.waiting.append((reading, batches))
                 link.readings[at] = link.readings.pop(at)
             case Meaning.GONE:
-                self._ended.append(Gone(at, f"offset {reading.offset} is not in the log"))
+                behind = f" behind a batch of epoch {reading.epoch}" if reading.epoch != NO_EPOCH else ""
+                self._ended.append(Gone(at, f"offset {reading.offset}{behind} is not in the log"))
+                self.unassign(at)
+            case Meaning.DIVERGED:
+                self._ended.append(Gone(at, divergence(reading, part)))
                 self.unassign(at)
             case Meaning.SPOILT:
                 self._ended.append(Spoilt(at, f"at offset {reading.offset}: the broker finds its log damaged"))
@@ -376,16 +389,20 @@ class WireReader:
 
     def _hand_out(self, records_max: int) -> list[Read]:
         found, self._ended = self._ended, []
+        left = sum(batches.left_bytes for link in self._links.values() for _, batches in link.waiting)
+        bytes_max = READ_BYTES if left < LEFT_BYTES else 0
         for link in list(self._links.values()):
-            while link.waiting and records_max > 0:
-                reading, batches = link.waiting.popleft()
+            while records_max > 0 and (turn := _turn(link, bytes_max)) is not None:
+                reading, batches = turn
+                unpacked = batches.unpacked_bytes
                 try:
-                    records = batches.take(records_max)
+                    records = batches.take(records_max, bytes_max)
                 except BatchError as error:
                     found.append(Spoilt(reading.at, str(error)))
                     self.unassign(reading.at)
                     continue
                 records_max -= len(records)
+                bytes_max -= batches.unpacked_bytes - unpacked
                 found.append(Part(reading.at, records, batches.next_offset))
                 if not batches.done:
                     link.waiting.append((reading, batches))
@@ -403,6 +420,16 @@ class WireReader:
         if what not in self._said:
             self._said.add(what)
             log.warning("reading buffers: trouble", what=what, detail=str(why))
+
+
+def _turn(link: _Link, bytes_max: int) -> tuple[Reading, Batches] | None:
+    """Whose records come next: with no room to unpack any, of those that have some left."""
+    for _ in range(len(link.waiting)):
+        reading, batches = link.waiting.popleft()
+        if bytes_max > 0 or batches.left_bytes:
+            return reading, batches
+        link.waiting.append((reading, batches))
+    return None
 
 
 def _raise(error: Exception) -> None:

@@ -1,6 +1,6 @@
 """What the machine of a transactional producer (`mq.kafka.direct.transaction`) is told, and what it says."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 Place = tuple[str, int]
@@ -8,6 +8,14 @@ Place = tuple[str, int]
 
 NO_ANSWER, OUT_OF_TIME = -195, -185
 """Nobody's word but ours, by librdkafka's numbers (_TRANSPORT, _TIMED_OUT): the connection ended; time is up."""
+
+
+def by_topic(places: Iterable[Place]) -> Iterable[tuple[str, list[int]]]:
+    """The partitions of each topic, as most requests name them."""
+    topics: dict[str, list[int]] = {}
+    for topic, partition in places:
+        topics.setdefault(topic, []).append(partition)
+    return topics.items()
 
 
 class Identity(NamedTuple):

@@ -89,6 +89,7 @@ _AGAIN = frozenset(
     {
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
         ErrorCode.CONCURRENT_TRANSACTIONS,  # markers of the transaction before are being written
+        ErrorCode.CORRUPT_MESSAGE,  # damaged on its way: the checksum is looked at before anything is appended
         ErrorCode.REQUEST_TIMED_OUT,
         ErrorCode.NOT_ENOUGH_REPLICAS,
         ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
@@ -126,7 +127,6 @@ _NOT_ENDED = frozenset(
 
 _OF_PLACE = frozenset(
     {
-        ErrorCode.CORRUPT_MESSAGE,
         ErrorCode.MESSAGE_TOO_LARGE,
         ErrorCode.INVALID_TOPIC_EXCEPTION,
         ErrorCode.RECORD_LIST_TOO_LARGE,
@@ -388,6 +388,6 @@ _UNDER_WAY: dict[State, type[Request]] = {
 
 
 def _said(code: int) -> int:
-    """What a partition that has taken nothing in time is said to have: a missing topic is worth a word, anything else
-    is nothing but a partition that did not answer."""
-    return code if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else OUT_OF_TIME
+    """What a partition that has taken nothing in time is said to have: a missing topic and batches that all arrive
+    damaged are worth a word, anything else is nothing but a partition that did not answer."""
+    return code if code in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.CORRUPT_MESSAGE) else OUT_OF_TIME

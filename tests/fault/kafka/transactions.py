@@ -1,22 +1,27 @@
-"""Which transactions a broker says are open, asked on its own port.
+"""Which transactions the brokers say are open, asked on their own ports.
 
 librdkafka's admin client cannot ask, and Kafka's own tool takes a second to start: too slow to hit a transaction that
-lasts milliseconds. So this is the one request, byte by byte (org.apache.kafka.common.message.ListTransactionsRequest,
-version 0, KIP-664): each broker answers for the transactional ids that it coordinates.
+lasts milliseconds. So this is the one request (KIP-664): each broker answers for the transactional ids that it
+coordinates.
 """
 
 import socket
 import struct
-from collections.abc import Iterator
 
-LIST_TRANSACTIONS = 66
+from mq.kafka.wire.apis import ApiKey
+from mq.kafka.wire.message import RequestHeader, decode, encode, read_response, request_frame
+from mq.kafka.wire.messages.transactions import ListTransactionsRequest, ListTransactionsResponse
+
+VERSION = 0
 TIMEOUT_S = 5.0
 OPEN = frozenset({"Ongoing", "PrepareCommit", "PrepareAbort"})
 """States in which the offsets and records of a transaction are not decided yet, as far as readers can see."""
 
-_HEADER = struct.Struct(">hhi")
-_EMPTY_FILTERS = b"\x01\x01\x00"  # no states, no producer ids, no tagged fields
-_CLIENT = struct.pack(">h", 5) + b"proof" + b"\x00"  # its name, no tagged fields
+_QUESTION = b"".join(
+    request_frame(
+        RequestHeader(ApiKey.LIST_TRANSACTIONS, VERSION, 1, "proof"), encode(ListTransactionsRequest(), VERSION)
+    )
+)
 
 
 class Transactions:
@@ -30,9 +35,12 @@ class Transactions:
         found: dict[str, str] = {}
         for index in range(len(self._places)):
             try:
-                found.update(_read_states(self._ask(index)))
+                answer = self._ask(index)
             except OSError:
                 self._drop(index)
+                continue
+            if not answer.error_code:  # else the coordinator is loading, say
+                found.update((one.transactional_id, one.transaction_state) for one in answer.transaction_states)
         return found
 
     def open(self) -> dict[str, str]:
@@ -46,15 +54,15 @@ class Transactions:
         if (gone := self._sockets.pop(index, None)) is not None:
             gone.close()
 
-    def _ask(self, index: int) -> bytes:
+    def _ask(self, index: int) -> ListTransactionsResponse:
         if index not in self._sockets:
             host, port = self._places[index]
             self._sockets[index] = socket.create_connection((host, int(port)), TIMEOUT_S)
         wire = self._sockets[index]
-        request = _HEADER.pack(LIST_TRANSACTIONS, 0, 1) + _CLIENT + _EMPTY_FILTERS
-        wire.sendall(struct.pack(">i", len(request)) + request)
+        wire.sendall(_QUESTION)
         (length,) = struct.unpack(">i", _read(wire, 4))
-        return _read(wire, length)
+        _, body = read_response(ApiKey.LIST_TRANSACTIONS, VERSION, _read(wire, length))
+        return decode(ListTransactionsResponse, VERSION, body)
 
 
 def _read(wire: socket.socket, count: int) -> bytes:
@@ -64,37 +72,3 @@ def _read(wire: socket.socket, count: int) -> bytes:
             raise ConnectionResetError("the broker hung up")
         data += more
     return data
-
-
-def _read_states(answer: bytes) -> Iterator[tuple[str, str]]:
-    """Nothing while the coordinator is loading, or after any other error."""
-    at = 4 + 1  # correlation id, tagged fields of the header
-    (error,) = struct.unpack_from(">h", answer, at + 4)
-    at += 6
-    if error:
-        return
-    unknown, at = _uvarint(answer, at)
-    for _ in range(unknown - 1):
-        _, at = _text(answer, at)
-    count, at = _uvarint(answer, at)
-    for _ in range(count - 1):
-        name, at = _text(answer, at)
-        state, at = _text(answer, at + 8)  # behind the producer id
-        yield name, state
-        at += 1  # tagged fields, none
-
-
-def _text(data: bytes, at: int) -> tuple[str, int]:
-    length, at = _uvarint(data, at)
-    return data[at : at + length - 1].decode(), at + length - 1
-
-
-def _uvarint(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, at
-        shift += 7

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mq.errors import QueueUnavailable
+from mq.contract import DispatchBatch
+from mq.errors import DeliveryRefused, QueueUnavailable
 from mq.kafka.producers import LibraryTransactions
 from mq.kafka.wire.apis import ApiKey
 from mq.kafka.wire.errors import ErrorCode
@@ -65,6 +66,7 @@ MOVED = [
     (PRODUCE, ErrorCode.NOT_LEADER_OR_FOLLOWER),
     (PRODUCE, ErrorCode.CONCURRENT_TRANSACTIONS),
     (PRODUCE, ErrorCode.NOT_ENOUGH_REPLICAS),
+    (PRODUCE, ErrorCode.CORRUPT_MESSAGE),
     (PRODUCE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
     (OFFSETS, ErrorCode.NOT_COORDINATOR),
     (OFFSETS, ErrorCode.COORDINATOR_NOT_AVAILABLE),
@@ -127,16 +129,47 @@ def test_a_generation_that_is_over_is_waited_out(behind: Behind) -> None:
     assert set(behind.met) <= {"CommitAborted"}
 
 
-def test_a_target_that_may_not_be_written_is_the_only_one_at_fault(behind: Behind) -> None:
+def refusing(topic_name: str, code: ErrorCode) -> Altered:
+    """What is written to this topic."""
+
     def altered(data: bytes) -> bytes:
         answer = decode(ProduceResponse, 12, data)
         for topic in answer.responses:
-            for one in topic.partition_responses if topic.name == behind.place.topic else ():
-                one.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            for one in topic.partition_responses if topic.name == topic_name else ():
+                one.error_code = code
         return b"".join(encode(answer, 12))
 
-    behind_a_fault(behind, once(behind, PRODUCE, Altered(altered)))
+    return Altered(altered)
+
+
+def test_a_target_that_may_not_be_written_is_the_only_one_at_fault(behind: Behind) -> None:
+    refused = refusing(behind.place.topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    behind_a_fault(behind, once(behind, PRODUCE, refused))
     assert set(behind.met) == {"DeliveryRefused"}
+
+
+def test_so_is_one_whose_batches_all_arrive_damaged_and_not_its_records(
+    kafka: "Kafka", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ExitStack() as stack:
+        behind = Behind(Place(kafka, stack, "wire"), stack, transaction_timeout_s=1.0, request_timeout_s=1.0)
+        commit, refused = behind.worker.sink.commit, []
+
+        def listening(batch: DispatchBatch) -> None:
+            try:
+                commit(batch)
+            except DeliveryRefused as error:
+                refused.append((error.shard, error.of_record))
+                raise
+
+        monkeypatch.setattr(behind.worker.sink, "commit", listening)
+        damaged = refusing(behind.place.topic, ErrorCode.CORRUPT_MESSAGE)
+        with behind.scripted.following(once(behind, PRODUCE, damaged, times=10_000)):
+            behind.send()
+            soon(lambda: (behind.turn(), refused)[1])
+        behind.settle()
+        behind.check()
+    assert set(refused) == {(behind.place.shard, False)}
 
 
 def test_a_second_member_between_the_records_and_the_offsets_costs_nothing(kafka: "Kafka") -> None:

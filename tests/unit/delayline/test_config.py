@@ -49,7 +49,7 @@ def test_without_anything_every_setting_is_its_default(load: Any) -> None:
 
 def test_durations_and_sizes_are_milliseconds_and_bytes(load: Any) -> None:
     settings = load()
-    assert (settings.store.near_due, settings.store.near_bytes_max) == (2000, 64 << 20)
+    assert (settings.store.near_due, settings.store.near_bytes_max) == (5000, 64 << 20)
     assert (settings.history.retention, settings.dispatch.batch_bytes_max) == (86_400_000, 4 << 20)
 
 

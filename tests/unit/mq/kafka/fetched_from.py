@@ -16,6 +16,7 @@ from mq.kafka.wire.errors import ErrorCode
 from mq.kafka.wire.message import Message, RequestHeader, decode
 from mq.kafka.wire.messages.fetch import (
     AbortedTransaction,
+    DivergingEpoch,
     FetchedPartition,
     FetchedTopic,
     FetchPartition,
@@ -81,7 +82,7 @@ class Cluster:
 
     def _speaks(self, node: int, at: At, part: FetchPartition) -> bool:
         found = self._part(node, at, part)
-        return bool(found.error_code or found.records)
+        return bool(found.error_code or found.records or found.diverging_epoch)
 
     def _part(self, node: int, at: At, part: FetchPartition) -> FetchedPartition:
         log = self.logs[at]
@@ -92,6 +93,9 @@ class Cluster:
             error = ErrorCode.OFFSET_OUT_OF_RANGE
         if error:
             return FetchedPartition(at.partition, error, -1)
+        epoch, end = log.end_of(part.last_fetched_epoch) if part.last_fetched_epoch >= 0 else (-1, log.end)
+        if epoch < part.last_fetched_epoch or end < part.fetch_offset:
+            return FetchedPartition(at.partition, 0, log.end, log.stable_end, 0, DivergingEpoch(epoch, end))
         data, aborted = log.fetch(part.fetch_offset, part.partition_max_bytes)
         named = [AbortedTransaction(producer, offset) for producer, offset in aborted]
         return FetchedPartition(at.partition, 0, log.end, log.stable_end, 0, aborted_transactions=named, records=data)

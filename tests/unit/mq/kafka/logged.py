@@ -13,6 +13,7 @@ from tests.unit.mq.kafka.batches import COMPRESS, NONE, SNAPPY, SNAPPY_XERIAL, T
 
 APPEND_TIME, TRANSACTIONAL, CONTROL = 0x08, 0x10, 0x20
 NOBODY = -1
+EPOCH_AT = 12
 COMMIT, ABORT = 1, 0
 
 
@@ -68,6 +69,7 @@ class Log:
     aborted: list[Aborted] = field(default_factory=list)
     _open: dict[int, list[tuple[int, bytes]]] = field(default_factory=dict)
     end: int = 0
+    epochs: list[tuple[int, int]] = field(default_factory=lambda: [(0, 0)])  # each leader's, and where it began
 
     @property
     def stable_end(self) -> int:
@@ -98,8 +100,29 @@ class Log:
         self._add(marker(self.end, producer, kind), 0)
 
     def _add(self, data: bytes, last_delta: int) -> None:
-        self.batches.append((self.end, self.end + last_delta, data))
+        led = data[:EPOCH_AT] + struct.pack(">i", self.epochs[-1][0]) + data[EPOCH_AT + 4 :]
+        self.batches.append((self.end, self.end + last_delta, led))
         self.end += last_delta + 1
+
+    def elect(self) -> None:
+        """Another leader, or the same one anew."""
+        epoch = self.epochs[-1][0]
+        self.epochs = [row for row in self.epochs if row[1] < self.end] + [(epoch + 1, self.end)]
+
+    def lose(self, batches: int) -> None:
+        """The last so many, which nobody had a copy of; none of them is part of a transaction."""
+        self.end = self.batches[-batches][0]
+        del self.batches[-batches:]
+        self.committed = [row for row in self.committed if row[0] < self.end]
+        self.elect()
+
+    def end_of(self, epoch: int) -> tuple[int, int]:
+        """The last epoch up to this one and the offset behind it, as brokers say it (LeaderEpochFileCache)."""
+        if epoch == self.epochs[-1][0]:
+            return epoch, self.end
+        behind = [start for number, start in self.epochs if number > epoch]
+        known = [number for number, _ in self.epochs if number <= epoch]
+        return (max(known, default=epoch), min(behind)) if behind else (-1, -1)
 
     def readable(self) -> list[tuple[int, bytes]]:
         return [record for record in self.committed if record[0] < self.stable_end]
@@ -122,6 +145,8 @@ def random_log(dice: random.Random, steps: int) -> Log:
     log = Log()
     for number in range(steps):
         producer = dice.choice([NOBODY, 1, 2, 3])
+        if dice.randrange(10) == 0:
+            log.elect()
         match dice.randrange(6):
             case 0 | 1 | 2 | 3:
                 bodies = [

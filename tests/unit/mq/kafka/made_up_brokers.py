@@ -7,7 +7,7 @@ from typing import Any
 
 from mq.kafka.batch.head import Head, read_batch
 from mq.kafka.wire.apis import APIS, ApiKey
-from mq.kafka.wire.errors import AnswerLost, TopicMissing, Unreachable
+from mq.kafka.wire.errors import AnswerLost, TopicMissing, Unreachable, UnsupportedVersion
 from mq.kafka.wire.message import Message, decode, encode
 from mq.kafka.wire.messages.offsets import (
     CommittedPartition,
@@ -53,6 +53,7 @@ class Brokers:
         self.session_s = float("inf")  # how long the first connection may be used
         self.forgets_offsets = False
         self.unreachable = 0  # so many connections are refused
+        self.lacks: set[tuple[int, ApiKey]] = set()  # nodes that are too old for an API
         self.of_rows: dict[int, int] = {}  # what AddPartitionsToTxn says of a partition, where it refuses
         self.epoch = -1
         self._say: dict[ApiKey, deque[tuple[int | str, Callable[[str, int], bool]]]] = {}
@@ -157,6 +158,8 @@ class Line:
         return len(self._answers)
 
     def version(self, api: ApiKey, newest: int, oldest: int) -> int:
+        if (self._node, api) in self._brokers.lacks:
+            raise UnsupportedVersion(f"node {self._node}: {api.name} 0-2, {oldest}-{newest} is needed")
         return newest
 
     def send(self, request: Message, version: int) -> None:

@@ -42,6 +42,7 @@ class Partition:
     leader: int = 1
     open: list[tuple[int, int, int]] = field(default_factory=list)
     refuses: int = 0  # the error that a marker meets
+    says: dict[ApiKey, int] = field(default_factory=dict)  # the error that a question meets
 
 
 @dataclass
@@ -127,7 +128,7 @@ class Cluster:
         return DescribedTransaction(0, name, found.state, 0, 0, found.producer_id, found.epoch, topics)
 
     def _initialised(self, name: str) -> InitProducerIdResponse:
-        """What is open is aborted where there is a leader."""
+        """What is open is aborted where there is a leader, and whoever asked has to come again."""
         found = self.transactions[name]
         if ApiKey.INIT_PRODUCER_ID in self.forbids:
             return InitProducerIdResponse(0, ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -139,6 +140,8 @@ class Cluster:
                 one = self.partitions[place]
                 if one.leader != NO_LEADER:
                     one.open = [open_ for open_ in one.open if open_[0] != found.producer_id]
+            found.state, found.epoch = "CompleteAbort", found.epoch + 1
+            return InitProducerIdResponse(0, ErrorCode.CONCURRENT_TRANSACTIONS)
         found.state, found.epoch = "Empty", found.epoch + 1
         return InitProducerIdResponse(0, 0, found.producer_id, found.epoch)
 
@@ -148,7 +151,8 @@ class Cluster:
             one = self.partitions[topic.name, row.partition_index]
             assert one.leader == node
             firsts = [first for *_, first in one.open] if request.isolation_level else []
-            rows.append(PartitionOffset(row.partition_index, 0, -1, min([END, *firsts])))
+            code = one.says.get(ApiKey.LIST_OFFSETS, 0)
+            rows.append(PartitionOffset(row.partition_index, code, -1, -1 if code else min([END, *firsts])))
         return TopicOffsets(topic.name, rows)
 
     def _producers(self, topic: Any) -> TopicProducers:
@@ -157,7 +161,7 @@ class Cluster:
             [
                 PartitionProducers(
                     row,
-                    0,
+                    self.partitions[topic.name, row].says.get(ApiKey.DESCRIBE_PRODUCERS, 0),
                     None,
                     [
                         *(ProducerState(pid, epoch, 0, 0, -1, first) for pid, epoch, first in self._open(topic, row)),
@@ -169,7 +173,8 @@ class Cluster:
         )
 
     def _open(self, topic: Any, row: int) -> list[tuple[int, int, int]]:
-        return self.partitions[topic.name, row].open
+        one = self.partitions[topic.name, row]
+        return [] if ApiKey.DESCRIBE_PRODUCERS in one.says else one.open
 
     def _mark(self, node: int, marker: Marker) -> MarkerResult:
         topics = []

@@ -30,12 +30,12 @@ def _exactly(channel: socket.socket, size: int) -> bytes:
     return data
 
 
-def _serve(channel: socket.socket, handler: Handler, said: ApiVersionsResponse) -> None:
+def _serve(channel: socket.socket, handler: Handler, said: ApiVersionsResponse | None) -> None:
     while True:
         (length,) = struct.unpack(">i", _exactly(channel, 4))
         header, body = read_request(_exactly(channel, length))
         versions = header.api_key == ApiVersionsRequest.api
-        answer = said if versions else handler(header, body)
+        answer = said if versions and said is not None else handler(header, body)
         if answer is None:
             return
         if isinstance(answer, bytes):
@@ -46,8 +46,8 @@ def _serve(channel: socket.socket, handler: Handler, said: ApiVersionsResponse) 
 
 
 @contextmanager
-def served(handler: Handler, versions: ApiVersionsResponse = VERSIONS) -> Iterator[Address]:
-    """The address of a broker that answers ApiVersions with `versions` and everything else by `handler`."""
+def served(handler: Handler, versions: ApiVersionsResponse | None = VERSIONS) -> Iterator[Address]:
+    """The address of a broker that answers ApiVersions with `versions`, and all else, or all, by `handler`."""
     with closing(socket.create_server(("127.0.0.1", 0))) as listener:
 
         def serve(channel: socket.socket) -> None:

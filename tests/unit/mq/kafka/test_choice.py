@@ -1,30 +1,63 @@
 """Who carries the records: what the wire path does not speak is librdkafka's, and said so."""
 
-from collections.abc import Mapping
-from contextlib import closing
+import struct
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 
 import pytest
 
 from delayline.clock import SystemClock
 from mq.errors import QueueUnavailable
+from mq.kafka.address import Address
 from mq.kafka.batch.head import Codec
 from mq.kafka.direct.choice import Choice, choose, unspoken
 from mq.kafka.settings import KafkaSettings
 from mq.kafka.wire.apis import ApiKey
+from mq.kafka.wire.message import Message, RequestHeader
 from mq.kafka.wire.messages.cluster import ApiVersion, ApiVersionsResponse
-from tests.unit.mq.kafka.served import VERSIONS, served
+from mq.kafka.wire.messages.metadata import MetadataBroker, MetadataResponse
+from tests.unit.mq.kafka.served import VERSIONS, Handler, served
+
+DAMAGED = struct.pack(">iihi", 10, 1, 0, -1)
+"""A length that is none, instead of APIs and their versions."""
+
+DOWN = Address("127.0.0.1", 1)
 
 SASL = {"security.protocol": "sasl_plaintext", "sasl.username": "ann", "sasl.password": "secret"}
 
 
+@contextmanager
+def cluster(*versions: ApiVersionsResponse | bytes | None) -> Iterator[list[Address]]:
+    """Nodes that answer so when they are asked what they speak; None is one that is down."""
+    there: list[Address] = []
+
+    def answering(said: ApiVersionsResponse | bytes) -> Handler:
+        def answer(header: RequestHeader, body: memoryview) -> Message | bytes | None:
+            if header.api_key == ApiKey.API_VERSIONS:
+                return said
+            return MetadataResponse(brokers=[MetadataBroker(node, *at) for node, at in enumerate(there)])
+
+        return answer
+
+    with ExitStack() as stack:
+        for said in versions:
+            there.append(DOWN if said is None else stack.enter_context(served(answering(said), versions=None)))
+        yield there
+
+
+def chosen_at(there: list[Address], path: str = "auto", **settings: object) -> Choice:
+    """Beginning with the first node."""
+    host, port = there[0]
+    made = KafkaSettings(bootstrap_servers=f"{host}:{port}", path=path, **settings)  # type: ignore[arg-type]
+    choice = choose(made, "test", SystemClock())
+    if choice.direct is not None:
+        choice.direct.nodes.close()
+    return choice
+
+
 def chosen(path: str = "auto", versions: ApiVersionsResponse = VERSIONS, **settings: object) -> Choice:
-    with served(lambda header, body: None, versions) as (host, port):
-        made = KafkaSettings(bootstrap_servers=f"{host}:{port}", path=path, **settings)  # type: ignore[arg-type]
-        choice = choose(made, "test", SystemClock())
-        if choice.direct is not None:
-            with closing(choice.direct.nodes):
-                pass
-        return choice
+    with cluster(versions) as there:
+        return chosen_at(there, path, **settings)
 
 
 def speaking(api: ApiKey, newest: int) -> ApiVersionsResponse:
@@ -86,6 +119,36 @@ def test_a_broker_that_is_too_old_is_librdkafkas(api: ApiKey) -> None:
     choice = chosen(versions=speaking(api, 2))
     assert choice.path == "librdkafka"
     assert api.name in choice.reason
+
+
+@pytest.mark.parametrize("api", [ApiKey.PRODUCE, ApiKey.END_TXN])
+def test_one_broker_of_several_that_is_too_old_is_named(api: ApiKey) -> None:
+    with cluster(VERSIONS, VERSIONS, speaking(api, 2)) as there:
+        choice = chosen_at(there)
+    assert choice.path == "librdkafka"
+    assert choice.reason.startswith(f"127.0.0.1:{there[2].port}: {api.name}")
+
+
+@pytest.mark.parametrize("answer", [None, DAMAGED, ApiVersionsResponse(-1)])
+def test_one_broker_of_several_that_does_not_say_what_it_speaks_is_no_reason(
+    answer: ApiVersionsResponse | bytes | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with cluster(VERSIONS, answer, VERSIONS) as there:
+        assert chosen_at(there).path == "wire"
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "what it speaks" in line]
+    assert "node=1 " in f"{line} "
+
+
+def test_brokers_that_all_do_not_say_what_they_speak_are_no_reason_for_either_path() -> None:
+    with cluster(VERSIONS, None, None) as there:
+        bootstrap = there.pop(0)  # it answers, and is none of them
+        with pytest.raises(QueueUnavailable, match="what they speak"):
+            chosen_at([bootstrap])
+
+
+def test_an_answer_about_versions_that_is_damaged_is_no_reason_for_either_path() -> None:
+    with cluster(DAMAGED) as there, pytest.raises(QueueUnavailable, match="what they speak"):
+        chosen_at(there)
 
 
 def test_a_broker_that_does_not_answer_is_no_reason_for_either_path() -> None:

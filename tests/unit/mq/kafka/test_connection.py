@@ -11,9 +11,17 @@ from delayline.clock import SystemClock
 from mq.kafka.access import Access, Credentials
 from mq.kafka.direct.connection import Connection, connect
 from mq.kafka.wire.apis import ApiKey
-from mq.kafka.wire.errors import AnswerLost, NotAuthenticated, Unreachable, UnsupportedVersion
+from mq.kafka.wire.errors import (
+    AnswerLost,
+    ErrorCode,
+    NotAuthenticated,
+    PeerError,
+    Unreachable,
+    UnsupportedVersion,
+)
 from mq.kafka.wire.message import Message, RequestHeader
 from mq.kafka.wire.messages.cluster import (
+    ApiVersionsResponse,
     FindCoordinatorRequest,
     FindCoordinatorResponse,
     SaslAuthenticateResponse,
@@ -130,6 +138,35 @@ def test_a_session_with_a_lifetime_is_used_for_most_of_it() -> None:
     before_s = SystemClock().monotonic_s()
     with connected(accept, access) as connection:
         assert before_s + 8 <= connection.use_until_s <= SystemClock().monotonic_s() + 8
+
+
+def versions_as(answer: bytes | Message) -> type[Exception]:
+    """What a connection to a broker ends with that answers the question for its versions so."""
+    with served(lambda header, body: answer, versions=None) as address, pytest.raises(PeerError) as caught:
+        connect(address, Access(), "test", 5, SystemClock())
+    return caught.type
+
+
+@pytest.mark.parametrize("apis", [b"", struct.pack(">hhh", 18, 0, 2)])
+def test_a_broker_that_is_too_old_to_be_asked_for_its_versions_is_said_to(apis: bytes) -> None:
+    """It answers in the layout of version 0: correlation id, error, count of APIs."""
+    body = struct.pack(">ihi", 1, ErrorCode.UNSUPPORTED_VERSION, len(apis) // 6) + apis
+    assert versions_as(struct.pack(">i", len(body)) + body) is UnsupportedVersion
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        struct.pack(">iihi", 10, 1, 0, -1),
+        struct.pack(">iihi", 10, 2, ErrorCode.UNSUPPORTED_VERSION, 0),  # to another question
+        struct.pack(">iib", 5, 1, 0),
+        b"\xff" * 40,
+        ApiVersionsResponse(ErrorCode.UNKNOWN_SERVER_ERROR),
+        ApiVersionsResponse(ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_an_answer_about_versions_that_is_none_says_nothing_about_them(answer: bytes | Message) -> None:
+    assert versions_as(answer) is Unreachable
 
 
 def test_nobody_there_is_unreachable() -> None:

@@ -11,7 +11,7 @@ from delayline.record import encode_body
 from mq.kafka.direct import fetched
 from mq.kafka.direct.fetched import BATCH_BYTES_MAX, Batches, extent_of
 from mq.kafka.wire.errors import BatchError
-from tests.unit.mq.kafka.batches import CODECS, T0
+from tests.unit.mq.kafka.batches import CODECS, T0, ZSTD
 from tests.unit.mq.kafka.logged import (
     ABORT,
     APPEND_TIME,
@@ -25,6 +25,7 @@ from tests.unit.mq.kafka.logged import (
 )
 
 FIRST = 1 << 40
+ROOM = 1 << 30
 
 
 def body(text: str) -> bytes:
@@ -36,7 +37,7 @@ def batches(data: bytes, offset: int = 0, aborted: list[tuple[int, int]] | None 
 
 
 def all_of(found: Batches) -> list[tuple[int, int, bytes]]:
-    return found.take(FIRST)
+    return found.take(FIRST, ROOM)
 
 
 def texts(data: bytes, offset: int = 0) -> list[tuple[int, bytes]]:
@@ -88,11 +89,37 @@ def test_a_batch_that_no_answer_could_hold_is_an_error() -> None:
 
 def test_records_are_handed_out_as_many_as_are_wanted() -> None:
     found = batches(TWO)
-    seen = [(len(found.take(2)), found.next_offset, found.done) for _ in range(2)]
+    seen = [(len(found.take(2, ROOM)), found.next_offset, found.done) for _ in range(2)]
     assert seen == [(2, 2, False), (1, 3, True)]
     found = batches(TWO)
-    seen = [(len(found.take(1)), found.next_offset, found.done) for _ in range(3)]
+    seen = [(len(found.take(1, ROOM)), found.next_offset, found.done) for _ in range(3)]
     assert seen == [(1, 1, False), (1, 2, False), (1, 3, True)]
+
+
+def test_no_batch_is_unpacked_behind_the_one_that_fills_the_room() -> None:
+    heavy = [body("x" * 100_000)] * 10
+    found = batches(b"".join(batch(10 * n, heavy, codec=ZSTD) for n in range(5)))
+    seen = []
+    while not found.done:
+        records = found.take(FIRST, 1_500_000)
+        seen.append((len(records), records[0][0], found.next_offset, found.unpacked_bytes // 1_000_000))
+    assert seen == [(20, 0, 20, 2), (20, 20, 40, 4), (10, 40, 50, 5)]
+
+
+def test_records_without_content_take_up_room_too() -> None:
+    found = batches(b"".join(batch(1000 * n, [A] * 1000, codec=ZSTD) for n in range(3)))
+    assert (len(found.take(FIRST, 100_000)), found.next_offset) == (1000, 1000)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_what_waits_is_handed_out_without_room_and_nothing_more(codec: int) -> None:
+    found = batches(batch(0, [A, B, C], codec=codec) + batch(3, [A], codec=codec))
+    seen = []
+    for room in (1, 0, 0, 0, 1):
+        records = found.take(1, room)
+        seen.append(([row[0] for row in records], found.next_offset, found.left_bytes > 0))
+    assert seen == [([0], 1, True), ([1], 2, True), ([2], 3, False), ([], 3, False), ([3], 4, False)]
+    assert found.done
 
 
 def test_behind_the_last_batch_reading_goes_on_even_where_its_last_records_are_gone() -> None:
@@ -156,7 +183,7 @@ def test_every_committed_record_is_read_once_wherever_answers_are_cut(seed: int,
             continue
         found = Batches(data, offset, extent, aborted)
         while not found.done:
-            read += [(at, one) for at, _, one in found.take(dice.randrange(1, 30))]
+            read += [(at, one) for at, _, one in found.take(dice.randrange(1, 30), dice.choice([1, 2000, ROOM]))]
         assert found.next_offset == extent.next_offset > offset
         offset = found.next_offset
     assert read == [record for record in log.readable() if record[0] >= start]
@@ -178,18 +205,18 @@ MAGIC = 16
 @pytest.mark.parametrize("magic", [0, 1, 3, 255])
 def test_a_batch_of_another_format_is_an_error_behind_what_came_before(magic: int) -> None:
     found = batches(broken(SECOND + MAGIC, magic))
-    assert ([one for _, _, one in found.take(10)], found.next_offset, found.done) == ([A, B], 2, False)
+    assert ([one for _, _, one in found.take(10, ROOM)], found.next_offset, found.done) == ([A, B], 2, False)
     for _ in range(2):
         with pytest.raises(BatchError, match=f"at offset 2: a batch of magic {magic}"):
-            found.take(10)
+            found.take(10, ROOM)
 
 
 def test_a_wrong_checksum_is_an_error_behind_what_came_before() -> None:
     found = batches(broken(SECOND + 65, 0xFF))
-    assert ([one for _, _, one in found.take(10)], found.next_offset) == ([A, B], 2)
+    assert ([one for _, _, one in found.take(10, ROOM)], found.next_offset) == ([A, B], 2)
     for _ in range(2):
         with pytest.raises(BatchError, match="at offset 2"):
-            found.take(10)
+            found.take(10, ROOM)
 
 
 @pytest.mark.parametrize(
@@ -207,9 +234,9 @@ def test_a_wrong_checksum_is_an_error_behind_what_came_before() -> None:
 )
 def test_a_batch_that_cannot_be_one_is_an_error(second: bytes) -> None:
     found = batches(batch(0, [A, B]) + second)
-    assert len(found.take(10)) == 2
+    assert len(found.take(10, ROOM)) == 2
     with pytest.raises(BatchError):
-        found.take(10)
+        found.take(10, ROOM)
 
 
 @pytest.mark.parametrize("codec", CODECS[1:])
@@ -244,7 +271,7 @@ def test_any_change_of_a_records_field_is_found_or_does_no_harm(data: st.DataObj
     seen: list[int] = []
     try:
         while not found.done:
-            seen += [at for at, _, _ in found.take(7)]
+            seen += [at for at, _, _ in found.take(7, ROOM)]
     except BatchError:
         pass
     assert seen == sorted(set(seen))

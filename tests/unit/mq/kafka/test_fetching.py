@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from delayline.record import encode_body
 from mq.kafka.direct.fetching import (
     ANSWER_BYTES,
     BACKOFF_FIRST_S,
@@ -24,12 +25,13 @@ from mq.kafka.wire.errors import BatchError, ErrorCode, WireError
 from mq.kafka.wire.message import decode, encode
 from mq.kafka.wire.messages.fetch import (
     AbortedTransaction,
+    DivergingEpoch,
     FetchedPartition,
     FetchedTopic,
     FetchRequest,
     FetchResponse,
 )
-from tests.unit.mq.kafka.logged import random_log
+from tests.unit.mq.kafka.logged import Log, random_log
 
 AT = At("orders", 0)
 
@@ -72,6 +74,60 @@ def test_an_error_moves_nothing(error: int, meaning: Meaning) -> None:
     assert (reading.offset, reading.log_end) == (7, 9)
 
 
+def epoch_asked(reading: Reading) -> int:
+    return request_for([reading]).topics[0].partitions[0].last_fetched_epoch
+
+
+def test_the_epoch_of_the_last_batch_that_was_read_is_said_and_none_before_one_was() -> None:
+    log, reading = Log(), Reading(AT, 0)
+    seen = [epoch_asked(reading)]
+    for _ in range(3):
+        log.append([encode_body(None, b"x")])
+        log.elect()
+        log.append([encode_body(None, b"x")])
+        answer = FetchedPartition(0, 0, log.end, records=log.fetch(reading.offset, 1 << 20)[0])
+        assert take(reading, answer)[0] is Meaning.RECORDS
+        seen.append(epoch_asked(reading))
+        assert take(reading, FetchedPartition(0, 0, log.end, records=b""))[0] is Meaning.NOTHING
+        seen.append(epoch_asked(reading))
+    assert seen == [-1, 1, 1, 2, 2, 3, 3]
+
+
+def test_of_a_batch_that_is_cut_off_the_epoch_is_not_taken() -> None:
+    log, reading = Log(), Reading(AT, 0)
+    log.append([encode_body(None, b"x")])
+    log.elect()
+    log.append([encode_body(None, b"x")])
+    take(reading, FetchedPartition(0, 0, log.end, records=log.fetch(0, 1 << 20)[0][:-1]))
+    assert (reading.offset, reading.epoch) == (1, 0)
+
+
+@pytest.mark.parametrize("records", [b"", None])
+def test_an_epoch_that_diverges_moves_nothing(records: bytes | None) -> None:
+    reading = Reading(AT, 7, epoch=3, log_end=9)
+    answer = FetchedPartition(0, 0, 20, 20, 0, DivergingEpoch(2, 5), records=records)
+    assert take(reading, answer) == (Meaning.DIVERGED, None)
+    assert (reading.offset, reading.epoch, reading.log_end) == (7, 3, 9)
+
+
+def test_an_answer_that_names_no_epoch_does_not_diverge() -> None:
+    assert take(Reading(AT, 7, epoch=3), FetchedPartition(0, 0, 7, 7, 0, DivergingEpoch()))[0] is Meaning.NOTHING
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(0, 1 << 32), st.integers(1, 60))
+def test_without_a_loss_no_epoch_diverges_wherever_answers_are_cut(seed: int, steps: int) -> None:
+    dice = random.Random(seed)
+    log = random_log(dice, steps)
+    reading = Reading(AT, dice.randrange(log.stable_end + 1))
+    while reading.offset < log.stable_end:
+        data, _ = log.fetch(reading.offset, dice.randrange(1, 3000))
+        take(reading, FetchedPartition(0, 0, log.end, records=data))
+        if reading.epoch >= 0:
+            epoch, end = log.end_of(reading.epoch)
+            assert (epoch, end >= reading.offset) == (reading.epoch, True)
+
+
 @settings(max_examples=300, deadline=None)
 @given(st.data())
 def test_any_change_of_an_answer_is_an_error_that_is_known_or_does_no_harm(data: st.DataObject) -> None:
@@ -95,7 +151,7 @@ def _read_all(part: FetchedPartition) -> None:
     seen: list[int] = []
     with suppress(BatchError):
         while batches is not None and not batches.done:
-            seen += [row[0] for row in batches.take(7)]
+            seen += [row[0] for row in batches.take(7, 1 << 20)]
     assert seen == sorted(set(seen))
     assert reading.offset >= max(seen, default=-1)
     assert encode(request_for([reading]), FETCH_VERSION)

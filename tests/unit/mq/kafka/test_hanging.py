@@ -8,8 +8,9 @@ from structlog.testing import capture_logs
 from delayline.clock import ManualClock
 from delayline.names import Names
 from mq.errors import QueueUnavailable
-from mq.kafka.direct.hanging import OFFSETS_TOPIC, Hanging
+from mq.kafka.direct.hanging import Hanging, offsets_row
 from mq.kafka.direct.nodes import NO_LEADER
+from mq.kafka.finishing import OFFSETS_TOPIC
 from mq.kafka.wire.apis import ApiKey
 from mq.kafka.wire.errors import ErrorCode
 from tests.unit.mq.kafka.made_up_partitions import Cluster, Partition, Transaction
@@ -42,6 +43,9 @@ class Scene:
     def stands(self, *places: tuple[str, int], epoch: int = EPOCH) -> None:
         for place in places:
             self.cluster.partitions[place].open.append((PID, epoch, 40))
+
+    def unheard(self) -> frozenset[tuple[str, int]]:
+        return self.hanging.unheard(ME, "group")
 
     def leader(self, place: tuple[str, int], node: int) -> None:
         self.cluster.partitions[place].leader = node
@@ -127,9 +131,9 @@ def test_what_is_open_is_aborted_by_the_fence_and_no_marker_of_ours_is_needed(sc
     scene.ended("Ongoing", epoch=EPOCH).places = [TARGET, BUFFER]
     scene.stands(TARGET, BUFFER)
     assert scene.hanging.settle(ME) is True
-    assert scene.cluster.fenced == [ME]
+    assert scene.cluster.fenced == [ME, ME], "interrupted, and taken"
     assert scene.cluster.marked == []
-    assert not scene.hanging.is_unfinished(ME)
+    assert not scene.unheard()
 
 
 def test_what_could_not_be_fenced_may_still_be_committed_and_is_left_alone(scene: Scene) -> None:
@@ -138,7 +142,7 @@ def test_what_could_not_be_fenced_may_still_be_committed_and_is_left_alone(scene
     scene.cluster.forbids.add(ApiKey.INIT_PRODUCER_ID)
     assert scene.hanging.settle(ME) is False
     assert scene.cluster.marked == []
-    assert not scene.hanging.is_unfinished(ME)
+    assert not scene.unheard()
 
 
 def test_a_coordinator_that_is_loading_is_asked_again(scene: Scene) -> None:
@@ -165,6 +169,96 @@ def test_one_that_never_ends_loading_is_an_error_in_time(scene: Scene) -> None:
     assert scene.clock.monotonic_s() < 7
 
 
+def committed_as_it_is_interrupted(scene: Scene, state: str) -> None:
+    """The frozen producer's EndTxn was quicker than our InitProducerId, and a partition had no leader just then."""
+    going = scene.ended("Ongoing", epoch=EPOCH)
+    going.places = [TARGET, BUFFER]
+    scene.stands(TARGET)
+    answer = scene.cluster.answer
+
+    def quicker(node: int, request: Any) -> Any:
+        if request.api == ApiKey.INIT_PRODUCER_ID:
+            if going.state == "Ongoing":
+                going.state, going.epoch = state, EPOCH + 1
+            elif going.state == "PrepareCommit":
+                going.state = "CompleteCommit"
+        return answer(node, request)
+
+    scene.cluster.answer = quicker  # type: ignore[method-assign]
+
+
+def test_what_was_committed_as_it_was_interrupted_is_marked_so(scene: Scene) -> None:
+    committed_as_it_is_interrupted(scene, "PrepareCommit")
+    assert scene.hanging.settle(ME) is True
+    assert scene.cluster.marked == [(TARGET, PID, EPOCH, True)]
+
+
+def test_and_where_nobody_says_any_more_how_it_ended_nothing_is_marked(scene: Scene) -> None:
+    committed_as_it_is_interrupted(scene, "CompleteCommit")
+    assert scene.hanging.settle(ME) is True
+    assert scene.cluster.fenced == [ME], "it is taken: once is enough"
+    assert scene.cluster.marked == []
+
+
+# --- partitions that do not say
+
+PASSING = [
+    (ApiKey.LIST_OFFSETS, ErrorCode.OFFSET_NOT_AVAILABLE),
+    (ApiKey.LIST_OFFSETS, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+    (ApiKey.DESCRIBE_PRODUCERS, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+]
+
+
+@pytest.mark.parametrize(("api", "code"), PASSING)
+def test_a_partition_that_cannot_say_yet_is_not_one_where_nothing_hangs(
+    scene: Scene, api: ApiKey, code: ErrorCode
+) -> None:
+    scene.ended("CompleteCommit")
+    scene.stands(TARGET, BUFFER)
+    scene.cluster.partitions[TARGET].says[api] = code
+    scene.hanging.settle(ME)
+    assert scene.cluster.marked == [(BUFFER, PID, EPOCH, True)]
+    assert scene.unheard() == {TARGET}
+    scene.cluster.partitions[TARGET].says.clear()
+    scene.hanging.settle(ME)
+    assert scene.cluster.marked[1:] == [(TARGET, PID, EPOCH, True)]
+    assert not scene.unheard()
+
+
+@pytest.mark.parametrize("api", [ApiKey.LIST_OFFSETS, ApiKey.DESCRIBE_PRODUCERS])
+def test_one_that_may_not_be_asked_is_an_error_that_says_what_it_takes(scene: Scene, api: ApiKey) -> None:
+    scene.ended("CompleteCommit")
+    scene.stands(TARGET)
+    scene.cluster.partitions[TARGET].says[api] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    with pytest.raises(QueueUnavailable, match=r"may not.*Read on the topic"):
+        scene.hanging.settle(ME)
+
+
+def test_of_the_offsets_partitions_only_the_groups_own_holds_it_up(scene: Scene) -> None:
+    """`"group".hashCode()` is 98629247."""
+    for row in range(50):
+        scene.cluster.partitions[OFFSETS_TOPIC, row] = Partition(NO_LEADER)
+    scene.ended("CompleteCommit")
+    scene.hanging.settle(ME)
+    assert scene.hanging.unheard(ME, "group") == {(OFFSETS_TOPIC, 98629247 % 50)}
+    assert scene.hanging.unheard(ME, None) == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("group", "hashed"),
+    [
+        ("", 0),
+        ("delayline.workers", 2028259906),
+        ("polygenelubricants", 0),
+        ("a", 97),
+        ("\U0001f550", 1772723),
+        ("zzzzzz", 685785664),
+    ],
+)
+def test_whose_partition_is_told_by_javas_hash(group: str, hashed: int) -> None:
+    assert offsets_row(group, 1 << 31) == hashed
+
+
 # --- partitions without a leader
 
 
@@ -174,13 +268,13 @@ def test_a_partition_without_a_leader_hears_of_it_when_it_has_one_again(scene: S
     scene.leader(TARGET, NO_LEADER)
     assert scene.hanging.settle(ME) is True, "nobody may begin anything there with the epoch that is remembered"
     assert scene.cluster.marked == [(BUFFER, PID, EPOCH, True)]
-    assert scene.hanging.is_unfinished(ME)
+    assert scene.unheard()
     scene.hanging.sweep()
     assert len(scene.cluster.marked) == 1
     scene.leader(TARGET, 2)
     scene.hanging.sweep()
     assert scene.cluster.marked[1:] == [(TARGET, PID, EPOCH, True)]
-    assert not scene.hanging.is_unfinished(ME)
+    assert not scene.unheard()
 
 
 def test_what_was_open_there_is_aborted_when_it_has_one_again(scene: Scene) -> None:
@@ -224,7 +318,7 @@ def test_a_partition_that_has_heard_of_it_meanwhile_is_done_with(scene: Scene) -
     scene.stands(TARGET)
     scene.cluster.partitions[TARGET].refuses = ErrorCode.INVALID_PRODUCER_EPOCH
     scene.hanging.settle(ME)
-    assert not scene.hanging.is_unfinished(ME)
+    assert not scene.unheard()
 
 
 def test_a_marker_that_is_refused_once_more_is_tried_once_more(scene: Scene) -> None:
@@ -233,7 +327,7 @@ def test_a_marker_that_is_refused_once_more_is_tried_once_more(scene: Scene) -> 
     scene.cluster.partitions[TARGET].refuses = ErrorCode.NOT_ENOUGH_REPLICAS
     scene.hanging.settle(ME)
     scene.hanging.sweep()
-    assert scene.hanging.is_unfinished(ME)
+    assert scene.unheard()
     scene.cluster.partitions[TARGET].refuses = 0
     scene.hanging.sweep()
     assert scene.cluster.marked == [(TARGET, PID, EPOCH, True)]
@@ -245,7 +339,7 @@ def test_markers_that_wait_for_replicas_keep_nobody_from_the_id_for_longer_than_
     scene.leader(TARGET, NO_LEADER)
     assert scene.hanging.settle(ME) is False
     assert scene.clock.monotonic_s() < 3
-    assert scene.hanging.is_unfinished(ME)
+    assert scene.unheard()
 
 
 # --- what we may

@@ -137,7 +137,9 @@ def test_sequences_begin_anew_behind_the_last_one() -> None:
 # --- what is refused for the moment
 
 
-@pytest.mark.parametrize("code", [ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.NOT_ENOUGH_REPLICAS])
+@pytest.mark.parametrize(
+    "code", [ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.CORRUPT_MESSAGE]
+)
 def test_a_write_refused_for_the_moment_is_sent_again_under_its_sequence(code: ErrorCode) -> None:
     machine, writes = writing((A, 1))
     assert machine.advance(Refused(writes[0], code)) == [Step(writes[0], again=True)]
@@ -150,10 +152,11 @@ def test_a_write_for_another_leader_is_sent_there_once_the_others_have_answered(
     assert machine.advance(Done(writes[1])) == [Step(writes[0], again=True, elsewhere=True)]
 
 
-def test_writes_to_one_partition_are_sent_again_together_and_in_order() -> None:
+@pytest.mark.parametrize("code", [ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.CORRUPT_MESSAGE])
+def test_writes_to_one_partition_are_sent_again_together_and_in_order(code: ErrorCode) -> None:
     machine, writes = writing((A, 5), (A, 5), (B, 1), (A, 5))
     machine.advance(Done(writes[0]))
-    machine.advance(Refused(writes[1], ErrorCode.CONCURRENT_TRANSACTIONS))
+    machine.advance(Refused(writes[1], code))
     machine.advance(Refused(writes[3], ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER))
     assert requested(machine.advance(Done(writes[2]))) == [writes[1], writes[3]]
 
@@ -327,11 +330,11 @@ def test_partitions_that_do_not_answer_in_time_are_named() -> None:
     assert machine.outcome == Aborted(OUT_OF_TIME, ((A, OUT_OF_TIME),))
 
 
-def test_a_topic_that_is_not_there_in_time_is_said_not_to_be_there() -> None:
+@pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.CORRUPT_MESSAGE])
+def test_a_topic_that_is_not_there_in_time_and_batches_that_all_arrive_damaged_are_said_so(code: ErrorCode) -> None:
     machine, writes = writing((A, 1))
-    machine.advance(Refused(writes[0], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+    machine.advance(Refused(writes[0], code))
     machine.advance(Expired())
-    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert machine.outcome == Aborted(code, ((A, code),))
 
 

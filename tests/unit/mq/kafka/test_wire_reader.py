@@ -2,7 +2,7 @@
 
 import select
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from threading import Event, Thread
 from threading import enumerate as enumerate_threads
@@ -44,6 +44,16 @@ def quiet(reader: WireReader) -> list[Read]:
     return [found for _ in range(3) for found in reader.read(1000, 0.06)]
 
 
+def read_one_by_one(cluster: Cluster, reader: WireReader, between: Callable[[], None]) -> list[bytes]:
+    """The first five bodies, each appended when the one before has been read, and `between` happened."""
+    seen = []
+    for body in BODIES[:5]:
+        cluster.append(FIRST, body)
+        seen += read_bodies(reader, FIRST, 1)
+        between()
+    return seen
+
+
 # --- reading
 
 
@@ -69,11 +79,7 @@ def test_several_partitions_of_several_nodes_are_read(two: tuple[Cluster, WireRe
 def test_what_comes_later_is_read_later(one: tuple[Cluster, WireReader]) -> None:
     cluster, reader = one
     reader.assign(FIRST, 0)
-    seen = []
-    for body in BODIES[:5]:
-        cluster.append(FIRST, body)
-        seen += read_bodies(reader, FIRST, 1)
-    assert seen == BODIES[:5]
+    assert read_one_by_one(cluster, reader, lambda: None) == BODIES[:5]
 
 
 def test_a_read_gives_no_more_records_than_are_wanted_and_the_rest_later(one: tuple[Cluster, WireReader]) -> None:
@@ -233,6 +239,35 @@ def test_an_offset_that_is_not_in_the_log_is_told_once_and_others_go_on(one: tup
     reader.assign(FIRST, 0)
     cluster.append(FIRST, B)
     assert read_bodies(reader, FIRST, 1) == [B]
+
+
+@pytest.mark.parametrize("lost", [1, 2])
+def test_a_log_that_was_written_anew_below_what_was_read_is_told_and_not_read_on(
+    one: tuple[Cluster, WireReader], lost: int
+) -> None:
+    cluster, reader = one
+    reader.assign(FIRST, 0)
+    for body in (A, B):
+        cluster.logs[FIRST].elect()
+        cluster.append(FIRST, body)
+    seen = read_bodies(reader, FIRST, 2)
+    with cluster.changed:  # between two fetches
+        cluster.logs[FIRST].lose(lost)
+        cluster.logs[FIRST].append([C, C, C])
+        cluster.changed.notify_all()
+    found = read_until(reader, bool)
+    assert (seen, [type(one) for one in found], quiet(reader)) == ([A, B], [Gone], [])
+    assert isinstance(found[0], Gone)
+    held = "1 (epoch 1)" if lost == 1 else "0 (epoch 2)"  # of an epoch below all that it knows
+    assert f"before offset 2 (epoch 2) is not in the log any more, which has it up to {held}" in found[0].detail
+
+
+def test_another_leader_of_the_same_log_is_read_on(one: tuple[Cluster, WireReader]) -> None:
+    cluster, reader = one
+    reader.assign(FIRST, 0)
+    seen = read_one_by_one(cluster, reader, cluster.logs[FIRST].elect)
+    epochs = [request.topics[0].partitions[0].last_fetched_epoch for _, request in cluster.fetches]
+    assert (seen, epochs[0], epochs[-1] >= 3, epochs) == (BODIES[:5], -1, True, sorted(epochs))
 
 
 def test_a_log_that_cannot_be_read_is_told_behind_what_can_be(one: tuple[Cluster, WireReader]) -> None:

@@ -16,6 +16,7 @@ from mq.kafka.batch.head import Codec
 from mq.kafka.direct.exchange import Member
 from mq.kafka.direct.limits import BATCH_BYTES_MAX, Limits
 from mq.kafka.direct.producer import WireTransactions
+from mq.kafka.finishing import OFFSETS_TOPIC
 from mq.kafka.producers import Aborted, Bulk, Send
 from mq.kafka.settings import KafkaSettings
 from mq.kafka.wire.apis import ApiKey
@@ -52,24 +53,36 @@ class Sizes:
 
 
 class Finisher:
-    """What was settled; whether that fenced the producer, or failed, or left something for later."""
+    """How often it was settled; whether that fences the producer, or fails. `left` are the places that have not heard
+    of it, `hears` whether another try reaches them."""
 
     def __init__(self) -> None:
         self.settled = 0
         self.fences = False
         self.fails = False
-        self.unfinished = False
+        self.left: set[tuple[str, int]] = set()
+        self.hears = False
 
     def settle(self, transactional_id: str) -> bool:
         assert transactional_id == "me"
         if self.fails:
             raise QueueUnavailable("nobody knows")
         self.settled += 1
+        if self.hears:
+            self.left.clear()
         fenced, self.fences = self.fences, False
         return fenced
 
-    def is_unfinished(self, _transactional_id: str) -> bool:
-        return self.unfinished
+    def unheard(self, transactional_id: str, group: str | None) -> frozenset[tuple[str, int]]:
+        assert transactional_id == "me"
+        assert group in ("workers", None)
+        return frozenset(self.left)
+
+    def sweep(self) -> None:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        raise NotImplementedError
 
 
 class Scene:
@@ -138,17 +151,34 @@ def test_so_does_a_leader_that_is_none_any_more(scene: Scene) -> None:
     assert scene.finisher.settled == 2
 
 
-def test_while_something_is_unfinished_it_is_tried_before_every_transaction(scene: Scene) -> None:
+@pytest.mark.parametrize("place", [("orders", 0), (OFFSETS_TOPIC, 7)])
+def test_nothing_is_written_where_the_end_of_an_earlier_transaction_is_not_known(
+    scene: Scene, place: tuple[str, int]
+) -> None:
+    """A marker of this one would end that one, too, committed or not."""
     scene.run()
-    scene.finisher.unfinished = True
+    scene.finisher.left = {place}
+    asked = scene.brokers.apis()
+    aborted = scene.aborted()
+    assert [failure[:2] for failure in aborted.failures] == [place]
+    assert not aborted.silent
+    assert (scene.brokers.apis(), scene.finisher.settled) == (asked, 2)
+    scene.finisher.hears = True
+    scene.run()
+    assert (scene.brokers.apis(), scene.finisher.settled) == ([*asked, *COMMIT], 3)
+
+
+def test_what_others_have_not_heard_of_is_no_matter(scene: Scene) -> None:
+    scene.run()
+    scene.finisher.left = {("elsewhere", 0), ("orders", 17)}
     scene.run()
     scene.run()
-    assert scene.finisher.settled == 3
+    assert scene.finisher.settled == 1
 
 
 def test_a_producer_that_was_fenced_for_it_begins_anew(scene: Scene) -> None:
     scene.run()
-    scene.finisher.unfinished = scene.finisher.fences = True
+    scene.finisher.left, scene.finisher.hears, scene.finisher.fences = {("orders", 0)}, True, True
     scene.run()
     assert scene.brokers.apis() == [INIT, *COMMIT, INIT, *COMMIT]
 
@@ -323,6 +353,25 @@ def test_too_few_replicas_for_as_long_as_a_transaction_lasts_are_silent(scene: S
     aborted = scene.aborted()
     assert [one.error.code() for one in aborted.failures] == [KafkaError._MSG_TIMED_OUT]
     assert aborted.silent
+    assert scene.clock.monotonic_s() == pytest.approx(SETTINGS.transaction_timeout_s, abs=0.2)
+
+
+def test_a_batch_that_is_damaged_on_its_way_is_sent_again_as_it_was(scene: Scene) -> None:
+    scene.brokers.say(PRODUCE, ErrorCode.CORRUPT_MESSAGE)
+    scene.run()
+    assert scene.brokers.apis() == [INIT, PRODUCE, *COMMIT]
+    assert [(head.producer_epoch, head.base_sequence) for *_, head in scene.brokers.heads] == [(0, 0), (0, 0)]
+    assert scene.brokers.forgotten == []
+
+
+def test_batches_that_all_arrive_damaged_are_the_partitions_trouble_and_no_records_fault(scene: Scene) -> None:
+    scene.brokers.say(PRODUCE, *[ErrorCode.CORRUPT_MESSAGE] * 1000, of=lambda _, partition: partition == 0)
+    aborted = scene.aborted(Send("orders", 0, BODY), Send("orders", 2, BODY))
+    assert [(one.topic, one.partition, one.error.code()) for one in aborted.failures] == [
+        ("orders", 0, KafkaError.INVALID_MSG)
+    ]
+    assert not trouble.of_record(aborted.failures[0].error)
+    assert not aborted.silent  # so that the partition is named, and not only a commit that came to nothing
     assert scene.clock.monotonic_s() == pytest.approx(SETTINGS.transaction_timeout_s, abs=0.2)
 
 
