@@ -25,6 +25,9 @@ T = TypeVar("T")
 FIND_S = 4.5
 """Less than the door waits, so that it hears why there is no answer."""
 
+LIST_S = 3.0
+"""What most owners have said by then is a list, which the door has to get in time: much less than it waits."""
+
 DECIDE_S = 11.0
 """More than the door waits: it knows better what to say about an operation that is not decided yet."""
 
@@ -93,11 +96,11 @@ class RoutedOwners:
 
     def page(self, shards: Sequence[Shard], query: Query) -> "Future[list[Listing]]":
         """See `delayline.inquiry.Owners`."""
-        return self._submit(self._routing.ask_all(METHODS["page"], (shards, query), FIND_S))
+        return self._submit(self._routing.ask_all(METHODS["page"], (shards, query), LIST_S))
 
     def due_counts(self, shards: Sequence[Shard], query: DueQuery) -> "Future[list[DueCounts]]":
         """See `delayline.inquiry.Owners`."""
-        return self._submit(self._routing.ask_all(METHODS["due_counts"], (shards, query), FIND_S))
+        return self._submit(self._routing.ask_all(METHODS["due_counts"], (shards, query), LIST_S))
 
     def figures(self) -> "Future[list[ShardFigures]]":
         """See `delayline.inquiry.Owners`."""
@@ -105,5 +108,5 @@ class RoutedOwners:
 
     async def _figures(self) -> list[ShardFigures]:
         """A shard that has just changed its owner may be shown by both: the later one knows it better."""
-        found = await self._routing.ask_all(METHODS["figures"], (), FIND_S)
+        found = await self._routing.ask_all(METHODS["figures"], (), LIST_S)
         return list({one.shard: one for one in sorted(found, key=lambda one: one.owner_epoch)}.values())

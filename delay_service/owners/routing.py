@@ -7,6 +7,7 @@ again until somebody answers it or its time is up. Questions change nothing, so 
 import asyncio
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
+from itertools import chain
 from typing import Any, NamedTuple, Protocol
 
 from delay_service.owners import local
@@ -26,9 +27,9 @@ PAUSE_S = 0.2
 SILENCE_S = PAUSE_S / 2
 """Between two tries of all questions to a worker that does not answer; each of them alone is not held up by it."""
 
-LOOK_AGAIN_S = 1.0
-"""After so long without an answer the table is asked whether the shard is still that worker's."""
-
+LOOK_AGAIN_S = 0.5
+"""After so long without an answer the table is renewed, and asked whether the shard is still that worker's: it may be
+older than the last rebalance."""
 
 AGAIN_S = 2.0
 """A list that lacks a shard is better than one that comes late."""
@@ -44,6 +45,15 @@ class Silence(NamedTuple):
     owner: Owner
     until_s: float
     why: str
+
+
+class Survey(NamedTuple):
+    """A question to all owners, and until when it is asked again, and answered."""
+
+    method: Method
+    arguments: tuple[Any, ...]
+    again_until_s: float
+    give_up_s: float
 
 
 class AsksWorkers(Protocol):
@@ -94,20 +104,23 @@ class Routing:
         """What the owners say, one behind the other. The first argument, if there is any, names shards, and each
         owner is asked about its own. Who does not answer is asked again for `AGAIN_S`, and then left out."""
         now_s = self._clock.monotonic_s()
-        again_until_s, give_up_s = now_s + AGAIN_S, now_s + within_s
-        while self._directory.is_empty and await self._again(again_until_s):
+        survey = Survey(method, arguments, now_s + AGAIN_S, now_s + within_s)
+        while self._directory.is_empty and await self._again(survey.again_until_s):
             pass
-        answers: list[Any] = []
-        left: set[Shard] | None = set(arguments[0]) if arguments else None
-        while left is None or left:
-            parts, left = self._parts(left)
-            asking = [self._part(method, arguments, owner, shards, give_up_s) for owner, shards in parts.items()]
-            for found, silent in await asyncio.gather(*asking):
-                answers += found
-                left |= silent
-            if left and not await self._again(again_until_s):
-                break
-        return answers
+        return await self._collect(survey, set(arguments[0]) if arguments else None)
+
+    async def _collect(self, survey: Survey, shards: set[Shard] | None) -> list[Any]:
+        """What the owners of the shards say. Each is asked again on its own: one that is frozen holds up no other."""
+        parts, later = self._parts(shards)
+        asking = [self._part(survey, owner, its) for owner, its in parts.items()]
+        found = await asyncio.gather(*asking, self._collect_again(survey, later))
+        return list(chain.from_iterable(found))
+
+    async def _collect_again(self, survey: Survey, shards: set[Shard]) -> list[Any]:
+        """The same, a moment later, and nothing where there is no time for that."""
+        if not shards or not await self._again(survey.again_until_s):
+            return []
+        return await self._collect(survey, shards)
 
     async def _again(self, until_s: float) -> bool:
         """Have the table renewed and wait a moment; whether there is time for that."""
@@ -132,23 +145,24 @@ class Routing:
                 later.add(shard)
         return parts, later
 
-    async def _part(
-        self, method: Method, arguments: tuple[Any, ...], owner: Owner, shards: set[Shard], give_up_s: float
-    ) -> tuple[list[Any], set[Shard]]:
-        """What one owner says, and the shards to ask about again."""
+    async def _part(self, survey: Survey, owner: Owner, shards: set[Shard]) -> list[Any]:
+        """What one owner says, and behind that what is heard later about those of its shards that it left out."""
+        method, arguments = survey.method, survey.arguments
         question = (sorted(shards), *arguments[1:]) if arguments else ()
-        wait_s = max(0.0, give_up_s - self._clock.monotonic_s())
+        wait_s = max(0.0, survey.give_up_s - self._clock.monotonic_s())
+        found: list[Any] = []
         try:
             if owner.address:
-                found = await asyncio.wait_for(self._remote.ask(owner, method, question, wait_s), wait_s)
+                asking = self._while_it_owns(owner, method, shards, question, wait_s)
+                found = await asyncio.wait_for(asking, wait_s)
             else:
                 assert self._here is not None, "nobody else has no address"
                 found = await local.ask(self._here, method, question, wait_s, self._clock)
         except Rejected:
-            return [], set()
+            return []
         except (OwnerUnavailable, QueueError, TimeoutError):
-            return [], shards
-        return found, shards - covered(found)
+            pass
+        return found + await self._collect_again(survey, shards - covered(found))
 
     async def _once(self, method: Method, shard: Shard, arguments: tuple[Any, ...], give_up_s: float) -> Any:
         wait_s = max(0.0, give_up_s - self._clock.monotonic_s())
@@ -169,7 +183,7 @@ class Routing:
         each of them asking five times a second, would leave the door no time for shards that are well."""
         self._check_silence(owner, shard)
         try:
-            answer = await self._while_it_owns(owner, method, shard, arguments, wait_s)
+            answer = await self._while_it_owns(owner, method, {shard}, arguments, wait_s)
         except NotYet:
             self._silent.pop(shard, None)
             raise
@@ -190,16 +204,18 @@ class Routing:
         self._silent[shard] = silence._replace(until_s=now_s + SILENCE_S)
 
     async def _while_it_owns(
-        self, owner: Owner, method: Method, shard: Shard, arguments: tuple[Any, ...], wait_s: float
+        self, owner: Owner, method: Method, shards: set[Shard], arguments: tuple[Any, ...], wait_s: float
     ) -> Any:
         """A worker that is frozen, or whose machine is gone, says nothing for as long as it may: what the group says
-        meanwhile counts."""
+        meanwhile counts. Raises NotMine once any of the shards is another's."""
         asking = asyncio.create_task(self._remote.ask(owner, method, arguments, wait_s))
         try:
             while not (await asyncio.wait({asking}, timeout=LOOK_AGAIN_S))[0]:
                 self._directory.want()
-                if self._directory.owner(shard) not in (owner, None):
-                    raise NotMine(f"shard {'.'.join(shard)} has another owner now")
+                table = self._directory.owners()
+                for shard in shards:
+                    if table.get(shard, owner) != owner:
+                        raise NotMine(f"shard {'.'.join(shard)} has another owner now")
             return asking.result()
         finally:
             asking.cancel()

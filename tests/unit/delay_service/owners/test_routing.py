@@ -1,7 +1,7 @@
 """Which worker is asked, through rebalances and outages."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
@@ -29,6 +29,7 @@ class Others:
     def __init__(self) -> None:
         self.says: dict[Owner, list[Any]] = {}
         self.asked: list[tuple[Owner, str, Any, float]] = []
+        self.given_up: Callable[[], object] = lambda: None
 
     async def ask(self, owner: Owner, method: Method, arguments: tuple[Any, ...], wait_s: float) -> Any:
         self.asked.append((owner, method.name, arguments, wait_s))
@@ -37,7 +38,10 @@ class Others:
         if isinstance(word, Exception):
             raise word
         if word is ...:
-            await asyncio.Event().wait()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self.given_up()
         return word
 
 
@@ -302,6 +306,25 @@ def test_an_owner_that_does_not_answer_is_left_out_after_a_while() -> None:
     scene.others.says[TWO] = [counts(B)]
     assert counted(scene, A, B) == [B]
     assert scene.pauses.count == AGAIN_S / PAUSE_S
+
+
+def test_an_owner_that_is_frozen_holds_up_no_other() -> None:
+    scene = Scene(p0=ONE, p1=TWO)
+    scene.others.says = {ONE: [...], TWO: [NotYet("busy"), counts(B)]}
+    scene.others.given_up = lambda: scene.clock.advance(int(WITHIN_S * 1000))
+    with scene.routing() as routing:
+        assert asyncio.run(routing.ask_all(METHODS["due_counts"], ((A, B), DUE), 2 * PAUSE_S)) == counts(B)
+    assert scene.asked == [ONE, TWO, TWO]
+
+
+def test_an_owner_that_is_frozen_is_left_for_those_that_own_its_shards_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("delay_service.owners.routing.LOOK_AGAIN_S", 0.001)
+    scene = Scene(p0=ONE, p1=ONE)
+    scene.others.says = {ONE: [..., counts(A)], TWO: [counts(B)]}
+    scene.group.table[B] = TWO
+    scene.directory.want = scene.directory.refresh  # type: ignore[method-assign]
+    assert counted(scene, A, B) == [A, B]
+    assert (scene.asked, scene.pauses.count) == ([ONE, ONE, TWO], 1)
 
 
 def test_an_owner_of_another_version_is_left_out() -> None:
