@@ -30,6 +30,8 @@ def examine_kafka(settings: Settings, queue: KafkaQueue, features: Mapping[str, 
         return
     yield Finding("ok", "queue", f"Kafka at {servers}, {len(topics)} topics of users")
     yield transactions(settings.mq.guarantee, features)
+    if settings.mq.guarantee == "exactly-once":
+        yield from _cluster(queue)
     yield data_path(queue, settings.mq.path)
     enabled = [topic for topic in topics if settings.is_delay_enabled(topic)]
     yield from named(settings.delay.topics, topics, enabled)
@@ -55,6 +57,20 @@ def transactions(guarantee: str, features: Mapping[str, int] | str) -> Finding:
         "till then a record held up in the network may be delivered twice"
     )
     return Finding("warn", "brokers", f"transaction.version {level}", advice)
+
+
+def _cluster(queue: KafkaQueue) -> Iterator[Finding]:
+    try:
+        yield from markers(queue.operations())
+    except QueueError as error:
+        yield Finding("warn", "cluster", f"our rights are not known: {error}")
+
+
+def markers(operations: frozenset[str] | None) -> Iterator[Finding]:
+    """Whether we may finish transactions that hang; nothing where the brokers do not say."""
+    if operations is not None and "ALTER" not in operations:
+        advice = "allow Alter on the cluster: docs/guarantees.md says what hangs, and what waits for it then"
+        yield Finding("warn", "cluster", "not allowed: ALTER, to finish transactions that hang", advice)
 
 
 def data_path(queue: KafkaQueue, wanted: str) -> Finding:

@@ -213,6 +213,13 @@ class Cluster:
         at = {partition: TopicPartition(topic, partition) for partition in partitions}
         return dict(self._offsets(at, OffsetSpec.for_timestamp(since_ms), IsolationLevel.READ_COMMITTED))
 
+    def operations(self) -> frozenset[str] | None:
+        """What we may do with the cluster itself (ALTER, ...); None where the brokers do not say."""
+        answer = self._admin.describe_cluster(include_authorized_operations=True, request_timeout=self._timeout_s)
+        found: Any = self._wait(answer, "what we may do with the cluster")
+        allowed = found.authorized_operations
+        return None if allowed is None else frozenset(operation.name for operation in allowed)
+
     def cluster_id(self) -> str:
         """The cluster's own name for itself."""
         found: Any = self._wait(self._admin.describe_cluster(request_timeout=self._timeout_s), "the cluster's id")

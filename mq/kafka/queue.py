@@ -189,6 +189,11 @@ class KafkaQueue:
         self._check()
         return self._cluster.describe(name)
 
+    def operations(self) -> frozenset[str] | None:
+        """What we may do with the cluster itself; None where the brokers do not say."""
+        self._check()
+        return self._cluster.operations()
+
     def data_path(self) -> tuple[str, str]:
         """Which path a worker would take, and why not the wire: empty where it would, or was told not to. Raises
         QueueUnavailable."""

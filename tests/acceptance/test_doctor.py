@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from delayline.cli.findings import Finding
-from delayline.cli.kafka_doctor import clock, named, own, rights, target, transactions
+from delayline.cli.kafka_doctor import clock, markers, named, own, rights, target, transactions
 from delayline.cli.machine_doctor import disk
 from delayline.config import Settings, load_settings
 from mq.contract import ClockOffset, TopicInfo
@@ -161,3 +161,10 @@ def test_a_topic_without_leader_or_rights_is_a_failure_and_one_replica_a_warning
     assert [
         one.detail for one in rights("t", described(operations=frozenset({"READ"})), frozenset({"READ", "WRITE"}))
     ] == ["not allowed: WRITE"]
+
+
+@pytest.mark.parametrize(
+    ("operations", "levels"), [(None, []), (frozenset({"ALTER"}), []), (frozenset({"DESCRIBE"}), ["warn"])]
+)
+def test_who_may_not_write_markers_is_told_what_hangs_then(operations: Any, levels: list[str]) -> None:
+    assert [found.level for found in markers(operations)] == levels

@@ -164,6 +164,7 @@ class Hanging:
         self._unfinished: dict[Verdict, frozenset[Place]] = {}  # where partitions had no leader to be asked
         self._before: frozenset[Standing] = frozenset()  # seen by the last sweep
         self._told: frozenset[Standing] = frozenset()
+        self._forbidden = ""
         self._offsets_rows = 0  # partitions of the groups' offsets
 
     def close(self) -> None:
@@ -191,22 +192,31 @@ class Hanging:
     # --- for whoever has nobody to go on under his id
 
     def sweep(self) -> None:
-        """Finish what stood open at the last sweep already although it has ended, whoever began it. Raises
-        QueueUnavailable."""
+        """Finish what stood open at the last sweep already although it has ended, whoever began it. What is not
+        allowed is said once. Raises QueueUnavailable."""
         with self._lock, _telling("what hangs"):
-            seen = self._look()
-            lasting, self._before = seen.standing & self._before, seen.standing
-            verdicts, under_way = self._verdicts({found.producer_id for found in lasting})
-            waiting = {verdict.producer_id for verdict in self._unfinished}
-            self._finish_rest(seen)
-            for verdict in verdicts:
-                if verdict.producer_id not in waiting:
-                    self._finish(verdict, seen)
-            self._told &= lasting
-            for found in lasting - self._told:
-                if found.producer_id not in under_way and not any(one.may_be_about(found) for one in verdicts):
-                    log.error("a transaction hangs of which no coordinator knows how it ended", **_said(found))
-                    self._told |= {found}
+            try:
+                self._sweep()
+            except NotAllowed as error:
+                if str(error) != self._forbidden:
+                    log.warning("transactions that hang may stay so", detail=str(error))
+                self._forbidden = str(error)
+                raise
+
+    def _sweep(self) -> None:
+        seen = self._look()
+        lasting, self._before = seen.standing & self._before, seen.standing
+        verdicts, under_way = self._verdicts({found.producer_id for found in lasting})
+        waiting = {verdict.producer_id for verdict in self._unfinished}
+        self._finish_rest(seen)
+        for verdict in verdicts:
+            if verdict.producer_id not in waiting:
+                self._finish(verdict, seen)
+        self._told &= lasting
+        for found in lasting - self._told:
+            if found.producer_id not in under_way and not any(one.may_be_about(found) for one in verdicts):
+                log.error("a transaction hangs of which no coordinator knows how it ended", **_said(found))
+                self._told |= {found}
 
     def _settle(self, transactional_id: str) -> bool:
         described = self._described(transactional_id)

@@ -1,12 +1,10 @@
 """Both readers of buffers on one log: what librdkafka's consumer brings, the one that speaks the protocol brings too.
 
-The broker has a listener of SASL over TLS besides, and compacts at once.
+The broker compacts at once, and closes connections that are idle for a moment.
 """
 
-import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
-from pathlib import Path
 from random import Random
 from typing import Any
 from uuid import uuid4
@@ -35,21 +33,8 @@ Rows = list[tuple[int, int, bytes]]
 
 
 @pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("certificate")
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1"]
-    command += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", "broker.key", "-out", "broker.crt"]
-    subprocess.run(command, cwd=folder, check=True, capture_output=True)
-    (folder / "broker.pem").write_text((folder / "broker.key").read_text() + (folder / "broker.crt").read_text())
-    return folder
-
-
-@pytest.fixture(scope="module")
-def broker(certificate: Path) -> Iterator[Kafka]:
+def broker() -> Iterator[Kafka]:
     properties = {
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SASL:SASL_SSL,CONTROLLER:PLAINTEXT",
-        "listener.name.sasl.ssl.keystore.type": "PEM",
-        "listener.name.sasl.ssl.keystore.location": str(certificate / "broker.pem"),
         "log.cleaner.backoff.ms": "100",
         "log.retention.check.interval.ms": "100",
         "connections.max.idle.ms": "1500",
@@ -202,38 +187,6 @@ def test_both_readers_say_where_the_log_begins_and_ends(broker: Kafka) -> None:
             soon(lambda reader=reader, rows=rows: rows.extend(reader.read(100, 0.1)) or rows)
             seen.append((type(gone), reader.log_end(at), rows[0].records[0][0]))
     assert seen == [(Gone, 10, 4)] * 2
-
-
-def test_reading_goes_through_sasl_over_tls(broker: Kafka, certificate: Path) -> None:
-    topic = made(broker)
-    writer = producer(broker)
-    for number in range(5000):
-        writer.produce(topic, b"%d" % number + b"x" * 300)
-    writer.flush()
-    properties = {
-        "security.protocol": "SASL_SSL",
-        "ssl.ca.location": str(certificate / "broker.crt"),
-        "sasl.mechanism": "PLAIN",
-        "sasl.username": "alice",
-        "sasl.password": "alice-secret",
-    }
-    with on_the_wire(broker.sasl_servers, properties) as reader:
-        rows, next_offset = everything(reader, At(topic, 0), 0, lambda: 700)
-    assert ([row[0] for row in rows], next_offset) == (list(range(5000)), 5000)
-
-
-def test_a_wrong_password_is_said_and_keeps_nobody_from_waiting(broker: Kafka, certificate: Path) -> None:
-    properties = {
-        "security.protocol": "SASL_SSL",
-        "ssl.ca.location": str(certificate / "broker.crt"),
-        "sasl.mechanism": "PLAIN",
-        "sasl.username": "alice",
-        "sasl.password": "wrong",
-    }
-    with on_the_wire(broker.sasl_servers, properties) as reader:
-        reader.assign(At("orders", 0), 0)
-        found = [list(reader.read(10, 0.2)) for _ in range(3)]
-        assert (found, reader._said) == ([[]] * 3, {"leaders of orders"})
 
 
 def test_after_the_broker_has_closed_an_idle_connection_reading_goes_on(broker: Kafka) -> None:

@@ -1,6 +1,6 @@
 """A whole worker on a broker, and what people and machines do to it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from threading import Event
 from typing import Any
@@ -9,41 +9,14 @@ import pytest
 
 from delay_service.worker import Worker
 from delayline.clock import SystemClock
-from delayline.headers import DUE
 from delayline.record import decode_body, encode_body
 from delayline.rules import DEFAULT_RULES
-from mq.contract import Append, LogRecord
+from mq.contract import Append
 from mq.errors import QueueError
 from tests.brokers.kafka import Kafka
 from tests.conftest import started
 from tests.integration.kafka.conftest import CLOCK, PATIENCE_S, Place, soon
-from tests.integration.kafka.whole_worker import send, working
-
-LONG_S = 90.0
-"""More than anything here takes on a busy machine."""
-
-
-def records(place: Place, queue: Any, topic: str, partitions: int = 2) -> list[LogRecord]:
-    try:
-        return [record for number in range(partitions) for record in queue.read(topic, str(number), 0, 100_000)]
-    except QueueError:
-        return []  # the broker is away, or the topic
-
-
-def values(found: Sequence[LogRecord]) -> list[int]:
-    return sorted(int(decode_body(record.body).value or b"") for record in found)
-
-
-def none_is_early(found: Sequence[LogRecord]) -> bool:
-    return all(record.appended_at_ms >= int(dict(decode_body(record.body).headers)[DUE] or b"") for record in found)
-
-
-def arrived(place: Place, queue: Any, count: int, partitions: int = 2, timeout_s: float = LONG_S) -> list[int]:
-    """The numbers in the target, once there are so many; and none of them was early."""
-    looked = lambda: found if len(found := records(place, queue, place.topic, partitions)) >= count else None  # noqa: E731
-    found = soon(looked, timeout_s)
-    assert none_is_early(found)
-    return values(found)
+from tests.integration.kafka.whole_worker import LONG_S, arrived, records, send, values, working
 
 
 def trouble_of(queue: Any, place: Place) -> str:

@@ -14,12 +14,17 @@ from delay_service.metrics import WorkerMetrics
 from delay_service.shard import ShardSettings
 from delay_service.worker import Worker, WorkerSettings
 from delayline.clock import Clock
+from delayline.headers import DUE
 from delayline.names import Names
-from delayline.record import encode_body
+from delayline.record import decode_body, encode_body
 from delayline.rules import DEFAULT_RULES
-from mq.contract import Append
+from mq.contract import Append, LogRecord
+from mq.errors import QueueError
 from store.memory import MemoryIndex
-from tests.integration.kafka.conftest import CLOCK, PATIENCE_S, Place
+from tests.integration.kafka.conftest import CLOCK, PATIENCE_S, Place, soon
+
+LONG_S = 90.0
+"""More than anything here takes on a busy machine."""
 
 
 @contextmanager
@@ -51,3 +56,26 @@ def send(place: Place, queue: Any, numbers: Sequence[int], delay_ms: int, partit
         futures.append(queue.append([Append(place.buffer, str(number % partitions), body)]))
     for future in futures:
         future.result(PATIENCE_S)
+
+
+def records(place: Place, queue: Any, topic: str, partitions: int = 2) -> list[LogRecord]:
+    try:
+        return [record for number in range(partitions) for record in queue.read(topic, str(number), 0, 100_000)]
+    except QueueError:
+        return []  # the broker is away, or the topic
+
+
+def values(found: Sequence[LogRecord]) -> list[int]:
+    return sorted(int(decode_body(record.body).value or b"") for record in found)
+
+
+def none_is_early(found: Sequence[LogRecord]) -> bool:
+    return all(record.appended_at_ms >= int(dict(decode_body(record.body).headers)[DUE] or b"") for record in found)
+
+
+def arrived(place: Place, queue: Any, count: int, partitions: int = 2, timeout_s: float = LONG_S) -> list[int]:
+    """The numbers in the target, once there are so many; and none of them was early."""
+    looked = lambda: found if len(found := records(place, queue, place.topic, partitions)) >= count else None  # noqa: E731
+    found = soon(looked, timeout_s)
+    assert none_is_early(found)
+    return values(found)

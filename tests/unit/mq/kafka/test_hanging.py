@@ -395,3 +395,16 @@ def test_what_hangs_and_nobody_knows_the_end_of_is_said_once_and_not_guessed(sce
             scene.hanging.sweep()
     assert scene.cluster.marked == []
     assert [(line["log_level"], line["topic"], line["partition"]) for line in logs] == [("error", *BUFFER)]
+
+
+def test_a_sweep_that_is_not_allowed_says_so_once(scene: Scene) -> None:
+    scene.ended("CompleteCommit", name="whoever's")
+    scene.stands(BUFFER)
+    scene.hanging.sweep()
+    scene.cluster.forbids.add(ApiKey.WRITE_TXN_MARKERS)
+    with capture_logs() as logs:
+        for _ in range(3):
+            with pytest.raises(QueueUnavailable, match="Alter on the cluster"):
+                scene.hanging.sweep()
+    assert [line["log_level"] for line in logs] == ["warning"]
+    assert "Alter on the cluster" in logs[0]["detail"]

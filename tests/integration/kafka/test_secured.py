@@ -1,0 +1,113 @@
+"""The wire path by SASL over TLS: encrypted, with a certificate of its own, and by every mechanism that it speaks.
+
+The broker lets nobody in without a certificate, and has everybody authenticate anew every few seconds (KIP-368).
+"""
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import (
+    AdminClient,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
+
+from delayline.rules import DEFAULT_RULES
+from mq.kafka.access import MECHANISMS, read_access
+from mq.kafka.address import parse_servers
+from mq.kafka.direct.nodes import Nodes
+from mq.kafka.direct.reader import WireReader
+from mq.kafka.reading import At
+from tests.brokers.kafka import Kafka
+from tests.conftest import started
+from tests.integration.kafka.conftest import CLOCK, PATIENCE_S, Place, soon
+from tests.integration.kafka.whole_worker import arrived, send, working
+
+pytestmark = pytest.mark.slow
+SESSION_MS = 2000
+ROUNDS, ROUND = 3, 50
+SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with `one.key` and `one.crt`, by which everybody here shows who he is, and both in `one.pem`."""
+    folder = tmp_path_factory.mktemp("certificate")
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1"]
+    command += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", "one.key", "-out", "one.crt"]
+    subprocess.run(command, cwd=folder, check=True, capture_output=True)
+    (folder / "one.pem").write_text((folder / "one.key").read_text() + (folder / "one.crt").read_text())
+    return folder
+
+
+@pytest.fixture(scope="module")
+def broker(certificate: Path) -> Iterator[Kafka]:
+    listener = "listener.name.sasl"
+    properties = {
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SASL:SASL_SSL,CONTROLLER:PLAINTEXT",
+        "sasl.enabled.mechanisms": ",".join(MECHANISMS),
+        f"{listener}.scram-sha-256.sasl.jaas.config": SCRAM,
+        f"{listener}.scram-sha-512.sasl.jaas.config": SCRAM,
+        f"{listener}.connections.max.reauth.ms": str(SESSION_MS),
+        f"{listener}.ssl.keystore.type": "PEM",
+        f"{listener}.ssl.keystore.location": str(certificate / "one.pem"),
+        f"{listener}.ssl.truststore.type": "PEM",
+        f"{listener}.ssl.truststore.location": str(certificate / "one.crt"),
+        f"{listener}.ssl.client.auth": "required",
+        "connection.failed.authentication.delay.ms": "0",
+    }
+    with started(lambda: Kafka(properties=properties)) as kafka:
+        admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+        for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
+            known = UserScramCredentialUpsertion("alice", ScramCredentialInfo(mechanism, 4096), b"alice-secret")
+            for future in admin.alter_user_scram_credentials([known]).values():
+                future.result(PATIENCE_S)
+        yield kafka
+
+
+def properties(certificate: Path, mechanism: str = "PLAIN", password: str = "alice-secret") -> dict[str, str]:
+    return {
+        "security.protocol": "SASL_SSL",
+        "ssl.ca.location": str(certificate / "one.crt"),
+        "ssl.certificate.location": str(certificate / "one.crt"),
+        "ssl.key.location": str(certificate / "one.key"),
+        "sasl.mechanism": mechanism,
+        "sasl.username": "alice",
+        "sasl.password": password,
+    }
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_a_worker_delivers_each_message_once_through_sessions_that_end(
+    broker: Kafka, certificate: Path, mechanism: str
+) -> None:
+    with ExitStack() as stack:
+        place = Place(broker, stack, "wire")
+        place.make_topic(message_timestamp_type="LogAppendTime")
+        given: dict[str, Any] = {"properties": properties(certificate, mechanism)}
+        queue = place.queue(bootstrap_servers=broker.sasl_servers, **given)
+        queue.ensure_buffer(place.topic, DEFAULT_RULES)
+        with working(place, queue) as worker:
+            soon(lambda: len(worker.statuses) == 2 and worker.ready)
+            began_s = CLOCK.monotonic_s()
+            for number in range(ROUNDS):
+                send(place, queue, range(number * ROUND, (number + 1) * ROUND), 0)
+                arrived(place, queue, (number + 1) * ROUND)
+                soon(lambda of=number: CLOCK.monotonic_s() - began_s > (of + 1) * SESSION_MS / 1000)
+            assert arrived(place, queue, ROUNDS * ROUND) == list(range(ROUNDS * ROUND))
+
+
+def test_a_wrong_password_is_said_and_keeps_nobody_from_waiting(broker: Kafka, certificate: Path) -> None:
+    access = read_access(properties(certificate, password="wrong"))
+    with (
+        closing(Nodes(parse_servers(broker.sasl_servers), access, "test", 10, CLOCK)) as nodes,
+        closing(WireReader(nodes, 10, CLOCK)) as reader,
+    ):
+        reader.assign(At("orders", 0), 0)
+        found = [list(reader.read(10, 0.2)) for _ in range(3)]
+        assert (found, reader._said) == ([[]] * 3, {"leaders of orders"})
