@@ -190,23 +190,23 @@ class Cluster:
         """The same of several partitions, in two requests to each broker."""
         level = IsolationLevel.READ_COMMITTED if readable else IsolationLevel.READ_UNCOMMITTED
         at = {partition: TopicPartition(topic, partition) for partition in partitions}
-        give_up_s = self._clock.monotonic_s() + self._timeout_s
-        while True:
-            try:
-                start, end = (self._offsets(at, spec, level) for spec in (OffsetSpec.earliest(), OffsetSpec.latest()))
-                return {partition: (start[partition], end[partition]) for partition in partitions}
-            except QueueError as error:
-                if not _passes(error) or self._clock.monotonic_s() > give_up_s:
-                    raise
-            self._pause(PASSING_S)
+        start, end = (self._offsets(at, spec, level) for spec in (OffsetSpec.earliest(), OffsetSpec.latest()))
+        return {partition: (start[partition], end[partition]) for partition in partitions}
 
     def _offsets(
         self, at: Mapping[int, TopicPartition], spec: OffsetSpec, level: IsolationLevel
     ) -> Mapping[int, int]:
         question = dict.fromkeys(at.values(), spec)
-        answers = self._admin.list_offsets(question, isolation_level=level, request_timeout=self._timeout_s)
         what = "offsets of {0.topic}, partition {0.partition}"
-        return {number: self._wait(answers[one], what.format(one)).offset for number, one in at.items()}
+        give_up_s = self._clock.monotonic_s() + self._timeout_s
+        while True:
+            answers = self._admin.list_offsets(question, isolation_level=level, request_timeout=self._timeout_s)
+            try:
+                return {number: self._wait(answers[one], what.format(one)).offset for number, one in at.items()}
+            except QueueError as error:
+                if not _passes(error) or self._clock.monotonic_s() > give_up_s:
+                    raise
+            self._pause(PASSING_S)
 
     def offsets_since(self, topic: str, partitions: Sequence[int], since_ms: int) -> dict[int, int]:
         """By partition, the first offset whose record has this time or a later one; -1 where none has."""

@@ -32,6 +32,12 @@ _OLD_GENERATION = {
     KafkaError.STALE_MEMBER_EPOCH,
     KafkaError.REBALANCE_IN_PROGRESS,
 }
+_MOVING = {
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+}
 _FENCED = {
     KafkaError._FENCED,
     KafkaError.INVALID_PRODUCER_EPOCH,
@@ -115,8 +121,8 @@ def out_of_range(error: KafkaError) -> bool:
 
 
 def moving(error: KafkaError) -> bool:
-    """The partition's leader is changing: ask again."""
-    return error.code() in (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
+    """The partition's leader is changing, or has not yet heard how often it has (KIP-320): ask again."""
+    return error.code() in _MOVING
 
 
 def local(error: KafkaError) -> bool:

@@ -9,16 +9,18 @@ from threading import Event
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
-from confluent_kafka import IsolationLevel, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+from confluent_kafka import Producer
+from confluent_kafka.admin import NewTopic
 
 from delayline.rules import DEFAULT_RULES
 from mq.contract import Delivery
+from mq.kafka.cluster import Cluster
 from mq.kafka.direct.choice import nodes_beside
 from mq.kafka.direct.hanging import Hanging
 from mq.kafka.direct.producer import WireTransactions
 from mq.kafka.direct.steps import End, Request
 from mq.kafka.producers import LibraryTransactions, Send
+from mq.kafka.settings import KafkaSettings
 from tests.brokers.kafka import Kafka
 from tests.conftest import started
 from tests.integration.kafka.conftest import CLOCK, Place, Worker, body, soon
@@ -54,13 +56,10 @@ class Target(Place):
         return self.nodes.all_leaders().get((self.topic, 0), 0)
 
     def hangs(self) -> bool:
-        at = TopicPartition(self.topic, 0)
-        admin = AdminClient({"bootstrap.servers": self.kafka.bootstrap_servers})
-        readable, written = (
-            admin.list_offsets({at: OffsetSpec.latest()}, isolation_level=level)[at].result().offset
-            for level in (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED)
-        )
-        return bool(readable < written)
+        settings = KafkaSettings(bootstrap_servers=self.kafka.bootstrap_servers, namespace=self.namespace)
+        cluster = Cluster(settings, CLOCK, Event().wait)
+        readable, written = (cluster.log_range(self.topic, 0, readable=level)[1] for level in (True, False))
+        return readable < written
 
 
 class Gate:
