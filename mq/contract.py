@@ -241,6 +241,11 @@ class Client(Protocol):
         name -> offset to read next); False where the time ran out first. What was appended between a read and this
         call counts, so that nothing is missed. Raises TopicUnknown, PartitionUnknown, QueueUnavailable."""
 
+    def settled(self, topic: str, partition: str, timeout_s: float) -> bool:
+        """Block until of everything that stands in the partition now it is decided whether it can be read, also of
+        what somebody else has begun; False where the time ran out first. For who concludes from what he does not
+        find. Raises TopicUnknown, PartitionUnknown, QueueUnavailable."""
+
     def record_bytes_max(self, topic: str) -> int:
         """The largest body that the topic takes. What Delayline adds to a message on its way (ids, times, reasons)
         takes at most `HEADER_ROOM_BYTES`, which the doors keep free. Raises TopicUnknown."""

@@ -36,6 +36,8 @@ REPAIR = "repair"
 """Reason in the outcome row of a record whose message has been sent again."""
 
 APPEND_S = 30.0
+SETTLED_S = 30.0
+"""Longer than a transaction whose producer is dead stays open."""
 READ_RECORDS = 1000
 
 
@@ -117,8 +119,14 @@ class Repair:
         return ended
 
     def _audit(self, name: str, start: int | None) -> Iterator[LogRecord]:
-        """From the plan's position on; all of a partition that there was not yet. Raises CannotJudge."""
+        """From the plan's position on, to its end; all of a partition that there was not yet. An outcome that cannot
+        be read yet, as of an earlier repair, would be taken for none. Raises CannotJudge."""
         topic = self._names.audit
+        if not self._queue.settled(topic, name, SETTLED_S):
+            raise CannotJudge(
+                f"{topic}, partition {name}: a transaction has been open for {SETTLED_S:.0f} s, and what it hides "
+                "may be outcomes; find its producer, or abort it, and repeat this"
+            )
         first, end = self._queue.offsets(topic, name)
         offset = first if start is None else start
         if not first <= offset <= end:

@@ -193,6 +193,16 @@ class Cluster:
         start, end = (self._offsets(at, spec, level) for spec in (OffsetSpec.earliest(), OffsetSpec.latest()))
         return {partition: (start[partition], end[partition]) for partition in partitions}
 
+    def settled(self, topic: str, partition: int, timeout_s: float) -> bool:
+        """Whether within `timeout_s` all that stands in the log now could be read, or was aborted."""
+        _, end = self.log_range(topic, partition)
+        give_up_s = self._clock.monotonic_s() + timeout_s
+        while self.log_range(topic, partition, readable=True)[1] < end:
+            if self._clock.monotonic_s() >= give_up_s:
+                return False
+            self._pause(PASSING_S)
+        return True
+
     def _offsets(
         self, at: Mapping[int, TopicPartition], spec: OffsetSpec, level: IsolationLevel
     ) -> Mapping[int, int]:

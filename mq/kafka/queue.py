@@ -252,6 +252,9 @@ class KafkaQueue:
     def wait(self, topic: str, positions: Mapping[str, int], timeout_s: float) -> bool:
         return self._client.wait(topic, positions, timeout_s)
 
+    def settled(self, topic: str, partition: str, timeout_s: float) -> bool:
+        return self._client.settled(topic, partition, timeout_s)
+
     def record_bytes_max(self, topic: str) -> int:
         return self._client.record_bytes_max(topic)
 

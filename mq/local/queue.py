@@ -131,6 +131,11 @@ class LocalQueue:
             self._ledger.check()
         return grown
 
+    def settled(self, topic: str, partition: str, timeout_s: float) -> bool:
+        """What has been appended can be read."""
+        self._ledger.topic(topic).partition(partition)
+        return True
+
     def record_bytes_max(self, topic: str) -> int:
         self._ledger.topic(topic)
         return self._limits.record_bytes_max

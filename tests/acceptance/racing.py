@@ -56,7 +56,7 @@ def race(
     counts = Counter(answers)
     unknown = sum(counts[status] for status in UNKNOWN)
     print(f"{counts[CANCELLED]} cancelled, {counts[DELIVERED]} too late, {unknown} unknown, {races} chances to lie")
-    assert set(counts) <= {CANCELLED, DELIVERED, *UNKNOWN}
+    assert set(counts) <= {CANCELLED, DELIVERED, *UNKNOWN}, counts
     assert trouble is not nullcontext or unknown <= races / 10
     assert min(counts[CANCELLED], counts[DELIVERED]) >= races * share
     assert [value for value in found if said[value] == CANCELLED] == []

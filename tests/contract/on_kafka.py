@@ -7,7 +7,7 @@ record, topics are made by hand before their first use, and looking takes a mome
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from itertools import count
 from typing import Any
@@ -277,23 +277,17 @@ class SuiteQueue:
 
     def _settle(self, topic: str, partition: str) -> None:
         """What has been committed is seen a moment later: when the transaction's marker stands in the log."""
-        cluster = self._queue._cluster
-        clock = SystemClock()
-        until_s = clock.monotonic_s() + PATIENCE_S
-        while partition.isdigit() and clock.monotonic_s() < until_s:
-            try:
-                if cluster.log_range(topic, int(partition), readable=True) == cluster.log_range(
-                    topic, int(partition)
-                ):
-                    return
-            except QueueError:
-                return  # the read itself will say what is wrong
+        with suppress(QueueError):  # the read itself will say what is wrong
+            self._queue.settled(topic, partition, PATIENCE_S)
 
     def offsets(self, topic: str, partition: str) -> tuple[int, int]:
         return self._queue.offsets(self._names.out(topic), partition)
 
     def wait(self, topic: str, positions: Mapping[str, int], timeout_s: float) -> bool:
         return self._queue.wait(self._names.out(topic), positions, timeout_s)
+
+    def settled(self, topic: str, partition: str, timeout_s: float) -> bool:
+        return self._queue.settled(self._names.out(topic), partition, timeout_s)
 
     def record_bytes_max(self, topic: str) -> int:
         return self._queue.record_bytes_max(self._names.out(topic))

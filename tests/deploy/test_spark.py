@@ -3,20 +3,25 @@
 import json
 import re
 import shlex
-import subprocess
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from delayline.clock import SystemClock
 from deploy.spark.pack import slim
-from tests.acceptance.asking import DELAYLINE
+from reconcile.files import LocalFiles
+from reconcile.settings import JobSettings
 from tests.deploy.spark_cluster import EXECUTORS, Cluster
-from tests.fault.server import ROOT, environment
+from tests.fault.server import ROOT
 from tests.reconcile.archive import World
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 MINUTE_MS = 60_000
 SENT = ["--py-files", "delayline.zip", "--archives", "pyenv.tar.gz#pyenv"]
+PROGRAM = "reconcile_job.py"
 
 
 def names(requirements: str) -> set[str]:
@@ -49,20 +54,6 @@ def with_values(arguments: list[str], **values: str) -> list[str]:
     return found
 
 
-@pytest.mark.slow
-def test_executors_run_on_the_environment_and_the_code_that_they_are_sent(cluster: Cluster, package: Path) -> None:
-    environ, arguments = on_the_page()
-    assert [one for one in SENT if one not in arguments] == []
-    done = cluster.submit(["--master", cluster.url, *SENT, str(ROOT / "tests/deploy/where.py")], package, environ)
-    assert done.returncode == 0, done.stderr[-3000:]
-    found = [line.split()[1:] for line in done.stdout.splitlines() if line.startswith("FOUND ")]
-    assert len(found) == EXECUTORS
-    for prefix, ours, packages in found:
-        assert prefix.endswith("/pyenv")
-        assert "/delayline.zip/delayline/" in ours
-        assert packages.startswith(prefix)
-
-
 def archive(folder: Path) -> World:
     """Two hundred messages in two shards, of which one has no outcome."""
     world = World(folder, "orders", shards=2)
@@ -77,20 +68,44 @@ def without_times(summary: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in summary.items() if not re.search(r"took|seconds|_ms$", key)}
 
 
+def found_here(spark: "SparkSession", folder: Path) -> dict[str, Any]:
+    """The summary of a run in this process, over the same archive."""
+    from reconcile.job import run
+    from reconcile.readers.parquet import ParquetReader
+
+    reader = ParquetReader(spark, folder / "archive", "delayline")
+    out = folder / "here"
+    assert run(JobSettings(output=str(out)), reader, LocalFiles(out), spark, SystemClock()).exit_code == 2
+    return summary(out)
+
+
+def summary(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / "summary.json").read_bytes())
+    return found
+
+
 @pytest.mark.slow
-def test_the_job_finds_on_a_cluster_what_it_finds_in_one_process(
-    cluster: Cluster, package: Path, tmp_path: Path
+def test_the_job_runs_on_what_a_cluster_is_sent_and_finds_there_what_it_finds_in_one_process(
+    spark: "SparkSession", cluster: Cluster, package: Path, tmp_path: Path
 ) -> None:
     archive(tmp_path / "archive")
     (tmp_path / "delayline.toml").touch()
-    read = ["--reader", "parquet", "--input", str(tmp_path / "archive")]
     environ, arguments = on_the_page()
+    assert [one for one in SENT if one not in arguments] == []
     where = {"config": str(tmp_path / "delayline.toml"), "output": str(tmp_path / "cluster")}
-    done = cluster.submit([*with_values(arguments, master=cluster.url, **where), *read], package, environ)
+    submitted = with_values(arguments, master=cluster.url, **where)
+    submitted.insert(submitted.index(PROGRAM), str(ROOT / "tests/deploy/where.py"))
+    read = ["--reader", "parquet", "--input", str(tmp_path / "archive")]
+
+    done = cluster.submit([*submitted, *read], package, environ)
+
     assert done.returncode == 2, done.stderr[-3000:]
-    command = [DELAYLINE, "reconcile", "run", "--output", str(tmp_path / "here"), "--master", "local[2]", *read]
-    here = subprocess.run(command, cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=400)
-    assert here.returncode == 2, here.stderr
-    summaries = [json.loads((tmp_path / name / "summary.json").read_bytes()) for name in ("cluster", "here")]
-    assert without_times(summaries[0]) == without_times(summaries[1])
-    assert summaries[0]["topics"][0]["findings"] == {"missing": 1}
+    executors = [line.split()[1:] for line in done.stdout.splitlines() if line.startswith("FOUND ")]
+    assert len(executors) == EXECUTORS
+    for prefix, ours, packages in executors:
+        assert prefix.endswith("/pyenv")
+        assert "/delayline.zip/delayline/" in ours
+        assert packages.startswith(prefix)
+    found = summary(tmp_path / "cluster")
+    assert found["topics"][0]["findings"] == {"missing": 1}
+    assert without_times(found) == without_times(found_here(spark, tmp_path))

@@ -1,6 +1,8 @@
-"""A Spark program: each executor prints where its Python, our code and its packages come from, in one line on the
-driver."""
+"""A Spark program around another one, `PROGRAM ARGUMENTS`: it runs that one, and then each executor prints where its
+Python, our code and its packages come from, in one line on the driver. The exit code is the program's."""
 
+import runpy
+import sys
 from collections.abc import Iterator
 
 from pyspark.sql import SparkSession
@@ -18,7 +20,11 @@ def look(_: Iterator[int]) -> Iterator[tuple[str, str, str]]:
     yield sys.prefix, str(delayline.buffer_record.__file__), str(pyarrow.__file__)
 
 
-spark = SparkSession.Builder().getOrCreate()
-for found in sorted(set(spark.sparkContext.parallelize(range(8), 8).mapPartitions(look).collect())):
-    print("FOUND", *found)
-spark.stop()
+del sys.argv[0]
+try:
+    runpy.run_path(sys.argv[0], run_name="__main__")
+finally:
+    spark = SparkSession.Builder().getOrCreate()
+    for found in sorted(set(spark.sparkContext.parallelize(range(8), 8).mapPartitions(look).collect())):
+        print("FOUND", *found)
+    spark.stop()

@@ -19,7 +19,7 @@ import pytest
 
 from tests.fault.server import Server, read_topic
 
-KILLS = int(os.environ.get("KILLS", "20"))
+KILLS = int(os.environ.get("KILLS", "10"))
 SEED = int(os.environ.get("SEED", "0")) or random.SystemRandom().randrange(1, 2**32)
 SENDERS = 3
 DRAIN_WITHIN_S = 40.0

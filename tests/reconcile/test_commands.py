@@ -2,19 +2,27 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from delayline.cli.main import main as delayline_main
+from delayline.clock import SystemClock
 from delayline.errors import ConfigError
 from reconcile.__main__ import main as reconcile_main
 from reconcile.errors import CannotJudge, RunInProgress
+from reconcile.files import LocalFiles
+from reconcile.settings import JobSettings
 from tests.reconcile.archive import World
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from reconcile.job import Verdict
 
 MINUTE_MS = 60_000
 DELAYLINE = Path(sys.executable).with_name("delayline")
@@ -38,25 +46,31 @@ def written(folder: Path) -> World:
     return world
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(shutil.which("java") is None and not os.environ.get("CI"), reason="no Spark: there is no java")
-def test_both_command_lines_go_on_in_one_ledger(tmp_path: Path) -> None:
-    world = written(tmp_path / "archive")
-    flags = ["--reader", "parquet", "--input", "archive", "--output", "ledger", "--master", "local[1]"]
-    first = started([*RUN, *flags], tmp_path)
-    assert first.returncode == 2, first.stderr
-    lines = first.stdout.splitlines()
-    assert lines[-1] == "run 1: 1 findings in 1 windows; ledger/report.html"
-    assert lines[1].split()[:2] == ["orders", "judged"]
-    assert "judging ...\n" in first.stderr
-    assert (tmp_path / "ledger" / "report.html").exists()
+def first_run(spark: "SparkSession", folder: Path) -> "Verdict":
+    """In this process, with the files of this machine."""
+    from reconcile.job import run
+    from reconcile.readers.parquet import ParquetReader
 
+    ledger = folder / "ledger"
+    reader = ParquetReader(spark, folder / "archive", "delayline")
+    return run(JobSettings(output=str(ledger)), reader, LocalFiles(ledger), spark, SystemClock())
+
+
+@pytest.mark.slow
+def test_the_command_goes_on_in_the_ledger_through_the_files_of_hadoop(spark: "SparkSession", tmp_path: Path) -> None:
+    world = written(tmp_path / "archive")
+    assert first_run(spark, tmp_path).exit_code == 2
     world.pass_on(60 * MINUTE_MS)
     world.write()
-    flags[flags.index("ledger")] = (tmp_path / "ledger").as_uri()  # the same directory, through Hadoop's files
-    second = started([*MODULE, *flags, "--threshold", "0"], tmp_path)
-    assert second.returncode == 0, second.stderr
-    summary = json.loads((tmp_path / "ledger" / "summary.json").read_bytes())
+    ledger = tmp_path / "ledger"
+    flags = ["--reader", "parquet", "--input", "archive", "--output", ledger.as_uri(), "--master", "local[1]"]
+    ran = started([*RUN, *flags, "--threshold", "0"], tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    lines = ran.stdout.splitlines()
+    assert lines[-1] == f"run 2: 0 findings in 0 windows; {ledger.as_uri()}/report.html"
+    assert lines[1].split()[:2] == ["orders", "judged"]
+    assert "judging ...\n" in ran.stderr
+    summary = json.loads((ledger / "summary.json").read_bytes())
     assert (summary["run"], summary["exit_code"], summary["topics"][0]["findings"]) == (2, 0, {"missing": 1})
 
 

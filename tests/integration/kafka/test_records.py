@@ -104,6 +104,26 @@ def test_an_open_transaction_of_a_client_hides_what_is_behind_it_until_it_ends(p
     assert (hidden, len(worker.read(place.shard, 2))) == ([], 2)
 
 
+@pytest.mark.parametrize("committed", [True, False])
+def test_what_is_hidden_is_not_settled_before_its_transaction_has_ended(
+    place: Place, worker: Worker, committed: bool
+) -> None:
+    from confluent_kafka import Producer
+
+    producer = Producer(worker.queue._settings.transactional(f"{place.namespace}-client"))
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.produce(place.buffer, body(b"x"), partition=0)
+    producer.flush()
+    assert [worker.queue.settled(place.buffer, name, 0.2) for name in "01"] == [False, True]
+    if committed:
+        producer.commit_transaction()
+    else:
+        producer.abort_transaction()
+    assert worker.queue.settled(place.buffer, "0", PATIENCE_S)
+    assert len(worker.queue.read(place.buffer, "0", 0, 9)) == committed
+
+
 # --- refusals
 
 

@@ -233,6 +233,13 @@ def test_a_plan_from_before_what_is_left_of_the_audit_is_refused(bench: Bench) -
         repair_of(bench).look(plan_of(bench, lost, audit={0: end + 1}))
 
 
+def test_nothing_is_said_while_an_outcome_may_be_hidden(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = plan_of(bench, *lose(bench))
+    monkeypatch.setattr(bench.queue, "settled", lambda topic, partition, timeout_s: topic != NAMES.audit)
+    with pytest.raises(CannotJudge, match="transaction has been open"):
+        repair_of(bench).look(plan)
+
+
 def test_an_audit_partition_that_the_plan_does_not_know_is_read_from_its_beginning(bench: Bench) -> None:
     plan = plan_of(bench, *lose(bench))
     carry_out(bench, plan)
