@@ -24,6 +24,9 @@ from mq.kafka.settings import KafkaSettings
 
 POLL_S = 0.1
 LEAVE_S = 10.0
+ADRIFT_SESSIONS = 5
+"""A member that the group has dropped, and that is not back after so many sessions, is made anew."""
+
 log = logs.get(__name__)
 
 
@@ -49,12 +52,18 @@ class Membership:
         self._last_tenure = 0
         self._closed = False
         self._alive_s = clock.monotonic_s()
-        client_id = f"{writer}@{settings.address}" if settings.address else writer
-        self._member = Consumer(settings.member(client_id))
-        pattern = "^" + settings.names.buffer("").replace(".", "\\.") + ".+"
-        self._member.subscribe([pattern], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost)
+        self._named_s: float | None = None
+        """When the group last knew us; None before the first time."""
+        self._client_id = f"{writer}@{settings.address}" if settings.address else writer
+        self._member = self._join()
         self._thread = Thread(target=self._run, name="kafka-member", daemon=True)
         self._thread.start()
+
+    def _join(self) -> Consumer:
+        member = Consumer(self._settings.member(self._client_id))
+        pattern = "^" + self._settings.names.buffer("").replace(".", "\\.") + ".+"
+        member.subscribe([pattern], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost)
+        return member
 
     # --- from the worker's threads
 
@@ -93,10 +102,28 @@ class Membership:
                 self._wait_closed()  # the library's own limit then takes us out of the group
                 continue
             self._poll()
+            if self._adrift():
+                self._join_anew()
         self._member.close()
 
     def _worker_hangs(self) -> bool:
         return self._clock.monotonic_s() - self._alive_s > self._settings.poll_interval_max_s
+
+    def _adrift(self) -> bool:
+        """Whether the group knew us once, and has not for long. The library finds no coordinator any more once
+        brokers have told it that there are none, as they do when all have missed their heartbeats to the
+        controller (librdkafka, issue 5301)."""
+        now_s = self._clock.monotonic_s()
+        if self._member.memberid():
+            self._named_s = now_s
+        longest_s = ADRIFT_SESSIONS * self._settings.session_timeout_s
+        return self._named_s is not None and now_s - self._named_s > longest_s
+
+    def _join_anew(self) -> None:
+        log.warning("joining the group anew", sessions_without=ADRIFT_SESSIONS)
+        self._member.close()  # what was still assigned is lost by that
+        self._member = self._join()
+        self._named_s = self._clock.monotonic_s()
 
     def _wait_closed(self) -> None:
         with self._changed:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
+from functools import partial
 from threading import Event
 from typing import Any
 
@@ -13,7 +14,12 @@ from delayline.record import decode_body, encode_body
 from delayline.rules import DEFAULT_RULES
 from mq.contract import Append
 from mq.errors import QueueError
+from mq.kafka.wire.apis import ApiKey
+from mq.kafka.wire.errors import ErrorCode
+from mq.kafka.wire.message import decode, encode
+from mq.kafka.wire.messages.metadata import MetadataResponse
 from tests.brokers.kafka import Kafka
+from tests.brokers.scripted import FORWARD, Act, Altered, Asked, Scripted
 from tests.conftest import started
 from tests.integration.kafka.conftest import CLOCK, PATIENCE_S, Place, soon
 from tests.integration.kafka.whole_worker import LONG_S, arrived, records, send, values, working
@@ -121,6 +127,32 @@ def test_a_worker_frozen_out_for_a_session_in_mid_commit_takes_over_from_itself_
         soon(lambda: len(after := [s.owner_epoch for s in worker.statuses]) == 2 and max(after) > max(before))
         send(logged, queue, range(3000, 3010), 0)
         assert arrived(logged, queue, 3010) == list(range(3010))
+
+
+def without_brokers(asked: Asked) -> Act:
+    """What a cluster says of itself whose brokers have all missed their heartbeats to the controller."""
+    return Altered(partial(_without_brokers, asked.version)) if asked.api == ApiKey.METADATA else FORWARD
+
+
+def _without_brokers(version: int, data: bytes) -> bytes:
+    answer = decode(MetadataResponse, version, data)
+    answer.brokers, answer.controller_id = [], -1
+    for partition in (partition for topic in answer.topics for partition in topic.partitions):
+        partition.leader_id, partition.error_code = -1, ErrorCode.LEADER_NOT_AVAILABLE
+    return b"".join(encode(answer, version))
+
+
+def test_a_cluster_that_has_named_no_brokers_for_a_while_is_worked_for_again(logged: Place) -> None:
+    outside = logged.queue()
+    outside.ensure_buffer(logged.topic, DEFAULT_RULES)
+    with closing(Scripted(logged.kafka.bootstrap_servers)) as scripted:
+        queue = logged.queue(bootstrap_servers=scripted.bootstrap_servers, session_timeout_s=2.0)
+        with working(logged, queue) as worker:
+            soon(lambda: len(worker.statuses) == 2 and worker.ready)
+            with scripted.following(without_brokers):
+                soon(lambda: not worker.statuses)
+            send(logged, outside, range(10), 0)
+            assert arrived(logged, outside, 10) == list(range(10))
 
 
 # --- clocks
