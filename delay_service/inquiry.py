@@ -165,14 +165,23 @@ class WorkerInquiry:
             return False
         return True
 
-    def _read(self, message_id: MessageId) -> LogRecord | None:
-        """The record that the message was accepted with; None where it is not in the log, or not any more."""
-        buffer = self._names.buffer(message_id.shard.topic)
+    def _read(self, message_id: MessageId) -> LogRecord | Gone | None:
+        """The record that the message was accepted with; Gone where the log has been trimmed beyond its place, and
+        None where nothing has ever stood there. Raises OwnerUnavailable while a transaction may hide it."""
+        found = self._look(message_id)
+        if found is None:
+            if not self._client.settled(self._names.buffer(message_id.shard.topic), message_id.shard.name, 0.0):
+                raise OwnerUnavailable("a transaction is open that may hide the message")
+            found = self._look(message_id)  # it may have ended between the two questions
+        return found
+
+    def _look(self, message_id: MessageId) -> LogRecord | Gone | None:
+        buffer, name, offset = self._names.buffer(message_id.shard.topic), message_id.shard.name, message_id.offset
         try:
-            records = self._client.read(buffer, message_id.shard.name, message_id.offset, 1)
+            records = self._client.read(buffer, name, offset, 1)
         except OffsetOutOfRange:
-            return None
-        return records[0] if records and records[0].offset == message_id.offset else None
+            return Gone() if offset < self._client.offsets(buffer, name)[0] else None
+        return records[0] if records and records[0].offset == offset else None
 
     # --- in the worker's thread
 
@@ -209,13 +218,13 @@ class WorkerInquiry:
             terms=terms,
         )
 
-    def _judge(self, core: Shard, message_id: MessageId, evidence: LogRecord | None) -> Found | Gone | None:
+    def _judge(self, core: Shard, message_id: MessageId, evidence: LogRecord | Gone | None) -> Found | Gone | None:
         """Not indexed and not remembered: still on its way from the log, gone, or never accepted. Meanwhile it may
         have been indexed."""
         if (known := self._known(core, message_id)) is not None:
             return known
-        if evidence is None:
-            return Gone() if message_id.offset < core.cursor.low_offset else None
+        if evidence is None or isinstance(evidence, Gone):
+            return Gone() if message_id.offset < core.cursor.low_offset else evidence
         if core.due_ms(evidence) != message_id.due_ms:
             return None
         return Gone() if message_id.offset < core.position else _accepted(message_id, evidence)

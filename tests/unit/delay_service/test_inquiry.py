@@ -83,6 +83,51 @@ def test_nothing_is_said_before_all_is_read_that_an_earlier_owner_can_have_decid
     assert delivered == Gone()
 
 
+@pytest.fixture
+def unread(bench: Bench) -> MessageId:
+    """A message that the worker, who has read all else, has not come to yet."""
+    while (core := bench.worker.core(ORDERS)) is None or not core.caught_up:
+        bench.turn(1)
+    offset = bench.send(b"unread", (b"delay", b"1h"))
+    return MessageId(ORDERS, offset, bench.log(NAMES.buffer("orders"))[-1].appended_at_ms + 3_600_000)
+
+
+def test_of_what_a_transaction_may_hide_nothing_is_said(
+    bench: Bench, asked: WorkerInquiry, unread: MessageId, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bench.queue, "read", lambda *_: [])
+    monkeypatch.setattr(bench.queue, "settled", lambda *_: False)
+    with pytest.raises(OwnerUnavailable, match="hide"):
+        asked.find(unread).result(WITHIN_S)
+    monkeypatch.undo()
+    found = asked.find(unread).result(WITHIN_S)
+    assert isinstance(found, Found)
+    assert found.state is State.ACCEPTED
+
+
+def test_a_transaction_may_end_while_it_is_asked_for(
+    bench: Bench, asked: WorkerInquiry, unread: MessageId, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, hidden = bench.queue.read, [True]
+
+    def settled(*_: object) -> bool:
+        hidden.clear()
+        return True
+
+    monkeypatch.setattr(bench.queue, "read", lambda *given: [] if hidden else read(*given))
+    monkeypatch.setattr(bench.queue, "settled", settled)
+    assert isinstance(asked.find(unread).result(WITHIN_S), Found)
+
+
+def test_what_has_been_trimmed_was_there_once_whatever_the_owner_knows(
+    bench: Bench, asked: WorkerInquiry, unread: MessageId
+) -> None:
+    never = unread._replace(offset=unread.offset + 1)
+    assert asked.find(never).result(WITHIN_S) is None
+    bench.queue.trim(ORDERS, unread.offset + 1)
+    assert asked.find(unread).result(WITHIN_S) == Gone()
+
+
 def test_it_is_known_which_shards_are_the_workers(bench: Bench, asked: WorkerInquiry) -> None:
     assert not asked.owns(ORDERS)
     bench.turn()
