@@ -195,9 +195,10 @@ class Cluster:
 
     def settled(self, topic: str, partition: int, timeout_s: float) -> bool:
         """Whether within `timeout_s` all that stands in the log now could be read, or was aborted."""
-        _, end = self.log_range(topic, partition)
+        at = {partition: TopicPartition(topic, partition)}
+        end = self._offsets(at, OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED)[partition]
         give_up_s = self._clock.monotonic_s() + timeout_s
-        while self.log_range(topic, partition, readable=True)[1] < end:
+        while self._offsets(at, OffsetSpec.latest(), IsolationLevel.READ_COMMITTED)[partition] < end:
             if self._clock.monotonic_s() >= give_up_s:
                 return False
             self._pause(PASSING_S)

@@ -10,11 +10,9 @@ import pytest
 
 from delayline.clock import SystemClock
 from deploy.spark.pack import slim
-from reconcile.files import LocalFiles
-from reconcile.settings import JobSettings
 from tests.deploy.spark_cluster import EXECUTORS, Cluster
 from tests.fault.server import ROOT
-from tests.reconcile.archive import World
+from tests.reconcile.archive import World, run_here
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -68,17 +66,6 @@ def without_times(summary: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in summary.items() if not re.search(r"took|seconds|_ms$", key)}
 
 
-def found_here(spark: "SparkSession", folder: Path) -> dict[str, Any]:
-    """The summary of a run in this process, over the same archive."""
-    from reconcile.job import run
-    from reconcile.readers.parquet import ParquetReader
-
-    reader = ParquetReader(spark, folder / "archive", "delayline")
-    out = folder / "here"
-    assert run(JobSettings(output=str(out)), reader, LocalFiles(out), spark, SystemClock()).exit_code == 2
-    return summary(out)
-
-
 def summary(folder: Path) -> dict[str, Any]:
     found: dict[str, Any] = json.loads((folder / "summary.json").read_bytes())
     return found
@@ -88,7 +75,7 @@ def summary(folder: Path) -> dict[str, Any]:
 def test_the_job_runs_on_what_a_cluster_is_sent_and_finds_there_what_it_finds_in_one_process(
     spark: "SparkSession", cluster: Cluster, package: Path, tmp_path: Path
 ) -> None:
-    archive(tmp_path / "archive")
+    world = archive(tmp_path / "archive")
     (tmp_path / "delayline.toml").touch()
     environ, arguments = on_the_page()
     assert [one for one in SENT if one not in arguments] == []
@@ -108,4 +95,5 @@ def test_the_job_runs_on_what_a_cluster_is_sent_and_finds_there_what_it_finds_in
         assert packages.startswith(prefix)
     found = summary(tmp_path / "cluster")
     assert found["topics"][0]["findings"] == {"missing": 1}
-    assert without_times(found) == without_times(found_here(spark, tmp_path))
+    assert run_here(spark, world.folder, tmp_path / "here", SystemClock()).exit_code == 2
+    assert without_times(found) == without_times(summary(tmp_path / "here"))

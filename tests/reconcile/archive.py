@@ -1,15 +1,23 @@
 """A small world whose buffers and audit are written as a Parquet archive."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from delayline.clock import Clock
+from reconcile.files import LocalFiles
 from reconcile.ledger import HOUR_MS
 from reconcile.plan import Buffer, Cluster, Held, Range
 from reconcile.readers.parquet import Archive
+from reconcile.settings import JobSettings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from reconcile.job import Verdict
 
 START = 490_896 * HOUR_MS
 
@@ -159,3 +167,13 @@ class World:
             (self.folder / name).mkdir(parents=True, exist_ok=True)
             pq.write_table(pa.Table.from_pylist(rows[name], schema), self.folder / name / "rows.parquet")
         (self.folder / "archive.json").write_bytes(msgspec.json.encode(Archive(cluster=self.cluster, held=held)))
+
+
+def run_here(spark: "SparkSession", archive: Path, output: Path, clock: Clock, threshold: int = 0) -> "Verdict":
+    """A run of the job in this process, over an archive, with the files of this machine."""
+    from reconcile.job import run
+    from reconcile.readers.parquet import ParquetReader
+
+    reader = ParquetReader(spark, archive, "delayline")
+    settings = JobSettings(output=str(output), threshold=threshold)
+    return run(settings, reader, LocalFiles(output), spark, clock)

@@ -15,14 +15,11 @@ from delayline.clock import SystemClock
 from delayline.errors import ConfigError
 from reconcile.__main__ import main as reconcile_main
 from reconcile.errors import CannotJudge, RunInProgress
-from reconcile.files import LocalFiles
-from reconcile.settings import JobSettings
-from tests.reconcile.archive import World
+from tests.reconcile.archive import World, run_here
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from reconcile.job import Verdict
 
 MINUTE_MS = 60_000
 DELAYLINE = Path(sys.executable).with_name("delayline")
@@ -46,23 +43,13 @@ def written(folder: Path) -> World:
     return world
 
 
-def first_run(spark: "SparkSession", folder: Path) -> "Verdict":
-    """In this process, with the files of this machine."""
-    from reconcile.job import run
-    from reconcile.readers.parquet import ParquetReader
-
-    ledger = folder / "ledger"
-    reader = ParquetReader(spark, folder / "archive", "delayline")
-    return run(JobSettings(output=str(ledger)), reader, LocalFiles(ledger), spark, SystemClock())
-
-
 @pytest.mark.slow
 def test_the_command_goes_on_in_the_ledger_through_the_files_of_hadoop(spark: "SparkSession", tmp_path: Path) -> None:
     world = written(tmp_path / "archive")
-    assert first_run(spark, tmp_path).exit_code == 2
+    ledger = tmp_path / "ledger"
+    assert run_here(spark, world.folder, ledger, SystemClock()).exit_code == 2
     world.pass_on(60 * MINUTE_MS)
     world.write()
-    ledger = tmp_path / "ledger"
     flags = ["--reader", "parquet", "--input", "archive", "--output", ledger.as_uri(), "--master", "local[1]"]
     ran = started([*RUN, *flags, "--threshold", "0"], tmp_path)
     assert ran.returncode == 0, ran.stderr

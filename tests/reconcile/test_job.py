@@ -12,8 +12,7 @@ from reconcile.ledger import HOUR_MS, WINDOW_MS
 from reconcile.lock import Holder, Lock
 from reconcile.plan import Cluster
 from reconcile.report.summary import State, Summary, Topic, decode_summary
-from reconcile.settings import JobSettings
-from tests.reconcile.archive import World
+from tests.reconcile.archive import World, run_here
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,13 +31,8 @@ class Job:
         self.out = folder / "out"
 
     def run(self, threshold: int = 0) -> "Verdict":
-        from reconcile.job import run
-        from reconcile.readers.parquet import ParquetReader
-
         self.world.write()
-        reader = ParquetReader(self.spark, self.world.folder, "delayline")
-        settings = JobSettings(output=str(self.out), threshold=threshold)
-        verdict = run(settings, reader, LocalFiles(self.out), self.spark, ManualClock(self.world.at_ms))
+        verdict = run_here(self.spark, self.world.folder, self.out, ManualClock(self.world.at_ms), threshold)
         assert verdict.summary == decode_summary((self.out / "summary.json").read_bytes())
         for topic in verdict.summary.topics:
             assert topic.ledger.difference == 0, topic

@@ -3,7 +3,6 @@
 The broker lets nobody in without a certificate, and has everybody authenticate anew every few seconds (KIP-368).
 """
 
-import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -23,6 +22,7 @@ from mq.kafka.address import parse_servers
 from mq.kafka.direct.nodes import Nodes
 from mq.kafka.direct.reader import WireReader
 from mq.kafka.reading import At
+from tests.brokers.certificates import make_certificate
 from tests.brokers.kafka import Kafka
 from tests.conftest import started
 from tests.integration.kafka.conftest import CLOCK, PATIENCE_S, Place, soon
@@ -38,10 +38,7 @@ SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with `one.key` and `one.crt`, by which everybody here shows who he is, and both in `one.pem`."""
     folder = tmp_path_factory.mktemp("certificate")
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1"]
-    command += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", "one.key", "-out", "one.crt"]
-    subprocess.run(command, cwd=folder, check=True, capture_output=True)
-    (folder / "one.pem").write_text((folder / "one.key").read_text() + (folder / "one.crt").read_text())
+    make_certificate(folder, "one", "127.0.0.1")
     return folder
 
 

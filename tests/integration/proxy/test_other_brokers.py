@@ -1,7 +1,6 @@
 """Brokers unlike the session's: the version before transaction.version 2, one that soon forgets, with SCRAM, and one
 with TLS that knows its clients by their certificates."""
 
-import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -21,6 +20,7 @@ from mq.kafka.address import parse_servers
 from mq.kafka.wire.errors import ErrorCode
 from mq.kafka.wire.messages import transactions
 from proxy.kafka.access import read_access
+from tests.brokers.certificates import make_certificate
 from tests.brokers.distribution import OLDER
 from tests.brokers.kafka import Kafka
 from tests.conftest import started
@@ -63,22 +63,7 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder: broker.pem and proxy.pem, each with its key before it."""
     folder = tmp_path_factory.mktemp("certificates")
     for name, subject in (("broker", "127.0.0.1"), ("proxy", "proxy")):
-        command = [
-            "openssl",
-            "req",
-            "-x509",
-            "-newkey",
-            "rsa:2048",
-            "-nodes",
-            "-days",
-            "2",
-            "-subj",
-            f"/CN={subject}",
-        ]
-        command += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", f"{name}.key", "-out", f"{name}.crt"]
-        subprocess.run(command, cwd=folder, check=True, capture_output=True)
-        pem = (folder / f"{name}.key").read_text() + (folder / f"{name}.crt").read_text()
-        (folder / f"{name}.pem").write_text(pem)
+        make_certificate(folder, name, subject)
     return folder
 
 

@@ -1,7 +1,6 @@
 """What everybody gets through the proxy: every broker's answers, no broker's address, none of Delayline's topics."""
 
 import struct
-import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, suppress
 from pathlib import Path
@@ -17,6 +16,7 @@ from mq.kafka.wire.apis import APIS, ApiKey
 from mq.kafka.wire.errors import ErrorCode
 from mq.kafka.wire.message import Message, RequestHeader, decode, encode, request_frame
 from mq.kafka.wire.messages import cluster, fetch, metadata, produce, topics, transactions
+from tests.brokers.certificates import make_certificate
 from tests.integration.kafka.conftest import Place, body
 from tests.integration.proxy.conftest import Door, consumed, free_range, is_listening
 from tests.integration.proxy.wire_client import WireClient
@@ -259,11 +259,9 @@ def certified(folder: Path) -> tuple["SSLContext | None", dict[str, str]]:
     """A listener's certificate for 127.0.0.1, and what a client needs to know of it."""
     from proxy.kafka.access import read_listener
 
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1"]
-    command += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", "key.pem", "-out", "cert.pem"]
-    subprocess.run(command, cwd=folder, check=True, capture_output=True)
-    listener = read_listener(str(folder / "cert.pem"), str(folder / "key.pem"))
-    return listener, {"security.protocol": "ssl", "ssl.ca.location": str(folder / "cert.pem")}
+    make_certificate(folder, "listener", "127.0.0.1")
+    listener = read_listener(str(folder / "listener.crt"), str(folder / "listener.key"))
+    return listener, {"security.protocol": "ssl", "ssl.ca.location": str(folder / "listener.crt")}
 
 
 def test_brokers_may_be_reached_over_tls(door: Door, tmp_path: Path) -> None:
