@@ -41,6 +41,11 @@ class Cursor:
     rules: Rules = field(default=DEFAULT_RULES)
     paused: bool = False
 
+    @property
+    def progress(self) -> tuple[int, Key, int, int]:
+        """Of two cursors of a shard, the one that was committed later does not have less of it."""
+        return self.owner_epoch, self.delivered_key, self.next_offset, self.low_offset
+
     def covers(self, key: Key) -> bool:
         """Whether a record with this key is terminal by the cursor alone (it may be terminal by name, too)."""
         return key.offset < self.next_offset and key <= self.delivered_key
@@ -98,3 +103,8 @@ class Cursor:
             rules=Rules.decode(data[rules_at:]),
             paused=any(paused),
         )
+
+
+def newest(*found: Cursor | None) -> Cursor | None:
+    """The one that was committed last; the first of those that do not tell."""
+    return max((cursor for cursor in found if cursor is not None), key=lambda cursor: cursor.progress, default=None)

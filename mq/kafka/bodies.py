@@ -125,6 +125,10 @@ def _body(key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, b
     return encode_body(key, value, [(name.encode(), header) for name, header in headers])
 
 
+UNPLACED = "stored, but where was not told"
+"""Of a record that was sent again, and that the broker knows to be a duplicate of one too far back."""
+
+
 def standing(message: Message) -> tuple[int, int]:
     """Offset and time (epoch ms) of a message that was read, or that the brokers have acknowledged."""
     offset = message.offset()

@@ -40,10 +40,12 @@ BUFFER = {
 CURSOR = {
     "cleanup.policy": "compact",
     "message.timestamp.type": "LogAppendTime",
-    "segment.bytes": str(16 << 20),
+    "segment.bytes": str(4 << 20),
     "segment.ms": "600000",
     "min.cleanable.dirty.ratio": "0.1",
 }
+"""Small segments, because only what stands before the last one is compacted: takeovers read all of it."""
+
 AUDIT_RETENTION_MS = 30 * 86_400_000
 """For an audit once a day, a month of outage. Until the audit has been read, nobody can say what became of a record;
 a row takes 35 bytes on the brokers' disks."""

@@ -15,7 +15,7 @@ from delayline.errors import DelaylineError
 from mq.contract import Append, LogRecord, Position
 from mq.errors import CommitUnknown, OffsetOutOfRange, QueueUnavailable
 from mq.kafka import trouble
-from mq.kafka.bodies import BATCH_OVERHEAD_BYTES, parts_of, standing
+from mq.kafka.bodies import BATCH_OVERHEAD_BYTES, UNPLACED, parts_of, standing
 from mq.kafka.cluster import Cluster, partition_number
 from mq.kafka.finishing import Finisher
 from mq.kafka.producers import Aborted, LibraryTransactions, Send
@@ -113,8 +113,10 @@ class KafkaClient:
         key, value, headers = parts_of(record.body)
 
         def on_delivery(error: KafkaError | None, message: Message) -> None:
-            if error is None:
+            if error is None and message.offset() is not None:
                 future.set_result([_position(record, *standing(message))])
+            elif error is None:
+                future.set_exception(QueueUnavailable(f"appending to {record.topic}: {UNPLACED}"))
             else:
                 self._cluster.forget(record.topic)
                 future.set_exception(trouble.queue_error(error, f"appending to {record.topic}"))

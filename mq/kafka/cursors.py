@@ -2,8 +2,9 @@
 
 A cursor's next offset is the worker group's committed offset, and the whole cursor its commit metadata: base 85 text
 and a full stop, because the library writes a NUL behind metadata and may read on behind metadata that lacks one. In
-the same transaction the cursor goes to the compacted topic `<ns>.cursor`: a group's offsets expire when it has had
-no members for a week, and somebody may delete the group.
+the same transaction the cursor goes to the mirror (`mq.kafka.mirror`), and the newer of the two is believed: a
+group's offsets expire when it has had no members for a week, somebody may delete the group, and a coordinator that
+was killed may come back without the last minutes of what it had (seen on Kafka 4.3.1, ADR 0015).
 
 The order of a takeover (each step was seen to fail without the others):
 
@@ -12,8 +13,11 @@ The order of a takeover (each step was seen to fail without the others):
                           transaction is aborted, a later one refused; but first its last one is finished, where an
                           outage made brokers forget some of its markers (`mq.kafka.direct.hanging`). A worker of this
                           process is no stranger: what an outage has left open of its own commit it ends itself
-    3. read, stable       while a transaction is open on the offset the answer is refused; never use an outdated one.
-                          The mirror is read up to its end, however long another worker's transaction hides some of it
+    3. read the mirror    as far as no open transaction hides it, which any worker's may that has a row beside. It
+                          comes first: a commit that it shows is one that the group has as well
+    4. read, stable       while a transaction is open on the offset the answer is refused; never use an outdated one
+    5. compare            where the group does not have what the mirror has, or does not become stable, the mirror's
+                          end decides, once no transaction hides it; where that names another writer, all begins anew
 """
 
 from base64 import b85decode, b85encode
@@ -22,16 +26,17 @@ from typing import Protocol
 
 from confluent_kafka import KafkaException
 
+from delayline import logs
 from delayline.clock import Clock
-from delayline.cursor import Cursor
+from delayline.cursor import Cursor, newest
 from delayline.errors import UnknownFormat
 from delayline.message import Shard
-from delayline.outcome import spread
 from mq.contract import Handover, Owner
 from mq.errors import QueueUnavailable
 from mq.kafka import trouble
 from mq.kafka.cluster import Cluster, partition_number
 from mq.kafka.finishing import Finisher
+from mq.kafka.mirror import Mirror
 from mq.kafka.offsets import GroupOffsets
 from mq.kafka.producers import initialised
 from mq.kafka.readers import Readers
@@ -43,9 +48,14 @@ STABLE_S = 2.0
 FENCE_S = 0.1
 """The patience with which a dead writer's id is first taken; it doubles up to the timeout of requests."""
 
+WRITERS_MAX = 3
+"""Cursors that a takeover may find, each of another writer: a second one where the group had lost commits."""
+
 MARK_KEY = b""
 """Of records in the cursor topic that are no cursor: no shard is called so. They have no value, and are compacted
 away."""
+
+log = logs.get(__name__)
 
 
 def encode_metadata(cursor: Cursor) -> str:
@@ -59,10 +69,6 @@ def decode_metadata(text: str) -> Cursor:
         return Cursor.decode(b85decode(data) if stop else b"")
     except ValueError as error:
         raise UnknownFormat("commit metadata that is not ours") from error
-
-
-def shard_key(shard: Shard) -> bytes:
-    return ".".join(shard).encode()
 
 
 def writer_of(client_id: str) -> str:
@@ -101,7 +107,7 @@ class Cursors:
         self._finisher = finisher
         self._settings = settings
         self._cluster = cluster
-        self._readers = readers
+        self._mirror = Mirror(settings, cluster, readers, clock)
         self._latest = GroupOffsets(settings, settings.group, stable=False, timeout_s=settings.request_timeout_s)
         self._stable = GroupOffsets(settings, settings.group, stable=True, timeout_s=STABLE_S)
         self._clock = clock
@@ -127,10 +133,37 @@ class Cursors:
         buffer = self._settings.names.buffer(shard.topic)
         info = self._cluster.describe(buffer).info
         number = partition_number(shard.name, len(info.partitions), buffer)
-        before = self._committed(self._latest, buffer, number) or self._mirrored(shard)
-        if before is not None and before.writer:
-            self._fence(before.writer)
-        return Handover(self._settled(buffer, number) or self._mirrored(shard), info.topic_id)
+        writer = _writer(self._committed(self._latest, buffer, number) or self._mirror.cursor(shard))
+        for _ in range(WRITERS_MAX):
+            if writer:
+                self._fence(writer)
+            cursor = self._believed(shard, buffer, number)
+            if _writer(cursor) in (writer, ""):
+                return Handover(cursor, info.topic_id)
+            writer = _writer(cursor)
+        raise QueueUnavailable(f"{'.'.join(shard)}: somebody else keeps writing its cursor")
+
+    def _believed(self, shard: Shard, buffer: str, partition: int) -> Cursor | None:
+        """What cannot change any more if nobody writes. Raises QueueUnavailable, UnknownFormat."""
+        mirrored = self._mirror.cursor(shard)
+        try:
+            settled = self._settled(buffer, partition)
+        except QueueUnavailable:
+            return self._without_group(shard, buffer, partition)
+        if settled is not None and (mirrored in (None, settled) or mirrored.progress < settled.progress):
+            return settled
+        if settled is not None:
+            log.warning("the worker group has lost commits", topic=shard.topic, shard=shard.name)
+        return newest(self._mirror.cursor(shard, whole=True), settled)
+
+    def _without_group(self, shard: Shard, buffer: str, partition: int) -> Cursor:
+        """Whoever commits is in the mirror before the group hears of it: what its end decides does not need the
+        group, which may have lost the end of a transaction, and then waits for it for ever. Raises QueueUnavailable,
+        UnknownFormat."""
+        cursor, latest = self._mirror.cursor(shard, whole=True), self._committed(self._latest, buffer, partition)
+        if cursor is None or newest(cursor, latest) is not cursor:
+            raise QueueUnavailable(f"{'.'.join(shard)}: the group's offset is not stable, and the mirror lacks it")
+        return cursor
 
     def _settled(self, buffer: str, partition: int) -> Cursor | None:
         """Read stable, once nothing is open that is ours to end. Raises QueueUnavailable, UnknownFormat."""
@@ -146,15 +179,17 @@ class Cursors:
 
     def epoch(self, shard: Shard) -> int:
         """Owner epoch of the shard's cursor, 0 where there is none. Raises QueueUnavailable, UnknownFormat."""
-        buffer = self._settings.names.buffer(shard.topic)
-        cursor = self._committed(self._stable, buffer, int(shard.name)) or self._mirrored(shard)
+        cursor = self._newest(self._stable, shard)
         return 0 if cursor is None else cursor.owner_epoch
 
     def glimpse(self, shard: Shard) -> Cursor | None:
         """The shard's cursor as it is or was a moment ago: for who only looks, and takes nothing over. Raises
         QueueUnavailable, UnknownFormat, TopicUnknown where there is no topic of cursors."""
-        buffer = self._settings.names.buffer(shard.topic)
-        return self._committed(self._latest, buffer, int(shard.name)) or self._mirrored(shard)
+        return self._newest(self._latest, shard)
+
+    def _newest(self, offsets: GroupOffsets, shard: Shard) -> Cursor | None:
+        committed = self._committed(offsets, self._settings.names.buffer(shard.topic), int(shard.name))
+        return newest(committed, self._mirror.cursor(shard, whole=committed is None))
 
     def _committed(self, offsets: GroupOffsets, buffer: str, partition: int) -> Cursor | None:
         """None where the group has no offset, or one without our metadata (somebody has reset it): ask the mirror."""
@@ -162,13 +197,6 @@ class Cursors:
         if position.offset < 0 or not position.metadata:
             return None
         return decode_metadata(position.metadata)
-
-    def _mirrored(self, shard: Shard) -> Cursor | None:
-        topic = self._settings.names.cursor
-        partitions = len(self._cluster.recall(topic).info.partitions)
-        message = self._readers.last(topic, spread(shard, partitions), shard_key(shard))
-        value = None if message is None else message.value()
-        return None if value is None else Cursor.decode(value)
 
     def _fence(self, writer: str) -> None:
         """Make sure that a writer which is no member any more writes nothing. Raises QueueUnavailable.
@@ -200,3 +228,7 @@ class Cursors:
                 if timeout_s >= most_s or not (found.retriable() or trouble.local(found)):
                     raise
             timeout_s = min(2 * timeout_s, most_s)
+
+
+def _writer(cursor: Cursor | None) -> str:
+    return "" if cursor is None else cursor.writer

@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer, Topic
 
 from delayline.clock import Clock
 from mq.errors import CommitUnknown, QueueUnavailable
-from mq.kafka.bodies import parts_of, standing
+from mq.kafka.bodies import UNPLACED, parts_of, standing
 from mq.kafka.finishing import Finisher
 from mq.kafka.settings import KafkaSettings
 from mq.kafka.trouble import cause, local, old_generation, purged, timed_out
@@ -111,7 +111,12 @@ class Outgoing:
         """What became of a record. Hot."""
         if error is not None:
             self.failures.append(Failure(str(message.topic()), message.partition() or 0, error))
-        elif delivered is not None:
+        elif delivered is None:
+            return
+        elif message.offset() is None:
+            unplaced = KafkaError(KafkaError._FAIL, UNPLACED)
+            self.failures.append(Failure(str(message.topic()), message.partition() or 0, unplaced))
+        else:
             delivered(*standing(message))
 
     @property

@@ -21,6 +21,9 @@ IDLE_MAX = 8
 SLICE_S = 0.1
 """How soon a reader notices that the queue has been closed."""
 
+Onwards = tuple[list[Message], dict[int, int]]
+"""Records of several partitions, and by partition the offset behind what was read."""
+
 
 class Readers:
     """Any thread may call it; each call has a consumer of its own."""
@@ -110,28 +113,29 @@ class Readers:
                 raise trouble.queue_error(error, "reading")
         return records
 
-    def last(self, topic: str, partition: int, key: bytes) -> Message | None:
-        """The last committed record with this key, found by reading the whole partition: up to its present end, and
-        not only to where somebody's open transaction hides the rest. Raises QueueUnavailable, also where that does
-        not end in time."""
-        found: Message | None = None
-        start, end = self._cluster.log_range(topic, partition)
-        if start == end:
-            return None
+    def onwards(self, topic: str, starts: Mapping[int, int], ends: Mapping[int, int], timeout_s: float) -> Onwards:
+        """What can be read now of these partitions from their starts on, and at least up to those ends: somebody's
+        open transaction may hide that for a while. Raises OffsetOutOfRange, QueueUnavailable, also where nothing
+        more can be read for `timeout_s`."""
+        found: list[Message] = []
+        positions: dict[int, int] = {}
         with self._lent() as consumer:
-            consumer.assign([TopicPartition(topic, partition, start)])
-            while True:
-                message = self._message(consumer, self._clock.monotonic_s() + self._settings.request_timeout_s)
+            consumer.assign([TopicPartition(topic, number, start) for number, start in starts.items()])
+            while len(positions) < len(starts):
+                message = self._message(consumer, self._clock.monotonic_s() + timeout_s)
                 if message is None:
                     raise QueueUnavailable(f"reading {topic}: no answer, or a transaction that does not end")
-                error = message.error()
+                number, error = message.partition() or 0, message.error()
                 if error is None:
-                    found = message if message.key() == key else found
+                    found.append(message)
                 elif trouble.end_of_partition(error):
-                    if (message.offset() or 0) >= end:
-                        return found
+                    if (position := message.offset() or 0) >= ends.get(number, 0):
+                        positions[number] = position
+                elif trouble.out_of_range(error):
+                    raise OffsetOutOfRange(error.str())
                 elif not error.retriable():
                     raise trouble.queue_error(error, f"reading {topic}")
+        return found, positions
 
     def wait(self, topic: str, positions: Mapping[int, int], timeout_s: float) -> bool:
         """Until a partition holds a record at or behind its offset that can be read, or its offset is gone."""

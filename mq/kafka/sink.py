@@ -30,10 +30,11 @@ from mq.errors import CommitAborted, CommitError, CommitUnknown, DeliveryRefused
 from mq.kafka import trouble
 from mq.kafka.clock import BrokerClock
 from mq.kafka.cluster import Cluster
-from mq.kafka.cursors import Cursors, encode_metadata, shard_key
+from mq.kafka.cursors import Cursors, encode_metadata
 from mq.kafka.elsewhere import Elsewhere, Placed
 from mq.kafka.finishing import Finisher
 from mq.kafka.membership import Membership, Standing
+from mq.kafka.mirror import shard_key
 from mq.kafka.producers import Aborted, Bulk, Failure, Outgoing, Send, Transactions
 from mq.kafka.resting import Rest
 from mq.kafka.settings import KafkaSettings

@@ -164,6 +164,16 @@ class Kafka:
                 raise Unavailable(f"the broker did not start; see {self.nodes[0].log}")
             time.sleep(0.2)
 
+    def save(self, folder: Path, *patterns: str) -> None:
+        """Copy what the nodes have said, and the folders of these partitions, for whoever looks for a cause."""
+        for node in self.nodes:
+            kept = folder / node.log.parent.name
+            kept.mkdir(parents=True, exist_ok=True)
+            shutil.copy(node.log, kept)
+            for pattern in patterns:
+                for partition in (node.log.parent / "data").glob(pattern):
+                    shutil.copytree(partition, kept / partition.name, dirs_exist_ok=True)
+
     def close(self) -> None:
         """End every node. The logs stay for a day, the data only where a folder was given."""
         for node in self.nodes:

@@ -144,7 +144,7 @@ def test_the_rules_where_what_is_held_begins_are_those_of_the_cursor_or_of_its_m
     place: Place, reader: "KafkaReader"
 ) -> None:
     from delayline.outcome import spread
-    from mq.kafka.cursors import shard_key
+    from mq.kafka.mirror import shard_key
 
     rules = Rules(number=4, levels_ms=(9000,))
     place.send(place.producer(), 3)

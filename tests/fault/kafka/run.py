@@ -137,7 +137,10 @@ def play(part: Part, seed: int, folder: Path) -> Outcome:
                     worker.abort()
                 else:
                     nemesis.end(worker)
-            return judge(made, time.monotonic() - started_s, dict(measured), folder)
+            outcome = judge(made, time.monotonic() - started_s, dict(measured), folder)
+            if not outcome.good:
+                kafka.save(folder / "brokers", "__consumer_offsets-*", "__transaction_state-*", "*.cursor-*")
+            return outcome
 
 
 def judge(made: Scene, seconds: float, takeovers_s: dict[str, list[float]], folder: Path) -> Outcome:

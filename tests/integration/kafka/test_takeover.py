@@ -17,10 +17,13 @@ from delayline.message import Key
 from delayline.rules import DEFAULT_RULES
 from mq.contract import Append, Delivery, Lost, Revoked, ShardBatch
 from mq.errors import CommitError, Fenced, QueueUnavailable
+from mq.kafka.cursors import decode_metadata, encode_metadata
 from mq.kafka.producers import Aborted
 from tests.integration.kafka.conftest import CLOCK, PATIENCE_S, Place, Worker, body, soon
 
 if TYPE_CHECKING:
+    from confluent_kafka import Producer
+
     from mq.kafka.queue import KafkaQueue
 
 
@@ -60,6 +63,13 @@ def test_a_deleted_group_is_made_up_for_by_the_mirror(ready: Place) -> None:
     assert queue.takeover(ready.shard).cursor == claimed
 
 
+def cover_the_mirror(ready: Place, producer: "Producer") -> None:
+    """An open transaction of the producer hides what comes behind."""
+    for row in range(4):
+        producer.produce(f"{ready.namespace}.cursor", b"", b"", partition=row)
+    producer.flush()
+
+
 def test_the_mirror_is_not_believed_while_a_transaction_of_somebody_else_hides_its_end(ready: Place) -> None:
     """Rows of the cursor topic are shared: what stood before that transaction would be an outdated cursor."""
     from confluent_kafka import Producer
@@ -69,18 +79,119 @@ def test_the_mirror_is_not_believed_while_a_transaction_of_somebody_else_hides_i
     other = Producer(queue._settings.transactional(f"{ready.namespace}-other"))
     other.init_transactions()
     other.begin_transaction()
-    for row in range(4):
-        other.produce(f"{ready.namespace}.cursor", b"", b"", partition=row)
-    other.flush()
+    cover_the_mirror(ready, other)
     last = replace(worker.cursors[ready.shard], delivered_key=Key(7, 4))
     worker.sink.commit([ShardBatch(ready.shard, last, [Delivery(body(b"d"))])])
     worker.close()
     group = f"{ready.namespace}-worker"
     soon(lambda: ready.admin.delete_consumer_groups([group])[group].exception() is None)
     ender = Timer(1.0, other.abort_transaction)
+    ender.daemon = True
     ender.start()
     assert queue.takeover(ready.shard).cursor == last
     ender.join()
+
+
+def go_back(ready: Place, cursor: Cursor) -> None:
+    """As a coordinator that comes back without the last minutes of what it had."""
+    from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+
+    group, metadata = f"{ready.namespace}-worker", encode_metadata(cursor)
+    at = TopicPartition(ready.buffer, int(ready.shard.name), cursor.next_offset, metadata=metadata)
+    asked = ConsumerGroupTopicPartitions(group, [at])
+    soon(lambda: ready.admin.alter_consumer_group_offsets([asked])[group].exception() is None)
+
+
+def test_a_group_that_has_lost_commits_is_made_up_for_by_the_mirror(ready: Place) -> None:
+    queue, worker = at_work(ready)
+    claimed = worker.claim(ready.shard)
+    worker.commit(ready.shard, deliveries=[Delivery(body(b"d"))])
+    last = replace(worker.cursors[ready.shard], delivered_key=Key(7, 4))
+    worker.sink.commit([ShardBatch(ready.shard, last, [Delivery(body(b"d"))])])
+    worker.close()
+    go_back(ready, claimed)
+    assert ready.queue().takeover(ready.shard).cursor == last
+    assert queue.glimpse(ready.shard) == last
+    heir = ready.worker(queue)
+    heir.assigned(2)
+    assert heir.claim(ready.shard).owner_epoch == last.owner_epoch + 1
+
+
+def test_who_claims_after_what_a_group_has_lost_is_refused(ready: Place) -> None:
+    queue, worker = at_work(ready)
+    claimed = worker.claim(ready.shard)
+    worker.close()
+    heir = ready.worker(queue)
+    heir.assigned(2)
+    heir.claim(ready.shard)
+    heir.close()
+    go_back(ready, claimed)
+    late = ready.worker(ready.queue())
+    late.assigned(2)
+    believing = replace(claimed, owner_epoch=claimed.owner_epoch + 1, writer=late.writer)
+    with pytest.raises(Fenced):
+        late.sink.commit([ShardBatch(ready.shard, believing)])
+    assert late.claim(ready.shard).owner_epoch == 3
+
+
+def test_the_writer_that_a_group_has_forgotten_is_fenced(ready: Place) -> None:
+    """The group names the one before, and only the mirror says whose transaction may be open."""
+    from confluent_kafka import KafkaException, Producer
+
+    queue, first = at_work(ready)
+    claimed = first.claim(ready.shard)
+    first.close()
+    dead = ready.worker(queue)
+    dead.assigned(2)
+    last = dead.claim(ready.shard)
+    producer = Producer(queue._settings.transactional(dead.writer))
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.produce(ready.topic, b"never", partition=0)
+    producer.flush()
+    dead.source.close()
+    go_back(ready, claimed)
+    assert ready.queue().takeover(ready.shard).cursor == last
+    with pytest.raises(KafkaException):
+        producer.commit_transaction()
+
+
+def test_what_a_group_has_lost_is_read_to_the_mirrors_end(ready: Place) -> None:
+    """Somebody's transaction hides the last of it."""
+    from confluent_kafka import Producer
+
+    queue, worker = at_work(ready)
+    claimed = worker.claim(ready.shard)
+    seen = replace(claimed, delivered_key=Key(7, 4))
+    worker.sink.commit([ShardBatch(ready.shard, seen, [Delivery(body(b"d"))])])
+    other = Producer(queue._settings.transactional(f"{ready.namespace}-other"))
+    other.init_transactions()
+    other.begin_transaction()
+    cover_the_mirror(ready, other)
+    last = replace(seen, delivered_key=Key(8, 5))
+    worker.sink.commit([ShardBatch(ready.shard, last, [Delivery(body(b"d"))])])
+    worker.close()
+    go_back(ready, claimed)
+    ender = Timer(1.0, other.abort_transaction)
+    ender.daemon = True
+    ender.start()
+    assert ready.queue().takeover(ready.shard).cursor == last
+    ender.join()
+
+
+def test_while_the_group_has_all_commits_nobody_waits_for_what_hides_the_mirrors_end(ready: Place) -> None:
+    from confluent_kafka import Producer
+
+    queue, worker = at_work(ready, request_timeout_s=2.0)
+    worker.claim(ready.shard)
+    other = Producer(queue._settings.transactional(f"{ready.namespace}-other"))
+    other.init_transactions()
+    other.begin_transaction()
+    cover_the_mirror(ready, other)
+    worker.commit(ready.shard, deliveries=[Delivery(body(b"d"))])
+    worker.close()
+    assert queue.takeover(ready.shard).cursor == worker.cursors[ready.shard]
+    other.abort_transaction()
 
 
 def test_offsets_reset_by_hand_are_made_up_for_by_the_mirror(ready: Place) -> None:
@@ -183,15 +294,32 @@ def test_while_a_member_has_a_transaction_open_the_takeover_waits(ready: Place) 
     from confluent_kafka import Producer, TopicPartition
 
     queue, worker = at_work(ready)
-    worker.claim(ready.shard)
-    producer = Producer(queue._settings.transactional(f"{ready.namespace}-other"))
-    producer.init_transactions()
-    producer.begin_transaction()
-    offset = TopicPartition(ready.buffer, 0, 5, metadata="junk.")
-    producer.send_offsets_to_transaction([offset], worker.source.membership.standing().metadata)
+    claimed = worker.claim(ready.shard)
+    member = Producer(queue._settings.transactional(f"{ready.namespace}-other"))
+    member.init_transactions()
+    offset = TopicPartition(ready.buffer, 0, 5, metadata=encode_metadata(replace(claimed, owner_epoch=9)))
+    member.begin_transaction()
+    cover_the_mirror(ready, member)
+    member.send_offsets_to_transaction([offset], worker.source.membership.standing().metadata)
     with pytest.raises(QueueUnavailable):
         queue.takeover(ready.shard)
-    producer.abort_transaction()
+    member.abort_transaction()
+    assert soon(lambda: queue.takeover(ready.shard)).cursor == claimed
+
+
+def test_an_offset_that_stays_pending_for_ever_is_made_up_for_by_the_mirror(ready: Place) -> None:
+    """A coordinator has lost the end of a transaction: the mirror says that there is none."""
+    from confluent_kafka import Producer, TopicPartition
+
+    queue, worker = at_work(ready)
+    claimed = worker.claim(ready.shard)
+    hanging = Producer(queue._settings.transactional(f"{ready.namespace}-other"))
+    hanging.init_transactions()
+    hanging.begin_transaction()
+    offset = TopicPartition(ready.buffer, 0, 5, metadata="junk.")
+    hanging.send_offsets_to_transaction([offset], worker.source.membership.standing().metadata)
+    assert queue.takeover(ready.shard).cursor == claimed
+    hanging.abort_transaction()
 
 
 def test_two_that_claim_after_the_same_handover_are_not_both_believed(ready: Place) -> None:
@@ -282,8 +410,6 @@ def test_an_unpolled_worker_gives_its_shards_up(ready: Place) -> None:
 
 
 def test_a_cursor_of_unknown_format_is_never_guessed(ready: Place) -> None:
-    from mq.kafka.cursors import decode_metadata, encode_metadata
-
     cursor = Cursor(topic_id=b"t" * 16, writer="w" * 110, next_offset=9)
     assert decode_metadata(encode_metadata(cursor) + "\0junk") == cursor
     assert len(encode_metadata(cursor)) < 1024

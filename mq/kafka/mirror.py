@@ -1,0 +1,82 @@
+"""The mirror: the compacted topic `<ns>.cursor`, which has every cursor that was committed, in the same transaction.
+
+What was read of it is kept, so that only what came since is read again. Its log is compacted in small segments
+(`mq.kafka.buffers.CURSOR`), and thus read from the start in a fraction of a second.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from confluent_kafka import OFFSET_BEGINNING
+
+from delayline.clock import Clock
+from delayline.cursor import Cursor
+from delayline.message import Shard
+from delayline.outcome import spread
+from mq.errors import OffsetOutOfRange
+from mq.kafka.cluster import Cluster
+from mq.kafka.readers import Readers
+from mq.kafka.settings import KafkaSettings
+
+FRESH_S = 0.5
+"""What was read is used for as long: shards are taken over several at a time. No coordinator dies, and is back with
+what it has not lost, within that."""
+
+HIDDEN_S = 2.0
+"""How long somebody's open transaction may hide the end of it; the caller tries again later."""
+
+
+def shard_key(shard: Shard) -> bytes:
+    return ".".join(shard).encode()
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """The topic as far as it was read: by partition the next offset, and the last value of each key."""
+
+    topic_id: bytes
+    read_at_s: float | None
+    positions: Mapping[int, int]
+    values: Mapping[tuple[int, bytes], bytes | None]
+
+
+class Mirror:
+    """Any thread may call it: what was seen is replaced, and never changed."""
+
+    def __init__(self, settings: KafkaSettings, cluster: Cluster, readers: Readers, clock: Clock) -> None:
+        self._topic = settings.names.cursor
+        self._cluster = cluster
+        self._readers = readers
+        self._clock = clock
+        self._seen = _nothing(b"")
+
+    def cursor(self, shard: Shard, *, whole: bool = False) -> Cursor | None:
+        """The shard's last one that can be read now. `whole`: that stands in the log now, however long another
+        worker's transaction hides some of it. Raises QueueUnavailable, also where that does not end in time,
+        UnknownFormat, and TopicUnknown where there is no such topic."""
+        info = self._cluster.recall(self._topic).info
+        numbers = range(len(info.partitions))
+        number, now_s = spread(shard, len(numbers)), self._clock.monotonic_s()
+        seen = self._seen if self._seen.topic_id == info.topic_id else _nothing(info.topic_id)
+        if whole:
+            end = self._cluster.log_range(self._topic, number)[1]
+            if seen.positions.get(number, 0) < end:
+                seen = self._read_on(seen, [number], {number: end})
+        elif seen.read_at_s is None or now_s - seen.read_at_s > FRESH_S:
+            seen = replace(self._read_on(seen, numbers, {}), read_at_s=now_s)
+        self._seen = seen
+        value = seen.values.get((number, shard_key(shard)))
+        return None if value is None else Cursor.decode(value)
+
+    def _read_on(self, seen: _Seen, numbers: Sequence[int], ends: Mapping[int, int]) -> _Seen:
+        starts = {number: seen.positions.get(number, OFFSET_BEGINNING) for number in numbers}
+        try:
+            messages, positions = self._readers.onwards(self._topic, starts, ends, HIDDEN_S)
+        except OffsetOutOfRange:  # an unclean election has cut the log
+            return self._read_on(_nothing(seen.topic_id), numbers, ends)
+        news = {(message.partition() or 0, message.key() or b""): message.value() for message in messages}
+        return replace(seen, positions={**seen.positions, **positions}, values={**seen.values, **news})
+
+
+def _nothing(topic_id: bytes) -> _Seen:
+    return _Seen(topic_id, None, {}, {})
