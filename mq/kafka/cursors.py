@@ -16,11 +16,12 @@ The order of a takeover (each step was seen to fail without the others):
     3. read the mirror    as far as no open transaction hides it, which any worker's may that has a row beside. It
                           comes first: a commit that it shows is one that the group has as well
     4. read, stable       while a transaction is open on the offset the answer is refused; never use an outdated one
-    5. compare            where the group does not have what the mirror has, or does not become stable, the mirror's
-                          end decides, once no transaction hides it; where that names another writer, all begins anew
+    5. or the mirror only where the group lacks what the mirror has, or does not become stable, the mirror's end
+                          decides, once no transaction hides it; where that names another writer, all begins anew
 """
 
 from base64 import b85decode, b85encode
+from contextlib import suppress
 from threading import Lock
 from typing import Protocol
 
@@ -44,6 +45,9 @@ from mq.kafka.settings import KafkaSettings
 
 STABLE_S = 2.0
 """How long a takeover waits for a transaction that is being finished; the caller tries again later."""
+
+MIRROR_ONLY_S = 20.0
+"""How long a group that has waited for what is over, by the mirror, is not asked again for what is stable."""
 
 FENCE_S = 0.1
 """The patience with which a dead writer's id is first taken; it doubles up to the timeout of requests."""
@@ -111,6 +115,7 @@ class Cursors:
         self._latest = GroupOffsets(settings, settings.group, stable=False, timeout_s=settings.request_timeout_s)
         self._stable = GroupOffsets(settings, settings.group, stable=True, timeout_s=STABLE_S)
         self._clock = clock
+        self._mirror_only_until_s = 0.0
         self._fenced_until_s: dict[str, float] = {}  # writers are new with every process: bounded by their restarts
         self._fencing = Lock()
         self._own: list[OwnWriter] = []  # the open workers of this process
@@ -133,7 +138,7 @@ class Cursors:
         buffer = self._settings.names.buffer(shard.topic)
         info = self._cluster.describe(buffer).info
         number = partition_number(shard.name, len(info.partitions), buffer)
-        writer = _writer(self._committed(self._latest, buffer, number) or self._mirror.cursor(shard))
+        writer = _writer(newest(self._committed(self._latest, buffer, number), self._mirror.cursor(shard)))
         for _ in range(WRITERS_MAX):
             if writer:
                 self._fence(writer)
@@ -143,52 +148,48 @@ class Cursors:
             writer = _writer(cursor)
         raise QueueUnavailable(f"{'.'.join(shard)}: somebody else keeps writing its cursor")
 
+    def epoch(self, shard: Shard) -> int:
+        """Owner epoch of the shard's cursor, 0 where there is none. Raises QueueUnavailable, UnknownFormat."""
+        cursor = self._believed(shard, self._settings.names.buffer(shard.topic), int(shard.name))
+        return 0 if cursor is None else cursor.owner_epoch
+
     def _believed(self, shard: Shard, buffer: str, partition: int) -> Cursor | None:
-        """What cannot change any more if nobody writes. Raises QueueUnavailable, UnknownFormat."""
-        mirrored = self._mirror.cursor(shard)
-        try:
-            settled = self._settled(buffer, partition)
-        except QueueUnavailable:
-            return self._without_group(shard, buffer, partition)
-        if settled is not None and (mirrored in (None, settled) or mirrored.progress < settled.progress):
-            return settled
-        if settled is not None:
-            log.warning("the worker group has lost commits", topic=shard.topic, shard=shard.name)
-        return newest(self._mirror.cursor(shard, whole=True), settled)
-
-    def _without_group(self, shard: Shard, buffer: str, partition: int) -> Cursor:
-        """Whoever commits is in the mirror before the group hears of it: what its end decides does not need the
-        group, which may have lost the end of a transaction, and then waits for it for ever. Raises QueueUnavailable,
-        UnknownFormat."""
-        cursor, latest = self._mirror.cursor(shard, whole=True), self._committed(self._latest, buffer, partition)
-        if cursor is None or newest(cursor, latest) is not cursor:
-            raise QueueUnavailable(f"{'.'.join(shard)}: the group's offset is not stable, and the mirror lacks it")
-        return cursor
-
-    def _settled(self, buffer: str, partition: int) -> Cursor | None:
-        """Read stable, once nothing is open that is ours to end. Raises QueueUnavailable, UnknownFormat."""
+        """What does not change any more if nobody writes, once nothing is open that is ours to end. Raises
+        QueueUnavailable, UnknownFormat."""
         own = tuple(self._own)
         for writer in own:
             writer.settle()
         try:
-            return self._committed(self._stable, buffer, partition)
+            return self._decided(shard, buffer, partition)
         except QueueUnavailable:
             for writer in own:
                 writer.finish()
-            return self._committed(self._stable, buffer, partition)
+            return self._decided(shard, buffer, partition)
 
-    def epoch(self, shard: Shard) -> int:
-        """Owner epoch of the shard's cursor, 0 where there is none. Raises QueueUnavailable, UnknownFormat."""
-        cursor = self._newest(self._stable, shard)
-        return 0 if cursor is None else cursor.owner_epoch
+    def _decided(self, shard: Shard, buffer: str, partition: int) -> Cursor | None:
+        """By the group, and else by the end of the mirror: in each transaction of ours records come before offsets,
+        so that what the group may be waiting for is there already. Raises QueueUnavailable, UnknownFormat."""
+        mirrored = self._mirror.cursor(shard)
+        latest = self._committed(self._latest, buffer, partition)
+        waited = _covers(latest, mirrored) and self._clock.monotonic_s() >= self._mirror_only_until_s
+        if waited:
+            with suppress(QueueUnavailable):
+                settled = self._committed(self._stable, buffer, partition)
+                if _covers(settled, mirrored):
+                    return settled
+        cursor = self._mirror.cursor(shard, whole=True)
+        if newest(cursor, latest) is not cursor:
+            raise QueueUnavailable(f"{'.'.join(shard)}: the group's offset is not stable, and the mirror lacks it")
+        if latest is not None:
+            log.info("the worker group lacks what the mirror has", topic=shard.topic, shard=shard.name)
+        if waited:
+            self._mirror_only_until_s = self._clock.monotonic_s() + MIRROR_ONLY_S
+        return cursor
 
     def glimpse(self, shard: Shard) -> Cursor | None:
         """The shard's cursor as it is or was a moment ago: for who only looks, and takes nothing over. Raises
         QueueUnavailable, UnknownFormat, TopicUnknown where there is no topic of cursors."""
-        return self._newest(self._latest, shard)
-
-    def _newest(self, offsets: GroupOffsets, shard: Shard) -> Cursor | None:
-        committed = self._committed(offsets, self._settings.names.buffer(shard.topic), int(shard.name))
+        committed = self._committed(self._latest, self._settings.names.buffer(shard.topic), int(shard.name))
         return newest(committed, self._mirror.cursor(shard, whole=committed is None))
 
     def _committed(self, offsets: GroupOffsets, buffer: str, partition: int) -> Cursor | None:
@@ -232,3 +233,8 @@ class Cursors:
 
 def _writer(cursor: Cursor | None) -> str:
     return "" if cursor is None else cursor.writer
+
+
+def _covers(found: Cursor | None, mirrored: Cursor | None) -> bool:
+    """Whether the group has what the mirror has: it is not gone, and has not lost commits."""
+    return found is not None and (mirrored in (None, found) or newest(mirrored, found) is found)

@@ -11,6 +11,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from random import SystemRandom
 from string import Template
@@ -56,12 +57,21 @@ class Node:
         return self._process.running
 
     def format(self) -> None:
-        """Prepare the data folder. Raises Unavailable."""
-        tool = [*self._java(), "kafka.tools.StorageTool", "format", "--ignore-formatted", "-t", CLUSTER_ID]
+        """Prepare the data folder: once for all nodes of this number and version. Raises Unavailable."""
+        data, formatted = self._folder / "data", self._lib.with_name(f"formatted-{self._folder.name}")
+        if (data / "meta.properties").exists():
+            return
+        if formatted.is_dir():
+            shutil.copytree(formatted, data, dirs_exist_ok=True)
+            return
+        tool = [*self._java(), "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID]
         command = [*tool, "-c", str(self._folder / "server.properties")]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise Unavailable(f"the broker's data folder could not be made: {done.stderr.strip()[-300:]}")
+        with tempfile.TemporaryDirectory(dir=self._lib.parent) as scratch, suppress(OSError):
+            shutil.copytree(data, made := Path(scratch) / "data")
+            made.rename(formatted)  # refused where somebody else was quicker
 
     def start(self) -> None:
         self._process.start([*self._java(), "kafka.Kafka", str(self._folder / "server.properties")])

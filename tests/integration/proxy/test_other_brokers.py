@@ -36,6 +36,7 @@ SEED = 5
 LATER = {"delay_ms": b"600000"}
 DELAY = [("delay-ms", b"600000")]
 EXPIRATION_MS = 1500
+TRIES = 3
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
 
 
@@ -162,6 +163,12 @@ def test_a_producer_that_only_the_buffer_has_forgotten_goes_on_and_is_refused_on
     forgetful: Kafka,
 ) -> None:
     """How many records it has delayed is known to the connection; else nobody knows."""
+    assert any(only_the_buffer_forgets(forgetful) for _ in range(TRIES))
+
+
+def only_the_buffer_forgets(forgetful: Kafka) -> bool:
+    """Whether the target still knew the producer when it was to be refused: where this machine stands still for as
+    long as brokers remember, both have forgotten it, and it goes on from any sequence."""
     with ExitStack() as stack:
         door = door_to(forgetful, stack)
         stack.enter_context(door.open())
@@ -179,11 +186,14 @@ def test_a_producer_that_only_the_buffer_has_forgotten_goes_on_and_is_refused_on
             with closing(WireClient(door.address)) as another:
                 refused = batch_of([plain(sequence)], base_sequence=sequence, **ids)
                 answer = sent(another, door.place.topic, refused)
+                if answer.error_code == ErrorCode.NONE:
+                    return False
                 assert answer.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
             delayed = batch_of([plain(sequence), plain(sequence + 1, **LATER)], base_sequence=sequence, **ids)
             assert sent(client, door.place.topic, delayed).error_code == ErrorCode.NONE
         assert numbers(door, door.place.topic, 2) == [0, *range(2, sequence + 1)]
         assert numbers(door, door.place.buffer, 2) == [1, sequence + 1]
+    return True
 
 
 def test_idempotent_libraries_survive_pauses_in_which_they_are_forgotten(forgetful: Kafka) -> None:

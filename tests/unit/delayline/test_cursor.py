@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from delayline.cursor import CURSOR_BYTES_MAX, Cursor
+from delayline.cursor import CURSOR_BYTES_MAX, Cursor, newest
 from delayline.errors import UnknownFormat
 from delayline.message import BEFORE_ALL, Key
 from delayline.rules import ALIASES, HORIZON_MAX_MS, RULES_BYTES_MAX, Rules
@@ -93,3 +93,19 @@ def test_a_record_is_terminal_below_o_and_up_to_d(key: Key, is_covered: bool) ->
 
 def test_a_new_cursor_covers_nothing() -> None:
     assert not Cursor(topic_id=bytes(16), next_offset=5).covers(Key(0, 0))
+
+
+def test_of_several_cursors_the_last_committed_counts() -> None:
+    first = Cursor(topic_id=b"t" * 16, owner_epoch=2, delivered_key=Key(7, 1), next_offset=9, low_offset=3)
+    later = (
+        replace(first, low_offset=4),
+        replace(first, next_offset=10, low_offset=0),
+        replace(first, delivered_key=Key(7, 2), next_offset=0),
+        replace(first, owner_epoch=3, delivered_key=BEFORE_ALL, next_offset=0),
+    )
+    for number, cursor in enumerate(later):
+        assert newest(first, cursor) is newest(cursor, first) is cursor
+        assert newest(*later[: number + 1], None) is cursor
+    paused = replace(first, paused=True)
+    assert (newest(first, paused), newest(paused, first)) == (first, paused)
+    assert newest(None, None) is None
