@@ -28,7 +28,7 @@ from tests.brokers.kafka import QUICK_START, Kafka
 from tests.fault.kafka import nemesis as deeds
 from tests.fault.kafka.figures import Chances, Waits, chances, waits
 from tests.fault.kafka.nemesis import Nemesis, restarted
-from tests.fault.kafka.processes import Disk
+from tests.fault.kafka.processes import Disk, Worker
 from tests.fault.kafka.scene import Scene, Size, scene
 from tests.fault.kafka.takeover import Takeovers
 from tests.simulation.checker import Violation, check
@@ -137,10 +137,17 @@ def play(part: Part, seed: int, folder: Path) -> Outcome:
                     worker.abort()
                 else:
                     nemesis.end(worker)
+            made.tally["shards read from the mirror alone"] += sum(map(_mirrored, made.workers))
             outcome = judge(made, time.monotonic() - started_s, dict(measured), folder)
             if not outcome.good:
                 kafka.save(folder / "brokers", "__consumer_offsets-*", "__transaction_state-*", "*.cursor-*")
             return outcome
+
+
+def _mirrored(worker: Worker) -> int:
+    """How often its group had lost commits, or did not become stable; or the last commit's markers had a moment to
+    go."""
+    return worker.log.read_text(errors="replace").count("the worker group lacks what the mirror has")
 
 
 def judge(made: Scene, seconds: float, takeovers_s: dict[str, list[float]], folder: Path) -> Outcome:

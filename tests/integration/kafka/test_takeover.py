@@ -134,26 +134,38 @@ def test_who_claims_after_what_a_group_has_lost_is_refused(ready: Place) -> None
     assert late.claim(ready.shard).owner_epoch == 3
 
 
-def test_the_writer_that_a_group_has_forgotten_is_fenced(ready: Place) -> None:
-    """The group names the one before, and only the mirror says whose transaction may be open."""
+def test_every_writer_that_a_group_has_forgotten_is_fenced(ready: Place) -> None:
+    """The group names the first, the mirror the second, and its end, which is hidden at first, the third."""
     from confluent_kafka import KafkaException, Producer
 
-    queue, first = at_work(ready)
-    claimed = first.claim(ready.shard)
-    first.close()
-    dead = ready.worker(queue)
-    dead.assigned(2)
-    last = dead.claim(ready.shard)
-    producer = Producer(queue._settings.transactional(dead.writer))
-    producer.init_transactions()
-    producer.begin_transaction()
-    producer.produce(ready.topic, b"never", partition=0)
-    producer.flush()
-    dead.source.close()
-    go_back(ready, claimed)
-    assert ready.queue().takeover(ready.shard).cursor == last
-    with pytest.raises(KafkaException):
-        producer.commit_transaction()
+    queue = ready.queue()
+    queue.ensure_buffer(ready.topic, DEFAULT_RULES)
+    other = Producer(queue._settings.transactional(f"{ready.namespace}-other"))
+    other.init_transactions()
+    claims, left = [], []
+    for number in range(3):
+        if number == 2:
+            other.begin_transaction()
+            cover_the_mirror(ready, other)
+        dead = ready.worker(queue)
+        dead.assigned(2)
+        claims.append(dead.claim(ready.shard))
+        producer = Producer(queue._settings.transactional(dead.writer))
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.produce(ready.topic, b"never", partition=0)
+        producer.flush()
+        left.append(producer)
+        dead.source.close()
+    go_back(ready, claims[0])
+    ender = Timer(1.0, other.abort_transaction)
+    ender.daemon = True
+    ender.start()
+    assert ready.queue().takeover(ready.shard).cursor == claims[2]
+    for producer in left[1:]:
+        with pytest.raises(KafkaException):
+            producer.commit_transaction()
+    ender.join()
 
 
 def test_what_a_group_has_lost_is_read_to_the_mirrors_end(ready: Place) -> None:
