@@ -102,6 +102,9 @@ def test_what_was_read_is_read_once_and_a_moment_later_only_what_came_since(
     assert mirror.cursor(SHARD) == cursor(2)
     own = spread(SHARD, ROWS)
     assert sorted(topic.read) == [(number, int(number == own)) for number in range(ROWS)]
+    topic.write(OTHER, 5)
+    clock.advance(int(FRESH_S * 1000) + 1)
+    assert (mirror.cursor(OTHER), mirror.cursor(SHARD)) == (cursor(5), cursor(2))
 
 
 def test_the_whole_of_it_is_read_whenever_it_is_asked_for(mirror: Mirror, topic: Topic) -> None:
@@ -137,11 +140,13 @@ def test_a_topic_that_was_made_again_or_cut_is_read_anew(
 ) -> None:
     for epoch in (1, 2, 3):
         topic.write(SHARD, epoch)
-    assert mirror.cursor(SHARD) == cursor(3)
-    topic.rows[spread(SHARD, ROWS)] = []
+        topic.write(OTHER, epoch)
+    assert (mirror.cursor(SHARD), mirror.cursor(OTHER)) == (cursor(3), cursor(3))
+    topic.rows = {number: [] for number in range(ROWS)}
     topic.write(SHARD, 1)
     if made_again:
         topic.topic_id = b"b" * 16
-        topic.rows[spread(SHARD, ROWS)] *= 4  # longer than what was read of the old one
+        for number in range(ROWS):
+            topic.rows[number] += [(b"", None)] * 9  # longer than what was read of the old one
     clock.advance(int(FRESH_S * 1000) + 1)
-    assert mirror.cursor(SHARD) == cursor(1)
+    assert (mirror.cursor(SHARD), mirror.cursor(OTHER)) == (cursor(1), None)
