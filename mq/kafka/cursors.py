@@ -178,6 +178,8 @@ class Cursors:
                 if _covers(settled, mirrored):
                     return settled
         cursor = self._mirror.cursor(shard, whole=True)
+        if cursor is None:  # nobody has claimed the shard yet, or somebody has made the topic anew
+            return self._committed(self._stable, buffer, partition)
         if newest(cursor, latest) is not cursor:
             raise QueueUnavailable(f"{'.'.join(shard)}: the group's offset is not stable, and the mirror lacks it")
         if latest is not None:
@@ -236,5 +238,7 @@ def _writer(cursor: Cursor | None) -> str:
 
 
 def _covers(found: Cursor | None, mirrored: Cursor | None) -> bool:
-    """Whether the group has what the mirror has: it is not gone, and has not lost commits."""
-    return found is not None and (mirrored in (None, found) or newest(mirrored, found) is found)
+    """Whether the group has what the mirror has. A mirror that shows nothing says nothing."""
+    if found is None or mirrored is None:
+        return False
+    return mirrored == found or newest(mirrored, found) is found

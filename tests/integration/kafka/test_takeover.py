@@ -191,6 +191,14 @@ def test_what_a_group_has_lost_is_read_to_the_mirrors_end(ready: Place) -> None:
     ender.join()
 
 
+def test_a_cursor_that_the_mirror_lacks_is_the_groups(ready: Place) -> None:
+    queue, worker = at_work(ready)
+    worker.close()
+    cursor = Cursor(topic_id=queue.buffer(ready.shard).topic_id, owner_epoch=3, writer="somebody before")
+    go_back(ready, cursor)
+    assert ready.queue().takeover(ready.shard).cursor == cursor
+
+
 def test_while_the_group_has_all_commits_nobody_waits_for_what_hides_the_mirrors_end(ready: Place) -> None:
     from confluent_kafka import Producer
 
