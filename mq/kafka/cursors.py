@@ -138,14 +138,16 @@ class Cursors:
         buffer = self._settings.names.buffer(shard.topic)
         info = self._cluster.describe(buffer).info
         number = partition_number(shard.name, len(info.partitions), buffer)
-        writer = _writer(newest(self._committed(self._latest, buffer, number), self._mirror.cursor(shard)))
+        seen = newest(self._committed(self._latest, buffer, number), self._mirror.cursor(shard))
         for _ in range(WRITERS_MAX):
-            if writer:
-                self._fence(writer)
+            if seen is not None and seen.writer:
+                self._fence(seen.writer)
             cursor = self._believed(shard, buffer, number)
-            if _writer(cursor) in (writer, ""):
+            if newest(cursor, seen) is not cursor:
+                raise QueueUnavailable(f"{'.'.join(shard)}: its cursor went back while it was read")
+            if cursor is None or (seen is not None and cursor.writer == seen.writer):
                 return Handover(cursor, info.topic_id)
-            writer = _writer(cursor)
+            seen = cursor
         raise QueueUnavailable(f"{'.'.join(shard)}: somebody else keeps writing its cursor")
 
     def epoch(self, shard: Shard) -> int:
@@ -231,10 +233,6 @@ class Cursors:
                 if timeout_s >= most_s or not (found.retriable() or trouble.local(found)):
                     raise
             timeout_s = min(2 * timeout_s, most_s)
-
-
-def _writer(cursor: Cursor | None) -> str:
-    return "" if cursor is None else cursor.writer
 
 
 def _covers(found: Cursor | None, mirrored: Cursor | None) -> bool:
