@@ -17,6 +17,7 @@ FREEZES = "SIGSTOP of a worker beyond its session"
 STOPS = "SIGTERM of a worker, rejoined"
 DOOR_KILLS = "SIGKILL of the HTTP door"
 BROKER_KILLS = "SIGKILL of a broker"
+BROKER_RESTARTS = "SIGKILL of a broker that comes back at once"
 LEADER_KILLS = "SIGKILL of a leader of three nodes"
 GROUP_DELETIONS = "worker group deleted while nobody is in it"
 TERMINATED = 256 - signal.SIGTERM
@@ -154,6 +155,15 @@ class Nemesis:
             self.rest(SESSION_S, SESSION_S + 6)
         node.start()
         scene.kafka.wait_ready()
+
+    def restart_broker(self) -> None:
+        """It is back before its session has run out: it leads what it has led, loses it, and is given it once more.
+        Whatever it loads it begins to load twice."""
+        (node,) = self._scene.kafka.nodes
+        node.kill()
+        self._scene.tally[BROKER_RESTARTS] += 1
+        node.start()
+        self._scene.kafka.wait_ready()
 
     def _leader(self) -> int:
         """The node that leads a random shard's buffer."""

@@ -40,6 +40,7 @@ TAKEOVER_MAX_S = 8.0
 WANTED = {
     deeds.KILLS: 60,
     deeds.KILLS_OPEN: 10,
+    deeds.BROKER_RESTARTS: 10,
     **dict.fromkeys((restarted(disk) for disk in Disk), 1),
     **dict.fromkeys((deeds.FREEZES, deeds.STOPS, deeds.DOOR_KILLS, deeds.BROKER_KILLS), 1),
     **dict.fromkeys((deeds.LEADER_KILLS, deeds.GROUP_DELETIONS), 1),
@@ -77,6 +78,7 @@ class Part:
     play: Play
     nodes: int = 1
     java_options: Sequence[str] = tuple(QUICK_START)
+    properties: Mapping[str, str] = field(default_factory=dict)
 
 
 def storm(_: Scene, nemesis: Nemesis) -> None:
@@ -94,14 +96,31 @@ def takeovers(made: Scene, nemesis: Nemesis) -> Mapping[str, list[float]]:
     return found.seconds
 
 
+def restarts(_: Scene, nemesis: Nemesis) -> None:
+    """The broker and all workers come back together: nobody knows anything, and has to be told what is true."""
+    nemesis.rest(25, 30)
+    for _ in range(6):
+        nemesis.kill_all()
+        nemesis.rest(1, 9)
+        nemesis.restart_broker()
+        nemesis.kill_all()
+        nemesis.rest(5, 8)
+        nemesis.restart_broker()
+        nemesis.rest(10, 14)
+
+
 def cluster(_: Scene, nemesis: Nemesis) -> None:
     order = [nemesis.kill_broker] * 3 + [nemesis.kill] * 4 + [nemesis.kill_in_transaction] * 3
     nemesis.rampage([*order, nemesis.delete_group], 1, 4)
 
 
+SLOW_TO_LOAD = {"offsets.load.buffer.size": "20000"}
+"""A group's coordinator reads its log in many steps."""
+
 PARTS = (
     Part("storm", Size(), storm),
     Part("takeovers", Size(stream_rate=4700, group_rate=150, post_rate=150), takeovers, java_options=()),
+    Part("restarts", Size(partitions=8), restarts, properties=SLOW_TO_LOAD),
     Part("cluster", Size(), cluster, nodes=3),
 )
 
@@ -118,7 +137,7 @@ def along(part: Part, way: str) -> Part:
 def play(part: Part, seed: int, folder: Path) -> Outcome:
     """Run one part to its end and judge it. Raises Unavailable where there can be no broker."""
     started_s = time.monotonic()
-    with closing(Kafka(part.nodes, java_options=part.java_options)) as kafka:
+    with closing(Kafka(part.nodes, java_options=part.java_options, properties=part.properties)) as kafka:
         kafka.start()
         with scene(kafka, part.size, seed, folder) as made:
             measured: Mapping[str, list[float]] = {}
