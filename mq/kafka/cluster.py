@@ -193,6 +193,12 @@ class Cluster:
         start, end = (self._offsets(at, spec, level) for spec in (OffsetSpec.earliest(), OffsetSpec.latest()))
         return {partition: (start[partition], end[partition]) for partition in partitions}
 
+    def log_ends(self, topic: str, partitions: Sequence[int], *, readable: bool = False) -> dict[int, int]:
+        """The ends alone."""
+        level = IsolationLevel.READ_COMMITTED if readable else IsolationLevel.READ_UNCOMMITTED
+        at = {partition: TopicPartition(topic, partition) for partition in partitions}
+        return dict(self._offsets(at, OffsetSpec.latest(), level))
+
     def settled(self, topic: str, partition: int, timeout_s: float) -> bool:
         """Whether within `timeout_s` all that stands in the log now could be read, or was aborted."""
         at = {partition: TopicPartition(topic, partition)}

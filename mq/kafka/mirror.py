@@ -4,7 +4,7 @@ What was read of it is kept, so that only what came since is read again. Its log
 (`mq.kafka.buffers.CURSOR`), and thus read from the start in a fraction of a second.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from confluent_kafka import OFFSET_BEGINNING
@@ -13,7 +13,7 @@ from delayline.clock import Clock
 from delayline.cursor import Cursor
 from delayline.message import Shard
 from delayline.outcome import spread
-from mq.errors import OffsetOutOfRange
+from mq.errors import QueueUnavailable
 from mq.kafka.cluster import Cluster
 from mq.kafka.readers import Readers
 from mq.kafka.settings import KafkaSettings
@@ -53,29 +53,30 @@ class Mirror:
     def cursor(self, shard: Shard, *, whole: bool = False) -> Cursor | None:
         """The shard's last one that can be read now. `whole`: that stands in the log now, however long another
         worker's transaction hides some of it. Raises QueueUnavailable, also where that does not end in time,
-        UnknownFormat, and TopicUnknown where there is no such topic."""
+        or where brokers have lost some of it, UnknownFormat, and TopicUnknown where there is no such topic."""
         info = self._cluster.recall(self._topic).info
         numbers = range(len(info.partitions))
         number, now_s = spread(shard, len(numbers)), self._clock.monotonic_s()
         seen = self._seen if self._seen.topic_id == info.topic_id else _nothing(info.topic_id)
         if whole:
-            end = self._cluster.log_range(self._topic, number)[1]
-            if seen.positions.get(number, 0) < end:
-                seen = self._read_on(seen, [number], {number: end})
+            seen = self._read_on(seen, self._cluster.log_ends(self._topic, [number]))
         elif seen.read_at_s is None or now_s - seen.read_at_s > FRESH_S:
-            seen = replace(self._read_on(seen, numbers, {}), read_at_s=now_s)
+            ends = self._cluster.log_ends(self._topic, numbers, readable=True)
+            seen = replace(self._read_on(seen, ends), read_at_s=now_s)
         self._seen = seen
         value = seen.values.get((number, shard_key(shard)))
         return None if value is None else Cursor.decode(value)
 
-    def _read_on(self, seen: _Seen, numbers: Sequence[int], ends: Mapping[int, int]) -> _Seen:
-        starts = {number: seen.positions.get(number, OFFSET_BEGINNING) for number in numbers}
-        try:
-            messages, positions = self._readers.onwards(self._topic, starts, ends, HIDDEN_S)
-        except OffsetOutOfRange:  # an unclean election has cut the log
-            return self._read_on(_nothing(seen.topic_id), numbers, ends)
+    def _read_on(self, seen: _Seen, ends: Mapping[int, int]) -> _Seen:
+        at = seen.positions
+        if any(at.get(number, 0) > end for number, end in ends.items()):
+            raise QueueUnavailable(f"{self._topic} ends before what was read of it: at {ends}, and not {at}")
+        starts = {n: at.get(n, OFFSET_BEGINNING) for n, end in ends.items() if at.get(n, 0) < end}
+        if not starts:
+            return seen
+        messages, positions = self._readers.onwards(self._topic, starts, ends, HIDDEN_S)
         news = {(message.partition() or 0, message.key() or b""): message.value() for message in messages}
-        return replace(seen, positions={**seen.positions, **positions}, values={**seen.values, **news})
+        return replace(seen, positions={**at, **positions}, values={**seen.values, **news})
 
 
 def _nothing(topic_id: bytes) -> _Seen:

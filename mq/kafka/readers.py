@@ -114,9 +114,9 @@ class Readers:
         return records
 
     def onwards(self, topic: str, starts: Mapping[int, int], ends: Mapping[int, int], timeout_s: float) -> Onwards:
-        """What can be read now of these partitions from their starts on, and at least up to those ends: somebody's
-        open transaction may hide that for a while. Raises OffsetOutOfRange, QueueUnavailable, also where nothing
-        more can be read for `timeout_s`."""
+        """What can be read now of partitions from their starts on, and at least up to their ends: somebody's open
+        transaction may hide that for a while. Raises OffsetOutOfRange, QueueUnavailable, also where nothing more can
+        be read for `timeout_s`."""
         found: list[Message] = []
         positions: dict[int, int] = {}
         with self._lent() as consumer:
@@ -129,7 +129,7 @@ class Readers:
                 if error is None:
                     found.append(message)
                 elif trouble.end_of_partition(error):
-                    if (position := message.offset() or 0) >= ends.get(number, 0):
+                    if (position := message.offset() or 0) >= ends[number]:
                         positions[number] = position
                 elif trouble.out_of_range(error):
                     raise OffsetOutOfRange(error.str())
