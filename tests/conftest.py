@@ -41,6 +41,13 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: "Producer") -> "From
     return FromBothEnds(config, log)
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """What fails is told at once: a run may be ended from outside before its last line."""
+    if report.failed and os.environ.get("CI") and "PYTEST_XDIST_WORKER" not in os.environ:
+        print(f"\nFAILED in {report.when}: {report.nodeid}\n{report.longreprtext}", flush=True)
+
+
 @contextmanager
 def started(make: "Callable[[], Kafka]") -> "Iterator[Kafka]":
     """The Kafka that `make` makes. Skips where there can be none, and fails instead where CI is set."""

@@ -35,3 +35,14 @@ class FromBothEnds(LoadScopeScheduling):
         if int(node.gateway.id.removeprefix("gw")) % 2:
             self.workqueue.move_to_end(next(reversed(self.workqueue)), last=False)
         super()._assign_work_unit(node)
+
+    def remove_node(self, node: WorkerController) -> str | None:
+        """A test that ended its process (or hung, until pytest's faulthandler ended it) has failed, and is not tried
+        again: eight such processes would end the run."""
+        for unit in self.assigned_work[node].values():
+            for nodeid, completed in unit.items():
+                if not completed:
+                    unit[nodeid] = True
+                    super().remove_node(node)
+                    return nodeid
+        return super().remove_node(node)
