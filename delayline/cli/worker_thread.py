@@ -14,13 +14,15 @@ RETRY_S = 1.0
 """Between two tries to open the worker where the queue does not answer."""
 
 STOP_WITHIN_S = 4.0
-"""What the worker gets for its last commit. A longer one is cut off, as by a crash, and nothing is lost by that."""
+"""What the worker gets for its last commit. A longer one is cut off, by the end of the process: nothing is lost by
+that, as by any crash."""
 
 log = logs.get(__name__)
 
 
 class WorkerThread:
-    """`worker` is None before the queue could be reached; `failure` is what ended the worker if that was not us."""
+    """`worker` is None before the queue could be reached; `failure` is what ended the worker if that was not us, and
+    `cut_off` whether it works on although its time is over."""
 
     def __init__(self, open_worker: Callable[[], Worker]) -> None:
         self._open_worker = open_worker
@@ -29,6 +31,7 @@ class WorkerThread:
         self._thread = threading.Thread(target=self._work, name="worker", daemon=True)
         self.worker: Worker | None = None
         self.failure: BaseException | None = None
+        self.cut_off = False
 
     def start(self) -> None:
         self._thread.start()
@@ -39,7 +42,8 @@ class WorkerThread:
         if self.worker is not None:
             self.worker.stop()
         self._thread.join(STOP_WITHIN_S)
-        if self._thread.is_alive():
+        self.cut_off = self._thread.is_alive()
+        if self.cut_off:
             log.warning("the worker did not end in time, the next start will catch up", seconds=STOP_WITHIN_S)
 
     @property
@@ -67,6 +71,8 @@ class WorkerThread:
             if worker is not None:
                 worker.run()
         except BaseException as error:
+            if self.cut_off:
+                return  # what it worked with was closed under it
             self.failure = error
             log.critical("the worker ended", error=repr(error), exc_info=True)
             if not self._stopping.is_set():
