@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaException, Producer, TopicPartition
 
+from delayline.outcome import spread
 from delayline.rules import DEFAULT_RULES
 from mq.errors import QueueUnavailable
 from mq.kafka import trouble
@@ -16,6 +17,7 @@ from mq.kafka.direct.choice import choose
 from mq.kafka.direct.limits import Limits
 from mq.kafka.direct.producer import WireTransactions
 from mq.kafka.finishing import Nobody
+from mq.kafka.mirror import shard_key
 from mq.kafka.producers import Aborted, LibraryTransactions, Send, Transactions
 from mq.kafka.settings import KafkaSettings
 from tests.integration.kafka.conftest import CLOCK, PATIENCE_S, Place, Worker, body, soon
@@ -118,10 +120,14 @@ def test_a_worker_that_was_fenced_and_came_back_is_fenced_again_when_it_dies(pla
 
 
 def _left_open(place: Place, queue: Any, worker: Worker) -> Producer:
-    """Offsets of the shard in a transaction that nobody will end."""
+    """A cursor of the shard in a transaction that nobody will end: first to the mirror, and then to the group."""
     producer = Producer(queue._settings.transactional(worker.writer))
     producer.init_transactions(PATIENCE_S)
     producer.begin_transaction()
+    mirror = queue._settings.names.cursor
+    number = spread(place.shard, len(queue.topic(mirror).partitions))
+    producer.produce(mirror, b"junk", shard_key(place.shard), number)
+    producer.flush(PATIENCE_S)
     offset = TopicPartition(place.buffer, 0, 5, metadata="junk.")
     producer.send_offsets_to_transaction([offset], worker.source.membership.standing().metadata)
     return producer
