@@ -23,7 +23,7 @@ from mq.kafka.producers import LibraryTransactions, Send
 from mq.kafka.settings import KafkaSettings
 from tests.brokers.kafka import Kafka
 from tests.conftest import started
-from tests.integration.kafka.conftest import CLOCK, Place, Worker, body, soon
+from tests.integration.kafka.conftest import CLOCK, PATIENCE_S, Place, Worker, body, soon
 
 if TYPE_CHECKING:
     from mq.kafka.queue import KafkaQueue
@@ -159,7 +159,7 @@ def _abort(target: Target, gate: Gate, number: int) -> None:
     producer.init_transactions(30)
     producer.begin_transaction()
     producer.produce(target.topic, b"aborted", partition=0)
-    producer.flush()
+    producer.flush(PATIENCE_S)
     gate.pass_through(number)
     producer.abort_transaction(30)
 

@@ -22,7 +22,7 @@ from mq.kafka.reading import At, BufferReader, Gone, Part
 from mq.kafka.settings import KafkaSettings
 from tests.brokers.kafka import Kafka
 from tests.conftest import started
-from tests.integration.kafka.conftest import CLOCK, soon
+from tests.integration.kafka.conftest import CLOCK, PATIENCE_S, soon
 
 pytestmark = pytest.mark.slow
 SEED = 11
@@ -99,7 +99,7 @@ def fill(broker: Kafka, topic: str, dice: Random) -> Producer:
     writers = [producer(broker, transactional_id=name, transaction_timeout_ms=60_000) for name in names]
     free = [producer(broker, compression_type=codec) for codec in CODECS]
     for writer in writers:
-        writer.init_transactions()
+        writer.init_transactions(PATIENCE_S)
         writer.begin_transaction()
     for step in range(120):
         writer = dice.choice([*writers, *free])
@@ -107,16 +107,16 @@ def fill(broker: Kafka, topic: str, dice: Random) -> Producer:
             headers: list[Any] = [("delay-ms", b"5"), ("none", None)][: dice.randrange(3)]
             value = dice.choice([None, b"", dice.randbytes(dice.randrange(400)), b"x" * dice.randrange(20_000)])
             writer.produce(topic, value, key=dice.choice([None, b"%d.%d" % (step, number)]), headers=headers)
-        writer.flush()
+        writer.flush(PATIENCE_S)
         if writer in writers and dice.random() < 0.5:
-            writer.commit_transaction() if dice.random() < 0.5 else writer.abort_transaction()
+            writer.commit_transaction(PATIENCE_S) if dice.random() < 0.5 else writer.abort_transaction(PATIENCE_S)
             writer.begin_transaction()
     for writer in writers[:2]:
-        writer.abort_transaction()
+        writer.abort_transaction(PATIENCE_S)
     writers[2].produce(topic, b"open")
     free[0].produce(topic, b"behind it")
     for writer in (writers[2], free[0]):
-        writer.flush()
+        writer.flush(PATIENCE_S)
     return writers[2]
 
 
@@ -131,7 +131,7 @@ def test_both_readers_bring_the_same_of_a_log_with_everything_in_it(broker: Kafk
         parts = []
         for offset in [row[0] for row in dice.sample(whole[1][0], 5)]:
             parts.append([everything(reader, at, offset, lambda: dice.randrange(1, 300)) for reader in readers])
-        unfinished.abort_transaction()
+        unfinished.abort_transaction(PATIENCE_S)
         ended = [everything(reader, at, 0, lambda: 5000) for reader in readers]
     assert len(whole[0][0]) > 300
     assert [wire for wire, _ in parts] == [library for _, library in parts]
@@ -154,7 +154,7 @@ def test_both_readers_bring_the_same_of_a_log_that_was_compacted(broker: Kafka) 
         writer = producer(broker, compression_type="lz4")
         for number in range(400):
             writer.produce(topic, b"x" * 100, key=b"%d" % (number % 30))
-        writer.flush()
+        writer.flush(PATIENCE_S)
 
     with both(broker) as (wire, library):
 
@@ -175,7 +175,7 @@ def test_both_readers_say_where_the_log_begins_and_ends(broker: Kafka) -> None:
     writer = producer(broker)
     for number in range(10):
         writer.produce(topic, b"%d" % number)
-    writer.flush()
+    writer.flush(PATIENCE_S)
     at = At(topic, 0)
     seen = []
     with both(broker) as readers:
@@ -194,12 +194,12 @@ def test_after_the_broker_has_closed_an_idle_connection_reading_goes_on(broker: 
     at = At(topic, 0)
     writer = producer(broker)
     writer.produce(topic, b"a")
-    writer.flush()
+    writer.flush(PATIENCE_S)
     with on_the_wire(broker.bootstrap_servers) as reader:
         everything(reader, at, 0, lambda: 10)
         (link,) = reader._links.values()
         soon(lambda: list(reader.read(10, 0.2)) or link.connection is None)
         writer.produce(topic, b"b")
-        writer.flush()
+        writer.flush(PATIENCE_S)
         rows, _ = everything(reader, at, 1, lambda: 10)
     assert [row[0] for row in rows] == [1]

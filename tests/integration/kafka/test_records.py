@@ -75,11 +75,11 @@ def test_the_readers_position_passes_what_is_behind_the_last_record(place: Place
     from confluent_kafka import Producer
 
     producer = Producer(worker.queue._settings.transactional(f"{place.namespace}-client"))
-    producer.init_transactions()
+    producer.init_transactions(PATIENCE_S)
     for end in (producer.commit_transaction, producer.abort_transaction):
         producer.begin_transaction()
         producer.produce(place.buffer, b"x", partition=0)
-        producer.flush()
+        producer.flush(PATIENCE_S)
         end()
     # The coordinator answers before its markers stand in the log, and a reader may pass the last two offsets at once.
     log_end = soon(lambda: end if (end := worker.queue.log_range(place.shard)[1]) == 4 else None)
@@ -93,14 +93,14 @@ def test_an_open_transaction_of_a_client_hides_what_is_behind_it_until_it_ends(p
     from confluent_kafka import Producer
 
     producer = Producer(worker.queue._settings.transactional(f"{place.namespace}-client"))
-    producer.init_transactions()
+    producer.init_transactions(PATIENCE_S)
     producer.begin_transaction()
     producer.produce(place.buffer, b"x", partition=0)
-    producer.flush()
+    producer.flush(PATIENCE_S)
     worker.queue.append([Append(place.buffer, "0", body(b"y"))]).result(PATIENCE_S)
     worker.source.seek(place.shard, 0)
     hidden = [event for _ in range(5) for event in worker.poll() if isinstance(event, Fetched)]
-    producer.commit_transaction()
+    producer.commit_transaction(PATIENCE_S)
     assert (hidden, len(worker.read(place.shard, 2))) == ([], 2)
 
 
@@ -111,15 +111,15 @@ def test_what_is_hidden_is_not_settled_before_its_transaction_has_ended(
     from confluent_kafka import Producer
 
     producer = Producer(worker.queue._settings.transactional(f"{place.namespace}-client"))
-    producer.init_transactions()
+    producer.init_transactions(PATIENCE_S)
     producer.begin_transaction()
     producer.produce(place.buffer, body(b"x"), partition=0)
-    producer.flush()
+    producer.flush(PATIENCE_S)
     assert [worker.queue.settled(place.buffer, name, 0.2) for name in "01"] == [False, True]
     if committed:
-        producer.commit_transaction()
+        producer.commit_transaction(PATIENCE_S)
     else:
-        producer.abort_transaction()
+        producer.abort_transaction(PATIENCE_S)
     assert worker.queue.settled(place.buffer, "0", PATIENCE_S)
     assert len(worker.queue.read(place.buffer, "0", 0, 9)) == committed
 

@@ -67,7 +67,7 @@ def cover_the_mirror(ready: Place, producer: "Producer") -> None:
     """An open transaction of the producer hides what comes behind."""
     for row in range(4):
         producer.produce(f"{ready.namespace}.cursor", b"", b"", partition=row)
-    producer.flush()
+    producer.flush(PATIENCE_S)
 
 
 def test_the_mirror_is_not_believed_while_a_transaction_of_somebody_else_hides_its_end(ready: Place) -> None:
@@ -77,7 +77,7 @@ def test_the_mirror_is_not_believed_while_a_transaction_of_somebody_else_hides_i
     queue, worker = at_work(ready)
     worker.claim(ready.shard)
     other = Producer(queue._settings.transactional(f"{ready.namespace}-other"))
-    other.init_transactions()
+    other.init_transactions(PATIENCE_S)
     other.begin_transaction()
     cover_the_mirror(ready, other)
     last = replace(worker.cursors[ready.shard], delivered_key=Key(7, 4))
@@ -141,7 +141,7 @@ def test_every_writer_that_a_group_has_forgotten_is_fenced(ready: Place) -> None
     queue = ready.queue()
     queue.ensure_buffer(ready.topic, DEFAULT_RULES)
     other = Producer(queue._settings.transactional(f"{ready.namespace}-other"))
-    other.init_transactions()
+    other.init_transactions(PATIENCE_S)
     claims, left = [], []
     for number in range(3):
         if number == 2:
@@ -151,10 +151,10 @@ def test_every_writer_that_a_group_has_forgotten_is_fenced(ready: Place) -> None
         dead.assigned(2)
         claims.append(dead.claim(ready.shard))
         producer = Producer(queue._settings.transactional(dead.writer))
-        producer.init_transactions()
+        producer.init_transactions(PATIENCE_S)
         producer.begin_transaction()
         producer.produce(ready.topic, b"never", partition=0)
-        producer.flush()
+        producer.flush(PATIENCE_S)
         left.append(producer)
         dead.source.close()
     go_back(ready, claims[0])
@@ -164,7 +164,7 @@ def test_every_writer_that_a_group_has_forgotten_is_fenced(ready: Place) -> None
     assert ready.queue().takeover(ready.shard).cursor == claims[2]
     for producer in left[1:]:
         with pytest.raises(KafkaException):
-            producer.commit_transaction()
+            producer.commit_transaction(PATIENCE_S)
     ender.join()
 
 
@@ -177,7 +177,7 @@ def test_what_a_group_has_lost_is_read_to_the_mirrors_end(ready: Place) -> None:
     seen = replace(claimed, delivered_key=Key(7, 4))
     worker.sink.commit([ShardBatch(ready.shard, seen, [Delivery(body(b"d"))])])
     other = Producer(queue._settings.transactional(f"{ready.namespace}-other"))
-    other.init_transactions()
+    other.init_transactions(PATIENCE_S)
     other.begin_transaction()
     cover_the_mirror(ready, other)
     last = replace(seen, delivered_key=Key(8, 5))
@@ -205,13 +205,13 @@ def test_while_the_group_has_all_commits_nobody_waits_for_what_hides_the_mirrors
     queue, worker = at_work(ready, request_timeout_s=2.0)
     worker.claim(ready.shard)
     other = Producer(queue._settings.transactional(f"{ready.namespace}-other"))
-    other.init_transactions()
+    other.init_transactions(PATIENCE_S)
     other.begin_transaction()
     cover_the_mirror(ready, other)
     worker.commit(ready.shard, deliveries=[Delivery(body(b"d"))])
     worker.close()
     assert queue.takeover(ready.shard).cursor == worker.cursors[ready.shard]
-    other.abort_transaction()
+    other.abort_transaction(PATIENCE_S)
 
 
 def test_offsets_reset_by_hand_are_made_up_for_by_the_mirror(ready: Place) -> None:
@@ -266,17 +266,17 @@ def test_an_open_transaction_of_a_dead_worker_is_ended_by_the_takeover(ready: Pl
     queue, dead = at_work(ready, transaction_timeout_s=60.0)
     claimed = dead.claim(ready.shard)
     producer = Producer(queue._settings.transactional(dead.writer))
-    producer.init_transactions()
+    producer.init_transactions(PATIENCE_S)
     producer.begin_transaction()
     producer.produce(ready.topic, b"never", partition=0)
     offset = TopicPartition(ready.buffer, 0, 5, metadata="junk.")
-    producer.send_offsets_to_transaction([offset], dead.source.membership.standing().metadata)
+    producer.send_offsets_to_transaction([offset], dead.source.membership.standing().metadata, PATIENCE_S)
     dead.source.close()
     heir = ready.worker(queue)
     heir.assigned(2)
     assert queue.takeover(ready.shard).cursor == claimed
     with pytest.raises(KafkaException):
-        producer.commit_transaction()
+        producer.commit_transaction(PATIENCE_S)
 
 
 def test_a_transaction_that_cannot_be_ended_is_left_behind_and_the_next_owner_fences_the_id_after_it(
@@ -298,7 +298,7 @@ def test_a_transaction_that_cannot_be_ended_is_left_behind_and_the_next_owner_fe
     worker.commit(ready.shard, deliveries=[Delivery(body(b"after"))])
     left = Producer(queue._settings.transactional(worker.sink._id))
     worker.close()
-    left.init_transactions()
+    left.init_transactions(PATIENCE_S)
     left.begin_transaction()
     left.produce(ready.topic, b"never", partition=0)
     heir = ready.worker(queue)
@@ -307,7 +307,7 @@ def test_a_transaction_that_cannot_be_ended_is_left_behind_and_the_next_owner_fe
     assert handover.cursor is not None
     assert handover.cursor.writer == worker.sink._id != worker.writer
     with pytest.raises(KafkaException):
-        left.commit_transaction()
+        left.commit_transaction(PATIENCE_S)
 
 
 def test_while_a_member_has_a_transaction_open_the_takeover_waits(ready: Place) -> None:
@@ -316,14 +316,14 @@ def test_while_a_member_has_a_transaction_open_the_takeover_waits(ready: Place) 
     queue, worker = at_work(ready)
     claimed = worker.claim(ready.shard)
     member = Producer(queue._settings.transactional(f"{ready.namespace}-other"))
-    member.init_transactions()
+    member.init_transactions(PATIENCE_S)
     offset = TopicPartition(ready.buffer, 0, 5, metadata=encode_metadata(replace(claimed, owner_epoch=9)))
     member.begin_transaction()
     cover_the_mirror(ready, member)
-    member.send_offsets_to_transaction([offset], worker.source.membership.standing().metadata)
+    member.send_offsets_to_transaction([offset], worker.source.membership.standing().metadata, PATIENCE_S)
     with pytest.raises(QueueUnavailable):
         queue.takeover(ready.shard)
-    member.abort_transaction()
+    member.abort_transaction(PATIENCE_S)
     assert soon(lambda: queue.takeover(ready.shard)).cursor == claimed
 
 
@@ -334,12 +334,12 @@ def test_an_offset_that_stays_pending_for_ever_is_made_up_for_by_the_mirror(read
     queue, worker = at_work(ready)
     claimed = worker.claim(ready.shard)
     hanging = Producer(queue._settings.transactional(f"{ready.namespace}-other"))
-    hanging.init_transactions()
+    hanging.init_transactions(PATIENCE_S)
     hanging.begin_transaction()
     offset = TopicPartition(ready.buffer, 0, 5, metadata="junk.")
-    hanging.send_offsets_to_transaction([offset], worker.source.membership.standing().metadata)
+    hanging.send_offsets_to_transaction([offset], worker.source.membership.standing().metadata, PATIENCE_S)
     assert queue.takeover(ready.shard).cursor == claimed
-    hanging.abort_transaction()
+    hanging.abort_transaction(PATIENCE_S)
 
 
 def test_two_that_claim_after_the_same_handover_are_not_both_believed(ready: Place) -> None:

@@ -129,7 +129,7 @@ def _left_open(place: Place, queue: Any, worker: Worker) -> Producer:
     producer.produce(mirror, b"junk", shard_key(place.shard), number)
     producer.flush(PATIENCE_S)
     offset = TopicPartition(place.buffer, 0, 5, metadata="junk.")
-    producer.send_offsets_to_transaction([offset], worker.source.membership.standing().metadata)
+    producer.send_offsets_to_transaction([offset], worker.source.membership.standing().metadata, PATIENCE_S)
     return producer
 
 
