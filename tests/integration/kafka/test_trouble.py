@@ -117,16 +117,22 @@ def test_a_worker_frozen_out_for_a_session_in_mid_commit_takes_over_from_itself_
     with working(logged, queue) as worker:
         send(logged, queue, range(3000), 1000)
         soon(lambda: len(records(logged, queue, logged.topic)) > 100)
-        before = [status.owner_epoch for status in worker.statuses]
+        before = soon(lambda: _epochs(worker))
         node.freeze()
         try:
             Event().wait(4.0)
         finally:
             node.thaw()
         assert arrived(logged, queue, 3000) == list(range(3000))
-        soon(lambda: len(after := [s.owner_epoch for s in worker.statuses]) == 2 and max(after) > max(before))
+        soon(lambda: max(_epochs(worker), default=0) > max(before))
         send(logged, queue, range(3000, 3010), 0)
         assert arrived(logged, queue, 3010) == list(range(3010))
+
+
+def _epochs(worker: Worker) -> list[int]:
+    """Of both shards, and none while it has not got both."""
+    found = [status.owner_epoch for status in worker.statuses]
+    return found if len(found) == 2 else []
 
 
 def without_brokers(asked: Asked) -> Act:
