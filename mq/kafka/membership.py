@@ -10,6 +10,7 @@ batch that was taken under an earlier one is void.
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from threading import Condition, Thread
 
@@ -24,6 +25,8 @@ from mq.kafka.settings import KafkaSettings
 
 POLL_S = 0.1
 LEAVE_S = 10.0
+HEAR_OUT_S = 5.0
+"""How long a member that leaves listens for what it is still told."""
 ADRIFT_SESSIONS = 5
 """A member that the group has dropped, and that is not back after so many sessions, is made anew."""
 
@@ -50,6 +53,8 @@ class Membership:
         self._tenures: dict[Shard, int] = {}
         self._revoked: set[Shard] = set()
         self._last_tenure = 0
+        self._news = 0
+        self._closing = False
         self._closed = False
         self._alive_s = clock.monotonic_s()
         self._named_s: float | None = None
@@ -104,7 +109,7 @@ class Membership:
             self._poll()
             if self._adrift():
                 self._join_anew()
-        self._member.close()
+        self._leave()
 
     def _worker_hangs(self) -> bool:
         return self._clock.monotonic_s() - self._alive_s > self._settings.poll_interval_max_s
@@ -121,9 +126,23 @@ class Membership:
 
     def _join_anew(self) -> None:
         log.warning("joining the group anew", sessions_without=ADRIFT_SESSIONS)
-        self._member.close()  # what was still assigned is lost by that
+        self._leave()  # what was still assigned is lost by that
         self._member = self._join()
         self._named_s = self._clock.monotonic_s()
+
+    def _leave(self) -> None:
+        """First it hears what it has not heard yet. A library that is closing may be gone from the group already when
+        it tells us something, and who asks it then waits for ever, and every thread of the interpreter with him
+        (librdkafka, issue 4041; its Python binding keeps the lock)."""
+        with suppress(KafkaException):
+            self._member.unsubscribe()
+        heard, give_up_s = -1, self._clock.monotonic_s() + HEAR_OUT_S
+        while heard != self._news and self._clock.monotonic_s() < give_up_s:
+            heard = self._news
+            self._poll()
+        self._closing = True
+        self._member.close()
+        self._closing = False
 
     def _wait_closed(self) -> None:
         with self._changed:
@@ -142,10 +161,11 @@ class Membership:
 
     def _on_assign(self, member: Consumer, partitions: list[TopicPartition]) -> None:
         """Called in every rebalance, often with nothing new."""
+        self._news += 1
         member.incremental_assign([])
         shards = self._shards(partitions)
         with self._changed:
-            self._metadata = _metadata(member)
+            self._metadata = None if self._closing else _metadata(member)
             for shard in shards:
                 self._last_tenure += 1
                 self._tenures[shard] = self._last_tenure
@@ -156,9 +176,10 @@ class Membership:
     def _on_revoke(self, member: Consumer, partitions: list[TopicPartition]) -> None:
         """The generation is a new one already; until the shards are released they stay ours in it. A worker that
         hangs loses them: what it has under way was begun in a generation that ends when we join again."""
+        self._news += 1
         shards = self._shards(partitions)
         with self._changed:
-            self._metadata = _metadata(member)
+            self._metadata = None if self._closing else _metadata(member)
             self._revoked.update(shards)
             self._tell(Revoked(shards))
             self._changed.notify_all()
@@ -172,6 +193,7 @@ class Membership:
         member.incremental_unassign([])
 
     def _on_lost(self, member: Consumer, partitions: list[TopicPartition]) -> None:
+        self._news += 1
         shards = self._shards(partitions)
         with self._changed:
             self._metadata = None
