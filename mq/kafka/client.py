@@ -20,6 +20,7 @@ from mq.kafka.cluster import Cluster, partition_number
 from mq.kafka.finishing import Finisher
 from mq.kafka.producers import Aborted, LibraryTransactions, Send
 from mq.kafka.readers import Readers
+from mq.kafka.renewed import Renewed
 from mq.kafka.settings import KafkaSettings
 
 POLL_S = 0.1
@@ -52,7 +53,12 @@ class KafkaClient:
     ) -> None:
         self._cluster = cluster
         self._readers = readers
-        self._producer = Producer(settings.producer())
+        self._line = Renewed(
+            lambda: Producer(settings.producer()),
+            lambda old: old.flush(settings.transaction_timeout_s),  # whoever waits for it is told
+            settings.adrift_s,
+            clock,
+        )
         self._transactions = LibraryTransactions(settings, settings.names.client(str(uuid4())), clock, finisher)
         self._waiting: Queue[Wanted] = Queue(WAITING_MAX)
         self._lookups = ThreadPoolExecutor(1, thread_name_prefix="kafka-lookup")
@@ -68,7 +74,7 @@ class KafkaClient:
         self._lookups.shutdown(cancel_futures=True)
         for thread in self._threads:
             thread.join(LEAVE_S)
-        self._producer.flush(LEAVE_S)
+        self._line.client.flush(LEAVE_S)
         while (wanted := self._next(0)) is not None:
             wanted.future.set_exception(QueueUnavailable("the queue is closed"))
 
@@ -113,6 +119,7 @@ class KafkaClient:
         key, value, headers = parts_of(record.body)
 
         def on_delivery(error: KafkaError | None, message: Message) -> None:
+            self._line.heard(error is None or not trouble.local(error))
             if error is None and message.offset() is not None:
                 future.set_result([_position(record, *standing(message))])
             elif error is None:
@@ -122,13 +129,13 @@ class KafkaClient:
                 future.set_exception(trouble.queue_error(error, f"appending to {record.topic}"))
 
         try:
-            self._producer.produce(record.topic, value, key, number, on_delivery=on_delivery, headers=headers)
+            self._line.client.produce(record.topic, value, key, number, on_delivery=on_delivery, headers=headers)
         except KafkaException as error:
             raise trouble.queue_error(trouble.cause(error), f"appending to {record.topic}") from error
 
     def _serve(self) -> None:
         while not self._closed:
-            self._producer.poll(POLL_S)
+            self._line.client.poll(POLL_S)
 
     # --- several records at once
 

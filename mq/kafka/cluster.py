@@ -32,6 +32,7 @@ from delayline.message import Shard
 from mq.contract import TopicInfo
 from mq.errors import PartitionUnknown, QueueError, QueueUnavailable, TopicUnknown
 from mq.kafka import trouble
+from mq.kafka.renewed import Renewed
 from mq.kafka.settings import KafkaSettings
 
 T = TypeVar("T")
@@ -69,20 +70,27 @@ class Cluster:
         self._clock = clock
         self._pause = pause
         self._timeout_s = settings.request_timeout_s
-        self._admin = _admin(settings)
+        self._line = Renewed(lambda: _admin(settings), _drop, settings.adrift_s, clock)
         self._seen: dict[str, tuple[float, Described]] = {}  # bounded by the cluster's topics
 
+    @property
+    def _admin(self) -> AdminClient:
+        return self._line.client
+
     def _wait(self, future: "Future[T]", what: str) -> T:
-        with trouble.telling(what):
-            try:
-                return future.result(self._timeout_s + 1)
-            except TimeoutError as error:
-                raise QueueUnavailable(f"{what}: no answer") from error
+        with self._line.asking(what):
+            return self._answer(future, what)
+
+    def _answer(self, future: "Future[T]", what: str) -> T:
+        try:
+            return future.result(self._timeout_s + 1)
+        except TimeoutError as error:
+            raise QueueUnavailable(f"{what}: no answer") from error
 
     # --- topics
 
     def names(self) -> list[str]:
-        with trouble.telling("listing topics"):
+        with self._line.asking("listing topics"):
             return sorted(self._admin.list_topics(timeout=self._timeout_s).topics)
 
     def describe(self, name: str) -> Described:
@@ -272,8 +280,10 @@ class Cluster:
         group = self._settings.group
         admin = _admin(self._settings)
         answers = admin.describe_consumer_groups([group], request_timeout=timeout_s)
+        what = f"members of group {group!r}"
         try:
-            return self._wait(answers[group], f"members of group {group!r}")
+            with trouble.telling(what):
+                return self._answer(answers[group], what)
         except QueueError as error:
             if isinstance(error.__cause__, KafkaException) and trouble.no_group(trouble.cause(error.__cause__)):
                 return None
@@ -288,6 +298,10 @@ def _admin(settings: KafkaSettings) -> AdminClient:
         return AdminClient(settings.admin())
     except KafkaException as error:
         raise ConfigError(f"mq.properties: {trouble.cause(error).str()}") from None  # the chain would show secrets
+
+
+def _drop(_: AdminClient) -> None:
+    """It ends with the last reference to it."""
 
 
 def _members(settings: KafkaSettings, found: Any) -> dict[str, list[Shard]]:

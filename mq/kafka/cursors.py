@@ -112,8 +112,9 @@ class Cursors:
         self._settings = settings
         self._cluster = cluster
         self._mirror = Mirror(settings, cluster, readers, clock)
-        self._latest = GroupOffsets(settings, settings.group, stable=False, timeout_s=settings.request_timeout_s)
-        self._stable = GroupOffsets(settings, settings.group, stable=True, timeout_s=STABLE_S)
+        group, timeout_s = settings.group, settings.request_timeout_s
+        self._latest = GroupOffsets(settings, group, stable=False, timeout_s=timeout_s, clock=clock)
+        self._stable = GroupOffsets(settings, group, stable=True, timeout_s=STABLE_S, clock=clock)
         self._clock = clock
         self._mirror_only_until_s = 0.0
         self._fenced_until_s: dict[str, float] = {}  # writers are new with every process: bounded by their restarts

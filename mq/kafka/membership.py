@@ -27,8 +27,6 @@ POLL_S = 0.1
 LEAVE_S = 10.0
 HEAR_OUT_S = 5.0
 """How long a member that leaves listens for what it is still told."""
-ADRIFT_SESSIONS = 5
-"""A member that the group has dropped, and that is not back after so many sessions, is made anew."""
 
 log = logs.get(__name__)
 
@@ -121,11 +119,10 @@ class Membership:
         now_s = self._clock.monotonic_s()
         if self._member.memberid():
             self._named_s = now_s
-        longest_s = ADRIFT_SESSIONS * self._settings.session_timeout_s
-        return self._named_s is not None and now_s - self._named_s > longest_s
+        return self._named_s is not None and now_s - self._named_s > self._settings.adrift_s
 
     def _join_anew(self) -> None:
-        log.warning("joining the group anew", sessions_without=ADRIFT_SESSIONS)
+        log.warning("joining the group anew", seconds_without=self._settings.adrift_s)
         self._leave()  # what was still assigned is lost by that
         self._member = self._join()
         self._named_s = self._clock.monotonic_s()

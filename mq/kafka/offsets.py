@@ -8,8 +8,10 @@ from threading import Lock
 
 from confluent_kafka import Consumer, TopicPartition
 
+from delayline.clock import Clock
 from mq.errors import QueueUnavailable
 from mq.kafka import trouble
+from mq.kafka.renewed import Renewed
 from mq.kafka.settings import KafkaSettings
 
 
@@ -17,28 +19,32 @@ class GroupOffsets:
     """Any thread may call it. `stable`: answers only while no transaction is about to change an offset; the library
     repeats the question (KIP-447, require_stable follows from the isolation level)."""
 
-    def __init__(self, settings: KafkaSettings, group: str, *, stable: bool, timeout_s: float) -> None:
+    def __init__(self, settings: KafkaSettings, group: str, *, stable: bool, timeout_s: float, clock: Clock) -> None:
         level = "read_committed" if stable else "read_uncommitted"
         self._config = {**settings.reader(), "group.id": group, "retry.backoff.ms": 10, "isolation.level": level}
         self._timeout_s = timeout_s
+        self._deaf_s = settings.adrift_s
+        self._clock = clock
         self._lock = Lock()
-        self._consumer: Consumer | None = None
+        self._line: Renewed[Consumer] | None = None
         self._closed = False
 
     def committed(self, topic: str, partition: int) -> TopicPartition:
         """Offset and metadata; a negative offset where there is none. Raises QueueUnavailable."""
-        with self._lock, trouble.telling(f"what is committed of {topic}, partition {partition}"):
+        what = f"what is committed of {topic}, partition {partition}"
+        with self._lock:
             if self._closed:
                 raise QueueUnavailable("the queue is closed")
-            if self._consumer is None:
-                self._consumer = Consumer(self._config)
-            (position,) = self._consumer.committed([TopicPartition(topic, partition)], timeout=self._timeout_s)
+            if self._line is None:
+                self._line = Renewed(lambda: Consumer(self._config), Consumer.close, self._deaf_s, self._clock)
+            with self._line.asking(what):
+                (position,) = self._line.client.committed([TopicPartition(topic, partition)], timeout=self._timeout_s)
         if (error := position.error) is not None:
-            raise trouble.queue_error(error, f"what is committed of {topic}, partition {partition}")
+            raise trouble.queue_error(error, what)
         return position
 
     def close(self) -> None:
         with self._lock:
             self._closed = True
-            if self._consumer is not None:
-                self._consumer.close()
+            if self._line is not None:
+                self._line.client.close()

@@ -67,7 +67,7 @@ class KafkaQueue:
         )
         self._cursors = Cursors(settings, self._cluster, self._readers, clock, self._finisher)
         self._audited = GroupOffsets(
-            settings, settings.reconcile_group, stable=False, timeout_s=settings.request_timeout_s
+            settings, settings.reconcile_group, stable=False, timeout_s=settings.request_timeout_s, clock=clock
         )
         self._client = KafkaClient(settings, self._cluster, self._readers, clock, self._finisher)
         self._tending: Thread | None = None

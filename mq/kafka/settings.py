@@ -31,6 +31,9 @@ OURS = frozenset(
 BULK_LINGER_MS = 10
 """Ten times that of records which somebody waits for one by one."""
 
+ADRIFT_SESSIONS = 5
+"""A client of the library that hears nothing, or that the group has dropped, is made anew after so many sessions."""
+
 PATHS = ("auto", "wire", "librdkafka")
 """Who carries records between brokers and worker (`mq.kafka.direct.choice`)."""
 
@@ -76,6 +79,11 @@ class KafkaSettings:
         """For the group's coordinator to take the offsets of a transaction: much less than the transaction may last,
         so that a worker is back soon after an outage."""
         return min(self.request_timeout_s, self.transaction_timeout_s) / 2
+
+    @property
+    def adrift_s(self) -> float:
+        """The same in seconds."""
+        return ADRIFT_SESSIONS * self.session_timeout_s
 
     @property
     def group(self) -> str:

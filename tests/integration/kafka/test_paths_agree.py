@@ -81,7 +81,7 @@ class Path(NamedTuple):
                 found.append((message.offset(), message.key(), message.value(), message.headers(), stamp))
 
     def committed(self, partition: int) -> tuple[int, str | None]:
-        offsets = GroupOffsets(self.settings, self.settings.group, stable=True, timeout_s=PATIENCE_S)
+        offsets = GroupOffsets(self.settings, self.settings.group, stable=True, timeout_s=PATIENCE_S, clock=CLOCK)
         with closing(offsets):
             position = offsets.committed(self.topic, partition)
             return position.offset, position.metadata

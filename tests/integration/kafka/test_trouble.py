@@ -159,6 +159,16 @@ def test_a_cluster_that_has_named_no_brokers_for_a_while_is_worked_for_again(log
                 soon(lambda: not worker.statuses)
             send(logged, outside, range(10), 0)
             assert arrived(logged, outside, 10) == list(range(10))
+            soon(lambda: _takes(logged, queue, 10), LONG_S)
+            assert set(arrived(logged, outside, 11)) == set(range(11))
+
+
+def _takes(place: Place, queue: Any, number: int) -> bool:
+    try:
+        send(place, queue, [number], 0)
+    except QueueError:
+        return False
+    return True
 
 
 # --- clocks

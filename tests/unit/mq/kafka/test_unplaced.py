@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
+from delayline.clock import ManualClock
 from delayline.record import encode_body
 from mq.contract import Append, Position
 from mq.errors import QueueUnavailable
 from mq.kafka.client import KafkaClient
 from mq.kafka.producers import Outgoing, Send
+from mq.kafka.renewed import Renewed
 
 BODY = encode_body(b"k", b"v")
 
@@ -34,7 +36,7 @@ class Acknowledging:
 
 def appended(offset: int | None) -> "Future[list[Position]]":
     client = object.__new__(KafkaClient)
-    client._producer = Acknowledging(offset)  # type: ignore[assignment]
+    client._line = Renewed(lambda: Acknowledging(offset), id, 1, ManualClock())  # type: ignore[assignment,arg-type]
     future: Future[list[Position]] = Future()
     client._append_one(Append("orders", "2", BODY), 2, future)
     return future
