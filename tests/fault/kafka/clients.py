@@ -22,6 +22,8 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 Headers = list[tuple[str, bytes | None]]
 TICK_S = 0.01
 FLUSH_S = 60.0
+COMMIT_S = 10.0
+"""How long a client asks for its transaction's end."""
 GROUP_MAX = 20
 POST_MAX = 40
 HOLD_MAX_S = 0.2
@@ -56,6 +58,7 @@ class Sent:
     undeliverable: bool = False
     fate: Fate = Fate.UNKNOWN
     place: Place | None = None
+    committed_ms: int | None = None  # when its client heard that its transaction is committed (epoch ms)
 
     def due_ms(self, accepted_at_ms: int) -> int:
         return accepted_at_ms + self.delay_ms if self.deliver_at_ms is None else self.deliver_at_ms
@@ -271,10 +274,15 @@ class Groups(Sender):
             for sent, _ in group:
                 sent.fate = Fate.ABORTED
             return
-        producer.commit_transaction(10)
+        producer.commit_transaction(COMMIT_S)
         self.committed += 1
         for sent, (place,) in group:
             sent.acknowledge(place)
+            sent.committed_ms = now_ms()
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def _noted_in(places: list[Place]) -> Callable[[KafkaError | None, Message], None]:

@@ -7,13 +7,14 @@ seen; cursors are judged by themselves (`Moved`).
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import msgspec
 
 from delayline.cursor import Cursor
 from delayline.names import Names
 from delayline.record import decode_body
-from tests.fault.kafka.clients import Fate, Ledger, Place, Sent
+from tests.fault.kafka.clients import COMMIT_S, Fate, Ledger, Place, Sent
 from tests.fault.kafka.reader import At, Seen
 from tests.simulation import facts
 from tests.simulation.history import MESSAGE, Appended, Committed, Dead, Ended, Fact, Moved
@@ -21,6 +22,16 @@ from tests.simulation.history import Cursor as CursorFact
 
 OUTAGE_MS = 1000
 """Between two records that lie side by side: the second belongs to a later transaction."""
+
+MARKERS_MS = 1000
+"""Within that a broker that lives has written the markers of a transaction."""
+
+
+class Outage(NamedTuple):
+    """Of the only broker; epoch ms."""
+
+    killed_ms: int
+    back_ms: int
 
 
 @dataclass(frozen=True)
@@ -31,6 +42,7 @@ class Evidence:
     shards: Sequence[At]
     ledger: Ledger
     seen: Mapping[At, Sequence[Seen]]
+    outages: Sequence[Outage] = ()
 
     def history(self) -> list[Fact]:
         """Shard after shard: each is judged apart."""
@@ -45,11 +57,31 @@ class Evidence:
             found += _moves(name, cursors.get(name, []))
         return [*found, Ended(drained=True)]
 
+    def forgotten(self) -> frozenset[bytes]:
+        """Tags of clients' transactions that the only broker has committed and forgotten: it was killed before their
+        markers were written, and the client's next transaction ended them in its own way (docs/guarantees.md). Nobody
+        can read them, who reads what is behind them."""
+        read = {at: {seen.offset for seen in self.seen[at]} for at in self.seen}
+        found = set()
+        for tag, sent in self.ledger.sent.items():
+            if sent.place is not None and sent.committed_ms is not None and self._in_an_outage(sent.committed_ms):
+                offsets = read[self.names.buffer(sent.topic), sent.place.partition]
+                if sent.place.offset not in offsets and max(offsets, default=-1) > sent.place.offset:
+                    found.add(tag)
+        return frozenset(found)
+
+    def _in_an_outage(self, committed_ms: int) -> bool:
+        asked_ms = int(COMMIT_S * 1000)
+        return any(
+            outage.killed_ms - MARKERS_MS <= committed_ms <= outage.back_ms + asked_ms for outage in self.outages
+        )
+
     def _acknowledged(self) -> dict[At, dict[int, Appended]]:
         """What clients were told is stored, whether or not somebody has read it in the buffer."""
         found: dict[At, dict[int, Appended]] = {}
-        for sent in self.ledger.sent.values():
-            if sent.fate is Fate.ACKNOWLEDGED and sent.place is not None:
+        forgotten = self.forgotten()
+        for tag, sent in self.ledger.sent.items():
+            if sent.fate is Fate.ACKNOWLEDGED and sent.place is not None and tag not in forgotten:
                 shard = sent.topic, sent.place.partition
                 found.setdefault(shard, {})[sent.place.offset] = _message(shard, sent, sent.place)
         return found

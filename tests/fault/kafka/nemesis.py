@@ -7,6 +7,8 @@ from random import Random
 
 from confluent_kafka import KafkaException
 
+from tests.fault.kafka.clients import now_ms
+from tests.fault.kafka.evidence import Outage
 from tests.fault.kafka.processes import Disk, Worker
 from tests.fault.kafka.scene import SESSION_S, Scene
 from tests.fault.kafka.transactions import OPEN
@@ -147,6 +149,7 @@ class Nemesis:
         scene = self._scene
         nodes = scene.kafka.nodes
         node = nodes[0] if len(nodes) == 1 else nodes[self._leader() - 1]
+        killed_ms = now_ms()
         node.kill()
         scene.tally[BROKER_KILLS if len(nodes) == 1 else LEADER_KILLS] += 1
         if len(nodes) == 1:
@@ -155,15 +158,19 @@ class Nemesis:
             self.rest(SESSION_S, SESSION_S + 6)
         node.start()
         scene.kafka.wait_ready()
+        if len(nodes) == 1:
+            scene.outages.append(Outage(killed_ms, now_ms()))
 
     def restart_broker(self) -> None:
         """It is back before its session has run out: it leads what it has led, loses it, and is given it once more.
         Whatever it loads it begins to load twice."""
         (node,) = self._scene.kafka.nodes
+        killed_ms = now_ms()
         node.kill()
         self._scene.tally[BROKER_RESTARTS] += 1
         node.start()
         self._scene.kafka.wait_ready()
+        self._scene.outages.append(Outage(killed_ms, now_ms()))
 
     def _leader(self) -> int:
         """The node that leads a random shard's buffer."""

@@ -26,6 +26,7 @@ from random import Random, SystemRandom
 from tests.brokers.distribution import CACHE, Unavailable
 from tests.brokers.kafka import QUICK_START, Kafka
 from tests.fault.kafka import nemesis as deeds
+from tests.fault.kafka.clients import GROUP_MAX
 from tests.fault.kafka.figures import Chances, Waits, chances, waits
 from tests.fault.kafka.nemesis import Nemesis, restarted
 from tests.fault.kafka.processes import Disk, Worker
@@ -172,6 +173,10 @@ def _mirrored(worker: Worker) -> int:
 def judge(made: Scene, seconds: float, takeovers_s: dict[str, list[float]], folder: Path) -> Outcome:
     evidence = made.evidence()
     history = evidence.history()
+    forgotten = len(evidence.forgotten())
+    made.tally["messages of clients' transactions that a killed broker forgot"] += forgotten
+    if forgotten > GROUP_MAX * len(evidence.outages):
+        made.failures.append(f"{forgotten} messages of clients' transactions are hidden: more than outages explain")
     violations = check(history)
     if violations:
         (folder / "evidence.pickle").write_bytes(pickle.dumps(evidence))

@@ -20,7 +20,7 @@ from mq.kafka.queue import KafkaQueue
 from mq.kafka.settings import KafkaSettings
 from tests.brokers.kafka import Kafka
 from tests.fault.kafka.clients import Groups, Ledger, Mix, Posts, Sender, Stream, Writer
-from tests.fault.kafka.evidence import Evidence
+from tests.fault.kafka.evidence import Evidence, Outage
 from tests.fault.kafka.processes import Process, Worker
 from tests.fault.kafka.reader import At, Reader
 from tests.fault.kafka.transactions import Transactions
@@ -63,6 +63,7 @@ class Scene:
     ledger: Ledger
     tally: Counter[str] = field(default_factory=Counter)
     failures: list[str] = field(default_factory=list)
+    outages: list[Outage] = field(default_factory=list)
     senders: list[Sender] = field(default_factory=list)
 
     @property
@@ -208,7 +209,7 @@ class Scene:
         return found
 
     def evidence(self) -> Evidence:
-        return Evidence(self.names, self.shards, self.ledger, self.reader.seen)
+        return Evidence(self.names, self.shards, self.ledger, self.reader.seen, self.outages)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from delayline.names import Names
 from delayline.outcome import AuditRow, Outcome, encode_audit
 from delayline.record import encode_body
 from tests.fault.kafka.clients import Fate, Ledger, Place, Sent
-from tests.fault.kafka.evidence import Evidence
+from tests.fault.kafka.evidence import MARKERS_MS, Evidence, Outage
 from tests.fault.kafka.figures import chances, waits
 from tests.fault.kafka.reader import At, Seen
 from tests.simulation.checker import check
@@ -211,3 +211,36 @@ def test_what_is_early_shows_in_the_figures_too() -> None:
     evidence = run()
     hurry(evidence)
     assert (waits(run()).closest_ms, waits(evidence).closest_ms) == (2, -1)
+
+
+def hidden(committed_ms: int | None) -> Evidence:
+    """Message 1 was told to be committed then, and cannot be read, who reads what is behind it."""
+    evidence = run()
+    evidence.ledger.sent[b"tag-1"].committed_ms = committed_ms
+    seen = dict(evidence.seen)
+    seen[BUFFER] = [accepted(0), accepted(2)]
+    seen[SHARD] = [delivered(2, 1), delivered(0, 3)]
+    seen[AUDIT] = [outcomes(0, row(2)), outcomes(2, row(0))]
+    return replace(evidence, seen=seen, outages=[Outage(T0 + 5000, T0 + 9000)])
+
+
+@pytest.mark.parametrize("committed_ms", [T0 + 5000 - MARKERS_MS, T0 + 5000, T0 + 12_000])
+def test_what_the_only_broker_committed_and_forgot_when_it_was_killed_is_counted_apart(committed_ms: int) -> None:
+    evidence = hidden(committed_ms)
+    assert (evidence.forgotten(), broken(evidence)) == ({b"tag-1"}, set())
+
+
+@pytest.mark.parametrize("committed_ms", [None, T0, T0 + 20_000])
+def test_what_nobody_can_read_for_no_such_reason_is_missed(committed_ms: int | None) -> None:
+    evidence = hidden(committed_ms)
+    assert not evidence.forgotten()
+    assert broken(evidence)
+
+
+def test_what_is_hidden_from_the_end_on_is_missed_and_what_was_read_is_not_forgotten() -> None:
+    last = hidden(T0 + 5000)
+    last = replace(last, seen={**last.seen, BUFFER: [accepted(0)]})
+    assert broken(last)
+    whole = replace(run(), outages=[Outage(T0, T0 + 9000)])
+    whole.ledger.sent[b"tag-1"].committed_ms = T0
+    assert (whole.forgotten(), broken(whole)) == (set(), set())
