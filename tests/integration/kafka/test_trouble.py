@@ -19,7 +19,7 @@ from mq.kafka.wire.errors import ErrorCode
 from mq.kafka.wire.message import decode, encode
 from mq.kafka.wire.messages.metadata import MetadataResponse
 from tests.brokers.kafka import Kafka
-from tests.brokers.scripted import FORWARD, Act, Altered, Asked, Scripted
+from tests.brokers.scripted import FORWARD, Act, Altered, Asked, Instead, Scripted
 from tests.conftest import started
 from tests.integration.kafka.conftest import CLOCK, PATIENCE_S, Place, soon
 from tests.integration.kafka.whole_worker import LONG_S, arrived, records, send, values, working
@@ -136,8 +136,11 @@ def _epochs(worker: Worker) -> list[int]:
 
 
 def without_brokers(asked: Asked) -> Act:
-    """What a cluster says of itself whose brokers have all missed their heartbeats to the controller."""
-    return Altered(partial(_without_brokers, asked.version)) if asked.api == ApiKey.METADATA else FORWARD
+    """What a cluster says of itself whose brokers have all missed their heartbeats to the controller. Nobody leads
+    the groups either: a member that still found its coordinator would stay one."""
+    if asked.api == ApiKey.METADATA:
+        return Altered(partial(_without_brokers, asked.version))
+    return Instead(ErrorCode.COORDINATOR_NOT_AVAILABLE) if asked.api == ApiKey.FIND_COORDINATOR else FORWARD
 
 
 def _without_brokers(version: int, data: bytes) -> bytes:
