@@ -196,10 +196,14 @@ class Cluster:
         self, topic: str, partitions: Sequence[int], *, readable: bool = False
     ) -> dict[int, tuple[int, int]]:
         """The same of several partitions, in two requests to each broker."""
-        level = IsolationLevel.READ_COMMITTED if readable else IsolationLevel.READ_UNCOMMITTED
-        at = {partition: TopicPartition(topic, partition) for partition in partitions}
-        start, end = (self._offsets(at, spec, level) for spec in (OffsetSpec.earliest(), OffsetSpec.latest()))
+        start = self.log_starts(topic, partitions)
+        end = self.log_ends(topic, partitions, readable=readable)
         return {partition: (start[partition], end[partition]) for partition in partitions}
+
+    def log_starts(self, topic: str, partitions: Sequence[int]) -> dict[int, int]:
+        """The starts alone."""
+        at = {partition: TopicPartition(topic, partition) for partition in partitions}
+        return dict(self._offsets(at, OffsetSpec.earliest(), IsolationLevel.READ_UNCOMMITTED))
 
     def log_ends(self, topic: str, partitions: Sequence[int], *, readable: bool = False) -> dict[int, int]:
         """The ends alone."""

@@ -4,10 +4,8 @@ What was read of it is kept, so that only what came since is read again. Its log
 (`mq.kafka.buffers.CURSOR`), and thus read from the start in a fraction of a second.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-
-from confluent_kafka import OFFSET_BEGINNING
 
 from delayline.clock import Clock
 from delayline.cursor import Cursor
@@ -71,12 +69,19 @@ class Mirror:
         at = seen.positions
         if any(at.get(number, 0) > end for number, end in ends.items()):
             raise QueueUnavailable(f"{self._topic} ends before what was read of it: at {ends}, and not {at}")
-        starts = {n: at.get(n, OFFSET_BEGINNING) for n, end in ends.items() if at.get(n, 0) < end}
-        if not starts:
+        behind = {number for number, end in ends.items() if at.get(number, 0) < end}
+        if not behind:
             return seen
+        known = {**self._starts(behind - at.keys()), **at}
+        starts = {number: known[number] for number in behind}
         messages, positions = self._readers.onwards(self._topic, starts, ends, HIDDEN_S)
         news = {(message.partition() or 0, message.key() or b""): message.value() for message in messages}
         return replace(seen, positions={**at, **positions}, values={**seen.values, **news})
+
+    def _starts(self, unread: Collection[int]) -> dict[int, int]:
+        """Asked here: a new reader that is told to begin at the beginning learns half a second later where that is
+        (librdkafka 2.16), and a takeover waits for it."""
+        return self._cluster.log_starts(self._topic, sorted(unread)) if unread else {}
 
 
 def _nothing(topic_id: bytes) -> _Seen:

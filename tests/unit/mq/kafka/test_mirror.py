@@ -31,7 +31,9 @@ class Topic:
         self.rows: dict[int, Log] = {number: [] for number in range(ROWS)}
         self.hidden = dict.fromkeys(range(ROWS), 0)
         self.topic_id = b"a" * 16
+        self.starts = dict.fromkeys(range(ROWS), 0)
         self.read: list[tuple[int, int]] = []
+        self.starts_asked: list[int] = []
 
     def write(self, shard: Shard, epoch: int | None) -> None:
         value = None if epoch is None else cursor(epoch).encode()
@@ -43,12 +45,16 @@ class Topic:
     def log_ends(self, _: str, partitions: Sequence[int], *, readable: bool = False) -> dict[int, int]:
         return {number: len(self.rows[number]) - readable * self.hidden[number] for number in partitions}
 
+    def log_starts(self, _: str, partitions: Sequence[int]) -> dict[int, int]:
+        self.starts_asked += partitions
+        return {number: self.starts[number] for number in partitions}
+
     def onwards(
         self, _: str, starts: Mapping[int, int], ends: Mapping[int, int], _timeout_s: float
     ) -> tuple[list[Any], dict[int, int]]:
         found, positions = [], {}
-        for number, asked in starts.items():
-            start = max(asked, 0)  # the beginning is asked for by a number below it
+        for number, start in starts.items():
+            assert start >= self.starts[number]
             self.read.append((number, start))
             self.hidden[number] = min(self.hidden[number], len(self.rows[number]) - ends[number])
             positions[number] = len(self.rows[number]) - self.hidden[number]
@@ -110,6 +116,18 @@ def test_the_whole_of_it_is_read_whenever_it_is_asked_for(mirror: Mirror, topic:
     topic.hidden[spread(SHARD, ROWS)] = 1
     assert mirror.cursor(SHARD, whole=True) == cursor(2)
     assert mirror.cursor(SHARD) == cursor(2)
+
+
+def test_where_a_row_begins_is_asked_once_and_by_ourselves(mirror: Mirror, topic: Topic, clock: ManualClock) -> None:
+    row = spread(SHARD, ROWS)
+    for epoch in (1, 2, 3):
+        topic.write(SHARD, epoch)
+    topic.starts[row] = 2
+    assert mirror.cursor(SHARD) == cursor(3)
+    topic.write(SHARD, 4)
+    clock.advance(1000)
+    assert mirror.cursor(SHARD) == mirror.cursor(SHARD, whole=True) == cursor(4)
+    assert (topic.read, topic.starts_asked) == ([(row, 2), (row, 3)], [row])
 
 
 def test_what_is_hidden_is_not_waited_for_where_the_whole_is_not_asked_for(
