@@ -134,6 +134,10 @@ class Cursors:
         self._latest.close()
         self._stable.close()
 
+    def prepare(self) -> None:
+        """What a first takeover would else have to wait for. Raises QueueUnavailable, TopicUnknown."""
+        self._mirror.prepare()
+
     def takeover(self, shard: Shard) -> Handover:
         """See the module docstring. Raises QueueUnavailable, UnknownFormat, TopicUnknown, PartitionUnknown."""
         buffer = self._settings.names.buffer(shard.topic)

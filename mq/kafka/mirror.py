@@ -52,10 +52,8 @@ class Mirror:
         """The shard's last one that can be read now. `whole`: that stands in the log now, however long another
         worker's transaction hides some of it. Raises QueueUnavailable, also where that does not end in time,
         or where brokers have lost some of it, UnknownFormat, and TopicUnknown where there is no such topic."""
-        info = self._cluster.recall(self._topic).info
-        numbers = range(len(info.partitions))
+        seen, numbers = self._so_far()
         number, now_s = spread(shard, len(numbers)), self._clock.monotonic_s()
-        seen = self._seen if self._seen.topic_id == info.topic_id else _nothing(info.topic_id)
         if whole:
             seen = self._read_on(seen, self._cluster.log_ends(self._topic, [number]))
         elif seen.read_at_s is None or now_s - seen.read_at_s > FRESH_S:
@@ -65,11 +63,24 @@ class Mirror:
         value = seen.values.get((number, shard_key(shard)))
         return None if value is None else Cursor.decode(value)
 
-    def _read_on(self, seen: _Seen, ends: Mapping[int, int]) -> _Seen:
+    def prepare(self) -> None:
+        """Read what there is, with a reader that is connected from then on, so that a first takeover waits for
+        neither. Raises QueueUnavailable, TopicUnknown."""
+        seen, numbers = self._so_far()
+        self._seen = self._read_on(seen, self._cluster.log_ends(self._topic, numbers, readable=True), anyway=True)
+
+    def _so_far(self) -> tuple[_Seen, range]:
+        """What was read of the topic that there is now, and its partitions."""
+        info = self._cluster.recall(self._topic).info
+        seen = self._seen if self._seen.topic_id == info.topic_id else _nothing(info.topic_id)
+        return seen, range(len(info.partitions))
+
+    def _read_on(self, seen: _Seen, ends: Mapping[int, int], *, anyway: bool = False) -> _Seen:
+        """`anyway`: also where there is nothing to read."""
         at = seen.positions
         if any(at.get(number, 0) > end for number, end in ends.items()):
             raise QueueUnavailable(f"{self._topic} ends before what was read of it: at {ends}, and not {at}")
-        behind = {number for number, end in ends.items() if at.get(number, 0) < end}
+        behind = {number for number, end in ends.items() if anyway or at.get(number, 0) < end}
         if not behind:
             return seen
         known = {**self._starts(behind - at.keys()), **at}

@@ -135,6 +135,10 @@ class KafkaQueue:
         )
 
     def _tend(self) -> None:
+        try:
+            self._cursors.prepare()
+        except QueueError as error:
+            log.debug("takeovers not prepared", detail=str(error))
         while True:
             try:
                 self._buffers.tend()

@@ -130,6 +130,20 @@ def test_where_a_row_begins_is_asked_once_and_by_ourselves(mirror: Mirror, topic
     assert (topic.read, topic.starts_asked) == ([(row, 2), (row, 3)], [row])
 
 
+def test_what_was_prepared_is_not_read_again_and_a_reader_was_lent_even_for_nothing(
+    mirror: Mirror, topic: Topic
+) -> None:
+    row = spread(SHARD, ROWS)
+    topic.write(SHARD, 1)
+    mirror.prepare()
+    assert sorted(topic.read) == [(number, 0) for number in range(ROWS)]
+    assert mirror.cursor(SHARD) == mirror.cursor(SHARD, whole=True) == cursor(1)
+    assert len(topic.read) == ROWS
+    topic.write(SHARD, 2)
+    assert mirror.cursor(SHARD, whole=True) == cursor(2)
+    assert topic.read[ROWS:] == [(row, 1)]
+
+
 def test_what_is_hidden_is_not_waited_for_where_the_whole_is_not_asked_for(
     mirror: Mirror, topic: Topic, clock: ManualClock
 ) -> None:
