@@ -202,29 +202,27 @@ class Cluster:
 
     def log_starts(self, topic: str, partitions: Sequence[int]) -> dict[int, int]:
         """The starts alone."""
-        at = {partition: TopicPartition(topic, partition) for partition in partitions}
-        return dict(self._offsets(at, OffsetSpec.earliest(), IsolationLevel.READ_UNCOMMITTED))
+        return self._offsets(topic, partitions, OffsetSpec.earliest(), IsolationLevel.READ_UNCOMMITTED)
 
     def log_ends(self, topic: str, partitions: Sequence[int], *, readable: bool = False) -> dict[int, int]:
         """The ends alone."""
         level = IsolationLevel.READ_COMMITTED if readable else IsolationLevel.READ_UNCOMMITTED
-        at = {partition: TopicPartition(topic, partition) for partition in partitions}
-        return dict(self._offsets(at, OffsetSpec.latest(), level))
+        return self._offsets(topic, partitions, OffsetSpec.latest(), level)
 
     def settled(self, topic: str, partition: int, timeout_s: float) -> bool:
         """Whether within `timeout_s` all that stands in the log now could be read, or was aborted."""
-        at = {partition: TopicPartition(topic, partition)}
-        end = self._offsets(at, OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED)[partition]
+        end = self.log_ends(topic, (partition,))[partition]
         give_up_s = self._clock.monotonic_s() + timeout_s
-        while self._offsets(at, OffsetSpec.latest(), IsolationLevel.READ_COMMITTED)[partition] < end:
+        while self.log_ends(topic, (partition,), readable=True)[partition] < end:
             if self._clock.monotonic_s() >= give_up_s:
                 return False
             self._pause(PASSING_S)
         return True
 
     def _offsets(
-        self, at: Mapping[int, TopicPartition], spec: OffsetSpec, level: IsolationLevel
-    ) -> Mapping[int, int]:
+        self, topic: str, partitions: Sequence[int], spec: OffsetSpec, level: IsolationLevel
+    ) -> dict[int, int]:
+        at = {partition: TopicPartition(topic, partition) for partition in partitions}
         question = dict.fromkeys(at.values(), spec)
         what = "offsets of {0.topic}, partition {0.partition}"
         give_up_s = self._clock.monotonic_s() + self._timeout_s
@@ -239,8 +237,7 @@ class Cluster:
 
     def offsets_since(self, topic: str, partitions: Sequence[int], since_ms: int) -> dict[int, int]:
         """By partition, the first offset whose record has this time or a later one; -1 where none has."""
-        at = {partition: TopicPartition(topic, partition) for partition in partitions}
-        return dict(self._offsets(at, OffsetSpec.for_timestamp(since_ms), IsolationLevel.READ_COMMITTED))
+        return self._offsets(topic, partitions, OffsetSpec.for_timestamp(since_ms), IsolationLevel.READ_COMMITTED)
 
     def operations(self) -> frozenset[str] | None:
         """What we may do with the cluster itself (ALTER, ...); None where the brokers do not say."""

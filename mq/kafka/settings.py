@@ -82,7 +82,7 @@ class KafkaSettings:
 
     @property
     def adrift_s(self) -> float:
-        """The same in seconds."""
+        """ADRIFT_SESSIONS in seconds."""
         return ADRIFT_SESSIONS * self.session_timeout_s
 
     @property

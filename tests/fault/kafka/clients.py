@@ -119,9 +119,9 @@ class Writer:
             sent.undeliverable = True
             return "delay-ms", b"soon"
         if drawn < mix.wrong_permille + mix.past_permille:
-            sent.deliver_at_ms = time.time_ns() // 1_000_000 - rnd.randrange(5000)
+            sent.deliver_at_ms = now_ms() - rnd.randrange(5000)
         elif drawn < 200:
-            sent.deliver_at_ms = time.time_ns() // 1_000_000 + rnd.randrange(mix.delay_max_ms)
+            sent.deliver_at_ms = now_ms() + rnd.randrange(mix.delay_max_ms)
         elif drawn < 300:
             sent.delay_ms = 1000
             return "delay-level", b"1"

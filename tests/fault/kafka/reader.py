@@ -3,7 +3,6 @@
 A reader is no judge: it says what stood where, when the broker stamped it, and when it could be read.
 """
 
-import time
 from collections.abc import Sequence
 from threading import Event, Thread
 from typing import NamedTuple
@@ -12,6 +11,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartiti
 
 from mq.contract import LogRecord
 from mq.kafka.bodies import body_of
+from tests.fault.kafka.clients import now_ms
 
 At = tuple[str, int]
 """Topic and partition."""
@@ -57,7 +57,7 @@ class Reader(Thread):
     def run(self) -> None:
         while not self._stopping.is_set():
             messages = self._consumer.consume(2000, 0.05)
-            received_ms = time.time_ns() // 1_000_000
+            received_ms = now_ms()
             for message in messages:
                 topic, partition, offset = message.topic(), message.partition(), message.offset()
                 assert topic is not None

@@ -1,8 +1,8 @@
 """How long a worker's shards stand still when it goes: from the signal to the next delivery that a reader has."""
 
-import time
 from collections.abc import Callable
 
+from tests.fault.kafka.clients import now_ms
 from tests.fault.kafka.nemesis import FREEZES, STOPS, Nemesis
 from tests.fault.kafka.processes import Worker
 from tests.fault.kafka.reader import At
@@ -45,8 +45,8 @@ class Takeovers:
         """Wait until every worker that runs owns something, and every shard flows."""
         scene = self._scene
         scene.wait(lambda: scene.all_owned() and all(map(self._shards, scene.workers)), "everybody has a share")
-        now_ms = _now_ms()
-        scene.wait(lambda: all(self._flows(shard, now_ms) for shard in scene.shards), "every shard flows")
+        since_ms = now_ms()
+        scene.wait(lambda: all(self._flows(shard, since_ms) for shard in scene.shards), "every shard flows")
 
     def _owner(self) -> Worker:
         return max(self._scene.workers, key=lambda worker: len(self._shards(worker)))
@@ -58,7 +58,7 @@ class Takeovers:
         """Seconds until the last of its shards has gone on."""
         worker = worker or self._owner()
         shards = self._shards(worker)
-        at_ms = _now_ms()
+        at_ms = now_ms()
         deed(worker)
         self._scene.wait(
             lambda: all(self._flows(shard, at_ms + AFTERWARDS_MS) for shard in shards),
@@ -79,7 +79,3 @@ class Takeovers:
                 break
             first = seen.received_ms
         return first
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
