@@ -103,7 +103,8 @@ def go_back(ready: Place, cursor: Cursor) -> None:
 
 
 def test_a_group_that_has_lost_commits_is_made_up_for_by_the_mirror(ready: Place) -> None:
-    queue, worker = at_work(ready)
+    """By queues that have not read the mirror a moment ago."""
+    _, worker = at_work(ready)
     claimed = worker.claim(ready.shard)
     worker.commit(ready.shard, deliveries=[Delivery(body(b"d"))])
     last = replace(worker.cursors[ready.shard], delivered_key=Key(7, 4))
@@ -111,8 +112,8 @@ def test_a_group_that_has_lost_commits_is_made_up_for_by_the_mirror(ready: Place
     worker.close()
     go_back(ready, claimed)
     assert ready.queue().takeover(ready.shard).cursor == last
-    assert queue.glimpse(ready.shard) == last
-    heir = ready.worker(queue)
+    assert ready.queue().glimpse(ready.shard) == last
+    heir = ready.worker(ready.queue())
     heir.assigned(2)
     assert heir.claim(ready.shard).owner_epoch == last.owner_epoch + 1
 
