@@ -6,6 +6,7 @@ from concurrent.futures import Future
 from typing import Any, NamedTuple, TypeVar
 
 from confluent_kafka import (
+    OFFSET_INVALID,
     ConsumerGroupState,
     IsolationLevel,
     KafkaError,
@@ -229,11 +230,20 @@ class Cluster:
         while True:
             answers = self._admin.list_offsets(question, isolation_level=level, request_timeout=self._timeout_s)
             try:
-                return {number: self._wait(answers[one], what.format(one)).offset for number, one in at.items()}
+                return {number: self._offset(answers[one], what.format(one)) for number, one in at.items()}
             except QueueError as error:
                 if not _passes(error) or self._clock.monotonic_s() > give_up_s:
                     raise
             self._pause(PASSING_S)
+
+    def _offset(self, answer: "Future[Any]", what: str) -> int:
+        """Where a broker does not answer in time the library's answer has neither an error nor an offset (librdkafka
+        2.16): a log would begin and end at -1001, and hold nothing."""
+        with self._line.asking(what):
+            offset: int = self._answer(answer, what).offset
+            if offset == OFFSET_INVALID:
+                raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+            return offset
 
     def offsets_since(self, topic: str, partitions: Sequence[int], since_ms: int) -> dict[int, int]:
         """By partition, the first offset whose record has this time or a later one; -1 where none has."""

@@ -164,11 +164,11 @@ class Kafka:
         self.wait_ready()
 
     def wait_ready(self) -> None:
-        """Until the nodes that run know each other. Raises Unavailable."""
+        """Until each of the nodes that run knows all of them, and thus who leads what: one that is behind would tell
+        a client that a partition has no leader. Raises Unavailable."""
         deadline = time.monotonic() + START_S
         running = [node for node in self.nodes if node.running]
-        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
-        while not _answers(admin, len(running)):
+        while not all(_known_to(node) == len(running) for node in running):
             if not all(node.running for node in running) or time.monotonic() > deadline:
                 self.close()
                 raise Unavailable(f"the broker did not start; see {self.nodes[0].log}")
@@ -192,11 +192,13 @@ class Kafka:
                 shutil.rmtree(node.log.with_name("data"), ignore_errors=True)
 
 
-def _answers(admin: AdminClient, nodes: int) -> bool:
+def _known_to(node: Node) -> int:
+    """How many nodes this one knows. A client knows one node at first, and asks that one."""
+    admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{node.port}", "log_level": 0})
     try:
-        return len(admin.list_topics(timeout=1).brokers) == nodes
+        return len(admin.list_topics(timeout=1).brokers)
     except KafkaException:
-        return False
+        return 0
 
 
 def _run_folder() -> Path:

@@ -13,13 +13,15 @@ from delayline.clock import SystemClock
 from delayline.record import decode_body, encode_body
 from delayline.rules import DEFAULT_RULES
 from mq.contract import Append
-from mq.errors import QueueError
+from mq.errors import QueueError, QueueUnavailable
+from mq.kafka.cluster import Cluster
+from mq.kafka.settings import KafkaSettings
 from mq.kafka.wire.apis import ApiKey
 from mq.kafka.wire.errors import ErrorCode
 from mq.kafka.wire.message import decode, encode
 from mq.kafka.wire.messages.metadata import MetadataResponse
 from tests.brokers.kafka import Kafka
-from tests.brokers.scripted import FORWARD, Act, Altered, Asked, Instead, Scripted
+from tests.brokers.scripted import FORWARD, Act, Altered, Asked, Held, Instead, Scripted
 from tests.conftest import started
 from tests.integration.kafka.conftest import CLOCK, PATIENCE_S, Place, soon
 from tests.integration.kafka.whole_worker import LONG_S, arrived, records, send, values, working
@@ -164,6 +166,20 @@ def test_a_cluster_that_has_named_no_brokers_for_a_while_is_worked_for_again(log
             assert arrived(logged, outside, 10) == list(range(10))
             soon(lambda: _takes(logged, queue, 10), LONG_S)
             assert set(arrived(logged, outside, 11)) == set(range(11))
+
+
+def test_a_log_whose_leader_does_not_answer_has_no_end(logged: Place) -> None:
+    """The library's answer to that carries no error."""
+    held = Event()
+    with closing(Scripted(logged.kafka.bootstrap_servers)) as scripted:
+        settings = KafkaSettings(bootstrap_servers=scripted.bootstrap_servers, request_timeout_s=1.0)
+        cluster = Cluster(settings, CLOCK, Event().wait)
+        before = cluster.log_ends(logged.topic, [0])
+        silent = scripted.following(lambda asked: Held(held) if asked.api == ApiKey.LIST_OFFSETS else FORWARD)
+        with silent, pytest.raises(QueueUnavailable):
+            cluster.log_ends(logged.topic, [0])
+        held.set()
+        assert cluster.log_ends(logged.topic, [0]) == before == {0: 0}
 
 
 def _takes(place: Place, queue: Any, number: int) -> bool:

@@ -1,10 +1,10 @@
-"""Offsets are asked for again while a partition's leader is changing."""
+"""Offsets are asked for again while a partition's leader is changing, and what is none is not taken for one."""
 
 from concurrent.futures import Future
 from typing import Any, NamedTuple
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException
 
 from delayline.clock import ManualClock
 from mq.errors import QueueUnavailable
@@ -18,22 +18,23 @@ class Answer(NamedTuple):
 
 
 class Admin:
-    """Says these errors, one at each question, and then offset 7."""
+    """Says these errors, one at each question, and then this offset."""
 
-    def __init__(self, *errors: int) -> None:
+    def __init__(self, *errors: int, offset: int = 7) -> None:
         self.errors = list(errors)
+        self.offset = offset
 
     def list_offsets(self, question: Any, **_: Any) -> dict[Any, "Future[Answer]"]:
         future: Future[Answer] = Future()
         if self.errors:
             future.set_exception(KafkaException(KafkaError(self.errors.pop(0))))
         else:
-            future.set_result(Answer(7))
+            future.set_result(Answer(self.offset))
         return dict.fromkeys(question, future)
 
 
-def asking(monkeypatch: pytest.MonkeyPatch, *errors: int) -> Cluster:
-    monkeypatch.setattr(cluster, "_admin", lambda _: Admin(*errors))
+def asking(monkeypatch: pytest.MonkeyPatch, *errors: int, offset: int = 7) -> Cluster:
+    monkeypatch.setattr(cluster, "_admin", lambda _: Admin(*errors, offset=offset))
     clock = ManualClock()
     return Cluster(KafkaSettings(bootstrap_servers="127.0.0.1:1"), clock, lambda s: clock.advance(int(s * 1000)))
 
@@ -58,3 +59,20 @@ def test_what_does_not_pass_is_said_at_once_and_what_does_not_end_in_time(monkey
         asking(monkeypatch, *denied).log_range("orders", 0)
     with pytest.raises(QueueUnavailable):
         asking(monkeypatch, *[KafkaError.UNKNOWN_LEADER_EPOCH] * 10_000).log_range("orders", 0)
+
+
+def test_an_answer_without_offset_or_error_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the library says of a partition whose leader died while it was asked."""
+    nothing = asking(monkeypatch, offset=OFFSET_INVALID)
+    for question in (
+        lambda: nothing.log_range("orders", 0),
+        lambda: nothing.log_ends("orders", [0]),
+        lambda: nothing.offsets_since("orders", [0], 1),
+        lambda: nothing.settled("orders", 0, 0.0),
+    ):
+        with pytest.raises(QueueUnavailable):
+            question()
+
+
+def test_that_no_record_is_so_late_is_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert asking(monkeypatch, offset=-1).offsets_since("orders", [0], 1) == {0: -1}
