@@ -72,7 +72,7 @@ def play(seed: int, folder: Path, duration_s: float) -> Outcome:
 
 
 def _trouble(made: Scene, pair: Pair, rnd: Random, duration_s: float, seed: int) -> list[str]:
-    """Kills of proxies, of workers (some with an open transaction), of both at once; the broker once."""
+    """Kills of proxies, of workers (some with an open transaction), of both at once; the broker once, half way."""
     nemesis = Nemesis(made, Random(f"{seed} end to end"))
 
     def together() -> None:
@@ -82,20 +82,25 @@ def _trouble(made: Scene, pair: Pair, rnd: Random, duration_s: float, seed: int)
         made.tally[TOGETHER] += 1
         nemesis.raise_all()
 
-    end_s = time.monotonic() + duration_s * LONGER
-    half_s = time.monotonic() + duration_s * LONGER / 2
     deeds = (
         [pair.kill_one] * 5 + [pair.kill_both] + [nemesis.kill] * 2 + [nemesis.kill_in_transaction] + [together] * 3
     )
-    try:
-        nemesis.rest(3, 4)
+
+    def half() -> None:
+        """A kill of a proxy, and others for as long as there is time: any of them may take all of it."""
+        end_s = time.monotonic() + duration_s * LONGER / 2
+        pair.kill_one()
         while time.monotonic() < end_s:
-            if time.monotonic() > half_s:
-                nemesis.kill_broker()
-                half_s = end_s
-            rnd.choice(deeds)()
             pair.supervise()
             nemesis.rest(0.2, 2)
+            rnd.choice(deeds)()
+        pair.supervise()
+
+    try:
+        nemesis.rest(3, 4)
+        half()
+        nemesis.kill_broker()
+        half()
     except AssertionError as error:
         return [str(error)]
     return []
