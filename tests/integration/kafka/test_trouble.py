@@ -172,7 +172,7 @@ def test_a_log_whose_leader_does_not_answer_has_no_end(logged: Place) -> None:
     """The library's answer to that carries no error."""
     held = Event()
     with closing(Scripted(logged.kafka.bootstrap_servers)) as scripted:
-        settings = KafkaSettings(bootstrap_servers=scripted.bootstrap_servers, request_timeout_s=1.0)
+        settings = KafkaSettings(bootstrap_servers=scripted.bootstrap_servers, request_timeout_s=5.0)
         cluster = Cluster(settings, CLOCK, Event().wait)
         before = cluster.log_ends(logged.topic, [0])
         silent = scripted.following(lambda asked: Held(held) if asked.api == ApiKey.LIST_OFFSETS else FORWARD)
