@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from delayline.config import Settings, load_settings
-from delayline.setting_layers import SYSTEM_CONFIG
+from delayline.config.layers import SYSTEM_CONFIG
 from proxy.kafka.access import read_access
 from tests.deploy.commands import parse
 from tests.deploy.manifests import FOLDER, Container, containers, kustomization, resources, selected

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from delayline import setting_layers
 from delayline.config import Settings, describe, load_settings
+from delayline.config import layers as setting_layers
 from delayline.errors import ConfigError
 from delayline.rules import DEFAULT_RULES, RULES_BYTES_MAX, Rules
 

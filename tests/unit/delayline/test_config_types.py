@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from delayline.setting_types import CommaSeparated, Duration, JsonText, Levels, Secret, Size, durations, sizes
+from delayline.config.types import CommaSeparated, Duration, JsonText, Levels, Secret, Size, durations, sizes
 
 DURATION: TypeAdapter[int] = TypeAdapter(Duration)
 SIZE: TypeAdapter[int] = TypeAdapter(Size)

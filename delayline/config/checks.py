@@ -1,0 +1,97 @@
+"""Settings that are each in order and do not go together, or that nothing is built for: refused at the start."""
+
+import ipaddress
+from collections.abc import Mapping
+from typing import Any
+
+from delayline.config.sections import Internal, KafkaProxy
+from delayline.config.settings import Settings
+from delayline.errors import ConfigError
+
+OPEN = "none-on-any-address"
+"""The value of `api.auth` by which somebody says that the network is the fence: whoever reaches a door may use it."""
+
+SECRET_CHARS_MIN = 16
+"""Sixteen random letters and digits are 95 bits: more than anybody tries."""
+
+Only = Mapping[str, tuple[Any, str]]
+"""By setting: the only value that works, and why. An accepted setting that does nothing would be a lie."""
+
+UNBUILT: Only = {
+    "proxy.rocketmq.port": (0, "the RocketMQ proxy is not built yet"),
+}
+
+_ONE_PROCESS = "the embedded queue lives in one process, so nobody else asks"
+_NO_BROKERS = "the Kafka proxy stands before Kafka brokers"
+
+EMBEDDED: Only = {
+    "mq.bootstrap_servers": ("", "the embedded queue has no servers"),
+    "mq.guarantee": ("exactly-once", "the embedded queue knows only exactly-once"),
+    "mq.path": ("auto", "the embedded queue is in this process"),
+    "mq.topics_create": (True, "the embedded queue makes topics on first use"),
+    "mq.properties": ({}, "the embedded queue has no client properties"),
+    "dispatch.clock_skew_max": (5000, "the embedded queue and its worker share one clock"),
+    "worker.host": ("127.0.0.1", "the embedded queue has its worker in the process that answers HTTP"),
+    "worker.port": (8081, "the embedded queue has its worker in the process that answers HTTP"),
+    **{f"internal.{name}": (field.get_default(), _ONE_PROCESS) for name, field in Internal.model_fields.items()},
+    "delay.discovery_interval": (2000, "the embedded queue tells of new topics at once"),
+    **{f"proxy.kafka.{name}": (field.get_default(), _NO_BROKERS) for name, field in KafkaProxy.model_fields.items()},
+    "proxy.kafka.frame_bytes_max": (100 << 20, _NO_BROKERS),
+}
+
+
+def refuse_what_cannot_be(settings: Settings) -> None:
+    """Raises ConfigError with the first thing that is wrong."""
+    _refuse_unbuilt(settings)
+    _refuse_open_door(settings)
+    _check_internal(settings)
+
+
+def _refuse_unbuilt(settings: Settings) -> None:
+    if settings.mq.kind == "rocketmq":
+        raise ConfigError(f"mq.kind: RocketMQ is not built yet (from {settings.source('mq.kind')}).")
+    only = {**UNBUILT, **(EMBEDDED if settings.mq.kind == "embedded" else {})}
+    for key, (built, why) in only.items():
+        if settings.value(key) != built:
+            raise ConfigError(f"{key}: {why} (from {settings.source(key)}).")
+    if settings.mq.kind == "kafka" and not settings.mq.bootstrap_servers:
+        raise ConfigError("mq.bootstrap_servers: Kafka needs at least one server, as host:port.")
+
+
+def _refuse_open_door(settings: Settings) -> None:
+    """An unlocked door is for this machine only, unless somebody has said in so many words that it is for others."""
+    if settings.api.auth not in ("none", OPEN):
+        raise ConfigError(f"api.auth: authentication is not built yet (from {settings.source('api.auth')}).")
+    for key, host in (("api.host", settings.api.host), ("worker.host", settings.worker.host)):
+        if settings.api.auth != OPEN and not is_loopback(host):
+            raise ConfigError(
+                f"{key}: {host} can be reached from other machines and there is no authentication; bind to 127.0.0.1 "
+                f'or, in a network that nobody else reaches, set api.auth = "{OPEN}" (from {settings.source(key)}).'
+            )
+
+
+def _check_internal(settings: Settings) -> None:
+    """Who knows the secret may read every message; who hears a signature may try secrets against it."""
+    internal = settings.internal
+    secret = internal.secret.get_secret_value()
+    if not secret and not is_loopback(internal.host):
+        raise ConfigError(
+            f"internal.host: {internal.host} can be reached from other machines: give every process of the "
+            f"installation the same internal.secret (from {settings.source('internal.host')})."
+        )
+    if secret and len(secret) < SECRET_CHARS_MIN:
+        source = settings.source("internal.secret")
+        raise ConfigError(f"internal.secret: it has less than {SECRET_CHARS_MIN} characters (from {source}).")
+    if not internal.advertised_host and internal.host in ("", "0.0.0.0", "::"):
+        raise ConfigError(
+            f"internal.advertised_host: {internal.host} is every address of this machine; say by which one the other "
+            "processes of the installation reach it."
+        )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach it."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,202 @@
+"""The sections of the settings and their bounds, one frozen model for each table of the file."""
+
+import re
+from fnmatch import translate
+from functools import cached_property
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
+from pydantic_core import PydanticCustomError
+
+from delayline.config.types import (
+    CommaSeparated,
+    Duration,
+    JsonText,
+    Levels,
+    Patterns,
+    Secret,
+    Size,
+    durations,
+    sizes,
+)
+from delayline.logs import Format, Level
+from delayline.rules import RETRY_ATTEMPTS_MAX
+
+DELAY_RULES_MAX = 100
+"""They are looked through for every batch and message: about 0.2 us each."""
+
+
+def _default(text: str) -> Any:
+    """A default in the form in which users write it."""
+    return Field(text, validate_default=True)
+
+
+def _pattern_of(topics: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile("|".join(map(translate, topics)) if topics else r"(?!)")
+
+
+Port = Annotated[int, Field(ge=0, le=65535)]
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Mq(Section):
+    """The message queue. Everything but `kind` is for Kafka."""
+
+    kind: Literal["embedded", "kafka", "rocketmq"] = "embedded"
+    bootstrap_servers: str = ""
+    guarantee: Literal["exactly-once", "at-least-once"] = "exactly-once"
+    path: Literal["auto", "wire", "librdkafka"] = "auto"
+    topics_create: bool = True
+    properties: Annotated[dict[str, Secret], JsonText] = Field(default_factory=dict)
+
+    def client_properties(self) -> dict[str, str]:
+        """`properties` with their secrets told, for a client of the queue."""
+        return {name: secret.get_secret_value() for name, secret in self.properties.items()}
+
+
+class Dispatch(Section):
+    """How due messages leave. Up to `batch_records_max` and `batch_bytes_max` go into one commit."""
+
+    batch_records_max: int = Field(default=5000, ge=1, le=100_000)
+    batch_bytes_max: Annotated[Size, sizes("64KiB", "256MiB")] = _default("4MiB")
+    stall_max: Duration = _default("0s")
+    timestamp: Literal["delivery", "due", "accepted"] = "delivery"
+    clock_skew_max: Annotated[Duration, durations("100ms", "1h")] = _default("5s")
+
+
+class Store(Section):
+    """The time index. `near_due` ahead of now and within `near_bytes_max`, messages wait in memory only."""
+
+    memory_bytes_max: Annotated[Size, sizes("16MiB", "1TiB")] = _default("256MiB")
+    near_due: Annotated[Duration, durations("0s", "60s")] = _default("5s")
+    near_bytes_max: Annotated[Size, sizes("0B", "64GiB")] = _default("64MiB")
+    disk_free_min: Annotated[Size, sizes("0B", "1TiB")] = _default("256MiB")
+
+
+class History(Section):
+    """How messages ended, kept for questions about them."""
+
+    retention: Annotated[Duration, durations("0s", "365d")] = _default("24h")
+    messages_max: int = Field(default=1_000_000, ge=0, le=100_000_000)
+
+
+class Audit(Section):
+    """What shards say of themselves in the audit, and how long buffers are kept for who reads it."""
+
+    low_water_interval: Annotated[Duration, durations("100ms", "1h")] = _default("30s")
+    hold_max: Annotated[Duration, durations("0s", "365d")] = _default("24h")
+
+
+class Api(Section):
+    """The HTTP door."""
+
+    host: str = "127.0.0.1"
+    port: Port = 8080
+    auth: Annotated[str, Field(min_length=1)] = "none"
+    body_bytes_max: Annotated[Size, sizes("1KiB", "1GiB")] = _default("8MiB")
+    batch_messages_max: int = Field(default=1000, ge=1, le=100_000)
+
+
+class WorkerDoor(Section):
+    """Where a process that is only a worker answers metrics and health checks."""
+
+    host: str = "127.0.0.1"
+    port: Port = 8081
+
+
+class Internal(Section):
+    """Where a process with a worker answers the other processes of the installation about its shards."""
+
+    host: str = "127.0.0.1"
+    port: Port = 0
+    advertised_host: Annotated[str, Field(max_length=255)] = ""
+    secret: Secret = SecretStr("")
+
+    @property
+    def reached_at(self) -> str:
+        """The host by which others know it."""
+        return self.advertised_host or self.host
+
+
+class Log(Section):
+    """Log lines."""
+
+    format: Format = "text"
+    level: Level = "info"
+
+
+class DelayRule(Section):
+    """What holds for the topics that match; the first rule that matches wins, even one that says nothing more."""
+
+    topics: Annotated[Patterns, Field(min_length=1)]
+    default_delay: Annotated[Duration, durations("1ms", "36500d")] | None = None
+    rate_max: int | None = Field(default=None, ge=1, le=1_000_000)
+    pending_max: int | None = Field(default=None, ge=1)
+    late_max: Annotated[Duration, durations("1s", "36500d")] | None = None
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """Matches the names of its topics."""
+        return _pattern_of(self.topics)
+
+
+NO_RULE = DelayRule(topics=("*",))
+"""What holds where no rule does."""
+
+
+class Delay(Section):
+    """Which topics take delays, and what directives mean."""
+
+    topics: Patterns = ("*",)
+    horizon_max: Annotated[Duration, durations("1s", "36500d")] = _default("3650d")
+    aliases: Annotated[tuple[Literal["rocketmq", "rabbitmq", "etf1"], ...], CommaSeparated] = ()
+    levels: Levels = _default("1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h")
+    discovery_interval: Annotated[Duration, durations("100ms", "1h")] = _default("2s")
+    rule: Annotated[tuple[DelayRule, ...], JsonText, Field(max_length=DELAY_RULES_MAX)] = ()
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """Matches the names of delay-enabled topics."""
+        return _pattern_of(self.topics)
+
+
+class Retry(Section):
+    """Messages that consumer groups send back because they have failed with them."""
+
+    attempts_max: int = Field(default=RETRY_ATTEMPTS_MAX, ge=0, le=1000)
+
+
+class KafkaProxy(Section):
+    """The door for Kafka clients: `port` to begin with, and one port behind it for each of `nodes_max` nodes."""
+
+    host: str = "127.0.0.1"
+    port: Port = 0
+    advertised_host: Annotated[str, Field(min_length=1, max_length=255)] = "127.0.0.1"
+    node_id_base: int = Field(default=0, ge=0, le=2**31 - 1)
+    nodes_max: int = Field(default=16, ge=1, le=1000)
+    frame_bytes_max: Annotated[Size, sizes("1MiB", "1GiB")] = _default("100MiB")
+    certfile: str = ""
+    keyfile: str = ""
+    metrics_port: Port = 8082
+
+    @model_validator(mode="after")
+    def _check_ports(self) -> Self:
+        if self.port + self.nodes_max > 65535:
+            raise PydanticCustomError("setting", "proxy.kafka: the nodes' ports would end beyond 65535")
+        return self
+
+
+class RocketmqProxy(Section):
+    """The door for RocketMQ clients."""
+
+    port: Port = 0
+
+
+class Proxy(Section):
+    """Doors for unmodified clients; port 0 is off."""
+
+    kafka: KafkaProxy = KafkaProxy()
+    rocketmq: RocketmqProxy = RocketmqProxy()
