@@ -30,6 +30,9 @@ _KUBERNETES = re.compile(r"DELAYLINE_(SERVICE_HOST=.*|SERVICE_PORT(_.*)?=.*|PORT
 """Kubernetes tells every container where its namespace's services are, and ours may well be called delayline. Its
 DELAYLINE_PORT is a URL; a number there is somebody who means `api.port`."""
 
+NAME_CHARS_MAX = 100
+"""The longest name of a setting has a third of that."""
+
 SettingPath = tuple[str, ...]
 
 
@@ -126,9 +129,16 @@ def _keys_under(model: type[BaseModel], above: SettingPath) -> list[str]:
 
 def unknown(key: str, known: Mapping[str, Any] | list[str], source: str) -> ConfigError:
     """The error about a name that is no setting, with the nearest one that is."""
-    nearest = get_close_matches(key, list(known), n=1)
+    nearest = get_close_matches(key, list(known), n=1) if len(key) <= NAME_CHARS_MAX else []
     hint = f"; did you mean {nearest[0]}" if nearest else ""
-    return ConfigError(f"{key}: there is no such setting (from {source}){hint}{'?' if hint else '.'}")
+    return ConfigError(f"{_one_line(key)}: there is no such setting (from {source}){hint}{'?' if hint else '.'}")
+
+
+def _one_line(key: str) -> str:
+    """A name as somebody wrote it, which may be anything: whole where it is short and can be printed."""
+    if len(key) <= NAME_CHARS_MAX and key.isprintable():
+        return key
+    return repr(key if len(key) <= NAME_CHARS_MAX else f"{key[:NAME_CHARS_MAX]}...")
 
 
 def nested(layer: Layer) -> dict[str, Any]:

@@ -129,6 +129,14 @@ def test_a_misspelt_key_is_named_with_the_nearest(
     assert sentence_of(load, toml) == f"{key}: there is no such setting {where}; did you mean {nearest}?"
 
 
+@pytest.mark.parametrize("name", ["x" * 70_000, r"a\nb", r"\u0000"])
+def test_a_name_of_any_length_and_letters_leaves_one_short_line(load: Any, name: str) -> None:
+    sentence = sentence_of(load, f'["{name}"]\nport = 1')
+    assert "there is no such setting" in sentence
+    assert len(sentence) < 300
+    assert sentence.isprintable()
+
+
 def test_a_misspelt_variable_is_named_with_the_nearest(load: Any) -> None:
     sentence = sentence_of(load, env={"API_PORT": "1"})
     assert sentence.startswith("DELAYLINE_API_PORT: there is no such setting")

@@ -1,0 +1,125 @@
+"""Records written straight into a buffer topic by somebody with the right to: every kind that there is, changed.
+
+One shard and one worker in this process. Whatever stands in the log, the next good message is delivered, nothing
+is delivered early, and no record is delivered twice.
+"""
+
+from pathlib import Path
+from random import Random
+
+from delayline.buffer_record import encode_control, encode_decision, encode_reappend, encode_rules, encode_value
+from delayline.message import Header, Key
+from delayline.record import decode_body, encode_body, pack, split_directives
+from delayline.rules import DEFAULT_RULES
+from tests.fuzz.campaign import Broken, Campaign
+from tests.unit.delay_service.harness import Bench
+
+HEADERS: tuple[Header, ...] = (
+    (b"delay", b"5s"), (b"delay-ms", b"1000"),
+    (b"deliver-at", b"1767225630000"), (b"deliver-at", b"2026-01-01T00:00:00Z"),
+    (b"delay-level", b"3"), (b"delay-cron", b"*/5 * * * *"),
+    (b"delay-tz", b"Europe/Berlin"), (b"delay-every", b"10s"),
+    (b"delay-times", b"3"), (b"delay-until", b"2030-01-01T00:00:00Z"),
+    (b"delay-missed", b"latest"), (b"delay-ttl", b"60s"),
+    (b"delay-id", b"order-7"), (b"delay-on-conflict", b"replace"),
+    (b"delay-op", b"cancel"), (b"delay-op", b"reschedule"),
+    (b"delay-ref", b"orders.0.3.1767225630000"),
+    (b"delay-retry", b"group 5"), (b"delayline-origin", b"orders.0.1.5"),
+    (b"delayline-replaces", b"5.1"), (b"delayline-due", b"9999"),
+    (b"delayline-accepted", b"1"), (b"delayline-version", b"1"),
+    (b"delayline-terms", b"\x80"), (b"delayline-decision", b"1"),
+    (b"delayline-rules", b"1"), (b"delayline-control", b"purge"),
+    (b"delayline-idempotency", b"digest key"), (b"delayline-if-match", b"0"), (b"delayline-forwarded", b"1"),
+    (b"delayline-id", b"orders.0.1.5"), (b"delayline-due-ms", b"17"), (b"trace", b"x"),
+)  # fmt: skip
+"""What records carry; the names are those of docs/formats/buffer.md and docs/directives.md."""
+RECORDS_MAX = 400
+"""In one shard: then a new one begins, for a purge or a pause hides what comes behind it."""
+TURNS_MAX = 12
+
+
+class Buffers(Campaign):
+    """In this process, over the in-memory queue and index, on a clock that moves when it is moved."""
+
+    name = "buffers"
+    covers = ("delayline/*.py", "delay_service/*.py")
+
+    def __init__(self, random: Random, folder: Path) -> None:
+        super().__init__(random, folder)
+        self._begin()
+
+    def _begin(self) -> None:
+        self.bench = Bench(batch_records_max=50)
+        self.bench.turn()
+        self._sent: list[bytes] = []
+
+    def case(self) -> str:
+        kind, body = self._record()
+        if self.random.random() < 0.6:
+            body = self.mutator.some(body)
+        self._sent.append(body)
+        try:
+            self.bench.send_raw(body)
+            self.bench.clock.advance(self.mutator.pick(of=(0, 0, 1, 1000, 60_000)))
+            self.bench.turn(1)
+        except Exception as error:
+            raise Broken(f"{error!r} of {kind} {body!r}") from error
+        if len(self._sent) >= RECORDS_MAX:
+            self.judge()
+            self._begin()
+        return kind
+
+    def _record(self) -> tuple[str, bytes]:
+        """Some record of each kind, sound."""
+        random = self.random
+        headers = [self._header() for _ in range(random.choice((0, 1, 2, 3, 5)))]
+        plain = encode_body(b"key", b"value", headers)
+        match random.randrange(8):
+            case 0:
+                return "control", encode_control(random.choice(("resume", "purge")))
+            case 1:
+                return "decision", encode_decision(
+                    [Key(random.randrange(10**13), random.randrange(400)) for _ in "ab"]
+                )
+            case 2:
+                return "rules", encode_rules(DEFAULT_RULES)
+            case 3:
+                return "re-append", self._reappend(plain)
+            case _:
+                return "message", plain
+
+    def _reappend(self, body: bytes) -> bytes:
+        value = encode_value(None, pack(split_directives(body, frozenset()), self.bench.clock.now_ms()))
+        replaces = Key(self.random.randrange(10**13), self.random.randrange(400))
+        return encode_reappend(value, replaces, f"orders.0.{replaces.offset}.{replaces.due_ms}", 10**12)
+
+    def _header(self) -> Header:
+        name, value = self.random.choice(HEADERS)
+        if self.random.random() < 0.3:
+            value = self.mutator.some(value or b"")
+        return name, value
+
+    def judge(self) -> None:
+        """A good message behind all of that is delivered, once."""
+        self.bench.send_raw(encode_control("resume"))
+        canary = b"canary %d" % self.random.getrandbits(60)
+        self.bench.send(canary, (b"delay-ms", b"1000"))
+        self.bench.turn(2)
+        if canary in self._delivered():
+            raise Broken(f"delivered early behind {self._last()}")
+        self.bench.clock.advance(1000)
+        for _ in range(TURNS_MAX):
+            self.bench.turn(4)
+            if (count := self._delivered().count(canary)) > 1:
+                raise Broken(f"delivered {count} times behind {self._last()}")
+            if count:
+                return
+        raise Broken(f"the next good message is not delivered behind {self._last()}: {self.bench.worker.statuses}")
+
+    def _delivered(self) -> list[bytes | None]:
+        end = self.bench.queue.offsets("orders", "0")[1]
+        records = self.bench.queue.read("orders", "0", max(0, end - 50), 100)
+        return [decode_body(record.body).value for record in records]
+
+    def _last(self) -> str:
+        return ", ".join(map(repr, self._sent[-5:]))
