@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: run test check lint types imports simulate machine race prove generated wire-faults chaos-kafka-proxy search-kafka-proxy fuzz outages bench kafka kafka-client reconcile-demo reconcile-job spark-package lock clean
+.PHONY: run test check lint types imports simulate machine race prove generated wire-faults chaos-kafka-proxy search-kafka-proxy foreign-clients fuzz outages bench kafka kafka-client reconcile-demo reconcile-job spark-package lock clean
 
 run: $(VENV)/.run   ## start everything on the embedded queue, HTTP on 127.0.0.1:8080
 	@exec $(BIN)/delayline serve
@@ -47,6 +47,9 @@ chaos-kafka-proxy: $(VENV)/.test   ## kill -9 of Kafka proxies, workers and brok
 
 search-kafka-proxy: $(VENV)/.test   ## every crash point of the proxy's sequencer in a model of two logs; PARTS, SEEDS, FIRST
 	$(BIN)/python -m tests.proxy_model.run
+
+foreign-clients: $(VENV)/.test   ## clients in Go, JavaScript, Rust, Python and Java from 0.11 to 4.3 through the Kafka proxy; needs their tools
+	$(BIN)/python -m pytest -m foreign -s -q tests/foreign $(PYTEST_ARGS)
 
 fuzz: $(VENV)/.test   ## hostile input for every entrance, a minute each; SEED, SECONDS, PARTS, COVER=1
 	$(BIN)/python -m tests.fuzz.run
