@@ -58,4 +58,5 @@ def _proxy_settings(settings: Settings) -> "ProxySettings":
         nodes_max=given.nodes_max,
         listener_tls=read_listener(given.certfile, given.keyfile),
         frame_bytes_max=given.frame_bytes_max,
+        drain_max_s=given.drain_max / 1000,
     )

@@ -37,6 +37,7 @@ EMBEDDED: Only = {
     "delay.discovery_interval": (2000, "the embedded queue tells of new topics at once"),
     **{f"proxy.kafka.{name}": (field.get_default(), _NO_BROKERS) for name, field in KafkaProxy.model_fields.items()},
     "proxy.kafka.frame_bytes_max": (100 << 20, _NO_BROKERS),
+    "proxy.kafka.drain_max": (15_000, _NO_BROKERS),
 }
 
 

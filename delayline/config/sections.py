@@ -178,6 +178,7 @@ class KafkaProxy(Section):
     node_id_base: int = Field(default=0, ge=0, le=2**31 - 1)
     nodes_max: int = Field(default=16, ge=1, le=1000)
     frame_bytes_max: Annotated[Size, sizes("1MiB", "1GiB")] = _default("100MiB")
+    drain_max: Annotated[Duration, durations("0s", "10m")] = _default("15s")
     certfile: str = ""
     keyfile: str = ""
     metrics_port: Port = 8082

@@ -39,3 +39,8 @@ class ProxyMetrics:
             "Requests that named a topic of Delayline's own.",
             registry=registry,
         )
+        self.undrained = Counter(
+            "delayline_kafka_proxy_undrained",
+            "Connections whose client had gone before its last requests were carried out, in vain for drain_max.",
+            registry=registry,
+        )

@@ -11,7 +11,8 @@ Answers leave in the order of the requests (`turns.Line`). While a Produce of th
 Produces are taken up; everything else waits behind it, as it would in a broker, which carries out one request of a
 connection after the other. So nothing large is ever kept until its turn.
 
-Whichever side ends, both do.
+Where the broker ends, both do. Where the client does, what was read from it first goes where it belongs: a producer
+that takes no answers (acks=0) sends, closes, and counts on it. `drain_max_s` bounds that.
 """
 
 import asyncio
@@ -67,8 +68,10 @@ class Relay:
         self._node_id = node_id
         self._began = began
         self._ended = ended
-        self.client = Side(self._client_made, self._client_said, self._lost, self._client_full)
-        self._broker = Side(self._broker_made, self._broker_said, self._lost, self._broker_full)
+        self.client = Side(
+            self._client_made, self._client_said, self._client_lost, self._client_full, self._begin_to_drain
+        )
+        self._broker = Side(self._broker_made, self._broker_said, self.close, self._broker_full)
         frame_bytes_max = hub.settings.frame_bytes_max
         self._requests: Noting[Turn] = Noting(self._note_request, PEEK_BYTES, frame_bytes_max)
         self._answers: Noting[Turn | Shipment] = Noting(self._note_answer, RESPONSE_HEAD_BYTES, frame_bytes_max)
@@ -80,7 +83,9 @@ class Relay:
         self._early: list[bytes] = []  # read before the broker's side was up
         self._ready = False
         self._closed = False
-        self._stopping = False
+        self._ending = False  # what has been read is still carried out, and nothing new is
+        self._client_gone = False
+        self._draining: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
     # --- beginning and end
@@ -145,19 +150,48 @@ class Relay:
 
     def stop(self) -> None:
         """End as soon as nobody waits for an answer."""
-        self._stopping = True
+        self._ending = True
         self.client.hold("stopping")
         self._end_if_idle()
 
+    def _client_lost(self) -> None:
+        self._client_gone = True
+        self._begin_to_drain()
+
+    def _begin_to_drain(self) -> None:
+        """The client sends no more. It may still read, unless it is gone."""
+        if self._closed:
+            return
+        self._ending = True
+        if self._draining is None:
+            wait_s = self._hub.settings.drain_max_s
+            self._draining = asyncio.get_running_loop().call_later(wait_s, self._give_up_draining)
+        self._end_if_idle()
+
+    def _give_up_draining(self) -> None:
+        self._hub.metrics.undrained.inc()
+        self.close("the client has gone, and its last requests took too long")
+
     def _end_if_idle(self) -> None:
-        if self._stopping and not self._line and not self._inbox:
+        if self._ending and self._is_idle:
             self.close()
+
+    @property
+    def _is_idle(self) -> bool:
+        """Whether nothing is left to be carried out, nor to be told to a client that may still listen."""
+        if self._early or self._inbox or self._split.busy:
+            return False
+        if self._client_gone:  # a Fetch does nothing but answer, perhaps in a minute
+            return all(isinstance(one, Turn) and one.api_key == ApiKey.FETCH for one in self._expected)
+        return not self._line
 
     def close(self, reason: str = "") -> None:
         """`reason` is said where it is not just that a peer has gone."""
         if self._closed:
             return
         self._closed = True
+        if self._draining is not None:
+            self._draining.cancel()
         if reason:
             log.warning("connection closed", client=self.client.peer, node=self._node_id, reason=reason)
         for task in self._tasks:
@@ -170,9 +204,6 @@ class Relay:
         self._broker.close()
         self._hub.metrics.connections.dec()
         self._ended(self)
-
-    def _lost(self) -> None:
-        self.close()
 
     def _client_full(self, is_full: bool) -> None:
         (self._broker.hold if is_full else self._broker.release)("the client does not read")

@@ -31,3 +31,4 @@ class ProxySettings:
     connect_timeout_s: float = 10.0
     request_timeout_s: float = 10.0  # of the proxy's own requests
     append_s: float = 10.0  # how long a write to a buffer is repeated: below the 30 s of clients
+    drain_max_s: float = 15.0  # of a client that has gone; above append_s

@@ -15,8 +15,8 @@ LINGER_S = 5.0
 
 
 class Side(asyncio.Protocol):
-    """Calls back: `made` once, `received` with bytes, `lost` once, `full` when its peer does not read (True) or reads
-    again (False)."""
+    """Calls back: `made` once, `received` with bytes, `ended` when the peer sends no more but may still read, `lost`
+    once, `full` when its peer does not read (True) or reads again (False)."""
 
     def __init__(
         self,
@@ -24,11 +24,14 @@ class Side(asyncio.Protocol):
         received: Callable[[bytes], None],
         lost: Callable[[], None],
         full: Callable[[bool], None],
+        ended: Callable[[], None] | None = None,
     ) -> None:
+        """Without `ended`, a peer that sends no more is lost."""
         self._made = made
         self._received = received
         self._lost = lost
         self._full = full
+        self._ended = ended
         self._transport: asyncio.Transport | None = None
         self._holding: set[str] = set()
 
@@ -40,6 +43,14 @@ class Side(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._received(data)
+
+    def eof_received(self) -> bool:
+        """Whether to go on writing. TLS has no half-closed connections: there `lost` follows at once."""
+        if self._ended is None or self._transport is None:
+            return False
+        self._holding.add("ended")  # reading on would only end once more
+        self._ended()
+        return self._transport is not None and self._transport.get_extra_info("sslcontext") is None
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
