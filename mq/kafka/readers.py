@@ -2,10 +2,10 @@
 
 from collections import deque
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from threading import Lock
 
-from confluent_kafka import Consumer, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from delayline.clock import Clock
 from mq.contract import LogRecord
@@ -88,7 +88,7 @@ class Readers:
         if offset == end or records_max <= 0:
             return []
         with self._lent() as consumer:
-            consumer.assign([TopicPartition(topic, partition, offset)])
+            _assign(consumer, topic, {partition: offset})
             return self._take(consumer, records_max, bytes_max)
 
     def _take(self, consumer: Consumer, records_max: int, bytes_max: int) -> list[LogRecord]:
@@ -120,7 +120,7 @@ class Readers:
         found: list[Message] = []
         positions: dict[int, int] = {}
         with self._lent() as consumer:
-            consumer.assign([TopicPartition(topic, number, start) for number, start in starts.items()])
+            _assign(consumer, topic, starts)
             while len(positions) < len(starts):
                 message = self._message(consumer, self._clock.monotonic_s() + timeout_s)
                 if message is None:
@@ -141,7 +141,7 @@ class Readers:
         """Until a partition holds a record at or behind its offset that can be read, or its offset is gone."""
         deadline_s = self._clock.monotonic_s() + timeout_s
         with self._lent() as consumer:
-            consumer.assign([TopicPartition(topic, number, offset) for number, offset in positions.items()])
+            _assign(consumer, topic, positions)
             while (message := self._message(consumer, deadline_s)) is not None:
                 error = message.error()
                 if error is None or trouble.out_of_range(error):
@@ -149,3 +149,12 @@ class Readers:
                 if not trouble.end_of_partition(error) and not error.retriable():
                     raise trouble.queue_error(error, f"waiting for {topic}")
             return False
+
+
+def _assign(consumer: Consumer, topic: str, offsets: Mapping[int, int]) -> None:
+    """Read these partitions from these offsets on. A consumer that has read another topic before looks for the
+    leaders of this one half a second later, unless it has heard of them: it asks first. Without an answer it looks
+    for them as ever."""
+    with suppress(KafkaException):
+        consumer.list_topics(topic, SLICE_S)
+    consumer.assign([TopicPartition(topic, number, offset) for number, offset in offsets.items()])
