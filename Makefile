@@ -2,15 +2,24 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+PYTEST := $(BIN)/python -m pytest -n auto --dist loadscope
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
+unexport PYTHONDONTWRITEBYTECODE   # tests start Python a few hundred times: what is compiled once is kept
 
-.PHONY: run test check lint types imports simulate machine race prove generated wire-faults chaos-kafka-proxy search-kafka-proxy foreign-clients fuzz outages bench kafka kafka-client reconcile-demo reconcile-job spark-package lock clean
+.PHONY: run quick test test-all check lint types imports simulate machine race prove generated wire-faults chaos-kafka-proxy search-kafka-proxy foreign-clients fuzz outages bench kafka kafka-client reconcile-demo reconcile-job spark-package lock clean
 
 run: $(VENV)/.run   ## start everything on the embedded queue, HTTP on 127.0.0.1:8080
 	@exec $(BIN)/delayline serve
 
-test: $(VENV)/.test   ## all tests
-	$(BIN)/python -m pytest -n auto --dist loadscope $(PYTEST_ARGS)
+quick: $(VENV)/.test   ## units, tidiness, the queues of one process: under a minute; tests/README.md
+	$(PYTEST) -m 'not outage and not thorough and not broker' tests/unit tests/contract tests/test_*.py $(PYTEST_ARGS)
+
+test: $(VENV)/.test   ## what every change must pass; tests/README.md
+	$(PYTEST) --durations=25 $(PYTEST_ARGS)
+
+test-all: $(VENV)/.test   ## all tests, before an issue is done; tests/README.md
+	THOROUGH=1 $(PYTEST) --durations=50 -m 'not outage and not foreign' $(PYTEST_ARGS)
+	$(MAKE) outages
 
 check: lint types imports
 

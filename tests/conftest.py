@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.brokers.distribution import Unavailable
+from tests.tiers import Collected, collected
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,8 +24,14 @@ os.environ["SPARK_CONF_DIR"] = str(Path(__file__).parent / "reconcile" / "spark"
 """For every Spark that tests start, in processes of their own too; only the cluster is as Spark makes it."""
 
 
+COLLECTED = pytest.StashKey[list[Collected]]()
+"""What tests/test_tiers.py is about."""
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """One process takes modules in their order, and finds soon what is wrong with a unit."""
+    config.stash[COLLECTED] = collected(items)
     if hasattr(config, "workerinput"):
         from tests.sharing import place
 

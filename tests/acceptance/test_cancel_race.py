@@ -18,13 +18,12 @@ KILL_EVERY_S = 27.0
 """The group misses a killed worker for six seconds; then its messages have owners again for a while."""
 
 
-@pytest.mark.slow
 @pytest.mark.race
 def test_a_cancel_that_is_confirmed_is_kept_and_one_that_is_refused_came_too_late(server: Server) -> None:
     race(server.url, "orders", lambda: delivered(server.url))
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.race
 def test_nobody_is_lied_to_while_workers_are_killed(running: Callable[..., list[Server]], topic: str) -> None:
     door, *workers = running("api", "worker", "worker")

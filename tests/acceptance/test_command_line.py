@@ -151,6 +151,7 @@ def test_no_server_is_one_sentence() -> None:
     assert "is `delayline serve` up?" in ran.err
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "command",
     [

@@ -77,6 +77,7 @@ def test_a_door_that_others_reach_is_worth_a_word(tmp_path: Path) -> None:
     assert "warn  api.auth: none: whoever reaches 0.0.0.0 may do everything\n" in ran.out
 
 
+@pytest.mark.thorough
 def test_a_queue_that_does_not_answer_is_a_failure_that_says_where_to_look(tmp_path: Path) -> None:
     nobody = f"127.0.0.1:{free_port()}"
     ran = doctor(tmp_path, mq__kind="kafka", mq__bootstrap_servers=nobody)

@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from tests.acceptance.asking import Ran, answer_of, run
 from tests.acceptance.on_kafka import PARTITIONS, settings_of
 from tests.fault.server import free_port
@@ -30,6 +32,7 @@ def whats(plan: dict[str, Any]) -> dict[str, str]:
     return {change["topic"]: change["what"] for change in plan["changes"]}
 
 
+@pytest.mark.thorough
 def test_a_plan_is_shown_and_then_carried_out_and_then_there_is_nothing_to_do(kafka: "Kafka", topic: str) -> None:
     settings = {**settings_of(kafka), "delay__topics": topic, "mq__topics_create": "false"}
     space = settings["namespace"]

@@ -7,11 +7,12 @@ import pytest
 from tests.acceptance.conftest import MakeServer
 from tests.acceptance.pages import Step, comes_out, read_page, type_in
 from tests.fault.server import ROOT
+from tests.tiers import sample
 
 PAGES = [*sorted((ROOT / "docs" / "howto").glob("*.md")), ROOT / "docs" / "command-line.md"]
 
 
-@pytest.mark.parametrize("path", PAGES, ids=[path.stem for path in PAGES])
+@pytest.mark.parametrize("path", sample(PAGES, every=3), ids=[path.stem for path in PAGES])
 def test_a_page_shows_what_really_happens(path: Path, make_server: MakeServer, tmp_path: Path) -> None:
     page = read_page(path)
     config = tmp_path / "delayline.toml"

@@ -10,6 +10,7 @@ import pytest
 from tests.acceptance.asking import numbers, send, wait_delivered
 from tests.acceptance.conftest import MakeServer
 from tests.fault.server import Server
+from tests.tiers import sample
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +43,7 @@ def _delivered_after_a_start(server: Server) -> list[str]:
     return wait_delivered(server, [*numbers(50), "done", "later"])
 
 
-@pytest.mark.parametrize("lost", ["index", "index/rocksdb"])
+@pytest.mark.parametrize("lost", sample(["index", "index/rocksdb"], every=2))
 def test_without_its_index_a_server_delivers_everything_once(stopped: Server, lost: str) -> None:
     shutil.rmtree(stopped.data_dir / lost)
     assert _delivered_after_a_start(stopped) == [*numbers(50), "done", "later"]
@@ -65,7 +66,7 @@ def _truncate(rocksdb: Path) -> None:
 
 @pytest.mark.parametrize(
     "damage",
-    [_overwrite("*"), _overwrite("*.sst"), _overwrite("MANIFEST-*"), _truncate],
+    sample([_overwrite("*"), _overwrite("*.sst"), _overwrite("MANIFEST-*"), _truncate], every=4),
     ids=["all of it", "its rows", "its manifest", "all cut to nothing"],
 )
 def test_a_damaged_index_is_thrown_away_and_everything_is_delivered_once(

@@ -12,6 +12,7 @@ from tests.acceptance.on_kafka import PARTITIONS, asked, make_topic, settings_of
 from tests.acceptance.racing import RACES, race
 from tests.conftest import started
 from tests.fault.server import Server, read_topic
+from tests.tiers import sample
 
 
 def arrived(url: str, topic: str, count: int) -> list[str]:
@@ -54,8 +55,7 @@ def test_a_server_with_a_worker_knows_its_messages(running: Callable[..., list[S
     assert asked(server.url, f"orders-none.0.0.{message['message_id'].rpartition('.')[2]}").status_code == 404
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("commands", [("serve",), ("api", "worker", "worker")])
+@pytest.mark.parametrize("commands", sample([(("api", "worker", "worker"),), (("serve",),)], every=2))
 def test_nobody_is_told_cancelled_and_gets_the_message(
     running: Callable[..., list[Server]], topic: str, commands: tuple[str, ...]
 ) -> None:
@@ -74,7 +74,6 @@ def test_topics_of_others_are_never_made(running: Callable[..., list[Server]], t
 
 
 @pytest.mark.outage
-@pytest.mark.slow
 def test_processes_that_are_there_before_the_broker_wait_for_it(make_server: MakeServer) -> None:
     from tests.brokers.kafka import Kafka
 

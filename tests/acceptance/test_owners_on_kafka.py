@@ -12,6 +12,7 @@ import pytest
 from tests.acceptance.asking import HTTP, send, wait_for
 from tests.acceptance.on_kafka import asked
 from tests.fault.server import Server
+from tests.tiers import sample
 
 Running = Callable[..., list[Server]]
 
@@ -97,7 +98,7 @@ def test_processes_on_several_machines_share_a_secret(running: Running, topic: s
     assert "sixteen letters!" not in api.log.read_text() + worker.log.read_text()
 
 
-@pytest.mark.parametrize("door", ["api", "serve"])
+@pytest.mark.parametrize("door", sample(["api", "serve"], every=2))
 def test_an_operation_is_decided_by_the_owner_in_another_process(running: Running, topic: str, door: str) -> None:
     asked_one, *workers = running(door, *(["worker", "worker"] if door == "api" else ["worker"]))
     url, ids = asked_one.url, pending(asked_one.url, topic, 8)
@@ -115,8 +116,7 @@ def test_an_operation_is_decided_by_the_owner_in_another_process(running: Runnin
         assert (late.status_code, late.json()["outcome"]["state"]) == (409, "delivered")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+@pytest.mark.parametrize("how", sample([signal.SIGKILL, signal.SIGSTOP], every=2))
 def test_when_an_owner_dies_or_freezes_the_next_one_answers(
     running: Running, topic: str, how: signal.Signals
 ) -> None:

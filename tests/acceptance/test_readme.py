@@ -4,6 +4,8 @@ import re
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from tests.acceptance.asking import DELAYLINE
 from tests.fault.server import ROOT, Server, environment
 
@@ -48,6 +50,7 @@ def test_what_the_server_says_at_its_start_is_what_the_readme_says(server: Serve
     assert f"tail orders --url {server.url}\n" in welcome
 
 
+@pytest.mark.thorough
 def test_the_server_says_its_port_where_any_may_be_taken(tmp_path: Path) -> None:
     command = [DELAYLINE, "serve", "--port", "0", "--data-dir", str(tmp_path / "data")]
     with subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as serving:

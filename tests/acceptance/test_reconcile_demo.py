@@ -16,8 +16,6 @@ from tests.fault.server import ROOT, environment
 WITHIN_S = 600
 """A machine with nothing else to do takes a minute, most of it Spark's."""
 
-pytestmark = pytest.mark.slow
-
 
 def play(folder: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "demo.reconcile", str(folder)]
@@ -38,6 +36,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     return folder, ended.stdout + ended.stderr
 
 
+@pytest.mark.thorough
 def test_the_job_finds_exactly_what_was_done_to_the_queue(played: tuple[Path, str]) -> None:
     folder, said = played
     summary = decode_summary((folder / "ledger" / "runs" / "1" / "summary.json").read_bytes())
@@ -60,6 +59,7 @@ def test_the_job_finds_exactly_what_was_done_to_the_queue(played: tuple[Path, st
     assert all(f"missing: {finding.id} lies in delayline.buffer.orders" in said for finding in lost)
 
 
+@pytest.mark.thorough
 def test_what_was_missing_is_delivered_after_the_repair_and_the_next_run_says_so(played: tuple[Path, str]) -> None:
     folder, said = played
     assert "4 messages sent again" in said
@@ -70,6 +70,7 @@ def test_what_was_missing_is_delivered_after_the_repair_and_the_next_run_says_so
     assert (orders.ledger.missing, orders.ledger.difference, orders.ledger.pending) == (0, 0, 4)
 
 
+@pytest.mark.thorough
 def test_the_page_for_operators_shows_what_comes_out_behind_it(played: tuple[Path, str], tmp_path: Path) -> None:
     folder, _ = played
     page = read_page(ROOT / "docs" / "reconcile.md")

@@ -136,6 +136,7 @@ def test_a_folder_that_may_not_be_written_is_refused(serve: Serve, tmp_path: Pat
     assert_refused(serve(), 1, "Permission denied")
 
 
+@pytest.mark.thorough
 def test_two_servers_with_folders_of_their_own_run_side_by_side(server: Server, make_server: MakeServer) -> None:
     other = make_server("other")
     other.start()

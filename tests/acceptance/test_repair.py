@@ -6,6 +6,8 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from delayline.buffer_record import encode_decision
 from delayline.clock import SystemClock
 from delayline.message import Key, MessageId
@@ -165,6 +167,7 @@ def test_a_payload_that_is_gone_is_a_failure(server: Server, tmp_path: Path) -> 
     assert (ran.code, whats(ran)[0][0]) == (1, "payload lost")
 
 
+@pytest.mark.thorough
 def test_on_kafka_it_is_sent_beside_the_running_worker(
     kafka: "Kafka", make_server: MakeServer, topic: str, tmp_path: Path
 ) -> None:

@@ -78,6 +78,7 @@ def billing(setup: Setup, tmp_path: Path) -> Iterator[Path]:
         running.wait()
 
 
+@pytest.mark.thorough
 def test_the_consumer_on_the_page_is_given_again_what_it_fails_with(setup: Setup, billing: Path) -> None:
     good, bad = json.dumps({"amount": 5}), json.dumps({"amount": -1})
     messages = [{"value": value, "key": "k"} for value in (good, bad)]

@@ -35,6 +35,7 @@ def status(server: Server, topic: str, **schedule: str) -> int:
     return HTTP.post(f"{server.url}/v1/topics/{topic}/messages", json=body, timeout=20).status_code
 
 
+@pytest.mark.thorough
 def test_a_door_without_a_worker_counts_what_waits_with_all_workers(limited: dict[str, Server], topic: str) -> None:
     door = limited["api"]
     sent = send(door.url, topic, ["x"] * LIMIT, delay="1h")

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import httpx
+import pytest
 
 from tests.acceptance.asking import HTTP, delivered, numbers, send, wait_delivered, wait_for
 from tests.acceptance.conftest import MakeServer
@@ -125,6 +126,7 @@ def test_what_was_acknowledged_before_a_sigkill_is_delivered_once_after_it(serve
     assert seconds < READY_WITHIN_S
 
 
+@pytest.mark.thorough
 def test_two_hundred_topics_are_ready_soon_after_a_start_and_all_deliver(server: Server) -> None:
     topics = [f"topic-{number}" for number in range(200)]
     for topic in topics:

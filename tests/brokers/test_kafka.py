@@ -22,7 +22,7 @@ def listens(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_killed_node_comes_back_on_its_port() -> None:
     with started(Kafka) as kafka:
         node = kafka.nodes[0]
@@ -34,14 +34,14 @@ def test_a_killed_node_comes_back_on_its_port() -> None:
         assert listens(node.port)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_of_three_nodes_two_go_on_without_the_third() -> None:
     with started(lambda: Kafka(3)) as kafka:
         kafka.nodes[0].kill()
         kafka.wait_ready()
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_the_older_version_starts_too() -> None:
     with started(lambda: Kafka(version=OLDER)) as kafka:
         assert listens(kafka.nodes[0].port)

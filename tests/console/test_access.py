@@ -38,6 +38,7 @@ def places(send: Send, topic: str) -> list[tuple[str, str]]:
     ]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_serious_in_any_view(open_page: OpenPage, send: Send, topic: str, scheme: str) -> None:
     page = open_page(scheme=scheme)
@@ -47,6 +48,7 @@ def test_axe_finds_nothing_serious_in_any_view(open_page: OpenPage, send: Send, 
         assert findings(page) == [], place
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_serious_in_dialogs_and_problems(open_page: OpenPage, send: Send, scheme: str) -> None:
     sent = send("x", delay="1h")
@@ -58,6 +60,7 @@ def test_axe_finds_nothing_serious_in_dialogs_and_problems(open_page: OpenPage, 
     assert findings(page) == []
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("width", [360, 768])
 def test_nothing_is_wider_than_the_page(open_page: OpenPage, send: Send, topic: str, width: int) -> None:
     page = open_page(width=width)
@@ -67,6 +70,7 @@ def test_nothing_is_wider_than_the_page(open_page: OpenPage, send: Send, topic: 
         assert page.evaluate("document.documentElement.scrollWidth") <= width, place
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("width", [360, 1280])
 def test_long_names_do_not_widen_the_page(open_page: OpenPage, send: Send, width: int) -> None:
     name, key = "n" * 200 + str(width), "k" * 2000
@@ -79,6 +83,7 @@ def test_long_names_do_not_widen_the_page(open_page: OpenPage, send: Send, width
         assert page.evaluate("document.documentElement.scrollWidth") <= width, place
 
 
+@pytest.mark.thorough
 def test_a_narrow_table_is_still_a_table(open_page: OpenPage, send: Send, topic: str) -> None:
     send("x")
     page = open_page(width=360)
@@ -128,6 +133,7 @@ def test_a_message_can_be_sent_and_cancelled_by_keyboard_alone(open_page: OpenPa
     expect(page.locator(".state")).to_contain_text("cancelled")
 
 
+@pytest.mark.thorough
 def test_the_first_tab_leads_past_the_navigation(open_page: OpenPage) -> None:
     page = open_page()
     page.keyboard.press("Tab")
@@ -139,6 +145,7 @@ def test_the_first_tab_leads_past_the_navigation(open_page: OpenPage) -> None:
     expect(page.get_by_role("heading", level=1)).to_have_text("What waits")
 
 
+@pytest.mark.thorough
 def test_the_focus_can_be_seen(open_page: OpenPage) -> None:
     page = open_page()
     for _ in range(6):
@@ -147,6 +154,7 @@ def test_the_focus_can_be_seen(open_page: OpenPage) -> None:
         assert page.evaluate(f"{focused}.outlineStyle + {focused}.outlineWidth") == "solid2px"
 
 
+@pytest.mark.thorough
 def test_a_refresh_leaves_the_focus_where_it_is(open_page: OpenPage, send: Send, topic: str) -> None:
     send("first")
     page = open_page()
@@ -158,6 +166,7 @@ def test_a_refresh_leaves_the_focus_where_it_is(open_page: OpenPage, send: Send,
     expect(page.get_by_role("link", name=topic, exact=True)).to_be_focused()
 
 
+@pytest.mark.thorough
 def test_the_theme_follows_the_system_until_one_is_chosen(open_page: OpenPage) -> None:
     page = open_page(scheme="dark")
     paper = "getComputedStyle(document.documentElement).backgroundColor"

@@ -2,6 +2,7 @@
 
 import re
 
+import pytest
 from playwright.sync_api import Page, Route, expect
 
 from tests.console.conftest import HTTP, OpenPage, Send, answering, read_again
@@ -28,6 +29,7 @@ def test_a_message_is_sent_and_leads_to_its_page(open_page: OpenPage, server: Se
     expect(page.get_by_role("row", name="src")).to_contain_text("console")
 
 
+@pytest.mark.thorough
 def test_a_message_without_a_delay_goes_straight_to_its_topic(
     open_page: OpenPage, server: Server, topic: str
 ) -> None:
@@ -40,6 +42,7 @@ def test_a_message_without_a_delay_goes_straight_to_its_topic(
     assert [record["value"] for record in read_topic(server.url, topic)] == ["plain text"]
 
 
+@pytest.mark.thorough
 def test_a_moment_is_meant_in_the_zone_that_is_shown(open_page: OpenPage, topic: str) -> None:
     page = open_page(f"#/send?topic={topic}")
     page.get_by_label("Value", exact=True).fill("1")
@@ -49,6 +52,7 @@ def test_a_moment_is_meant_in_the_zone_that_is_shown(open_page: OpenPage, topic:
     expect(page.locator(".notice.good time")).to_have_attribute("datetime", "2035-07-01T12:00:00.000Z")
 
 
+@pytest.mark.thorough
 def test_a_fault_stands_next_to_the_field_it_is_about(open_page: OpenPage, topic: str) -> None:
     page = open_page(f"#/send?topic={topic}")
     page.get_by_label("Value", exact=True).fill("1")
@@ -68,6 +72,7 @@ def test_a_fault_stands_next_to_the_field_it_is_about(open_page: OpenPage, topic
     assert delay.get_attribute("aria-invalid") is None
 
 
+@pytest.mark.thorough
 def test_what_the_server_never_sees_is_said_at_its_field_too(open_page: OpenPage) -> None:
     page = open_page("#/send")
     page.get_by_label("Value", exact=True).fill("1")
@@ -100,6 +105,7 @@ def test_a_message_is_cancelled_after_it_was_asked_about(open_page: OpenPage, se
     assert state(server, sent["message_id"]) == "cancelled"
 
 
+@pytest.mark.thorough
 def test_a_message_is_moved(open_page: OpenPage, send: Send) -> None:
     sent = send("x", delay="1h")
     page = opened(open_page, sent["message_id"], "Reschedule")
@@ -110,6 +116,7 @@ def test_a_message_is_moved(open_page: OpenPage, send: Send) -> None:
     expect(page.locator(".facts")).to_contain_text("Version1")
 
 
+@pytest.mark.thorough
 def test_a_dialog_stays_open_with_what_the_server_said(open_page: OpenPage, send: Send) -> None:
     sent = send("x", delay="1h")
     page = opened(open_page, sent["message_id"], "Reschedule")
@@ -119,6 +126,7 @@ def test_a_dialog_stays_open_with_what_the_server_said(open_page: OpenPage, send
     expect(page.get_by_role("dialog")).to_contain_text("The schedule is not valid")
 
 
+@pytest.mark.thorough
 def test_a_message_is_had_now(open_page: OpenPage, server: Server, send: Send, topic: str) -> None:
     sent = send("early", delay="1h")
     page = opened(open_page, sent["message_id"], "Deliver now")
@@ -127,6 +135,7 @@ def test_a_message_is_had_now(open_page: OpenPage, server: Server, send: Send, t
     assert [record["value"] for record in read_topic(server.url, topic)] == ["early"]
 
 
+@pytest.mark.thorough
 def test_who_is_too_late_to_cancel_hears_how_it_ended(open_page: OpenPage, send: Send, server: Server) -> None:
     sent = send("x", delay="1h")
     page = opened(open_page, sent["message_id"], "Cancel")
@@ -136,6 +145,7 @@ def test_who_is_too_late_to_cancel_hears_how_it_ended(open_page: OpenPage, send:
     expect(page.get_by_role("dialog")).to_contain_text("It is delivered since ")
 
 
+@pytest.mark.thorough
 def test_a_repeat_is_previewed_with_its_next_times_and_sent(open_page: OpenPage, topic: str) -> None:
     page = open_page(f"#/send?topic={topic}")
     page.get_by_label("Value", exact=True).fill("1")
@@ -151,6 +161,7 @@ def test_a_repeat_is_previewed_with_its_next_times_and_sent(open_page: OpenPage,
     expect(page.locator(".notice.good time")).to_have_attribute("datetime", re.compile("-07-01T09:00:00.000Z$"))
 
 
+@pytest.mark.thorough
 def test_who_sends_an_own_id_that_waits_already_is_led_to_it(open_page: OpenPage, send: Send, topic: str) -> None:
     first = send("first", key="7", delay="1h", own_id="order-7")
     page = open_page(f"#/send?topic={topic}")
@@ -162,6 +173,7 @@ def test_who_sends_an_own_id_that_waits_already_is_led_to_it(open_page: OpenPage
     expect(page.locator(".notice.good a")).to_have_text(first["message_id"])
 
 
+@pytest.mark.thorough
 def test_a_message_that_would_expire_before_it_is_due_is_refused_at_the_field(
     open_page: OpenPage, topic: str
 ) -> None:
@@ -172,12 +184,14 @@ def test_a_message_that_would_expire_before_it_is_due_is_refused_at_the_field(
     expect(page.get_by_label("Expires at")).to_have_attribute("aria-invalid", "true")
 
 
+@pytest.mark.thorough
 def test_a_schedule_that_cannot_be_is_told_before_it_is_sent(open_page: OpenPage, topic: str) -> None:
     page = open_page(f"#/send?topic={topic}")
     page.get_by_label("Delay", exact=True).fill("4000d")
     expect(page.locator(".preview")).to_contain_text("3650d")
 
 
+@pytest.mark.thorough
 def test_what_cannot_be_done_here_cannot_be_pressed(open_page: OpenPage, send: Send, topic: str) -> None:
     send("x", delay="1h")
     page = open_page(f"#/topics/{topic}")
@@ -191,6 +205,7 @@ def test_what_cannot_be_done_here_cannot_be_pressed(open_page: OpenPage, send: S
     expect(page.get_by_role("dialog")).to_have_count(0)
 
 
+@pytest.mark.thorough
 def test_all_that_match_are_counted_before_they_are_cancelled(
     open_page: OpenPage, server: Server, send: Send, topic: str
 ) -> None:
@@ -235,6 +250,7 @@ def test_a_purge_counts_and_wants_the_topics_name_typed(
     assert {state(server, message_id) for message_id in sent} == {"cancelled"}
 
 
+@pytest.mark.thorough
 def test_a_topic_is_paused_and_resumed(open_page: OpenPage, server: Server, send: Send, topic: str) -> None:
     send("x", delay="1h")
     page = open_page(f"#/topics/{topic}")
@@ -251,6 +267,7 @@ def test_a_topic_is_paused_and_resumed(open_page: OpenPage, server: Server, send
     expect(page.get_by_role("table", name="Newest records")).to_contain_text("late")
 
 
+@pytest.mark.thorough
 def test_shards_that_have_not_decided_yet_are_named(open_page: OpenPage, send: Send, topic: str) -> None:
     send("x", delay="1h")
     page = open_page(f"#/topics/{topic}")
@@ -261,6 +278,7 @@ def test_shards_that_have_not_decided_yet_are_named(open_page: OpenPage, send: S
     expect(page.locator(".toast")).to_contain_text(f"Not yet in {topic}.3: it is stored there and will happen.")
 
 
+@pytest.mark.thorough
 def test_what_is_not_decided_at_once_has_a_page_of_its_own(open_page: OpenPage, send: Send) -> None:
     sent = send("x", delay="1h")
     page = opened(open_page, sent["message_id"], "Cancel")
@@ -286,6 +304,7 @@ def test_what_somebody_else_has_changed_meanwhile_is_not_overwritten(
     assert HTTP.get(url).json()["due_at"] == "2035-07-01T12:00:00.000Z"
 
 
+@pytest.mark.thorough
 def test_another_zone_leaves_what_is_written(open_page: OpenPage, topic: str) -> None:
     page = open_page(f"#/send?topic={topic}")
     page.get_by_label("Value", exact=True).fill("1")

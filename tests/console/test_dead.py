@@ -50,6 +50,7 @@ def delivered(server: Server) -> list[str]:
     return sorted(record["value"] for record in read_topic(server.url, "bills"))
 
 
+@pytest.mark.thorough
 def test_dead_letters_are_listed_with_what_they_are_and_why(letters: Page) -> None:
     row = letters.locator("tr", has=letters.get_by_role("checkbox", name="Choose bills.0.2."))
     expect(row).to_contain_text("invalid")
@@ -75,6 +76,7 @@ def test_the_chosen_ones_are_sent_again(letters: Page, server: Server) -> None:
     expect(letters.get_by_role("checkbox", name="Choose bills.0.1.")).not_to_be_checked()
 
 
+@pytest.mark.thorough
 def test_all_are_counted_before_they_are_sent_again(letters: Page, server: Server) -> None:
     before = delivered(server)
     letters.get_by_role("button", name="Send all again").click()
@@ -93,6 +95,7 @@ def test_all_are_counted_before_they_are_sent_again(letters: Page, server: Serve
     assert delivered(server) == before
 
 
+@pytest.mark.thorough
 def test_a_topic_without_dead_letters_says_so(open_page: OpenPage, server: Server) -> None:
     HTTP.post(f"{server.url}/v1/topics/fine/messages", json={"value": 1}).raise_for_status()
     expect(
@@ -100,6 +103,7 @@ def test_a_topic_without_dead_letters_says_so(open_page: OpenPage, server: Serve
     ).to_be_visible()
 
 
+@pytest.mark.thorough
 def test_dead_letters_fit_a_narrow_page(open_page: OpenPage) -> None:
     page = open_page("#/topics/bills/dead", width=360)
     page.get_by_text("Value and headers").first.click()

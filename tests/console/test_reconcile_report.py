@@ -43,6 +43,7 @@ def open_report(browser: Browser, tmp_path: Path) -> Iterator[OpenReport]:
     assert heard == []
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize(
     "of", [summary(), Summary(cluster=CLUSTER, run=1, at_ms=AT_MS, exit_code=0, seconds=1)], ids=["full", "empty"]
@@ -51,12 +52,14 @@ def test_axe_finds_nothing_serious_in_the_report(open_report: OpenReport, of: Su
     assert findings(open_report(of, scheme=scheme)) == []
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("width", [360, 768, 1280])
 def test_the_report_never_scrolls_sideways(open_report: OpenReport, width: int) -> None:
     page = open_report(summary(), width=width)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
+@pytest.mark.thorough
 def test_what_is_wider_than_the_screen_is_reached_by_keyboard(open_report: OpenReport) -> None:
     page = open_report(summary(), width=360)
     wider = "[...document.querySelectorAll('*')].filter(e => e.scrollWidth > e.clientWidth + 1 && "
@@ -65,6 +68,7 @@ def test_what_is_wider_than_the_screen_is_reached_by_keyboard(open_report: OpenR
     assert page.evaluate(f"{wider}.filter(e => e.tabIndex !== 0).length") == 0
 
 
+@pytest.mark.thorough
 def test_the_picture_shows_each_severity_in_a_colour_of_its_own(open_report: OpenReport) -> None:
     for scheme in ("light", "dark"):
         page = open_report(summary(), scheme=scheme)

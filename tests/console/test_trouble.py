@@ -2,12 +2,14 @@
 
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.console.conftest import OpenPage, Send, answering, read_again
 from tests.fault.server import Server
 
 
+@pytest.mark.thorough
 def test_a_server_that_goes_is_missed_and_its_return_is_noticed(open_page: OpenPage, tmp_path: Path) -> None:
     server = Server(tmp_path / "data")
     server.start()
@@ -40,6 +42,7 @@ def test_an_act_without_an_answer_is_not_called_done(open_page: OpenPage, send: 
     expect(page.get_by_role("dialog")).to_contain_text("It is unknown whether the server did what you asked for.")
 
 
+@pytest.mark.thorough
 def test_a_problem_of_the_server_is_shown_as_it_is(open_page: OpenPage, send: Send, topic: str) -> None:
     send("x")
     page = open_page()
@@ -63,6 +66,7 @@ def test_a_problem_of_the_server_is_shown_as_it_is(open_page: OpenPage, send: Se
     expect(banner).to_be_empty()
 
 
+@pytest.mark.thorough
 def test_an_answer_of_something_in_between_is_told_from_one_of_the_server(open_page: OpenPage) -> None:
     page = open_page()
     page.route("**/v1/topics", lambda route: route.fulfill(status=502, body="<html>Bad Gateway"))
@@ -71,6 +75,7 @@ def test_an_answer_of_something_in_between_is_told_from_one_of_the_server(open_p
     expect(page.locator(".banner")).to_contain_text("without a problem document")
 
 
+@pytest.mark.thorough
 def test_stalled_shards_stand_first_with_their_reason(open_page: OpenPage, send: Send, topic: str) -> None:
     send("x")
     page = open_page()
@@ -98,6 +103,7 @@ def test_stalled_shards_stand_first_with_their_reason(open_page: OpenPage, send:
     expect(page.locator(".live")).to_contain_text("Live, as of 01:00:10")
 
 
+@pytest.mark.thorough
 def test_what_an_installation_has_not_is_unavailable_and_not_broken(
     open_page: OpenPage, send: Send, topic: str
 ) -> None:
@@ -114,6 +120,7 @@ def test_what_an_installation_has_not_is_unavailable_and_not_broken(
         expect(page.locator(".banner")).to_be_empty()
 
 
+@pytest.mark.thorough
 def test_an_answer_that_makes_no_sense_stops_nothing(open_page: OpenPage, send: Send, topic: str) -> None:
     send("x")
     page = open_page()

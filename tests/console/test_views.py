@@ -2,6 +2,7 @@
 
 import re
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.console.conftest import HTTP, OpenPage, Send, read_again
@@ -17,6 +18,7 @@ def test_topics_are_listed_and_lead_to_their_pages(open_page: OpenPage, send: Se
     expect(page).to_have_title(f"{topic} · Delayline")
 
 
+@pytest.mark.thorough
 def test_a_search_leaves_the_topics_that_match(open_page: OpenPage, send: Send, topic: str) -> None:
     send("now")
     send("now", to=f"other.{topic}")
@@ -51,12 +53,14 @@ def test_what_a_message_holds_is_text_and_never_markup(open_page: OpenPage, send
     assert page.locator("main script, main img").count() == 0
 
 
+@pytest.mark.thorough
 def test_an_address_that_holds_markup_is_shown_as_text(open_page: OpenPage) -> None:
     page = open_page("#/nowhere/<img src=x onerror=alert(1)>")
     expect(page.get_by_role("heading", level=1)).to_have_text("There is no such page")
     assert page.locator("main img").count() == 0
 
 
+@pytest.mark.thorough
 def test_bytes_that_are_no_text_are_shown_in_hexadecimal(open_page: OpenPage, server: Server, topic: str) -> None:
     body = {"value_base64": "AP/+", "schedule": {"delay": "1h"}}
     sent = HTTP.post(f"{server.url}/v1/topics/{topic}/messages", json=body).json()
@@ -65,6 +69,7 @@ def test_bytes_that_are_no_text_are_shown_in_hexadecimal(open_page: OpenPage, se
     expect(page.locator("figcaption").first).to_contain_text("3 B, no text")
 
 
+@pytest.mark.thorough
 def test_a_message_that_ends_while_it_is_shown_keeps_what_it_carried(
     open_page: OpenPage, send: Send, server: Server
 ) -> None:
@@ -80,11 +85,13 @@ def test_a_message_that_ends_while_it_is_shown_keeps_what_it_carried(
     expect(page.get_by_role("button", name="Cancel")).to_have_count(0)
 
 
+@pytest.mark.thorough
 def test_a_message_that_never_was_is_a_problem_as_the_server_tells_it(open_page: OpenPage) -> None:
     page = open_page("#/messages/orders.0.999999.1767225630000")
     expect(page.locator("main .notice")).to_contain_text("404 not-found, request ")
 
 
+@pytest.mark.thorough
 def test_what_arrives_in_a_topic_appears_by_itself(open_page: OpenPage, send: Send, topic: str) -> None:
     send("first")
     page = open_page(f"#/topics/{topic}")
@@ -96,6 +103,7 @@ def test_what_arrives_in_a_topic_appears_by_itself(open_page: OpenPage, send: Se
     expect(newest.get_by_role("link", name=sent["message_id"])).to_be_visible()
 
 
+@pytest.mark.thorough
 def test_updates_stop_and_go_on(open_page: OpenPage, send: Send, topic: str) -> None:
     send("first")
     page = open_page(f"#/topics/{topic}")
@@ -114,6 +122,7 @@ def test_updates_stop_and_go_on(open_page: OpenPage, send: Send, topic: str) -> 
     expect(newest).to_contain_text("second")
 
 
+@pytest.mark.thorough
 def test_times_are_local_or_utc_and_the_choice_stays(open_page: OpenPage, send: Send, topic: str) -> None:
     sent = send("x", deliver_at="2035-07-01T12:00:00Z")
     page = open_page(f"#/messages/{sent['message_id']}")
@@ -126,12 +135,14 @@ def test_times_are_local_or_utc_and_the_choice_stays(open_page: OpenPage, send: 
     expect(due).to_have_text("2035-07-01 12:00:00")
 
 
+@pytest.mark.thorough
 def test_the_footer_says_what_installation_this_is(open_page: OpenPage) -> None:
     footer = open_page().get_by_role("contentinfo")
     expect(footer).to_contain_text("namespace delayline")
     expect(footer).to_contain_text("delivers exactly once")
 
 
+@pytest.mark.thorough
 def test_a_topic_says_how_it_stands(open_page: OpenPage, send: Send, topic: str) -> None:
     for _ in range(3):
         send("x", delay="1h")
@@ -145,6 +156,7 @@ def test_a_topic_says_how_it_stands(open_page: OpenPage, send: Send, topic: str)
     expect(page.get_by_role("table", name="Next messages").locator("tbody tr")).to_have_count(3)
 
 
+@pytest.mark.thorough
 def test_topics_stand_in_the_order_that_is_asked_for(open_page: OpenPage, send: Send, topic: str) -> None:
     for name, count in (("few", 1), ("most", 3), ("some", 2)):
         for _ in range(count):
@@ -157,6 +169,7 @@ def test_topics_stand_in_the_order_that_is_asked_for(open_page: OpenPage, send: 
     expect(names).to_contain_text([f"{topic}.most", f"{topic}.some", f"{topic}.few"])
 
 
+@pytest.mark.thorough
 def test_what_is_due_when_is_a_picture_and_a_table(open_page: OpenPage, send: Send, topic: str) -> None:
     send("x", delay="30m")
     send("x", delay="30m")
@@ -175,6 +188,7 @@ def test_what_is_due_when_is_a_picture_and_a_table(open_page: OpenPage, send: Se
     expect(page.locator(".as-table")).to_have_attribute("open", "")
 
 
+@pytest.mark.thorough
 def test_messages_are_found_by_key_and_by_when_they_are_due(open_page: OpenPage, send: Send, topic: str) -> None:
     send("x", key="7", deliver_at="2035-07-01T10:00:00Z")
     send("x", key="7", deliver_at="2035-07-01T12:00:00Z")
@@ -194,6 +208,7 @@ def test_messages_are_found_by_key_and_by_when_they_are_due(open_page: OpenPage,
     expect(rows).to_have_count(2)
 
 
+@pytest.mark.thorough
 def test_messages_that_ended_are_found_with_how(open_page: OpenPage, send: Send, server: Server, topic: str) -> None:
     sent = send("x", delay="1h")
     HTTP.delete(f"{server.url}/v1/messages/{sent['message_id']}").raise_for_status()
@@ -202,12 +217,14 @@ def test_messages_that_ended_are_found_with_how(open_page: OpenPage, send: Send,
     expect(page.get_by_role("table", name="Messages").locator("tbody tr")).to_contain_text("cancelled")
 
 
+@pytest.mark.thorough
 def test_a_fault_in_a_search_stands_at_its_field(open_page: OpenPage, topic: str) -> None:
     page = open_page(f"#/messages?topic={topic}&key=7&state=delivered")
     expect(page.get_by_label("Key")).to_have_attribute("aria-invalid", "true")
     expect(page.locator(".notice")).to_contain_text("400 not-supported, request ")
 
 
+@pytest.mark.thorough
 def test_long_lists_come_in_pages(open_page: OpenPage, server: Server, topic: str) -> None:
     messages = [{"value": number, "schedule": {"delay": f"{number + 60}m"}} for number in range(60)]
     answer = HTTP.post(f"{server.url}/v1/topics/{topic}/messages", json={"messages": messages})
@@ -223,6 +240,7 @@ def test_long_lists_come_in_pages(open_page: OpenPage, server: Server, topic: st
     expect(table.get_by_role("rowheader").first).to_have_text(first, use_inner_text=True)
 
 
+@pytest.mark.thorough
 def test_a_message_is_opened_by_its_id(open_page: OpenPage, send: Send) -> None:
     sent = send("x", delay="1h")
     page = open_page("#/messages")
@@ -231,6 +249,7 @@ def test_a_message_is_opened_by_its_id(open_page: OpenPage, send: Send) -> None:
     expect(page.get_by_role("heading", level=1)).to_have_text(sent["message_id"])
 
 
+@pytest.mark.thorough
 def test_a_message_tells_what_happened_to_it(open_page: OpenPage, send: Send, server: Server) -> None:
     sent = send("x", delay="1h", own_id="order-7", ttl="10m")
     moved = HTTP.patch(f"{server.url}/v1/messages/{sent['message_id']}", json={"schedule": {"delay": "2h"}})
@@ -243,6 +262,7 @@ def test_a_message_tells_what_happened_to_it(open_page: OpenPage, send: Send, se
     expect(page.locator(".facts")).to_contain_text(re.compile("Expires.*in 2 h (9|10) m"))
 
 
+@pytest.mark.thorough
 def test_a_message_that_repeats_says_how(open_page: OpenPage, send: Send) -> None:
     sent = send("x", cron="0 9 1 7 *", time_zone="Europe/Berlin", times=3)
     facts = open_page(f"#/messages/{sent['message_id']}").locator(".facts")
@@ -250,6 +270,7 @@ def test_a_message_that_repeats_says_how(open_page: OpenPage, send: Send) -> Non
     expect(facts).to_contain_text("Next due")
 
 
+@pytest.mark.thorough
 def test_a_message_is_found_by_its_own_id(open_page: OpenPage, send: Send, topic: str) -> None:
     send("x", delay="1h", own_id="order-8")
     sent = send("x", delay="1h", own_id="order-9")

@@ -14,6 +14,7 @@ from delayline.clock import ManualClock
 from mq.embedded import EmbeddedQueue
 from mq.local.queue import LocalQueue
 from mq.memory import MemoryQueue
+from tests.tiers import data_paths
 
 NAMESPACE = "delayline"
 local_only = pytest.mark.local_only
@@ -25,7 +26,14 @@ def clock() -> ManualClock:
     return ManualClock()
 
 
-@pytest.fixture(params=["memory", "embedded", "kafka-wire", "kafka-librdkafka"])
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "make_queue" in metafunc.fixturenames:
+        paths = data_paths(metafunc, "kafka-wire", "kafka-librdkafka")
+        on_kafka = [pytest.param(*path.values, marks=[*path.marks, pytest.mark.broker]) for path in paths]
+        metafunc.parametrize("make_queue", ["memory", "embedded", *on_kafka], indirect=True)
+
+
+@pytest.fixture
 def make_queue(request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock) -> Iterator[MakeQueue]:
     """Makes a queue with the limits given; it is closed at the end."""
     local = request.node.get_closest_marker("local_only")

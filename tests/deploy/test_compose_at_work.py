@@ -24,8 +24,8 @@ from tests.integration.proxy.conftest import consumed, free_range
 if TYPE_CHECKING:
     from tests.brokers.kafka import Kafka
 
-pytestmark = pytest.mark.slow
 
+pytestmark = pytest.mark.thorough
 FILLED = {"DELAYLINE_INTERNAL__SECRET": "sixteen letters!"}
 KAFKA = read_compose(FILLED)["services"]["kafka"]
 DELAY_MS = 1500

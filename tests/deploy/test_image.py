@@ -73,7 +73,6 @@ def test_the_files_named_carry_the_version_of_the_program() -> None:
         assert re.search(rf"--target {target} +-t {image}:{re.escape(version)} ", (ROOT / "Dockerfile").read_text())
 
 
-@pytest.mark.slow
 def test_what_the_images_are_given_is_the_whole_program(tmp_path: Path) -> None:
     for name in context():
         (tmp_path / "src" / name).parent.mkdir(parents=True, exist_ok=True)

@@ -71,7 +71,7 @@ def summary(folder: Path) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_the_job_runs_on_what_a_cluster_is_sent_and_finds_there_what_it_finds_in_one_process(
     spark: "SparkSession", cluster: Cluster, package: Path, tmp_path: Path
 ) -> None:

@@ -15,7 +15,6 @@ from datetime import datetime
 from pathlib import Path
 
 import httpx
-import pytest
 
 from tests.fault.server import Server, read_topic
 
@@ -108,7 +107,6 @@ def wait_drained(server: Server) -> None:
         time.sleep(0.25)
 
 
-@pytest.mark.slow
 def test_what_was_acknowledged_arrives_exactly_once_and_never_early_through_sigkills(tmp_path: Path) -> None:
     print(f"SEED={SEED} KILLS={KILLS}")
     server = Server(tmp_path / "data", store__near_due="1s")

@@ -23,7 +23,6 @@ from delayline.record import decode_body
 ORDERS = Shard("orders", "0")
 
 
-@pytest.mark.slow
 def test_a_flow_is_delivered_and_none_of_it_early(tmp_path: Path) -> None:
     with delayline(tmp_path) as server:
         with flowing(server, "orders", 500) as flow:

@@ -80,6 +80,7 @@ def place(spark: "SparkSession", tmp_path: Path) -> Place:
     return Place(spark, tmp_path)
 
 
+@pytest.mark.thorough
 def test_what_the_audit_says_is_looked_for_in_the_topics(place: Place) -> None:
     world = place.world
     with pytest.raises(CannotJudge, match="no ledger"):
@@ -112,6 +113,7 @@ def test_what_the_audit_says_is_looked_for_in_the_topics(place: Place) -> None:
     assert decode_summary((place.out / "summary.json").read_bytes()).against == "audit"
 
 
+@pytest.mark.thorough
 def test_times_are_judged_only_where_they_are_those_of_deliveries(place: Place) -> None:
     row = place.world.send("orders", 0, 10 * MINUTE_MS)
     place.world.pass_on(HOUR_MS)

@@ -43,7 +43,7 @@ def written(folder: Path) -> World:
     return world
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_the_command_goes_on_in_the_ledger_through_the_files_of_hadoop(spark: "SparkSession", tmp_path: Path) -> None:
     world = written(tmp_path / "archive")
     ledger = tmp_path / "ledger"

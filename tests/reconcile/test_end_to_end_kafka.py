@@ -33,8 +33,6 @@ DONE = (200, 202, 204)
 HOUR_MS = 3_600_000
 PLAIN = [f"m{number}" for number in range(30)]
 
-pytestmark = pytest.mark.slow
-
 
 class LaterClock(SystemClock):
     """It shows what time it will be in three hours, when the windows of today's messages have closed."""
@@ -137,6 +135,7 @@ def first_run(spark: "SparkSession", settings: "KafkaSettings", output: Path) ->
         return reconcile(spark, now, output)
 
 
+@pytest.mark.thorough
 def test_the_one_message_that_was_lost_is_named_and_comes_after_its_repair(
     spark: "SparkSession",
     settings: "KafkaSettings",

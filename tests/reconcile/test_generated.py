@@ -14,7 +14,6 @@ from tests.reconcile.generator import FAULTS, LATE_AFTER_MS, Fault, Truth, gener
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = pytest.mark.slow
 
 MESSAGES = int(os.environ.get("MESSAGES") or 200_000)
 SHARDS = [("orders", 0), ("orders", 1), ("mails", 0), ("mails", 1)]

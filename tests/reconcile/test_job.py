@@ -92,6 +92,7 @@ def test_three_runs_find_what_is_wrong_in_the_windows_that_have_closed(job: Job)
     assert far["due_ms"] // WINDOW_MS * WINDOW_MS in [window.window_ms for window in third.summary.windows]
 
 
+@pytest.mark.thorough
 def test_a_missing_record_whose_row_comes_after_all_is_not_missing_any_more(job: Job) -> None:
     world = job.world
     slow = world.send("orders", 0, MINUTE_MS)
@@ -105,6 +106,7 @@ def test_a_missing_record_whose_row_comes_after_all_is_not_missing_any_more(job:
     assert [(window.version, window.run) for window in verdict.summary.windows] == [(2, 2)]
 
 
+@pytest.mark.thorough
 def test_a_run_opens_only_the_hours_it_judges_and_the_last_manifest(job: Job) -> None:
     world = job.world
     for hour in range(6):
@@ -121,6 +123,7 @@ def test_a_run_opens_only_the_hours_it_judges_and_the_last_manifest(job: Job) ->
     assert (verdict.exit_code, verdict.summary.windows_judged) == (0, 1)
 
 
+@pytest.mark.thorough
 def test_offsets_that_are_gone_are_a_gap_and_nothing_in_it_is_missing(job: Job) -> None:
     world = job.world
     world.send("orders", 0, MINUTE_MS)
@@ -144,6 +147,7 @@ def test_offsets_that_are_gone_are_a_gap_and_nothing_in_it_is_missing(job: Job) 
     assert job.run().exit_code == 0  # it had its alarm
 
 
+@pytest.mark.thorough
 def test_what_the_deleted_part_of_the_audit_may_tell_is_not_missing(job: Job) -> None:
     world = job.world
     world.send("orders", 0, MINUTE_MS)
@@ -160,6 +164,7 @@ def test_what_the_deleted_part_of_the_audit_may_tell_is_not_missing(job: Job) ->
     assert [one.what for one in verdict.summary.not_judged] == ["audit_gap"]
 
 
+@pytest.mark.thorough
 def test_the_first_run_begins_with_what_is_held(job: Job) -> None:
     world = job.world
     before = world.send("orders", 0, MINUTE_MS)
@@ -172,6 +177,7 @@ def test_the_first_run_begins_with_what_is_held(job: Job) -> None:
     assert (orders.ledger.accepted, orders.ledger.delivered) == (1, 1)
 
 
+@pytest.mark.thorough
 def test_a_topic_that_was_made_again_is_not_judged_any_more(job: Job) -> None:
     world = job.world
     world.send("orders", 0, MINUTE_MS)

@@ -80,6 +80,7 @@ def fill(place: Place) -> None:
     place.write(f"{place.namespace}.audit", *audit)
 
 
+@pytest.mark.thorough
 def test_both_readers_give_the_same_rows(
     spark: "SparkSession", place: Place, reader: "KafkaReader", connector: "KafkaConnectorReader"
 ) -> None:

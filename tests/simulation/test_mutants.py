@@ -5,9 +5,12 @@ import sys
 import pytest
 
 from tests.simulation.mutants import MUTANTS, SEEDS_MAX, SHARD, LineIsGone, Mutant, build, hunt
+from tests.tiers import sample
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=[mutant.broken for mutant in MUTANTS])
+@pytest.mark.parametrize(
+    "mutant", sample([(mutant,) for mutant in MUTANTS], every=5), ids=[mutant.broken for mutant in MUTANTS]
+)
 def test_the_checker_catches_a_core_that(mutant: Mutant) -> None:
     caught = hunt(mutant)
 

@@ -47,7 +47,6 @@ def played(part: Part, folder: Path) -> Outcome:
     return outcome
 
 
-@pytest.mark.slow
 def test_what_is_sent_arrives_once_in_order_and_never_early_whatever_is_killed(tmp_path: Path) -> None:
     """By workers of both data paths in one group, who inherit each other's shards."""
     outcome = played(along(Part("everything once", SMALL, everything_once), "mixed"), tmp_path)

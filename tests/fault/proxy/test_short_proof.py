@@ -16,7 +16,6 @@ from tests.fault.proxy.parts import Outcome, Stage
 from tests.fault.proxy.proxies import KILLS, marked
 from tests.fault.proxy.run import report
 
-pytestmark = pytest.mark.slow
 SEED = int(os.environ.get("SEED", "0")) or SystemRandom().randrange(1, 2**31)
 MARKS = 4
 END_TO_END_S = 8.0
@@ -52,6 +51,7 @@ def test_nothing_is_lost_doubled_or_misplaced_when_proxies_and_the_broker_are_ki
     assert outcome.verdict.chances["acknowledged"] > 2000
 
 
+@pytest.mark.thorough
 def test_what_is_sent_through_the_proxy_arrives_once_when_proxies_and_workers_are_killed(tmp_path: Path) -> None:
     outcome = played("end to end", lambda: end_to_end.play(SEED, tmp_path, END_TO_END_S))
 

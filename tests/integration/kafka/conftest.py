@@ -14,6 +14,7 @@ from delayline.cursor import Cursor
 from delayline.message import Shard
 from delayline.record import encode_body
 from mq.contract import Assigned, Event, Fetched, LogRecord, ShardBatch
+from tests.tiers import data_paths
 
 if TYPE_CHECKING:
     from mq.kafka.queue import KafkaQueue
@@ -133,13 +134,13 @@ class Place:
 
 OVER_BOTH = ("test_takeover", "test_corridor", "test_outage")
 """Modules about what workers promise: what they try, they try over both data paths. Others are about what both have
-in common, or about one; `ALL_PATHS=1` has all of them tried over both."""
+in common, or about one; `ALL_PATHS=1` has all of them tried over both. See tests.tiers.data_paths."""
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "path" in metafunc.fixturenames:
         over_both = metafunc.module.__name__.endswith(OVER_BOTH) or os.environ.get("ALL_PATHS")
-        metafunc.parametrize("path", ["wire", "librdkafka"] if over_both else ["wire"])
+        metafunc.parametrize("path", data_paths(metafunc) if over_both else ["wire"])
 
 
 @pytest.fixture

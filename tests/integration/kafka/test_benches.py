@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 FEW = 400
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("way", [WIRE, LIBRARY, AT_LEAST_ONCE])
 def test_the_worker_delivers_a_load_and_tells_what_it_cost(kafka: "Kafka", way: Way) -> None:
     lap = worker_lap(kafka.bootstrap_servers, FEW, way)
@@ -31,13 +31,13 @@ def test_the_worker_delivers_a_load_and_tells_what_it_cost(kafka: "Kafka", way: 
     assert lap.cpu_s > 0
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("atomic", [True, False])
 def test_the_copy_loop_copies_a_load(kafka: "Kafka", atomic: bool) -> None:
     assert copy_lap(kafka.bootstrap_servers, FEW, atomic=atomic).wall_s > 0
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("delayed_share", [0, 0.1])
 def test_a_lap_through_the_proxy_takes_time_and_cpu(place: Place, delayed_share: float) -> None:
     with delayline(place.servers, place.namespace, delayed_topics=place.topic) as door:

@@ -85,7 +85,7 @@ def test_a_broker_that_does_not_answer_for_a_while_delays_and_loses_nothing(logg
         assert sorted(arrived(logged, queue, 100)) == list(range(100))
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_the_oldest_kafka_that_is_supported_delivers_as_well(path: str) -> None:
     """Before transaction.version 2 partitions are added to a transaction in requests of their own."""
     with started(lambda: Kafka(version=OLDER)) as kafka, ExitStack() as stack:

@@ -18,9 +18,8 @@ from tests.brokers.kafka import Kafka
 from tests.conftest import started
 from tests.integration.kafka.conftest import soon
 from tests.integration.kafka.test_reading import on_the_wire
+from tests.tiers import sample
 from tests.unit.mq.kafka.fetched_from import bodies
-
-pytestmark = pytest.mark.slow
 
 
 def made(broker: Kafka, *replicas: int) -> At:
@@ -80,6 +79,7 @@ def three(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tu
             node.kill()  # the last of three that stop waits long for the others
 
 
+@pytest.mark.thorough
 def test_leaders_that_change_without_a_loss_are_read_on(three: tuple[Kafka, Path]) -> None:
     """Killed and stopped, and written to meanwhile."""
     cluster, _ = three
@@ -126,7 +126,7 @@ def restart(cluster: Kafka, at: At, lost: int, log: Path) -> None:
     soon(lambda: leader(cluster, at) == 3)
 
 
-@pytest.mark.parametrize("lost", [0, 5])
+@pytest.mark.parametrize("lost", sample([5, 0], every=2))
 def test_a_log_is_read_on_unless_it_was_written_anew_below_what_was_read(
     three: tuple[Kafka, Path], lost: int
 ) -> None:

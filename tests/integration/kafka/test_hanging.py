@@ -28,7 +28,8 @@ from tests.integration.kafka.conftest import CLOCK, PATIENCE_S, Place, Worker, b
 if TYPE_CHECKING:
     from mq.kafka.queue import KafkaQueue
 
-pytestmark = pytest.mark.slow
+
+pytestmark = pytest.mark.thorough
 
 HOME = 3
 """The node that alone holds every target."""

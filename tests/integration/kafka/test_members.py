@@ -21,7 +21,6 @@ def answered(ask: Callable[[], object]) -> bool:
 
 
 @pytest.mark.outage
-@pytest.mark.slow
 def test_who_asks_for_members_during_an_outage_is_answered_after_it() -> None:
     """The library's client would never be answered again, and end the process by an assertion of its own."""
     with started(Kafka) as kafka, ExitStack() as stack:

@@ -26,7 +26,6 @@ def claimed(worker: Worker, shard: Shard) -> Cursor | None:
 
 
 @pytest.mark.outage
-@pytest.mark.slow
 def test_a_worker_whose_commit_was_cut_off_claims_again_and_goes_on(path: str) -> None:
     """After a send that ran out of time the library's producer would hang for ever: it must have been replaced. And
     the commit before was just answered when the broker was killed: it may come back without that commit's markers."""

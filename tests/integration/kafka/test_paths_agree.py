@@ -24,6 +24,7 @@ from mq.kafka.settings import KafkaSettings
 from tests.brokers.distribution import NEWEST, OLDER
 from tests.conftest import started
 from tests.integration.kafka.conftest import CLOCK, PATIENCE_S, soon
+from tests.tiers import sample
 
 if TYPE_CHECKING:
     from tests.brokers.kafka import Kafka
@@ -37,10 +38,8 @@ GIVEN = "given.time"
 
 Sends = list[Send | Bulk]
 
-pytestmark = pytest.mark.slow
 
-
-@pytest.fixture(scope="module", params=[NEWEST, OLDER])
+@pytest.fixture(scope="module", params=sample([NEWEST, OLDER], every=2))
 def broker(request: pytest.FixtureRequest) -> "Iterator[Kafka]":
     if request.param == NEWEST:
         yield request.getfixturevalue("kafka")
@@ -87,7 +86,7 @@ class Path(NamedTuple):
             return position.offset, position.metadata
 
 
-@pytest.fixture(params=["append.time", GIVEN])
+@pytest.fixture(params=sample(["append.time", GIVEN], every=2))
 def paths(broker: "Kafka", request: pytest.FixtureRequest) -> Iterator[list[Path]]:
     with ExitStack() as stack:
         yield [_path(broker, name, request.param, stack) for name in ("wire", "librdkafka")]
@@ -172,7 +171,7 @@ def test_a_record_that_the_topic_does_not_take_is_refused_alike_and_nothing_is_s
     assert refused[0] == refused[1]
 
 
-@pytest.mark.parametrize("compression", ["gzip", "snappy", "lz4", "zstd"])
+@pytest.mark.parametrize("compression", sample(["zstd", "lz4", "snappy", "gzip"], every=4))
 def test_compressed_batches_are_read_by_others(broker: "Kafka", compression: str) -> None:
     with ExitStack() as stack:
         path = _path(broker, "wire", "append.time", stack, compression_type=compression)

@@ -24,7 +24,6 @@ from tests.brokers.kafka import Kafka
 from tests.conftest import started
 from tests.integration.kafka.conftest import CLOCK, PATIENCE_S, soon
 
-pytestmark = pytest.mark.slow
 SEED = 11
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 APPEND_TIME = {"message.timestamp.type": "LogAppendTime"}

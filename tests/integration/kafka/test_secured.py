@@ -27,8 +27,8 @@ from tests.brokers.kafka import Kafka
 from tests.conftest import started
 from tests.integration.kafka.conftest import CLOCK, PATIENCE_S, Place, soon
 from tests.integration.kafka.whole_worker import arrived, send, working
+from tests.tiers import sample
 
-pytestmark = pytest.mark.slow
 SESSION_MS = 2000
 ROUNDS, ROUND = 3, 50
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
@@ -79,7 +79,7 @@ def properties(certificate: Path, mechanism: str = "PLAIN", password: str = "ali
     }
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("mechanism", sample(MECHANISMS, every=len(MECHANISMS)))
 def test_a_worker_delivers_each_message_once_through_sessions_that_end(
     broker: Kafka, certificate: Path, mechanism: str
 ) -> None:

@@ -49,7 +49,6 @@ def logged(place: Place) -> Place:
 
 
 @pytest.mark.outage
-@pytest.mark.slow
 def test_a_broker_killed_under_load_for_longer_than_every_timeout_costs_nothing_but_time(path: str) -> None:
     """Also where it comes back without the markers of its last commits."""
     with started(Kafka) as kafka, ExitStack() as stack:
@@ -76,7 +75,6 @@ def test_a_broker_killed_under_load_for_longer_than_every_timeout_costs_nothing_
 
 
 @pytest.mark.outage
-@pytest.mark.slow
 def test_a_target_in_want_of_replicas_is_waited_for_and_others_are_delivered(path: str) -> None:
     from confluent_kafka.admin import NewTopic
 

@@ -18,6 +18,7 @@ from mq.kafka.wire.messages.produce import ProduceResponse
 from tests.brokers.scripted import CUT_AFTER, FORWARD, Act, Altered, Asked, Held, Instead, Late, Waits
 from tests.integration.kafka.behind import RECORDS, Behind, Once, behind_a_fault
 from tests.integration.kafka.conftest import Place, soon
+from tests.tiers import sample
 
 if TYPE_CHECKING:
     from tests.brokers.kafka import Kafka
@@ -84,7 +85,9 @@ ASKS_ANEW = {
 }
 
 
-@pytest.mark.parametrize(("api", "code"), MOVED, ids=[f"{api.name}-{code.name}" for api, code in MOVED])
+@pytest.mark.parametrize(
+    ("api", "code"), sample(MOVED, every=3), ids=[f"{api.name}-{code.name}" for api, code in MOVED]
+)
 def test_what_is_refused_for_the_moment_is_asked_again_and_nobody_notices(
     behind: Behind, api: ApiKey, code: ErrorCode
 ) -> None:
@@ -115,7 +118,9 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("api", "code", "met"), REFUSED, ids=[f"{api.name}-{int(code)}" for api, code, _ in REFUSED])
+@pytest.mark.parametrize(
+    ("api", "code", "met"), sample(REFUSED, every=2), ids=[f"{api.name}-{int(code)}" for api, code, _ in REFUSED]
+)
 def test_what_is_refused_for_good_is_taken_again_or_taken_over_anew(
     behind: Behind, api: ApiKey, code: int, met: str
 ) -> None:
@@ -242,7 +247,7 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("damage", sample(DAMAGES, every=len(DAMAGES)))
 @pytest.mark.parametrize("api", [FETCH, PRODUCE, OFFSETS, END, INIT], ids=lambda api: api.name)
 def test_an_answer_that_cannot_be_read_is_none(behind: Behind, api: ApiKey, damage: str) -> None:
     script = once(behind, api, Altered(DAMAGES[damage]))

@@ -17,7 +17,7 @@ from tests.integration.proxy.load import Load
 from tests.integration.proxy.wire_client import WireClient
 from tests.unit.mq.kafka.batches import batch_of, plain
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.thorough
 SEED = 7
 
 

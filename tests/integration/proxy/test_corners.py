@@ -132,6 +132,7 @@ def test_a_batch_that_is_too_large_is_sent_in_pieces_under_its_sequences(opened:
     assert numbers(opened, opened.place.buffer) == [n for n in range(20) if n % 4 == 1]
 
 
+@pytest.mark.thorough
 def test_javas_producer_splits_what_is_too_large_and_nothing_is_lost(opened: Door, tmp_path: Path) -> None:
     opened.make_topic(1, max_message_bytes="5000")
     load = Load(partitions=1, rate=3000, batch_bytes=100_000, linger_ms=100)

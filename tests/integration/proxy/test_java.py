@@ -1,5 +1,7 @@
 """Kafka's own tools, which use the Java client, through the proxy."""
 
+import pytest
+
 from tests.integration.proxy.conftest import Door, consumed
 from tests.integration.proxy.java import CONSOLE_CONSUMER, CONSOLE_PRODUCER, PRODUCER_PERFORMANCE, java
 
@@ -19,6 +21,7 @@ def test_the_console_producer_delays_and_the_console_consumer_reads(opened: Door
     assert found[0].headers() == [("delay", b"1h"), ("n", b"1")]
 
 
+@pytest.mark.thorough
 def test_transactions_of_the_java_client_pass(opened: Door) -> None:
     opened.make_topic(2)
     arguments = ["--bootstrap-server", opened.address, "--topic", opened.place.topic, "--num-records", "3000"]

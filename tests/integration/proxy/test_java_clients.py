@@ -10,6 +10,7 @@ from delayline.message import Shard
 from delayline.rules import DEFAULT_RULES
 from tests.integration.proxy.conftest import Door
 from tests.integration.proxy.java import compiled, java
+from tests.tiers import sample
 
 SOURCE = Path(__file__).with_name("Clients.java")
 
@@ -47,7 +48,8 @@ def committed(door: Door, partitions: int) -> int:
 AT_ONCE = [n for n in range(16) if n % 4 != 3]
 
 
-@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+@pytest.mark.thorough
+@pytest.mark.parametrize("protocol", sample(["classic", "consumer"], every=2))
 def test_javas_consumers_of_either_protocol_read_what_was_not_delayed(opened: Door, protocol: str) -> None:
     filled(opened)
     found = clients("consume", opened.address, protocol, opened.place.namespace, opened.place.topic, "12")
@@ -55,7 +57,9 @@ def test_javas_consumers_of_either_protocol_read_what_was_not_delayed(opened: Do
     assert committed(opened, 2) == 12
 
 
-@pytest.mark.parametrize(("protocol", "sign"), [("classic", "~"), ("consumer", "~"), ("consumer", "^")])
+@pytest.mark.parametrize(
+    ("protocol", "sign"), sample([("consumer", "^"), ("consumer", "~"), ("classic", "~")], every=3)
+)
 def test_consumers_of_all_topics_get_no_buffer_of_ours(opened: Door, protocol: str, sign: str) -> None:
     """The pattern fits the buffer too. It is the client that looks at names (~), or the broker (^)."""
     filled(opened)
@@ -65,6 +69,7 @@ def test_consumers_of_all_topics_get_no_buffer_of_ours(opened: Door, protocol: s
     assert found[-1] == f"owned {opened.place.topic}"
 
 
+@pytest.mark.thorough
 def test_javas_admin_does_everything_to_users_topics_and_nothing_to_ours(opened: Door) -> None:
     opened.make_topic(1)
     opened.place.queue().ensure_buffer(opened.place.topic, DEFAULT_RULES)

@@ -22,6 +22,7 @@ def numbers(messages: list[Any], partition: int) -> list[int]:
     return [int(one.value()) for one in messages if one.partition() == partition]
 
 
+@pytest.mark.thorough
 def test_idempotent_producers_lose_and_repeat_nothing_when_the_proxy_is_killed(door: Door, tmp_path: Path) -> None:
     print(f"seed {SEED}")
     rng = Random(SEED)
@@ -62,6 +63,7 @@ def test_a_stop_lets_requests_under_way_have_their_answers(door: Door, tmp_path:
     assert Counter(int(one.value()) for one in log) == Counter(range(1000))
 
 
+@pytest.mark.thorough
 def test_two_proxies_share_the_ports_of_a_machine(door: Door, tmp_path: Path) -> None:
     door.make_topic(2)
     (tmp_path / "other").mkdir()

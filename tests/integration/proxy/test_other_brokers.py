@@ -29,9 +29,9 @@ from tests.integration.proxy.conftest import Door, consumed
 from tests.integration.proxy.load import Load
 from tests.integration.proxy.test_corners import acl, done, new_producer, numbers, sent
 from tests.integration.proxy.wire_client import WireClient
+from tests.tiers import sample
 from tests.unit.mq.kafka.batches import batch_of, plain
 
-pytestmark = pytest.mark.slow
 SEED = 5
 LATER = {"delay_ms": b"600000"}
 DELAY = [("delay-ms", b"600000")]
@@ -93,6 +93,7 @@ def door_to(kafka: Kafka, stack: ExitStack) -> Door:
 # --- Kafka 3.9
 
 
+@pytest.mark.thorough
 def test_on_kafka_3_9_delayed_records_wait_and_the_others_arrive_in_order(older: Kafka) -> None:
     with ExitStack() as stack:
         door = door_to(older, stack)
@@ -110,6 +111,7 @@ def test_on_kafka_3_9_delayed_records_wait_and_the_others_arrive_in_order(older:
                 assert values == sorted(values)
 
 
+@pytest.mark.thorough
 def test_on_kafka_3_9_a_transaction_shows_all_of_its_records_or_none(older: Kafka) -> None:
     with ExitStack() as stack:
         door = door_to(older, stack)
@@ -136,6 +138,7 @@ def knows(door: Door, topic: str, producer_id: int) -> bool:
     return any(one.producer_id == producer_id for one in answer.topics[0].partitions[0].active_producers)
 
 
+@pytest.mark.thorough
 def test_a_producer_that_both_logs_have_forgotten_goes_on_from_any_sequence(forgetful: Kafka) -> None:
     with ExitStack() as stack:
         door = door_to(forgetful, stack)
@@ -196,6 +199,7 @@ def only_the_buffer_forgets(forgetful: Kafka) -> bool:
     return True
 
 
+@pytest.mark.thorough
 def test_idempotent_libraries_survive_pauses_in_which_they_are_forgotten(forgetful: Kafka) -> None:
     with ExitStack() as stack:
         door = door_to(forgetful, stack)
@@ -222,7 +226,7 @@ def any_known(door: Door) -> bool:
 # --- SCRAM
 
 
-@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
+@pytest.mark.parametrize("mechanism", sample(["SCRAM-SHA-256", "SCRAM-SHA-512"], every=2))
 def test_clients_and_the_proxy_itself_log_in_by_scram(forgetful: Kafka, mechanism: str) -> None:
     with ExitStack() as stack:
         door = door_to(forgetful, stack)
@@ -270,6 +274,7 @@ def login(user: str, mechanism: str) -> dict[str, str]:
 # --- certificates
 
 
+@pytest.mark.thorough
 def test_the_proxy_itself_is_known_by_its_certificate_and_its_clients_are_not(
     encrypted: Kafka, certificates: Path
 ) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 from confluent_kafka import Producer
 
 from tests.integration.kafka.conftest import CLOCK, soon
@@ -36,6 +37,7 @@ def test_a_delayed_record_of_a_kafka_client_is_delivered_when_it_is_due(door: Do
         assert child.stop() == 0
 
 
+@pytest.mark.thorough
 def test_what_was_delivered_is_read_whatever_compressed_it(door: Door, tmp_path: Path) -> None:
     door.make_topic(2)
     environ = {"DELAYLINE_API__PORT": "0", "DELAYLINE_DATA_DIR": str(tmp_path / "data")}

@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from api.schemas import ScheduleIn
+from tests.tiers import examples
 from tests.unit.api.door import MESSAGES, Door, problem
 
 DOOR = Door()
@@ -44,7 +45,7 @@ _damaged = st.tuples(_bodies, st.integers(0, 200), st.binary(max_size=3)).map(
     lambda parts: parts[0][: parts[1]] + parts[2] + parts[0][parts[1] + len(parts[2]) :]
 )
 
-_often = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+_often = settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def _check(answer: Any) -> None:

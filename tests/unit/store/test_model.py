@@ -10,6 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from delayline.message import BEFORE_ALL, Key
 from store.counts import SEGMENT_OFFSETS
 from store.index import Buckets, Covered, Entry
+from tests.tiers import examples
 from tests.unit.store.conftest import ORDERS, T0, MemoryHouse, RocksHouse, checkpoint
 
 DUE = st.integers(0, 300).map(lambda n: T0 + n * 37)
@@ -188,7 +189,7 @@ class RocksModel(Model):
 
 
 _SETTINGS = settings(
-    max_examples=150, stateful_step_count=50, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=examples(150), stateful_step_count=50, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 TestMemoryAgainstDict = Model.TestCase
 TestMemoryAgainstDict.settings = _SETTINGS

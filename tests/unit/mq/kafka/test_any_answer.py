@@ -25,11 +25,14 @@ from mq.kafka.wire.messages.metadata import (
     MetadataResponse,
     MetadataTopic,
 )
+from tests.tiers import examples
 from tests.unit.mq.kafka.served import served
 
 TIMEOUT_S = 2.0
 BYTES_MAX = 64 << 20
-CALM = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+CALM = settings(
+    max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 
 hosts = st.sampled_from(["127.0.0.1", "", "a" * 300, "é" * 70, "127.0.0.1\0", "..", "[::1"])
 int16s, int32s = st.integers(-(1 << 15), (1 << 15) - 1), st.integers(-(1 << 31), (1 << 31) - 1)

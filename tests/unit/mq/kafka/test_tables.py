@@ -16,9 +16,10 @@ from mq.kafka.wire.message import Message, body_codec, decode, encode
 from mq.kafka.wire.messages.cluster import ApiVersionsResponse
 from mq.kafka.wire.primitives import Reader
 from mq.kafka.wire.schema import Spec, Struct, Versions, columns
+from tests.tiers import examples
 from tests.unit.mq.kafka.tables import definition, tables, tables_and_versions, values, versions
 
-QUICK = settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+QUICK = settings(max_examples=examples(20), deadline=None, suppress_health_check=list(HealthCheck), database=None)
 
 every_table = pytest.mark.parametrize("cls", tables(), ids=lambda cls: cls.__name__)
 every_version = pytest.mark.parametrize(

@@ -1,0 +1,95 @@
+"""Which tests `make test` leaves to `make test-all`: README.md, beside this file, says which and why.
+
+A test is for the thorough run alone where it is marked `thorough`, or where its parameter is. `sample` and
+`data_paths` mark parameters.
+"""
+
+import os
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+THOROUGH = bool(os.environ.get("THOROUGH"))
+"""Set by `make test-all`, for what has no parameters to leave out: how many examples a property is tried with."""
+
+LEFT_OUT = {
+    "tests/acceptance/test_rules_on_kafka.py": "rules over several processes; each run has them in one",
+    "tests/console/test_reconcile_report.py": "how a page looks; each run has what it says",
+    "tests/deploy/test_compose_at_work.py": "starts everything that Compose would; each run has the parts",
+    "tests/foreign/test_foreign.py": "needs the tools of other languages; each run has librdkafka and Python's",
+    "tests/integration/kafka/test_hanging.py": "three nodes, and transactions that wait; each run has their model",
+    "tests/integration/kafka/test_members.py": "an outage",
+    "tests/integration/kafka/test_outage.py": "an outage",
+    "tests/integration/proxy/test_cluster.py": "three nodes; each run has one proof with a broker killed",
+    "tests/reconcile/test_end_to_end_kafka.py": "each run has the readers of Kafka, and the job on files",
+}
+"""Modules of which `make test` runs nothing, and why."""
+
+NEVER_LEFT_OUT = (
+    "tests/fault/test_embedded_kill.py::test_a_queue_killed_again_and_again_keeps_what_it_acknowledged_once",
+    "tests/fault/test_kill_under_load.py::"
+    "test_what_was_acknowledged_arrives_exactly_once_and_never_early_through_sigkills",
+    "tests/fault/kafka/test_short_proof.py::"
+    "test_what_is_sent_arrives_once_in_order_and_never_early_whatever_is_killed",
+    "tests/fault/proxy/test_short_proof.py::"
+    "test_nothing_is_lost_doubled_or_misplaced_when_proxies_and_the_broker_are_killed",
+    "tests/fault/wire/test_short_storm.py::"
+    "test_a_worker_behind_a_broker_that_does_what_it_likes_delivers_everything_once",
+    "tests/simulation/test_simulation.py::test_no_seed_breaks_a_promise",
+    "tests/simulation/test_real_worker.py::test_no_promise_is_broken_whatever_fails",
+    "tests/machine/test_machine.py::test_the_worker_and_its_model_come_to_the_same",
+    "tests/reconcile/test_generated.py::test_exactly_what_went_wrong_is_found",
+)
+"""One for each kind of fault that may lose, double or hasten a message."""
+
+ELSEWHERE = ("thorough", "outage", "foreign")
+"""Marks of what `make test` leaves out."""
+
+Collected = tuple[str, bool]
+"""A test's id, and whether `make test` leaves it out."""
+
+
+def examples(count: int) -> int:
+    """How many to try: so many in the thorough run, a quarter of them in each run."""
+    return count if THOROUGH else max(5, count // 4)
+
+
+def sample(values: Iterable[Any], *, every: int) -> list[Any]:
+    """The values as parameters: the first and every so many-th after it in each run, the others in the thorough one.
+
+    A tuple is the values of several arguments.
+    """
+    return [_param(value, thorough=number % every != 0) for number, value in enumerate(values)]
+
+
+def _param(value: Any, *, thorough: bool) -> Any:
+    values = value if isinstance(value, tuple) else (value,)
+    return pytest.param(*values, marks=[pytest.mark.thorough] if thorough else [])
+
+
+def data_paths(metafunc: pytest.Metafunc, wire: str = "wire", librdkafka: str = "librdkafka") -> list[Any]:
+    """Both ways between a worker and Kafka: in each run over the one that it takes by itself, and over the other
+    where the test is marked `both_paths`."""
+    both = metafunc.definition.get_closest_marker("both_paths") is not None
+    return [pytest.param(wire), _param(librdkafka, thorough=not both)]
+
+
+def collected(items: Iterable[pytest.Item]) -> list[Collected]:
+    """Before any is deselected."""
+    return [(item.nodeid, any(item.get_closest_marker(name) for name in ELSEWHERE)) for item in items]
+
+
+def modules_left_out(tests: Iterable[Collected]) -> set[str]:
+    """Those of which `make test` runs nothing."""
+    modules: dict[str, bool] = {}
+    for nodeid, is_left_out in tests:
+        module = nodeid.partition("::")[0]
+        modules[module] = modules.get(module, True) and is_left_out
+    return {module for module, is_left_out in modules.items() if is_left_out}
+
+
+def missed(tests: Iterable[Collected]) -> list[str]:
+    """What `make test` must run and does not."""
+    run = {nodeid for nodeid, is_left_out in tests if not is_left_out}
+    return [nodeid for nodeid in NEVER_LEFT_OUT if nodeid not in run]
