@@ -48,6 +48,7 @@ def topic_of(summary: Summary, name: str = "orders") -> Topic:
     return next(topic for topic in summary.topics if topic.topic == name)
 
 
+@pytest.mark.thorough
 def test_three_runs_find_what_is_wrong_in_the_windows_that_have_closed(job: Job) -> None:
     world = job.world
     for minute in range(30):

@@ -22,6 +22,8 @@ from tests.integration.kafka.conftest import CLOCK, Place, soon
 from tests.integration.proxy.wire_client import WireClient
 
 if TYPE_CHECKING:
+    from confluent_kafka import Consumer
+
     from delayline.cli.proxy_thread import ProxyThread
     from mq.kafka.queue import KafkaQueue
     from proxy.kafka.settings import ProxySettings
@@ -133,13 +135,10 @@ def opened(door: Door) -> Door:
     return door
 
 
-def consumed(
-    servers: str, topic: str, count: int, timeout_s: float = 60.0, quiet_s: float = 20.0, **settings: Any
-) -> list[Any]:
-    """So many messages, from the beginning; fewer when none has come for `quiet_s` after the first."""
+def _consumer(servers: str, topic: str, **settings: Any) -> "Consumer":
     from confluent_kafka import Consumer
 
-    consumer = Consumer(
+    return Consumer(
         {
             "bootstrap.servers": servers,
             "group.id": f"of-{topic}",
@@ -148,7 +147,33 @@ def consumed(
             **settings,
         }
     )
-    with closing(consumer):
+
+
+def held(servers: str, topic: str) -> list[Any]:
+    """All messages that a topic holds now, by partition."""
+    from confluent_kafka import KafkaError, TopicPartition
+
+    with closing(_consumer(servers, topic, **{"enable.partition.eof": True})) as consumer:
+        partitions = consumer.list_topics(topic, 20).topics[topic].partitions
+        consumer.assign([TopicPartition(topic, partition, 0) for partition in partitions])
+        found: list[Any] = []
+        unread = set(partitions)
+        until_s = CLOCK.monotonic_s() + 60
+        while unread:
+            assert CLOCK.monotonic_s() < until_s, f"{topic}: no end of {unread}"
+            message = consumer.poll(0.5)
+            if message is not None and message.error() is None:
+                found.append(message)
+            elif message is not None and message.error().code() == KafkaError._PARTITION_EOF:
+                unread.discard(message.partition())
+        return sorted(found, key=lambda one: (one.partition(), one.offset()))
+
+
+def consumed(
+    servers: str, topic: str, count: int, timeout_s: float = 60.0, quiet_s: float = 20.0, **settings: Any
+) -> list[Any]:
+    """So many messages, from the beginning; fewer when none has come for `quiet_s` after the first."""
+    with closing(_consumer(servers, topic, **settings)) as consumer:
         consumer.subscribe([topic])
         found: list[Any] = []
         until_s = CLOCK.monotonic_s() + timeout_s

@@ -12,7 +12,7 @@ from mq.kafka.wire.messages import metadata, produce
 from tests.brokers.kafka import Kafka
 from tests.conftest import started
 from tests.integration.kafka.conftest import Place, soon
-from tests.integration.proxy.conftest import Door, consumed
+from tests.integration.proxy.conftest import Door, held
 from tests.integration.proxy.load import Load
 from tests.integration.proxy.wire_client import WireClient
 from tests.unit.mq.kafka.batches import batch_of, plain
@@ -56,8 +56,8 @@ def test_idempotent_producers_lose_and_repeat_nothing_when_brokers_go_and_come(o
         load.send(500)
     load.finish(120)
     servers = cluster.bootstrap_servers
-    target = consumed(servers, opened.place.topic, load.sent, quiet_s=4)
-    buffer = consumed(servers, opened.place.buffer, load.sent, quiet_s=4)
+    target = held(servers, opened.place.topic)
+    buffer = held(servers, opened.place.buffer)
     assert Counter(int(one.value()) for one in target + buffer) == Counter(range(load.sent))
     for log in (target, buffer):
         for partition in range(3):

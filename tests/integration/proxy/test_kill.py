@@ -10,8 +10,9 @@ import pytest
 
 from tests.integration.kafka.conftest import CLOCK
 from tests.integration.proxy.child import Child
-from tests.integration.proxy.conftest import Door, consumed
+from tests.integration.proxy.conftest import Door, held
 from tests.integration.proxy.load import DELAY, Load
+from tests.tiers import sample
 
 SEED = 20260101
 COUNT = 2000
@@ -36,8 +37,8 @@ def test_idempotent_producers_lose_and_repeat_nothing_when_the_proxy_is_killed(d
             child.start()
         load.send(COUNT - load.sent)
         load.finish()
-    target = consumed(door.place.kafka.bootstrap_servers, door.place.topic, COUNT, quiet_s=4)
-    buffer = consumed(door.place.kafka.bootstrap_servers, door.place.buffer, COUNT, quiet_s=4)
+    target = held(door.place.kafka.bootstrap_servers, door.place.topic)
+    buffer = held(door.place.kafka.bootstrap_servers, door.place.buffer)
     seen = Counter(int(one.value()) for one in target + buffer)
     assert seen == Counter(range(COUNT))
     assert [one.headers() for one in buffer] == [DELAY] * len(buffer)
@@ -58,8 +59,8 @@ def test_a_stop_lets_requests_under_way_have_their_answers(door: Door, tmp_path:
         child.start()
         load.send(500)
         load.finish()
-    log = consumed(door.place.kafka.bootstrap_servers, door.place.topic, 1000, quiet_s=4)
-    log += consumed(door.place.kafka.bootstrap_servers, door.place.buffer, 1000, quiet_s=4)
+    log = held(door.place.kafka.bootstrap_servers, door.place.topic)
+    log += held(door.place.kafka.bootstrap_servers, door.place.buffer)
     assert Counter(int(one.value()) for one in log) == Counter(range(1000))
 
 
@@ -75,19 +76,25 @@ def test_two_proxies_share_the_ports_of_a_machine(door: Door, tmp_path: Path) ->
         one.kill()
         load.send(500)
         load.finish()
-    log = consumed(door.place.kafka.bootstrap_servers, door.place.topic, 1000, quiet_s=4)
-    log += consumed(door.place.kafka.bootstrap_servers, door.place.buffer, 1000, quiet_s=4)
+    log = held(door.place.kafka.bootstrap_servers, door.place.topic)
+    log += held(door.place.kafka.bootstrap_servers, door.place.buffer)
     assert Counter(int(one.value()) for one in log) == Counter(range(1000))
 
 
 @pytest.mark.parametrize(
     ("environ", "sentence"),
-    [
-        ({"DELAYLINE_PROXY__KAFKA__PORT": "0"}, "proxy.kafka.port"),
-        ({"DELAYLINE_PROXY__KAFKA__CERTFILE": "nowhere.pem"}, "proxy.kafka.certfile"),
-        ({"DELAYLINE_PROXY__KAFKA__HOST": "192.0.2.1"}, "cannot listen on 192.0.2.1"),
-        ({"DELAYLINE_MQ__PROPERTIES": '{"security.protocol": "sasl_plaintext", "sasl.mechanism": "GSSAPI"}'}, "sasl"),
-    ],
+    sample(
+        [
+            ({"DELAYLINE_PROXY__KAFKA__PORT": "0"}, "proxy.kafka.port"),
+            ({"DELAYLINE_PROXY__KAFKA__CERTFILE": "nowhere.pem"}, "proxy.kafka.certfile"),
+            ({"DELAYLINE_PROXY__KAFKA__HOST": "192.0.2.1"}, "cannot listen on 192.0.2.1"),
+            (
+                {"DELAYLINE_MQ__PROPERTIES": '{"security.protocol": "sasl_plaintext", "sasl.mechanism": "GSSAPI"}'},
+                "sasl",
+            ),
+        ],
+        every=4,
+    ),
 )
 def test_settings_that_cannot_be_are_one_sentence(
     door: Door, tmp_path: Path, environ: dict[str, str], sentence: str

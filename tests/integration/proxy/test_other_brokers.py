@@ -25,7 +25,7 @@ from tests.brokers.distribution import OLDER
 from tests.brokers.kafka import Kafka
 from tests.conftest import started
 from tests.integration.kafka.conftest import CLOCK, Place, soon
-from tests.integration.proxy.conftest import Door, consumed
+from tests.integration.proxy.conftest import Door, held
 from tests.integration.proxy.load import Load
 from tests.integration.proxy.test_corners import acl, done, new_producer, numbers, sent
 from tests.integration.proxy.wire_client import WireClient
@@ -101,8 +101,8 @@ def test_on_kafka_3_9_delayed_records_wait_and_the_others_arrive_in_order(older:
         load = Load(door, Random(SEED))
         load.send(600)
         load.finish()
-        found = consumed(door.address, door.place.topic, 600, quiet_s=4)
-        waiting = consumed(older.bootstrap_servers, door.place.buffer, 600, quiet_s=4)
+        found = held(door.address, door.place.topic)
+        waiting = held(older.bootstrap_servers, door.place.buffer)
         assert sorted(int(one.value()) for one in found + waiting) == list(range(600))
         assert len(waiting) == door.count("delayline_messages_accepted_total") > 100
         for log in (found, waiting):
@@ -209,8 +209,8 @@ def test_idempotent_libraries_survive_pauses_in_which_they_are_forgotten(forgetf
             load.send(100)
             load.finish()
             soon(lambda: not any_known(door))
-        found = consumed(forgetful.bootstrap_servers, door.place.topic, 300, quiet_s=4)
-        found += consumed(forgetful.bootstrap_servers, door.place.buffer, 300, quiet_s=4)
+        found = held(forgetful.bootstrap_servers, door.place.topic)
+        found += held(forgetful.bootstrap_servers, door.place.buffer)
         assert sorted(int(one.value()) for one in found) == list(range(300))
 
 
