@@ -260,6 +260,7 @@ def test_after_letting_go_of_a_shard_its_commits_are_refused_and_the_others_go_o
     assert queue.offsets(ready.topic, gone.name)[1] == 0
 
 
+@pytest.mark.both_paths
 def test_an_open_transaction_of_a_dead_worker_is_ended_by_the_takeover(ready: Place) -> None:
     """Its cursor is not in the log yet: an outdated one must not be read, and it must not be committed later."""
     from confluent_kafka import KafkaException, Producer, TopicPartition
@@ -370,6 +371,7 @@ def delivered(place: Place, queue: object) -> list[int]:
     return numbers(queue, place.topic)
 
 
+@pytest.mark.both_paths
 def test_a_killed_worker_has_its_heir_within_seconds_and_nothing_twice(ready: Place) -> None:
     queue = ready.queue()
     queue.ensure_buffer(ready.topic, DEFAULT_RULES)
@@ -385,6 +387,7 @@ def test_a_killed_worker_has_its_heir_within_seconds_and_nothing_twice(ready: Pl
     assert found == list(range(len(found)))
 
 
+@pytest.mark.both_paths
 def test_a_frozen_worker_that_wakes_up_writes_nothing_any_more(ready: Place) -> None:
     queue = ready.queue()
     queue.ensure_buffer(ready.topic, DEFAULT_RULES)
