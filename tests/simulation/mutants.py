@@ -80,16 +80,22 @@ def _restored(names: tuple[str, ...]) -> Iterator[None]:
 
 
 def _compile(name: str, changes: tuple[tuple[str, str], ...]) -> ModuleType:
+    module = ModuleType(name)
+    source = changed(name, changes)
+    sys.modules[name] = module
+    exec(compile(source, f"<mutant of {name}>", "exec"), module.__dict__)
+    return module
+
+
+def changed(name: str, changes: tuple[tuple[str, str], ...]) -> str:
+    """The module's source with these lines replaced. Raises LineIsGone."""
     spec = importlib.util.find_spec(name)
     if spec is None or spec.origin is None:
         raise LineIsGone(f"{name} has no source")
     source = Path(spec.origin).read_text()
     for line, replacement in changes:
         source = _replace_line(source, name, line, replacement)
-    module = ModuleType(name)
-    sys.modules[name] = module
-    exec(compile(source, f"<mutant of {name}>", "exec"), module.__dict__)
-    return module
+    return source
 
 
 def _replace_line(source: str, name: str, line: str, replacement: str) -> str:

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from tests.simulation.mutants import MUTANTS, SEEDS_MAX, SHARD, LineIsGone, Mutant, build, hunt
+from tests.simulation.mutants import MUTANTS, SEEDS_MAX, SHARD, LineIsGone, Mutant, build, changed, hunt
 from tests.tiers import sample
 
 
@@ -16,6 +16,12 @@ def test_the_checker_catches_a_core_that(mutant: Mutant) -> None:
 
     assert caught is not None, f"survived {SEEDS_MAX} seeds"
     print(f"caught by seed {caught[0]}: {caught[1]}")
+
+
+def test_every_mutant_still_applies() -> None:
+    """Also those that only the thorough run lets loose."""
+    for mutant in MUTANTS:
+        assert changed(mutant.module, mutant.changes) != changed(mutant.module, ())
 
 
 def test_a_mutant_whose_line_is_gone_is_an_error() -> None:
