@@ -8,6 +8,7 @@ import pytest
 from tests.acceptance.asking import answer_of, run, wait_for
 from tests.acceptance.scripted import answering
 from tests.fault.server import Server
+from tests.tiers import sample
 
 
 def sent(server: Server, topic: str, *options: str) -> Any:
@@ -64,14 +65,17 @@ def filtered(shared: Server) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     ("options", "expected"),
-    [
-        ([], ["early", "late", "keyed"]),
-        (["--key", "k"], ["keyed"]),
-        (["--own-id", "o"], ["late"]),
-        (["--due-before", "late"], ["early"]),
-        (["--due-after", "late"], ["late", "keyed"]),
-        (["--limit", "2"], ["early", "late"]),
-    ],
+    sample(
+        [
+            ([], ["early", "late", "keyed"]),
+            (["--key", "k"], ["keyed"]),
+            (["--own-id", "o"], ["late"]),
+            (["--due-before", "late"], ["early"]),
+            (["--due-after", "late"], ["late", "keyed"]),
+            (["--limit", "2"], ["early", "late"]),
+        ],
+        every=3,
+    ),
 )
 def test_list_has_what_the_filters_say_by_due_time(
     filtered: dict[str, Any], shared: Server, options: list[str], expected: list[str]
@@ -182,19 +186,22 @@ def test_an_operation_that_is_not_decided_is_no_success() -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
-    [
-        (["cancel"], "which message? Give its id, or --topic and --own-id"),
-        (["cancel", "a", "--topic", "t"], "which message?"),
-        (["cancel", "--own-id", "o"], "which message?"),
-        (["cancel", "a", "--dry-run"], "are for all messages of a --topic"),
-        (["cancel", "a", "--key", "k"], "are for all messages of a --topic"),
-        (["cancel", "--topic", "t", "--if-match", "1"], "--if-match is for one message"),
-        (["reschedule", "a"], "to which time? Give --delay or --at"),
-        (["get", "--topic", "t"], "which message?"),
-        (["send", "t", "x", "--idempotency-key", "ö"], "is not ASCII"),
-        (["dead", "redrive", "t"], "which letters? Give their ids, or --all"),
-        (["dead", "redrive", "t", "0.1", "--all"], "which letters?"),
-    ],
+    sample(
+        [
+            (["cancel"], "which message? Give its id, or --topic and --own-id"),
+            (["cancel", "a", "--topic", "t"], "which message?"),
+            (["cancel", "--own-id", "o"], "which message?"),
+            (["cancel", "a", "--dry-run"], "are for all messages of a --topic"),
+            (["cancel", "a", "--key", "k"], "are for all messages of a --topic"),
+            (["cancel", "--topic", "t", "--if-match", "1"], "--if-match is for one message"),
+            (["reschedule", "a"], "to which time? Give --delay or --at"),
+            (["get", "--topic", "t"], "which message?"),
+            (["send", "t", "x", "--idempotency-key", "ö"], "is not ASCII"),
+            (["dead", "redrive", "t"], "which letters? Give their ids, or --all"),
+            (["dead", "redrive", "t", "0.1", "--all"], "which letters?"),
+        ],
+        every=4,
+    ),
 )
 def test_what_is_not_said_clearly_is_not_done(arguments: list[str], sentence: str) -> None:
     with answering([]) as server:

@@ -15,6 +15,7 @@ from store.keys import FORMAT_ROW, encode_number
 from tests.acceptance.asking import HTTP, Ran, run, send, wait_delivered
 from tests.acceptance.conftest import MakeServer
 from tests.fault.server import Server, free_port
+from tests.tiers import sample
 
 Serve = Callable[..., Ran]
 
@@ -38,21 +39,27 @@ def assert_refused(ran: Ran, code: int, sentence: str) -> None:
 
 @pytest.mark.parametrize(
     ("settings", "sentence"),
-    [
-        ({"api__prot": "80"}, "DELAYLINE_API__PROT: there is no such setting (from the environment); did you mean"),
-        ({"port": "9090"}, "did you mean DELAYLINE_API__PORT?"),
-        ({"api__port": "99999"}, "api.port: input should be less than or equal to 65535, not '99999'"),
-        ({"store__near_due": "2"}, "store.near_due: expected a duration such as 90s"),
-        ({"delay__levels": "1s soon"}, "delay.levels: expected a duration"),
-        ({"namespace": "__x"}, "namespace: expected 1 to 64"),
-        ({"data_dir": ""}, "data_dir: expected a folder"),
-        ({"mq__kind": "rocketmq"}, "mq.kind: RocketMQ is not built yet"),
-        ({"mq__kind": "kafka"}, "mq.bootstrap_servers: Kafka needs at least one server"),
-        ({"proxy__kafka__port": "9092"}, "proxy.kafka.port: the Kafka proxy stands before Kafka brokers"),
-        ({"api__host": "0.0.0.0"}, "0.0.0.0 can be reached from other machines and there is no authentication"),
-        ({"api__auth": "token"}, "api.auth: authentication is not built yet"),
-        ({"config": "/no/such.toml"}, "cannot read /no/such.toml: No such file or directory."),
-    ],
+    sample(
+        [
+            (
+                {"api__prot": "80"},
+                "DELAYLINE_API__PROT: there is no such setting (from the environment); did you mean",
+            ),
+            ({"port": "9090"}, "did you mean DELAYLINE_API__PORT?"),
+            ({"api__port": "99999"}, "api.port: input should be less than or equal to 65535, not '99999'"),
+            ({"store__near_due": "2"}, "store.near_due: expected a duration such as 90s"),
+            ({"delay__levels": "1s soon"}, "delay.levels: expected a duration"),
+            ({"namespace": "__x"}, "namespace: expected 1 to 64"),
+            ({"data_dir": ""}, "data_dir: expected a folder"),
+            ({"mq__kind": "rocketmq"}, "mq.kind: RocketMQ is not built yet"),
+            ({"mq__kind": "kafka"}, "mq.bootstrap_servers: Kafka needs at least one server"),
+            ({"proxy__kafka__port": "9092"}, "proxy.kafka.port: the Kafka proxy stands before Kafka brokers"),
+            ({"api__host": "0.0.0.0"}, "0.0.0.0 can be reached from other machines and there is no authentication"),
+            ({"api__auth": "token"}, "api.auth: authentication is not built yet"),
+            ({"config": "/no/such.toml"}, "cannot read /no/such.toml: No such file or directory."),
+        ],
+        every=4,
+    ),
 )
 def test_a_variable_that_cannot_be_is_refused(serve: Serve, settings: dict[str, str], sentence: str) -> None:
     assert_refused(serve(**settings), 2, sentence)
@@ -112,7 +119,7 @@ def test_an_index_of_another_format_is_refused(serve: Serve, tmp_path: Path) -> 
     assert_refused(serve(), 1, "it is of format 99, this program knows")
 
 
-@pytest.mark.parametrize("folder", ["queue", "index"])
+@pytest.mark.parametrize("folder", sample(["queue", "index"], every=2))
 def test_a_folder_with_other_things_in_it_is_refused_and_they_stay(serve: Serve, tmp_path: Path, folder: str) -> None:
     photo = tmp_path / "data" / folder / "photo.jpg"
     photo.parent.mkdir(parents=True)
@@ -121,7 +128,7 @@ def test_a_folder_with_other_things_in_it_is_refused_and_they_stay(serve: Serve,
     assert photo.read_bytes() == b"beach"
 
 
-@pytest.mark.parametrize("folder", ["data", "data/queue", "data/index"])
+@pytest.mark.parametrize("folder", sample(["data", "data/queue", "data/index"], every=3))
 def test_a_file_in_the_way_of_a_folder_is_refused(serve: Serve, tmp_path: Path, folder: str) -> None:
     (tmp_path / folder).parent.mkdir(exist_ok=True)
     (tmp_path / folder).write_text("in the way")

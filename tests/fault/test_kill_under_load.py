@@ -17,8 +17,9 @@ from pathlib import Path
 import httpx
 
 from tests.fault.server import Server, read_topic
+from tests.tiers import THOROUGH
 
-KILLS = int(os.environ.get("KILLS", "10"))
+KILLS = int(os.environ.get("KILLS", "0")) or (20 if THOROUGH else 6)
 SEED = int(os.environ.get("SEED", "0")) or random.SystemRandom().randrange(1, 2**32)
 SENDERS = 3
 DRAIN_WITHIN_S = 40.0

@@ -139,6 +139,7 @@ def test_both_readers_bring_the_same_of_a_log_with_everything_in_it(broker: Kafk
     assert ended[0][1] > whole[0][1]
 
 
+@pytest.mark.thorough
 def test_both_readers_bring_the_same_of_a_log_that_was_compacted(broker: Kafka) -> None:
     topic = made(
         broker,
@@ -188,6 +189,7 @@ def test_both_readers_say_where_the_log_begins_and_ends(broker: Kafka) -> None:
     assert seen == [(Gone, 10, 4)] * 2
 
 
+@pytest.mark.thorough
 def test_after_the_broker_has_closed_an_idle_connection_reading_goes_on(broker: Kafka) -> None:
     topic = made(broker)
     at = At(topic, 0)

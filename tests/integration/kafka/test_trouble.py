@@ -312,6 +312,7 @@ def test_where_the_target_takes_only_smaller_records_the_large_one_is_buried_and
         assert [decode_body(record.body).value for record in dead] == [b"7" * 5000]
 
 
+@pytest.mark.thorough
 def test_a_target_that_forbids_writing_is_waited_for_and_beyond_stall_max_its_messages_are_buried(
     place: Place,
 ) -> None:

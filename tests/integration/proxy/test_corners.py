@@ -38,6 +38,7 @@ from tests.integration.kafka.conftest import soon
 from tests.integration.proxy.conftest import Door, held
 from tests.integration.proxy.load import Load as Numbers
 from tests.integration.proxy.wire_client import WireClient
+from tests.tiers import sample
 from tests.unit.mq.kafka.batches import batch_of, plain
 
 LATER = {"delay_ms": b"600000"}
@@ -82,7 +83,7 @@ def numbers(door: Door, topic: str, partitions: int = 1) -> list[int]:
 # --- sequences begin again
 
 
-@pytest.mark.parametrize("first", [SEQUENCES - 7, SEQUENCES - 2, SEQUENCES - 1])
+@pytest.mark.parametrize("first", sample([SEQUENCES - 7, SEQUENCES - 2, SEQUENCES - 1], every=3))
 def test_targets_sequences_pass_their_end(opened: Door, client: WireClient, first: int) -> None:
     """Five batches of three across 2**31, each sent again on another connection: every second record waits."""
     opened.make_topic(1)
@@ -260,6 +261,7 @@ def transacted(producer: Producer, topic: str, delay: list[tuple[str, bytes]]) -
     return True
 
 
+@pytest.mark.thorough
 def test_what_a_coordinator_cannot_do_twice_at_once_is_repeated(
     opened: Door, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -95,6 +95,7 @@ def test_an_operation_stands_in_the_buffer_with_the_message_that_it_is_about(ope
     assert in_buffer(opened, 2) == [1, 2]
 
 
+@pytest.mark.thorough
 def test_kafka_python_is_served(opened: Door) -> None:
     from kafka import KafkaConsumer, KafkaProducer
 
