@@ -130,6 +130,7 @@ def test_a_lost_message_is_looked_at_sent_again_once_and_delivered(server: Serve
     assert state(server, message_id) == "delivered"
 
 
+@pytest.mark.thorough
 def test_what_is_not_to_be_done_is_refused(server: Server, tmp_path: Path) -> None:
     plan, names, settings = tmp_path / "plan.json", Names("delayline"), {"data_dir": str(server.data_dir)}
     ids = [accepted(server, "orders") for _ in range(2)]

@@ -68,6 +68,7 @@ def open_stream(server: Server) -> Iterator[Iterator[str]]:
         yield lines
 
 
+@pytest.mark.thorough
 def test_a_second_start_is_ready_soon_and_delivers_what_waited(server: Server) -> None:
     send(server.url, "orders", numbers(100), delay="1500ms")
     code, _ = server.stop()

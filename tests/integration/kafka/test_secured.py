@@ -27,11 +27,12 @@ from tests.brokers.kafka import Kafka
 from tests.conftest import started
 from tests.integration.kafka.conftest import CLOCK, PATIENCE_S, Place, soon
 from tests.integration.kafka.whole_worker import arrived, send, working
-from tests.tiers import sample
 
 SESSION_MS = 2000
 ROUNDS, ROUND = 3, 50
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+
+pytestmark = pytest.mark.thorough
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +80,7 @@ def properties(certificate: Path, mechanism: str = "PLAIN", password: str = "ali
     }
 
 
-@pytest.mark.parametrize("mechanism", sample(MECHANISMS, every=len(MECHANISMS)))
+@pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_a_worker_delivers_each_message_once_through_sessions_that_end(
     broker: Kafka, certificate: Path, mechanism: str
 ) -> None:

@@ -151,6 +151,7 @@ def _without_brokers(version: int, data: bytes) -> bytes:
     return b"".join(encode(answer, version))
 
 
+@pytest.mark.thorough
 def test_a_cluster_that_has_named_no_brokers_for_a_while_is_worked_for_again(logged: Place) -> None:
     outside = logged.queue()
     outside.ensure_buffer(logged.topic, DEFAULT_RULES)
