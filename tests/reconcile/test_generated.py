@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 from tests.reconcile.generator import FAULTS, LATE_AFTER_MS, Fault, Truth, generate
+from tests.tiers import THOROUGH
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-MESSAGES = int(os.environ.get("MESSAGES") or 200_000)
+MESSAGES = int(os.environ.get("MESSAGES") or (200_000 if THOROUGH else 40_000))
 SHARDS = [("orders", 0), ("orders", 1), ("mails", 0), ("mails", 1)]
 FAULTS_PER_SHARD = 25
 TRIMMED = {("mails", 1): MESSAGES // 25}
