@@ -20,7 +20,8 @@ from api.claims import Claims
 from api.dead_letters import DeadLetters
 from api.drafts import Drafter, Judge
 from api.edge import Edge
-from api.follow import Closing, Followers
+from api.follow import Closing, Followers, Streams
+from api.hosts import Hosts
 from api.in_flight import InFlight
 from api.metrics import Metrics
 from api.problems import Problems
@@ -42,6 +43,8 @@ from api.sender import Sender
 from api.services import Services
 from api.survey import Survey
 from api.topics import TopicBook
+from delayline.http.guard import Guard, HttpLimits
+from delayline.http.places import share_of
 from delayline.names import Names
 
 _NO_TELEMETRY = TelemetryConfig(tracing=False, metrics=False, logs=False, operation_spans=False, auto_configure=False)
@@ -51,13 +54,15 @@ THREADS_MAX = 8
 
 WORKER_REQUESTS_MAX = 64
 WORKER_BYTES_MAX = 1 << 20
+DEFAULT_LIMITS = HttpLimits()
 
 
 class DelaylineApi(FastAPI):
-    """FastAPI with a document of our own making. `closing` begins when the server stops. `metrics` are shared with
-    whatever other door stands in the same process."""
+    """FastAPI with a document of our own making. `closing` begins when the server stops. `guard` bounds connections.
+    `metrics` are shared with whatever other door stands in the same process."""
 
     closing: Closing
+    guard: Guard
     metrics: Metrics
 
     def openapi(self) -> dict[str, Any]:
@@ -75,17 +80,17 @@ def create_app(services: Services) -> DelaylineApi:
     follower_threads = ThreadPoolExecutor(settings.followers_max, thread_name_prefix="api-follow")
     scrapes = ThreadPoolExecutor(1, thread_name_prefix="api-metrics")
     app = _framework(settings.version, closing, (threads, follower_threads, scrapes))
-    in_flight = InFlight(settings.requests_max, settings.in_flight_bytes_max)
-    app.add_middleware(Edge, problems=problems, in_flight=in_flight)
+    share = settings.http.address_share_percent
+    in_flight = InFlight(settings.requests_max, settings.in_flight_bytes_max, share)
+    app.add_middleware(Edge, problems=problems, in_flight=in_flight, hosts=Hosts(settings.hosts))
 
     topics = TopicBook(services, threads, metrics)
     judge = Judge(settings.rules, settings.horizon_max_ms)
     drafter = Drafter(judge, settings.rules_for, settings.is_delay_enabled)
     sender = Sender(services, topics, bridge, judge, metrics)
     reader = Reader(services.client, services.admin)
-    followers = Followers(
-        reader, follower_threads, settings.followers_max, settings.heartbeat_s, services.clock, closing
-    )
+    places = Streams(settings.followers_max, share_of(settings.followers_max, share))
+    followers = Followers(reader, follower_threads, places, settings.heartbeat_s, services.clock, closing)
     claims = Claims(services, bridge)
     survey = Survey(services, topics, bridge)
     SendRoutes(services, topics, sender, drafter, judge, claims).register(app.router)
@@ -104,22 +109,27 @@ def create_app(services: Services) -> DelaylineApi:
     HealthRoutes(services.readiness, services.registry, scrapes).register(app.router)
     ConsoleRoutes().register(app.router)
     _answer_framework_errors(app, problems)
-    app.metrics = metrics
+    app.metrics, app.guard = metrics, Guard(settings.http, services.registry)
     return app
 
 
 def create_worker_app(
-    version: str, registry: CollectorRegistry, readiness: Callable[[], tuple[bool, str]]
+    version: str,
+    registry: CollectorRegistry,
+    readiness: Callable[[], tuple[bool, str]],
+    limits: HttpLimits = DEFAULT_LIMITS,
+    hosts: Sequence[str] = (),
 ) -> DelaylineApi:
     """The door of a process that answers no HTTP clients: health, readiness, metrics."""
     metrics = Metrics(registry)
     problems, closing = Problems(metrics), Closing()
     scrapes = ThreadPoolExecutor(1, thread_name_prefix="metrics")
     app = _framework(version, closing, (scrapes,))
-    app.add_middleware(Edge, problems=problems, in_flight=InFlight(WORKER_REQUESTS_MAX, WORKER_BYTES_MAX))
+    in_flight = InFlight(WORKER_REQUESTS_MAX, WORKER_BYTES_MAX, limits.address_share_percent)
+    app.add_middleware(Edge, problems=problems, in_flight=in_flight, hosts=Hosts(hosts))
     HealthRoutes(readiness, registry, scrapes).register(app.router)
     _answer_framework_errors(app, problems)
-    app.metrics = metrics
+    app.metrics, app.guard = metrics, Guard(limits, registry)
     return app
 
 

@@ -1,7 +1,8 @@
 """The outermost layer: every HTTP request passes it once on its way in and once on its way out.
 
-It gives the request an id and a ticket (`InFlight`), refuses request headers where their promise is not kept, and
-turns every exception into a problem. Routes raise; nobody else catches.
+It gives the request an id and a ticket (`InFlight`), refuses what another site's page may have made a browser ask
+(`Hosts`) and request headers where their promise is not kept, and turns every exception into a problem. Routes raise;
+nobody else catches.
 """
 
 import itertools
@@ -10,8 +11,10 @@ import secrets
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from api.hosts import Hosts
 from api.in_flight import InFlight
-from api.problems import FORBIDDEN, NOT_SUPPORTED, Problems, Refusal
+from api.problems import NOT_SUPPORTED, Problems, Refusal
+from delayline.http.places import address_key
 
 _REQUEST_ID = re.compile(rb"[\x21-\x7e]{1,128}")
 _CONDITIONAL = re.compile(r"(PATCH|DELETE) /v1/(messages/[^/]+|topics/[^/]+/own/.+)|POST /v1/messages/[^/]+:deliver")
@@ -20,15 +23,18 @@ _TAKEN = {b"idempotency-key": _SENDING, b"if-match": _CONDITIONAL}
 """Request headers that promise something, and where the promise is kept."""
 _ALWAYS_ANSWERED = frozenset({"/healthz", "/readyz", "/metrics"})
 """An overloaded server is still alive, and says so."""
-_OWN_SITE = frozenset({None, b"same-origin", b"none"})
-_HARMLESS = frozenset({"GET", "HEAD", "OPTIONS"})
+_UNSEEN = frozenset({"/healthz", "/readyz"})
+"""They say nothing that is worth a trick, and probes call them by any name."""
+_ANSWERS = ((b"x-content-type-options", b"nosniff"), (b"cross-origin-resource-policy", b"same-origin"))
+"""With every answer: what messages hold is never taken for a script, nor loaded into a page of another site."""
 
 
 class Edge:
-    """ASGI middleware; puts `delayline.headers` (a dict), `.request_id` and `.ticket` into the scope."""
+    """ASGI middleware; puts `delayline.headers` (a dict), `.address`, `.request_id` and `.ticket` into the scope."""
 
-    def __init__(self, app: ASGIApp, problems: Problems, in_flight: InFlight) -> None:
+    def __init__(self, app: ASGIApp, problems: Problems, in_flight: InFlight, hosts: Hosts) -> None:
         self._app = app
+        self._hosts = hosts
         self._problems = problems
         self._in_flight = in_flight
         self._run = secrets.token_hex(4)
@@ -41,6 +47,8 @@ class Edge:
         headers = scope["delayline.headers"] = dict(scope["headers"])
         request_id = self._request_id(headers.get(b"x-request-id"))
         scope["delayline.request_id"] = request_id
+        client = scope.get("client")
+        scope["delayline.address"] = address_key(client[0] if client else None)
         echo = (b"x-request-id", request_id.encode())
         started = False
 
@@ -48,7 +56,7 @@ class Edge:
             nonlocal started
             if message["type"] == "http.response.start":
                 started = True
-                message["headers"] = [*message["headers"], echo]
+                message["headers"] = [*message["headers"], echo, *_ANSWERS]
             await send(message)
 
         try:
@@ -60,6 +68,8 @@ class Edge:
             await answer(scope, receive, send_with_id)
 
     async def _admitted(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"] not in _UNSEEN:
+            self._hosts.check(scope)
         if scope["path"] in _ALWAYS_ANSWERED:
             await self._app(scope, receive, send)
             return
@@ -67,8 +77,7 @@ class Edge:
         for name, where in _TAKEN.items():
             if name in headers and not where.fullmatch(f"{scope['method']} {scope['path']}"):
                 raise Refusal(NOT_SUPPORTED, f"the request header {name.decode().title()} means nothing here")
-        _check_site(scope["method"], headers.get(b"sec-fetch-site"))
-        ticket = scope["delayline.ticket"] = self._in_flight.enter()
+        ticket = scope["delayline.ticket"] = self._in_flight.enter(scope["delayline.address"])
         try:
             await self._app(scope, receive, send)
         finally:
@@ -78,11 +87,3 @@ class Edge:
         if given is not None and _REQUEST_ID.fullmatch(given):
             return given.decode()
         return f"{self._run}-{next(self._numbers):x}"
-
-
-def _check_site(method: str, site: bytes | None) -> None:
-    """Any web page may make its reader's browser post here, as long as there is no JSON in it: `:deliver` has no
-    body. The browser says then that another site asks (W3C Fetch Metadata); other clients say nothing. Raises
-    Refusal."""
-    if site not in _OWN_SITE and method not in _HARMLESS:
-        raise Refusal(FORBIDDEN, "a page of another site asks for this")

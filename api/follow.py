@@ -1,6 +1,7 @@
 """Server-sent events (WHATWG HTML, 9.2): a topic's records as they arrive."""
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import Executor
 
@@ -46,34 +47,47 @@ class Closing:
         return waiter
 
 
+class Streams:
+    """How many streams are open, in all and for each address: each holds one of the threads."""
+
+    def __init__(self, streams_max: int, per_address_max: int) -> None:
+        self._streams_max = streams_max
+        self._per_address_max = per_address_max
+        self._of_address: Counter[str] = Counter()
+
+    def enter(self, address: str) -> None:
+        """Raises Refusal (503, or 429 where it is the client's address)."""
+        if self._of_address.total() >= self._streams_max:
+            raise Refusal(LIMIT_EXCEEDED, f"{self._streams_max} streams are open already", status=503)
+        if self._of_address[address] >= self._per_address_max:
+            detail = f"{self._per_address_max} streams from your address are open already"
+            raise Refusal(LIMIT_EXCEEDED, detail, status=429)
+        self._of_address[address] += 1
+
+    def leave(self, address: str) -> None:
+        self._of_address[address] -= 1
+        if self._of_address[address] == 0:
+            del self._of_address[address]
+
+
 class Followers:
-    """The open streams: bounded, because each holds one of the threads."""
+    """The open streams."""
 
     def __init__(
         self,
         reader: Reader,
         threads: Executor,
-        followers_max: int,
+        streams: Streams,
         heartbeat_s: float,
         clock: Clock,
         closing: Closing,
     ) -> None:
         self._reader = reader
         self._threads = threads
-        self._followers_max = followers_max
+        self.streams = streams
         self._heartbeat_s = heartbeat_s
         self._clock = clock
         self._closing = closing
-        self._open = 0
-
-    def enter(self) -> None:
-        """Raises Refusal (503)."""
-        if self._open >= self._followers_max:
-            raise Refusal(LIMIT_EXCEEDED, f"{self._followers_max} streams are open already", status=503)
-        self._open += 1
-
-    def leave(self) -> None:
-        self._open -= 1
 
     async def follow(self, topic: str, page: Sequence[Seen], positions: Positions) -> AsyncIterator[bytes]:
         """The events of `page`, then of everything behind it, until the server stops. `positions` moves along."""
@@ -126,12 +140,13 @@ def _events(page: Sequence[Seen], positions: Positions) -> Iterator[bytes]:
 class EventStream(StreamingResponse):
     """The response around `Followers.follow`; takes a place when it is made and gives it back when it ends."""
 
-    def __init__(self, followers: Followers, problems: Problems, events: AsyncIterator[bytes]) -> None:
-        """Raises Refusal (503)."""
-        followers.enter()
+    def __init__(self, followers: Followers, problems: Problems, address: str, events: AsyncIterator[bytes]) -> None:
+        """Raises Refusal (503 or 429)."""
+        followers.streams.enter(address)
         headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
         super().__init__(events, media_type="text/event-stream", headers=headers)
-        self._followers = followers
+        self._streams = followers.streams
+        self._address = address
         self._problems = problems
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -139,7 +154,7 @@ class EventStream(StreamingResponse):
         try:
             await super().__call__(scope, receive, send)
         finally:
-            self._followers.leave()
+            self._streams.leave(self._address)
 
     async def _to_the_end(self, scope: Scope, events: object) -> AsyncIterator[bytes]:
         """What goes wrong becomes the last event, called `problem`: the status has been said already."""

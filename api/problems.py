@@ -51,6 +51,7 @@ IDEMPOTENCY_IN_FLIGHT = Kind("idempotency-in-flight", "A request with this key i
 ALREADY_TERMINAL = Kind("already-terminal", "The message has ended", 410)
 VERSION_MISMATCH = Kind("version-mismatch", "The message has another version", 412)
 TOO_LARGE = Kind("too-large", "Too large", 413)
+MISDIRECTED = Kind("misdirected-request", "Not a name of this server", 421)
 UNSUPPORTED_MEDIA_TYPE = Kind("unsupported-media-type", "The body must be JSON", 415)
 IDEMPOTENCY_REUSED = Kind("idempotency-reused", "Another request had this key", 422)
 INTERNAL = Kind("internal-error", "An error of the server", 500)

@@ -8,8 +8,10 @@ from urllib.parse import parse_qsl
 from starlette.requests import Request
 
 from api.decoding import check_text
+from api.hosts import ACT
 from api.in_flight import Ticket
 from api.problems import (
+    FORBIDDEN,
     INVALID_BODY,
     INVALID_REQUEST,
     LIMIT_EXCEEDED,
@@ -86,8 +88,23 @@ def refuse_body(request: Request) -> None:
     """For requests whose parameters stand in the query: what a body says would be ignored, and a purge that was to be
     a dry run would be none. Raises Refusal."""
     headers: Mapping[bytes, bytes] = request.scope["delayline.headers"]
-    if headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers:
+    if _has_body(headers):
         raise Refusal(INVALID_BODY, "this request has no body; what it takes stands in its query", close=True)
+
+
+def check_act(headers: Mapping[bytes, bytes]) -> None:
+    """Of a POST: its body is JSON, or it has a header that no form can send (see `api.hosts`). Raises Refusal."""
+    if ACT in headers:
+        return
+    if b"content-type" in headers or _has_body(headers):
+        _check_type(headers)
+    else:
+        detail = "a POST without a body needs the header `Delayline-Request: 1`, which no form can send"
+        raise Refusal(FORBIDDEN, detail)
+
+
+def _has_body(headers: Mapping[bytes, bytes]) -> bool:
+    return headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers
 
 
 def _check_type(headers: Mapping[bytes, bytes]) -> None:

@@ -9,6 +9,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from api.requests import check_act
+
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
@@ -22,7 +24,11 @@ class PlainRoute(APIRoute):
         methods = self.methods or set()
         self.methods = methods | {"HEAD"} if "GET" in methods else methods
 
+        is_act = "POST" in methods
+
         async def plain(scope: Scope, receive: Receive, send: Send) -> None:
+            if is_act:
+                check_act(scope["delayline.headers"])
             response = await endpoint(Request(scope, receive, send))
             await response(scope, receive, send)
 

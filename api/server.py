@@ -4,17 +4,16 @@ import contextlib
 import signal
 import socket
 from collections.abc import Callable, Iterator
+from functools import partial
 from types import FrameType
 
 import uvicorn
 
 from api.app import DelaylineApi
+from delayline.http.protocol import GuardedProtocol
 from delayline.listening import listen
 
 BACKLOG = 2048
-KEEP_ALIVE_S = 75
-"""Longer than the idle connections of common proxies (60 s), so that they close them, not we."""
-
 GRACE_S = 2
 """What requests under way get when the server stops; a send has its answer or was never promised anything."""
 
@@ -30,7 +29,7 @@ def serve(app: DelaylineApi, host: str, port: int, *, on_started: Callable[[int]
     config = uvicorn.Config(
         app,
         loop="uvloop",
-        http="httptools",
+        http=partial(GuardedProtocol, app.guard),  # type: ignore[arg-type]  # uvicorn only calls it
         ws="none",
         lifespan="on",
         log_config=None,
@@ -39,7 +38,7 @@ def serve(app: DelaylineApi, host: str, port: int, *, on_started: Callable[[int]
         server_header=False,
         proxy_headers=False,
         backlog=BACKLOG,
-        timeout_keep_alive=KEEP_ALIVE_S,
+        timeout_keep_alive=app.guard.limits.idle_timeout_s,  # type: ignore[arg-type]  # handed to call_later,
         timeout_graceful_shutdown=GRACE_S,
     )
     bound_port = listener.getsockname()[1]

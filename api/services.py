@@ -1,11 +1,12 @@
 """What the HTTP door is handed: it reaches for nothing."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 from prometheus_client import CollectorRegistry
 
 from delayline.clock import Clock
+from delayline.http.guard import HttpLimits
 from delayline.inquiry import Owners
 from delayline.rules import Rules
 from mq.contract import Admin, Client
@@ -36,6 +37,12 @@ class ApiSettings:
 
     followers_max: int = 32
     """Open `follow=sse` requests: each holds a thread while it waits."""
+
+    http: HttpLimits = field(default_factory=HttpLimits)
+    """Bounds on connections and on what is no request yet; its `address_share_percent` counts here, too."""
+
+    hosts: Sequence[str] = ()
+    """Names under which clients reach it, besides localhost and IP addresses; `*` and `?` stand for others."""
 
     append_timeout_s: float = 10.0
     """How long an append may take; behind it nobody knows whether the messages are stored."""

@@ -56,7 +56,7 @@ export function segment(text) {
 }
 
 async function sent(method, url, body, given, signal, timeoutMs) {
-  const headers = { accept: "application/json, application/problem+json", ...given };
+  const headers = { accept: "application/json, application/problem+json", "delayline-request": "1", ...given };
   if (body !== undefined) headers["content-type"] = "application/json";
   const timeout = AbortSignal.timeout(timeoutMs);
   const options = {

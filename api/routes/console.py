@@ -32,7 +32,6 @@ _POLICY = (
 )
 _GUARDS: RawHeaders = (
     (b"content-security-policy", _POLICY),
-    (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cache-control", b"no-cache"),  # kept, but asked for every time: a new version is there at once

@@ -52,7 +52,9 @@ class RecordRoutes:
     def _stream(self, request: Request, topic: str, page: Sequence[Seen], positions: Positions) -> Response:
         if request.method == "HEAD":
             return Answer(200, headers=[(b"content-type", b"text/event-stream; charset=utf-8")])
-        return EventStream(self._followers, self._problems, self._followers.follow(topic, page, positions))
+        address: str = request.scope["delayline.address"]
+        events = self._followers.follow(topic, page, positions)
+        return EventStream(self._followers, self._problems, address, events)
 
 
 def _resumed(request: Request) -> Positions | None:

@@ -3,9 +3,11 @@
 It answers for the worker of its process and never asks another, so that no question goes round in circles.
 """
 
+import asyncio
 import socket
 import threading
 from collections.abc import Callable
+from functools import partial
 from types import TracebackType
 
 import uvicorn
@@ -22,11 +24,13 @@ from delay_service.owners.signing import Signer
 from delay_service.owners.wire import Status
 from delayline import logs
 from delayline.clock import Clock
+from delayline.http.guard import Guard
+from delayline.http.protocol import GuardedProtocol
 from delayline.inquiry import OwnerUnavailable
 from mq.errors import QueueError
 
-KEEP_ALIVE_S = 75
-"""Longer than those who ask keep a connection (`remote.KEEP_S`), so that they close it, not we."""
+BODY_TIMEOUT_S = 10.0
+"""A question is small, and whoever asks waits for less."""
 
 GRACE_S = 1
 """For questions that are open when the process ends: twice `local.LOOK_AGAIN_S`."""
@@ -107,11 +111,15 @@ def _refused(error: Exception, method: str) -> Refused:
 async def _body(request: Request) -> bytes:
     """Raises Refused."""
     chunks, total = [], 0
-    async for chunk in request.stream():
-        total += len(chunk)
-        if total > wire.QUESTION_BYTES_MAX:
-            raise Refused(Status.TOO_LARGE, f"a question has at most {wire.QUESTION_BYTES_MAX} bytes")
-        chunks.append(chunk)
+    try:
+        async with asyncio.timeout(BODY_TIMEOUT_S):
+            async for chunk in request.stream():
+                total += len(chunk)
+                if total > wire.QUESTION_BYTES_MAX:
+                    raise Refused(Status.TOO_LARGE, f"a question has at most {wire.QUESTION_BYTES_MAX} bytes")
+                chunks.append(chunk)
+    except TimeoutError as error:
+        raise Refused(Status.MALFORMED, f"the question took longer than {BODY_TIMEOUT_S:g} s") from error
     return b"".join(chunks)
 
 
@@ -119,7 +127,7 @@ class Listener:
     """Lets a desk answer on a bound socket while it is entered. `failure` is what ended it if that was not us;
     `on_failure` is then called in its thread."""
 
-    def __init__(self, bound: socket.socket, desk: Desk, on_failure: Callable[[], None]) -> None:
+    def __init__(self, bound: socket.socket, desk: Desk, on_failure: Callable[[], None], guard: Guard) -> None:
         self._bound = bound
         self._desk = desk
         self._on_failure = on_failure
@@ -128,7 +136,7 @@ class Listener:
             uvicorn.Config(
                 desk.app,
                 loop="uvloop",
-                http="httptools",
+                http=partial(GuardedProtocol, guard),  # type: ignore[arg-type]  # uvicorn only calls it
                 ws="none",
                 lifespan="off",
                 log_config=None,
@@ -136,7 +144,7 @@ class Listener:
                 access_log=False,
                 server_header=False,
                 proxy_headers=False,
-                timeout_keep_alive=KEEP_ALIVE_S,
+                timeout_keep_alive=guard.limits.idle_timeout_s,  # type: ignore[arg-type]  # handed to call_later,
                 timeout_graceful_shutdown=GRACE_S,
             )
         )

@@ -20,6 +20,7 @@ from delay_service.shard import ShardSettings
 from delay_service.worker import Worker, WorkerSettings
 from delayline import __version__, logs
 from delayline.cli.between import address_of, all_owners, answering, internal_port
+from delayline.cli.http_limits import api_hosts, api_limits
 from delayline.cli.proxies import kafka_proxy
 from delayline.cli.queues import Watch, open_queue
 from delayline.cli.worker_thread import WorkerThread
@@ -102,7 +103,8 @@ def worker_alone(settings: Settings, clock: Clock) -> Iterator[Process]:
     """A worker, and a door for health and metrics. Raises QueueError, StoreError, CannotListen."""
     registry = _registry()
     with _asked_worker(settings, registry, clock) as (_, thread, _, listener):
-        yield Process(create_worker_app(__version__, registry, thread.readiness), thread, listener=listener)
+        app = _worker_app(settings, registry, thread.readiness)
+        yield Process(app, thread, listener=listener)
 
 
 @contextmanager
@@ -114,7 +116,7 @@ def _asked_worker(
         history, decisions = _history(settings), Decisions()
         thread = _worker_thread(settings, queue, registry, history, decisions, clock)
         here = WorkerInquiry(thread, queue, Names(settings.namespace), history, decisions)
-        with _working(thread), here, answering(bound, here, settings, clock) as listener:
+        with _working(thread), here, answering(bound, here, settings, clock, registry) as listener:
             yield queue, thread, here, listener
 
 
@@ -124,7 +126,7 @@ def proxy_alone(settings: Settings, clock: Clock) -> Iterator[Process]:
     with _held(open_queue(settings, clock)) as queue, all_owners(settings, queue, clock) as owners:
         registry = _registry()
         readiness: list[Callable[[], tuple[bool, str]]] = []
-        app = create_worker_app(__version__, registry, lambda: readiness[0]())
+        app = _worker_app(settings, registry, lambda: readiness[0]())
         full = _limits(settings, owners, clock).full
         with _proxying(settings, queue, registry, app, clock, full) as proxy:
             assert proxy is not None, "the command checks that there is a port"
@@ -151,6 +153,13 @@ def _proxying(
         yield thread
     finally:
         thread.stop()
+
+
+def _worker_app(
+    settings: Settings, registry: CollectorRegistry, readiness: Callable[[], tuple[bool, str]]
+) -> DelaylineApi:
+    hosts = api_hosts(settings, settings.worker.host)
+    return create_worker_app(__version__, registry, readiness, api_limits(settings), hosts)
 
 
 def _limits(settings: Settings, owners: Owners, clock: Clock) -> PendingLimits:
@@ -251,6 +260,12 @@ def _api_settings(settings: Settings) -> ApiSettings:
         topics_on_first_use=settings.mq.kind == "embedded",
         body_bytes_max=settings.api.body_bytes_max,
         batch_messages_max=settings.api.batch_messages_max,
+        requests_max=settings.api.requests_max,
+        in_flight_bytes_max=settings.api.in_flight_bytes_max,
+        followers_max=settings.api.streams_max,
+        body_timeout_s=settings.api.body_timeout / 1000,
+        http=api_limits(settings),
+        hosts=api_hosts(settings, settings.api.host),
         is_delay_enabled=settings.is_delay_enabled,
         rules=settings.rules(),
         rules_for=settings.rules_for,

@@ -8,14 +8,18 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from prometheus_client import CollectorRegistry
+
 from delay_service.inquiry import WorkerInquiry
 from delay_service.owners.directory import Directory
 from delay_service.owners.listener import Desk, Listener
 from delay_service.owners.routed import RoutedOwners
 from delay_service.owners.signing import Signer
+from delayline.cli.http_limits import internal_limits
 from delayline.cli.worker_thread import end_process
 from delayline.clock import Clock
 from delayline.config import Settings
+from delayline.http.guard import Guard
 from delayline.inquiry import Owners
 from delayline.listening import listen
 from mq.contract import Queue
@@ -46,14 +50,15 @@ def address_of(bound: socket.socket | None, settings: Settings) -> str:
 
 @contextmanager
 def answering(
-    bound: socket.socket | None, here: WorkerInquiry, settings: Settings, clock: Clock
+    bound: socket.socket | None, here: WorkerInquiry, settings: Settings, clock: Clock, registry: CollectorRegistry
 ) -> Iterator[Listener | None]:
     """Other processes are answered on the port."""
     if bound is None:
         yield None
         return
     desk = Desk(here, _signer(settings, clock), clock)
-    with Listener(bound, desk, on_failure=end_process) as listener:
+    guard = Guard(internal_limits(settings), registry, "delayline_internal")
+    with Listener(bound, desk, on_failure=end_process, guard=guard) as listener:
         yield listener
 
 

@@ -15,6 +15,9 @@ TIMEOUT_S = 15.0
 LONG_S = 3600.0
 """For what is done to very many messages in one request."""
 
+ACT = {"delayline-request": "1"}
+"""Says that no form of a web page asks; for requests without a body (docs/http-api.md)."""
+
 _EXIT_CODES = {404: NOT_FOUND, 410: NOT_FOUND, 409: CONFLICT, 412: CONFLICT, 422: CONFLICT}
 
 
@@ -36,7 +39,7 @@ class HttpClient:
 
     def __init__(self, url: str) -> None:
         self._url = url.rstrip("/")
-        self._http = httpx.Client(base_url=self._url, timeout=TIMEOUT_S)
+        self._http = httpx.Client(base_url=self._url, timeout=TIMEOUT_S, headers=ACT)
 
     def get(self, path: str, **params: Any) -> Any:
         return self._ask("GET", path, params=_given(params))

@@ -11,6 +11,7 @@ from pydantic_core import PydanticCustomError
 from delayline.config.types import (
     CommaSeparated,
     Duration,
+    HostPatterns,
     JsonText,
     Levels,
     Patterns,
@@ -98,6 +99,26 @@ class Api(Section):
     auth: Annotated[str, Field(min_length=1)] = "none"
     body_bytes_max: Annotated[Size, sizes("1KiB", "1GiB")] = _default("8MiB")
     batch_messages_max: int = Field(default=1000, ge=1, le=100_000)
+    hosts: HostPatterns = ()
+    connections_max: int = Field(default=1024, ge=1, le=100_000)
+    requests_max: int = Field(default=1024, ge=1, le=100_000)
+    in_flight_bytes_max: Annotated[Size, sizes("1KiB", "64GiB")] = _default("128MiB")
+    streams_max: int = Field(default=32, ge=1, le=1000)
+    address_share_percent: int = Field(default=50, ge=1, le=100)
+    head_bytes_max: Annotated[Size, sizes("4KiB", "1MiB")] = _default("64KiB")
+    head_fields_max: int = Field(default=100, ge=16, le=10_000)
+    head_timeout: Annotated[Duration, durations("100ms", "1h")] = _default("10s")
+    body_timeout: Annotated[Duration, durations("100ms", "1h")] = _default("30s")
+    idle_timeout: Annotated[Duration, durations("100ms", "1h")] = _default("75s")
+    send_timeout: Annotated[Duration, durations("100ms", "1h")] = _default("30s")
+
+    @model_validator(mode="after")
+    def _check_bodies(self) -> Self:
+        """One body at least must fit into what one address may have."""
+        if self.body_bytes_max * 100 > self.in_flight_bytes_max * self.address_share_percent:
+            message = "api.body_bytes_max is more than one address may have in flight (api.in_flight_bytes_max, "
+            raise PydanticCustomError("setting", message + "api.address_share_percent)")
+        return self
 
 
 class WorkerDoor(Section):
@@ -113,6 +134,7 @@ class Internal(Section):
     host: str = "127.0.0.1"
     port: Port = 0
     advertised_host: Annotated[str, Field(max_length=255)] = ""
+    connections_max: int = Field(default=4096, ge=1, le=100_000)
     secret: Secret = SecretStr("")
 
     @property

@@ -164,6 +164,13 @@ def _check_pattern(pattern: str) -> str:
     return pattern
 
 
+def _check_host_pattern(pattern: str) -> str:
+    if not re.fullmatch(r"[a-zA-Z0-9._*?-]{1,253}", pattern):
+        raise _refused("expected a host name without port, in which * and ? may stand for others")
+    return pattern
+
+
 Namespace = Annotated[str, AfterValidator(_check_namespace)]
 Folder = Annotated[Path, BeforeValidator(_check_folder)]
 Patterns = Annotated[tuple[Annotated[str, AfterValidator(_check_pattern)], ...], CommaSeparated]
+HostPatterns = Annotated[tuple[Annotated[str, AfterValidator(_check_host_pattern)], ...], CommaSeparated]

@@ -14,7 +14,7 @@ from tests.fault.server import ROOT, Server, environment, read_topic, variables
 
 T = TypeVar("T")
 
-HTTP = httpx.Client(timeout=10)
+HTTP = httpx.Client(timeout=10, headers={"delayline-request": "1"})
 """Making one takes 20 ms."""
 
 DELAYLINE = Path(sys.executable).with_name("delayline")

@@ -18,7 +18,7 @@ NAMES = ("chromium", "chromium-browser", "google-chrome")
 QUIET = ("disable-background-networking", "disable-component-update", "disable-gpu", "disable-quic", "disable-sync")
 WITHIN_MS = 15_000
 """How long a page may take on a busy machine."""
-HTTP = httpx.Client(timeout=20)
+HTTP = httpx.Client(timeout=20, headers={"delayline-request": "1"})
 
 OpenPage = Callable[..., Page]
 Send = Callable[..., dict[str, Any]]

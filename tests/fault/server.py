@@ -60,11 +60,15 @@ class Server:
         self._command = [*COMMAND, command]
         self._settings = {"data_dir": str(data_dir), port_setting: str(self.port), **settings}
         self._process: subprocess.Popen[bytes] | None = None
+        self.descriptors_max: int | None = None
 
     def start(self) -> None:
         environ = environment(**variables(self._settings))
+        limited = ["sh", "-c", f'ulimit -n {self.descriptors_max} && exec "$@"', "sh"] if self.descriptors_max else []
         with self.log.open("ab") as log:
-            self._process = subprocess.Popen(self._command, cwd=ROOT, env=environ, stdout=log, stderr=log)
+            self._process = subprocess.Popen(
+                [*limited, *self._command], cwd=ROOT, env=environ, stdout=log, stderr=log
+            )
 
     def wait_ready(self) -> float:
         """Seconds until `/readyz` says 200."""

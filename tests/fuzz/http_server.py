@@ -71,7 +71,7 @@ REQUESTS: tuple[Request, ...] = (
 )
 HEADERS = (
     ("content-type", "application/json"), ("accept", "text/event-stream"), ("if-match", '"0"'),
-    ("idempotency-key", "abc"), ("prefer", "respond-async"),
+    ("idempotency-key", "abc"),  ("prefer", "respond-async"),
     ("content-length", "5"), ("transfer-encoding", "chunked"),
     ("host", "evil.example"), ("origin", "http://evil.example"),
     ("delay", "5s"), ("range", "bytes=0-"), ("expect", "100-continue"),
@@ -109,7 +109,7 @@ class HttpServer(Campaign):
 
     def _request(self) -> bytes:
         method, path, body = self.mutator.pick(of=REQUESTS)
-        headers = {"Host": f"127.0.0.1:{self.server.port}", "Connection": "close"}
+        headers = {"Host": f"127.0.0.1:{self.server.port}", "Connection": "close", "Delayline-Request": "1"}
         content = b""
         if body is not None:
             if isinstance(body, dict) and "schedule" in body:

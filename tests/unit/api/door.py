@@ -22,6 +22,7 @@ from mq.memory import MemoryQueue
 T = TypeVar("T")
 
 NOW_MS = 1_767_225_600_000  # 2026-01-01T00:00:00Z
+ACT = {"delayline-request": "1"}
 MESSAGES = "/v1/topics/orders/messages"
 RECORDS = "/v1/topics/orders/records"
 
@@ -123,6 +124,7 @@ class Door:
                         "horizon_max_ms": 3650 * DAY_MS,
                         "is_delay_enabled": lambda topic: topic != "plain",
                         "topics_on_first_use": True,
+                        "hosts": ("door",),
                         **settings,
                     }
                 ),
@@ -141,7 +143,7 @@ class Door:
 
         async def main() -> T:
             transport = httpx.ASGITransport(self.app, raise_app_exceptions=False)
-            async with httpx.AsyncClient(transport=transport, base_url="http://door") as http:
+            async with httpx.AsyncClient(transport=transport, base_url="http://door", headers=ACT) as http:
                 return await work(http)
 
         return asyncio.run(main())

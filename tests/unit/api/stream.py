@@ -16,6 +16,7 @@ class Stream:
         self._chunks: asyncio.Queue[bytes | None] = asyncio.Queue()
         self._gone = asyncio.Event()
         self._buffer = b""
+        given = {"host": "door", **(headers or {})}
         scope: dict[str, Any] = {
             "type": "http",
             "asgi": {"version": "3.0", "spec_version": "2.3"},
@@ -26,7 +27,7 @@ class Stream:
             "raw_path": path.encode(),
             "root_path": "",
             "query_string": query.encode(),
-            "headers": [(name.encode(), value.encode()) for name, value in (headers or {}).items()],
+            "headers": [(name.encode(), value.encode()) for name, value in given.items()],
             "client": ("127.0.0.1", 1),
             "server": ("127.0.0.1", 2),
         }

@@ -5,12 +5,14 @@ from concurrent.futures import Future
 from contextlib import ExitStack, closing
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from delay_service.owners.directory import Directory
 from delay_service.owners.listener import Desk, Listener
 from delay_service.owners.routed import RoutedOwners
 from delay_service.owners.signing import Signer
 from delayline.clock import SystemClock
+from delayline.http.guard import Guard, HttpLimits
 from delayline.inquiry import DueCounts, DueQuery, Gone, Listing, OwnerUnavailable, Query, Resolution, ShardFigures
 from delayline.listening import listen
 from delayline.message import MessageId, Shard
@@ -39,7 +41,7 @@ class Installation:
         worker = Worker(name, *shards)
         bound = self._stack.enter_context(closing(listen("127.0.0.1", 0, backlog=16, in_use="")))
         desk = Desk(worker, Signer(secret, CLOCK), CLOCK)
-        listener = Listener(bound, desk, on_failure=lambda: None)
+        listener = Listener(bound, desk, lambda: None, Guard(HttpLimits(), CollectorRegistry()))
         self._stack.callback(self.leaves, listener)
         self._running.append(listener)
         listener.__enter__()
