@@ -14,6 +14,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from delay_service.pace import Pace
 from delay_service.roller import Roller
 from delay_service.shard import Shard
 from delayline.message import Key
@@ -67,6 +68,7 @@ class Owned:
     take_max: int | None = None
     hungry_since: int = 0  # number of the turn that did not suffice it; 0: the last one did (`turns.py`)
     took_part: float = 0.0  # what its last turn took up, of a whole batch
+    pace: Pace | None = None  # of its turns
     clock: ClockOffset | None = None
     skewed: bool = False
     refused_since_s: float | None = None  # since when the target has taken nothing, or may have

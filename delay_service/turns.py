@@ -12,6 +12,8 @@ A shard is *hungry* when it took everything that its last turn allowed: more of 
 Nobody starves. Who is not hungry takes less than an equal part by definition, so something is left for the hungry;
 of those, whoever has had a turn goes behind all the others. Where there is less room than shards, who got nothing is
 before all who got something, for those are hungry now.
+
+Room is also time: what costs more than a plain message, such as a repeat, is taken in smaller parts (`pace.py`).
 """
 
 from collections.abc import Callable, Collection, Iterator
@@ -19,6 +21,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from delay_service.owned import Owned
+from delay_service.pace import Pace
 from mq.contract import ShardBatch
 
 
@@ -44,26 +47,35 @@ class Room(NamedTuple):
 class Turns:
     """Called from the worker's thread: `of_batch`, and `took` for each turn that was used before the next one."""
 
-    def __init__(self, is_due: Callable[[Owned], bool]) -> None:
+    def __init__(self, is_due: Callable[[Owned], bool], now_s: Callable[[], float]) -> None:
         self._is_due = is_due
+        self._now_s = now_s
+        self._began_s = 0.0
         self._room = self._left = Room(0, 0)
         self._latest = 0  # number of the latest turn
 
     def of_batch(self, shards: Collection[Owned], room: Room) -> Iterator[tuple[Owned, Room]]:
         """Shards and what they may take at most, while there is room. `shards` have been taken over."""
         self._room = self._left = room
+        self._began_s = self._now_s()
         hungry = sorted((owned for owned in shards if owned.hungry_since), key=attrgetter("hungry_since"))
         others = sorted((owned for owned in shards if not owned.hungry_since), key=attrgetter("took_part"))
         wanting = {owned.id for owned in shards if not owned.held and self._is_due(owned)}
         for owned in others:
             if not self._has_room:
                 return
-            yield owned, self._left.part(max(1, len(wanting)))
+            yield owned, self._paced(owned, self._left.part(max(1, len(wanting))))
             wanting.discard(owned.id)
         for owned in hungry:
             if not self._has_room:
                 return
-            yield owned, self._left
+            yield owned, self._paced(owned, self._left)
+
+    def _paced(self, owned: Owned, room: Room) -> Room:
+        if owned.pace is None:
+            owned.pace = Pace(self._now_s)
+        owned.pace.begin()
+        return Room(owned.pace.bound(room.records, self._now_s() - self._began_s), room.bytes)
 
     def took(self, owned: Owned, allowed: Room, part: ShardBatch | None) -> None:
         """The shard has taken `part` of what it was `allowed`. What a rate limit or a refusing target kept it from
@@ -72,6 +84,8 @@ class Turns:
         if part is None:  # most of many shards
             return
         taken = _size(part)
+        if owned.pace is not None:
+            owned.pace.did(max(taken.records - len(part.appends), len(part.appends)))  # a repeat is in both
         self._left = self._left.without(taken)
         self._latest += 1
         owned.hungry_since = self._latest if allowed.is_filled_by(taken) else 0

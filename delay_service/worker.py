@@ -23,6 +23,7 @@ from delay_service.attendant import Attendant
 from delay_service.errors import BufferRecreated
 from delay_service.housekeeper import Housekeeper
 from delay_service.owned import TARGET, Owned, ShardStatus
+from delay_service.pace import Reading
 from delay_service.rates import Rates
 from delay_service.shard import Shard, ShardSettings
 from delay_service.stalls import LOG_REASONS, UNAVAILABLE, Stalls
@@ -114,7 +115,7 @@ class Worker:
         self._questions: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._stopping = threading.Event()
         self._rates = Rates(self._is_due)
-        self._turns = Turns(self._is_due)
+        self._turns, self._reading = Turns(self._is_due, self._now_s), Reading(self._now_s)
         self._next_commit_s = 0.0
         self._next_trim_s = 0.0
         self._next_status_s = 0.0
@@ -385,7 +386,7 @@ class Worker:
 
     def _read(self) -> None:
         try:
-            events = self._source.poll(self._settings.poll_records_max, self._wait_s())
+            events = self._source.poll(self._reading.bound(self._settings.poll_records_max), self._wait_s())
         except QueueClosed:
             raise
         except QueueUnavailable as error:
@@ -394,8 +395,7 @@ class Worker:
             return
         self._stalls.well(UNREACHABLE)
         self._polled = True
-        for event in events:
-            self._handle(event)
+        self._reading.take_in(events, self._handle)
 
     def _wait_s(self) -> float:
         """Until something is due, a retry is, or the longest wait."""
