@@ -1,8 +1,8 @@
 """How much is done at once, so that nothing else waits long behind it.
 
 A plain message costs some 10 us, one that repeats fifty times as much: it is decoded, delivered, written again and
-read again. A bound in records would be too high for the one or too low for the other, so it follows from what the last
-ones did cost. Pure; the clock is handed in.
+read again. A bound in records would be too high for the one or too low for the other, so it follows from what the
+last ones did cost. Pure; the clock is handed in.
 """
 
 from collections.abc import Callable, Sequence
