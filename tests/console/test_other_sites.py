@@ -1,6 +1,5 @@
 """A page of another site, in a real browser: it can neither act here nor read."""
 
-import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -123,5 +122,4 @@ def test_a_name_that_is_bound_to_this_machine_neither_reads_nor_acts(
 def test_the_console_shows_nothing_in_a_frame_of_another_site(visit: Callable[[str], Page], server: Server) -> None:
     with site(f'<iframe src="{server.url}/"></iframe>') as port:
         page = visit(f"http://{EVIL}:{port}/")
-        framed = page.frames[-1]
-        assert re.fullmatch(r"chrome-error://.*|about:blank", framed.url) or framed.locator("h1").count() == 0
+        assert "Skip to the content" not in page.frames[-1].content()

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import httpx
 import pytest
 
 from tests.unit.api.door import MESSAGES, Door, pointers, problem
@@ -137,3 +138,60 @@ def test_pages_of_other_sites_cannot_make_a_browser_act_here(site: str) -> None:
 def test_our_own_page_may_act(site: str) -> None:
     answer = Door().request("POST", MESSAGES, json={"value": 1}, headers={"sec-fetch-site": site})
     assert answer.status_code == 201
+
+
+ACTS = ["/v1/messages/orders.0.0.1767225630000:deliver", *(f"/v1/topics/orders:{act}" for act in ("pause", "purge"))]
+FORMS = ["application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "text/plain"]
+
+
+def bare(door: Door, method: str, path: str, **headers: str) -> Any:
+    """A request with these headers alone; `host` unless it is given."""
+
+    async def ask(http: httpx.AsyncClient) -> httpx.Response:
+        http.headers.clear()
+        return await http.request(method, path, headers={"host": "door", **headers})
+
+    return door.run(ask)
+
+
+@pytest.mark.parametrize("path", ACTS)
+@pytest.mark.parametrize("form", FORMS)
+def test_a_form_is_refused_also_where_the_browser_does_not_say_whose_it_is(path: str, form: str) -> None:
+    door = Door()
+    door.queue.ensure_topic("orders")
+    answer = bare(door, "POST", path, **{"content-type": form})
+    assert problem(answer) == (415, "unsupported-media-type")
+    assert problem(bare(door, "POST", path)) == (403, "forbidden")
+    assert bare(door, "POST", path, **{"delayline-request": "1"}).status_code not in (403, 415)
+
+
+@pytest.mark.parametrize(
+    "origin", ["http://evil.example", "null", "http://door:81", "file://", "", "https://door:80"]
+)
+def test_a_page_of_another_origin_is_refused(origin: str) -> None:
+    assert problem(bare(Door(), "GET", "/v1/info", origin=origin)) == (403, "forbidden")
+
+
+@pytest.mark.parametrize(
+    ("host", "origin"), [("door", "http://door"), ("door", "https://door"), ("Door:81", "http://door:81")]
+)
+def test_a_page_of_our_own_origin_is_answered(host: str, origin: str) -> None:
+    assert bare(Door(), "GET", "/v1/info", host=host, origin=origin).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "door.evil.example", "", "a b", "[::1"],
+)
+def test_a_name_that_is_not_ours_is_refused(host: str) -> None:
+    answer = bare(Door(), "GET", "/v1/info", host=host)
+    assert problem(answer) == (421, "misdirected-request")
+    assert problem(bare(Door(), "GET", "/metrics", host=host)) == (421, "misdirected-request")
+    assert bare(Door(), "GET", "/healthz", host=host).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "host", ["localhost", "LOCALHOST:8080", "127.0.0.1:1", "10.1.2.3", "[::1]:8080", "a.shop.svc"]
+)
+def test_names_of_ours_and_addresses_are_answered(host: str) -> None:
+    assert bare(Door(hosts=("*.shop.svc",)), "GET", "/v1/info", host=host).status_code == 200
