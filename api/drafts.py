@@ -23,12 +23,13 @@ from api.problems import (
     refused,
 )
 from api.schemas import HeaderIn, MessageIn, ScheduleIn, TimeIn
+from delayline.directives import directive_names
 from delayline.errors import Bug
 from delayline.headers import ATTEMPT, ECHOED, IDEMPOTENCY, RESERVED
 from delayline.message import Header
 from delayline.record import encode_body
 from delayline.rules import Rules
-from delayline.schedule import Immediate, Invalid, Op, Schedule, Verdict, directive_names, read_directives
+from delayline.schedule import Immediate, Invalid, Op, Schedule, Verdict, read_directives
 from delayline.terms import Idempotency
 from delayline.times import TEXT_CHARS_MAX
 

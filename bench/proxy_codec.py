@@ -9,8 +9,8 @@ from collections.abc import Callable
 from functools import partial
 
 from bench.report import Report, measured
+from delayline.directives import directive_names
 from delayline.record import encode_body, encode_varint
-from delayline.schedule import directive_names
 from mq.kafka.address import Address
 from mq.kafka.batch.compression import compress
 from mq.kafka.batch.head import HEAD_BYTES, MAGIC, Batch, Codec, Head, read_batch

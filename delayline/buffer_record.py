@@ -19,6 +19,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
+from delayline.directives import directive_names
 from delayline.errors import MalformedMessageId, MalformedRecord, UnknownFormat
 from delayline.headers import (
     ACCEPTED,
@@ -40,7 +41,7 @@ from delayline.headers import (
 from delayline.message import Header, Key, MessageId
 from delayline.record import Split, decode_body, decode_packed, encode_body, pack, split_directives
 from delayline.rules import Rules
-from delayline.schedule import Invalid, Op, Schedule, Verdict, directive_names, read_directives
+from delayline.schedule import Invalid, Op, Schedule, Verdict, read_directives
 from delayline.terms import Idempotency, Terms
 
 DECISION_VERSION = 1

@@ -3,7 +3,7 @@
 One pure function, `read_directives`, over the whole table: the HTTP door asks it before a message enters the log, and
 ingest asks it again about the record that it finds there. It works in three steps:
 
-    1. every header is checked by itself (`_CHECKS`): text, then its grammar
+    1. every header is checked by itself (`delayline.directives`): text, then its grammar
     2. what stands together is checked (`_check_companions`), and the times must agree (`_agreed_time`)
     3. what is understood but not built yet is refused, never ignored (`_NOT_BUILT`)
 
@@ -12,31 +12,21 @@ know the append time that would make them meet, and the door and the log must co
 Page: docs/directives.md.
 """
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
-from functools import lru_cache
-from itertools import chain
 from typing import NamedTuple, cast
 
 import msgspec
 
-from delayline.errors import MalformedDirective, MalformedMessageId
+from delayline.directives import checks_of, signed_integer
+from delayline.errors import MalformedDirective
 from delayline.headers import ATTEMPT, ECHOED, RESERVED
 from delayline.message import Header, MessageId
-from delayline.recurrence import check_cron, check_time_zone, first, parse_period_ms
+from delayline.recurrence import first
 from delayline.retry import attempt_of, plan_retry
 from delayline.rules import HORIZON_MAX_MS, Rules
 from delayline.terms import Series, Terms
-from delayline.times import SECONDS_BELOW_MS, TEXT_CHARS_MAX, format_duration, parse_duration_ms, parse_moment_ms
-
-OWN_ID_BYTES_MAX = 256
-KEPT_MAX = 2**53
-"""Of figures that stay with a message, in formats that have 64 bits or JSON for them. Due times have the horizon."""
-
-GROUP_CHARS_MAX = 178
-"""A consumer group's retry topic is `<ns>.retry.<group>`, a namespace has at most 64 characters, and a topic's name
-at most 249."""
+from delayline.times import SECONDS_BELOW_MS, format_duration
 
 
 class Reason(StrEnum):
@@ -93,121 +83,6 @@ class _Refused(Exception):
         self.verdict = Invalid(reason, directive.decode(), detail)
 
 
-# --- one header at a time: each function reads a value's text and raises MalformedDirective
-
-_INTEGER = re.compile(rf"[0-9]{{1,{TEXT_CHARS_MAX}}}")
-_SIGNED_INTEGER = re.compile(rf"-?{_INTEGER.pattern}")
-_FACTOR = re.compile(r"[0-9]{1,4}(?:\.[0-9]{1,4})?")
-_GROUP = re.compile(r"[a-zA-Z0-9._-]{1,178}")
-
-
-def _integer(text: str, pattern: re.Pattern[str] = _INTEGER) -> int:
-    if not pattern.fullmatch(text):
-        raise MalformedDirective("expected an integer in decimal digits")
-    return int(text)
-
-
-def _signed_integer(text: str) -> int:
-    return _integer(text, _SIGNED_INTEGER)
-
-
-def _positive_duration(text: str) -> int:
-    duration_ms = parse_duration_ms(text)
-    if duration_ms == 0:
-        raise MalformedDirective("expected a duration above zero")
-    return duration_ms
-
-
-def _count(text: str) -> int:
-    if (count := _integer(text)) < 1:
-        raise MalformedDirective("expected at least 1")
-    return count
-
-
-def _kept(read: Callable[[str], int]) -> Callable[[str], int]:
-    def check(text: str) -> int:
-        if (figure := read(text)) > KEPT_MAX:
-            raise MalformedDirective("too large")
-        return figure
-
-    return check
-
-
-def _factor(text: str) -> float:
-    if not _FACTOR.fullmatch(text) or float(text) <= 1:
-        raise MalformedDirective("expected a factor above 1, such as 2 or 1.5")
-    return float(text)
-
-
-def _one_of(*choices: str) -> Callable[[str], str]:
-    def check(text: str) -> str:
-        if text not in choices:
-            raise MalformedDirective(f"expected {' or '.join(choices)}")
-        return text
-
-    return check
-
-
-def _at_most(bytes_max: int) -> Callable[[str], str]:
-    def check(text: str) -> str:
-        if len(text.encode()) > bytes_max:
-            raise MalformedDirective(f"longer than {bytes_max} bytes")
-        return text
-
-    return check
-
-
-def _own_id(text: str) -> str:
-    """What looks like a message id could not be told from one in `delay-ref`."""
-    _at_most(OWN_ID_BYTES_MAX)(text)
-    if _message_id(text) is not None:
-        raise MalformedDirective("looks like a message id")
-    return text
-
-
-def _ref(text: str) -> MessageId | str:
-    return _message_id(text) or _own_id(text)
-
-
-def _message_id(text: str) -> MessageId | None:
-    try:
-        return MessageId.parse(text)
-    except MalformedMessageId:
-        return None
-
-
-def _group(text: str) -> str:
-    if not _GROUP.fullmatch(text):
-        raise MalformedDirective(f"expected a consumer group: 1 to {GROUP_CHARS_MAX} of a-z A-Z 0-9 . _ -")
-    return text
-
-
-_CHECKS: Mapping[bytes, Callable[[str], object]] = {
-    b"delay-ms": _integer,
-    b"delay": parse_duration_ms,
-    b"deliver-at": parse_moment_ms,
-    b"delay-level": _signed_integer,
-    b"delay-id": _own_id,
-    b"delay-on-conflict": _one_of("keep", "replace"),
-    b"delay-expire-at": _kept(parse_moment_ms),
-    b"delay-ttl": _kept(_positive_duration),
-    b"delay-cron": check_cron,
-    b"delay-time-zone": check_time_zone,
-    b"delay-every": _kept(parse_period_ms),
-    b"delay-times": _kept(_count),
-    b"delay-backoff": _factor,
-    b"delay-missed": _one_of("all", "latest", "none"),
-    b"delay-op": _one_of("cancel", "reschedule"),
-    b"delay-ref": _ref,
-    b"delay-retry": _group,
-}
-
-_ALIAS_CHECKS: Mapping[str, Mapping[bytes, Callable[[str], object]]] = {
-    "rocketmq": dict.fromkeys((b"DELAY", b"TIMER_DELAY_SEC", b"TIMER_DELAY_MS", b"TIMER_DELIVER_MS"), str),
-    "rabbitmq": {b"x-delay": _signed_integer},
-    "etf1": {b"scheduler-epoch": _integer, b"scheduler-target-topic": str, b"scheduler-target-key": str},
-}
-
 _NOT_BUILT: Mapping[bytes, str] = {
     b"scheduler-target-topic": "a message is delivered to the topic it was sent to",
     b"scheduler-target-key": "a message keeps the key it was sent with",
@@ -215,16 +90,6 @@ _NOT_BUILT: Mapping[bytes, str] = {
 
 Values = Mapping[bytes, object]
 """What each directive says, by header name; a time in ms, an integer, or text."""
-
-
-@lru_cache
-def _checks(aliases: tuple[str, ...]) -> Mapping[bytes, Callable[[str], object]]:
-    return dict(chain(_CHECKS.items(), *(_ALIAS_CHECKS[family].items() for family in aliases)))
-
-
-def directive_names(aliases: tuple[str, ...]) -> frozenset[bytes]:
-    """The header names that `read_directives` looks at, with those of the given alias families."""
-    return frozenset(_checks(aliases))
 
 
 def read_directives(
@@ -290,7 +155,7 @@ def _check_built(values: Values) -> None:
 
 
 def _values(headers: Sequence[Header], rules: Rules) -> Values:
-    checks = _checks(rules.aliases)
+    checks = checks_of(rules.aliases)
     values: dict[bytes, object] = {}
     for name, value in headers:
         if name in RESERVED:
@@ -375,7 +240,7 @@ def _property(values: Values, name: bytes) -> int | None:
     if name not in values:
         return None
     try:
-        return _signed_integer(str(values[name]))
+        return signed_integer(str(values[name]))
     except MalformedDirective as error:
         raise _Refused(name, str(error)) from error
 

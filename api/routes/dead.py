@@ -22,11 +22,11 @@ from api.sender import Sender
 from api.services import Services
 from api.topics import Target, TopicBook
 from api.views import dead_letter_out
+from delayline.directives import directive_names
 from delayline.errors import MalformedDirective
 from delayline.headers import ECHOED, REDRIVEN, RESERVED
 from delayline.message import Header
 from delayline.record import encode_body
-from delayline.schedule import directive_names
 from delayline.times import parse_moment_ms
 from mq.contract import Append
 

@@ -8,9 +8,10 @@ from collections.abc import Callable, Set
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from delayline.directives import directive_names
 from delayline.headers import ATTEMPT, RESERVED
 from delayline.rules import Rules
-from delayline.schedule import Immediate, Invalid, Schedule, directive_names, read_directives
+from delayline.schedule import Immediate, Invalid, Schedule, read_directives
 from mq.kafka.batch.head import Batch
 from mq.kafka.wire.errors import BatchError, ErrorCode
 from mq.kafka.wire.messages.produce import RecordError

@@ -10,12 +10,13 @@ import pytest
 from delayline.buffer_record import Message, encode_decision, encode_reappend, encode_rules, read
 from delayline.config import EMBEDDED, UNBUILT, Settings, describe, load_settings
 from delayline.cursor import Cursor
+from delayline.directives import directive_names
 from delayline.message import Key, MessageId, Shard
 from delayline.outcome import AuditRow, Outcome, encode_audit, encode_low_water
 from delayline.record import decode_body, encode_body
 from delayline.recurrence import first, ticks
 from delayline.rules import ALIASES, DEFAULT_RULES, Rules
-from delayline.schedule import Schedule, directive_names, read_directives
+from delayline.schedule import Schedule, read_directives
 from delayline.terms import Series
 from delayline.times import format_moment, parse_moment_ms
 

@@ -4,19 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from delayline.directives import directive_names
 from delayline.headers import ECHOED, RESERVED
 from delayline.message import Header, MessageId
 from delayline.rules import DAY_MS, DEFAULT_RULES, HORIZON_MAX_MS, Rules
-from delayline.schedule import (
-    Immediate,
-    Invalid,
-    Op,
-    Reason,
-    Schedule,
-    Verdict,
-    directive_names,
-    read_directives,
-)
+from delayline.schedule import Immediate, Invalid, Op, Reason, Schedule, Verdict, read_directives
 from delayline.terms import Retry, Series, Terms
 
 NOW_MS = 1_767_225_600_000

@@ -4,9 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from delayline.directives import directive_names
 from delayline.message import Header
 from delayline.rules import ALIASES, DAY_MS, Rules
-from delayline.schedule import Immediate, Invalid, Reason, Schedule, Verdict, directive_names, read_directives
+from delayline.schedule import Immediate, Invalid, Reason, Schedule, Verdict, read_directives
 
 NOW_MS = 1_767_225_600_000
 RULES = Rules(aliases=ALIASES)

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from delayline import shapes
 from delayline.buffer_record import BufferRecord, Message, encode_decision, read
+from delayline.directives import directive_names
 from delayline.errors import UnknownFormat
 from delayline.headers import CONTROL, DECISION, ID, ORIGIN
 from delayline.message import Header, Key
 from delayline.record import encode_body, encode_varint
 from delayline.rules import DEFAULT_RULES, Rules
-from delayline.schedule import directive_names
 from delayline.shapes import PlainRecords, Reader, read_plain
 from tests.unit.delayline.bodies import BYTES, HEADERS, PARTS
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from delayline.directives import directive_names
 from delayline.errors import MalformedRecord
 from delayline.headers import RESERVED
 from delayline.record import split_directives
-from delayline.schedule import directive_names
 from mq.kafka.batch.compression import decompress
 from mq.kafka.batch.head import Batch, Codec, read_batch
 from mq.kafka.batch.walk import RECORDS_MAX, walk
