@@ -86,7 +86,13 @@ def create_app(services: Services) -> DelaylineApi:
 
     topics = TopicBook(services, threads, metrics)
     judge = Judge(settings.rules, settings.horizon_max_ms)
-    drafter = Drafter(judge, settings.rules_for, settings.is_delay_enabled)
+    drafter = Drafter(
+        judge,
+        settings.rules_for,
+        settings.is_delay_enabled,
+        metrics.unheeded,
+        refuse_unknown=settings.refuse_unknown,
+    )
     sender = Sender(services, topics, bridge, judge, metrics)
     reader = Reader(services.client, services.admin)
     places = Streams(settings.followers_max, share_of(settings.followers_max, share))
@@ -103,7 +109,7 @@ def create_app(services: Services) -> DelaylineApi:
     ControlRoutes(services, topics, survey, sender, claims).register(app.router)
     OwnRoutes(topics, survey, messages, operations).register(app.router)
     RecordRoutes(reader, topics, followers, problems).register(app.router)
-    InstallationRoutes(services, topics, survey).register(app.router)
+    InstallationRoutes(services, topics, survey, metrics.unheeded).register(app.router)
     dead = DeadLetters(services.client, services.admin, Names(settings.namespace).dead)
     DeadRoutes(services, topics, sender, judge, dead).register(app.router)
     HealthRoutes(services.readiness, services.registry, scrapes).register(app.router)

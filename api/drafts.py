@@ -26,12 +26,14 @@ from api.schemas import HeaderIn, MessageIn, ScheduleIn, TimeIn
 from delayline.directives import directive_names
 from delayline.errors import Bug
 from delayline.headers import ATTEMPT, ECHOED, IDEMPOTENCY, RESERVED
+from delayline.lookalikes import Lookalike, lookalike
 from delayline.message import Header
 from delayline.record import encode_body
 from delayline.rules import Rules
 from delayline.schedule import Immediate, Invalid, Op, Schedule, Verdict, read_directives
 from delayline.terms import Idempotency
 from delayline.times import TEXT_CHARS_MAX
+from delayline.unheeded import UnheededNames, Why
 
 KEY_BYTES_MAX = 4096
 """Keys are names. The hash that chooses the partition runs in Python: 0.3 ms for this much."""
@@ -175,11 +177,19 @@ class Drafter:
     """Checks messages and encodes them. Hot: once per message (bench/http.py)."""
 
     def __init__(
-        self, judge: Judge, rules_for: Callable[[str], Rules], is_delay_enabled: Callable[[str], bool]
+        self,
+        judge: Judge,
+        rules_for: Callable[[str], Rules],
+        is_delay_enabled: Callable[[str], bool],
+        unheeded: UnheededNames,
+        *,
+        refuse_unknown: bool = False,
     ) -> None:
         self._judge = judge
         self._rules_for = rules_for
         self._is_delay_enabled = is_delay_enabled
+        self._unheeded = unheeded
+        self._refuse_unknown = refuse_unknown
         self._refused_names = directive_names(judge.aliases) | RESERVED
 
     def draft(self, topic: str, message: MessageIn, now_ms: int, idempotency: Idempotency | None = None) -> Draft:
@@ -188,7 +198,7 @@ class Drafter:
         if key is not None and len(key) > KEY_BYTES_MAX:
             raise refused(LIMIT_EXCEEDED, "/key", "too-long", f"a key has at most {KEY_BYTES_MAX} bytes")
         value = _bytes_of(message.value, message.value_base64, "/value")
-        headers = self._headers(message.headers) if message.headers else []
+        headers = self._headers(topic, message.headers) if message.headers else []
         directives = self._directives(topic, message, now_ms)
         headers += directives
         if idempotency is not None:
@@ -214,7 +224,7 @@ class Drafter:
         delay_ms = self._rules_for(topic).default_delay_ms
         return [(_DELAY_MS, b"%d" % delay_ms)] if delay_ms and self._is_delay_enabled(topic) else ()
 
-    def _headers(self, given: Sequence[HeaderIn]) -> list[Header]:
+    def _headers(self, topic: str, given: Sequence[HeaderIn]) -> list[Header]:
         if len(given) > HEADERS_MAX:
             raise refused(LIMIT_EXCEEDED, "/headers", "too-many", f"a message has at most {HEADERS_MAX} headers")
         headers: list[Header] = []
@@ -222,9 +232,19 @@ class Drafter:
             name = header.name.encode()
             if name in self._refused_names:
                 raise _reserved(index, header.name)
+            if (found := lookalike(name, self._judge.aliases)) is not None:
+                self._check_lookalike(topic, index, found)
             if name not in ECHOED:
                 headers.append((name, _header_value(index, header)))
         return headers
+
+    def _check_lookalike(self, topic: str, index: int, found: Lookalike) -> None:
+        """A name that is no directive and was most likely meant as one. Raises Refusal, or counts it."""
+        takes_delays = self._is_delay_enabled(topic)
+        if self._refuse_unknown or (takes_delays and found.nearest is not None):
+            detail = f"{found.sentence}. `schedule` is the way to delay a message"
+            raise refused(INVALID_BODY, f"/headers/{index}/name", found.likeness, detail)
+        self._unheeded.note(topic, found.name, Why.NAME if takes_delays else Why.TOPIC)
 
 
 def _attempts(given: Sequence[HeaderIn]) -> list[Header]:

@@ -2,6 +2,8 @@
 
 from prometheus_client import CollectorRegistry, Counter
 
+from delayline.unheeded import UnheededNames
+
 
 class Metrics:
     """Counters on the installation's registry. Labels called `topic` hold topics that exist, so their number is the
@@ -23,3 +25,4 @@ class Metrics:
         self.problems = Counter(
             "delayline_http_problems", "Problems answered, by problem type.", ("type",), registry=registry
         )
+        self.unheeded = UnheededNames(registry)

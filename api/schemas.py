@@ -422,11 +422,24 @@ class ShardView(msgspec.Struct, frozen=True, kw_only=True):
     stalled: StallOut | None = None
 
 
+class UnheededOut(msgspec.Struct, frozen=True):
+    """A header about a delay that means nothing in this topic."""
+
+    header: str
+    why: Annotated[
+        str,
+        Meta(description="`topic-not-enabled`: delay.topics does not name the topic; `unknown-name`: no directive"),
+    ]
+    seen: Annotated[int, Meta(description="In how many of the messages that were looked at, by this process")]
+    detail: str
+
+
 class TopicView(TopicOut, frozen=True, kw_only=True):
     """A topic, and each of its shards."""
 
     as_of: Moment
     shards: Sequence[ShardView]
+    unheeded: Sequence[UnheededOut]
 
 
 class PreviewOut(msgspec.Struct, frozen=True):

@@ -24,6 +24,7 @@ class ApiSettings:
     horizon_max_ms: int  # how far ahead a message may be due
     is_delay_enabled: Callable[[str], bool]  # asked per request: must be quick
     topics_on_first_use: bool
+    refuse_unknown: bool = False  # headers under `delay-` that are no directives (delay.unknown)
     body_bytes_max: int = 8 << 20
     batch_messages_max: int = 1000
 

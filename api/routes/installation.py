@@ -13,24 +13,26 @@ from api.drafts import HEADERS_MAX, KEY_BYTES_MAX
 from api.reader import PAGE_RECORDS_MAX
 from api.requests import Query
 from api.routing import add_route
-from api.schemas import InfoOut, Limits, TopicOut, TopicsOut, TopicView
+from api.schemas import InfoOut, Limits, TopicOut, TopicsOut, TopicView, UnheededOut
 from api.services import Services
 from api.standing import Figures, shard_view, topic_out
 from api.survey import Survey
 from api.topics import TopicBook, shards_of
 from delayline.message import Shard
 from delayline.times import format_duration, format_moment
+from delayline.unheeded import ADVICE, UnheededNames
 from mq.contract import TopicInfo
 
 
 class InstallationRoutes:
     """Questions about the installation as a whole."""
 
-    def __init__(self, services: Services, topics: TopicBook, survey: Survey) -> None:
+    def __init__(self, services: Services, topics: TopicBook, survey: Survey, unheeded: UnheededNames) -> None:
         self._services = services
         self._settings = services.settings
         self._topics = topics
         self._survey = survey
+        self._unheeded = unheeded
 
     def register(self, router: APIRouter) -> None:
         add_route(router, "GET", "/v1/topics", self.topics, openapi.LIST_TOPICS)
@@ -57,7 +59,10 @@ class InstallationRoutes:
         row = self._row(info, known, missing, now_ms)
         shards = [shard for shard in shards_of(info) if shard in known or shard in missing]
         views = [shard_view(shard, known.get(shard), now_ms) for shard in shards]
-        return json_answer(200, TopicView(**asdict(row), as_of=format_moment(now_ms), shards=views))
+        unheeded = [UnheededOut(one.name, one.why, one.seen, ADVICE[one.why]) for one in self._unheeded.of(name)]
+        return json_answer(
+            200, TopicView(**asdict(row), as_of=format_moment(now_ms), shards=views, unheeded=unheeded)
+        )
 
     async def _known(self) -> Figures:
         return {figures.shard: figures for figures in await self._survey.figures()}

@@ -147,7 +147,7 @@ def _proxying(
     if settings.proxy.kafka.port == 0:
         yield None
         return
-    thread = kafka_proxy(settings, queue, registry, app.metrics.accepted, clock, full)
+    thread = kafka_proxy(settings, queue, registry, app.metrics.accepted, app.metrics.unheeded, clock, full)
     thread.start()
     try:
         yield thread
@@ -267,6 +267,7 @@ def _api_settings(settings: Settings) -> ApiSettings:
         http=api_limits(settings),
         hosts=api_hosts(settings, settings.api.host),
         is_delay_enabled=settings.is_delay_enabled,
+        refuse_unknown=settings.delay.unknown == "refuse",
         rules=settings.rules(),
         rules_for=settings.rules_for,
         horizon_max_ms=settings.delay.horizon_max,

@@ -7,6 +7,7 @@ import shutil
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import quote
 
 from delayline.cli.findings import Finding
 from delayline.config import Settings, is_loopback
@@ -25,6 +26,7 @@ def examine_machine(settings: Settings) -> Iterator[Finding]:
     yield from _locks(settings)
     yield port("api.port", settings.api.host, settings.api.port)
     yield door(settings)
+    yield from unheeded(settings)
     if settings.mq.kind == "kafka":
         yield internal(settings)
 
@@ -141,6 +143,25 @@ def _taken(check: str, host: str, number: int, error: OSError) -> Finding:
             "warn", check, f"{host}:{number}: {error.strerror}", f"a server needs it: choose another {check}"
         )
     return Finding("ok", check, f"Delayline {found} listens on {host}:{number}")
+
+
+TOPICS_ASKED_MAX = 100
+"""Each is a question of its own to the server."""
+
+
+def unheeded(settings: Settings) -> Iterator[Finding]:
+    """What senders wrote about a delay and the server at `api.port` does not heed; nothing where there is none."""
+    import httpx
+
+    try:
+        with httpx.Client(base_url=f"http://{settings.api.host}:{settings.api.port}", timeout=PROBE_S) as server:
+            topics = [topic["name"] for topic in server.get("/v1/topics").json()["topics"]]
+            for topic in topics[:TOPICS_ASKED_MAX]:
+                for one in server.get(f"/v1/topics/{quote(topic, safe='')}").json().get("unheeded", ()):
+                    detail = f"header {one['header']}, seen {one['seen']} times: {one['detail']}"
+                    yield Finding("warn", f"headers of {topic}", detail, "correct the sender, or name the topic")
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError, TypeError):
+        return
 
 
 def internal(settings: Settings) -> Finding:

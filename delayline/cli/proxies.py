@@ -9,6 +9,7 @@ from delayline.clock import Clock
 from delayline.config import Settings
 from delayline.errors import ConfigError
 from delayline.names import Names
+from delayline.unheeded import UnheededNames
 from mq.contract import Admin
 
 if TYPE_CHECKING:
@@ -21,10 +22,11 @@ def kafka_proxy(
     admin: Admin,
     registry: CollectorRegistry,
     accepted: Counter,
+    unheeded: UnheededNames,
     clock: Clock,
     full: Callable[[str], str | None],
 ) -> "ProxyThread":
-    """Not started yet. `accepted` and `full` are those of all doors of the process. Raises ConfigError."""
+    """Not started yet. `accepted`, `unheeded` and `full` are those of the whole process. Raises ConfigError."""
     try:
         from delayline.cli.proxy_thread import ProxyThread
         from proxy.kafka.hub import open_hub
@@ -34,7 +36,7 @@ def kafka_proxy(
             f"proxy.kafka.port: the Kafka proxy needs the package {error.name}; `make kafka-client` installs it."
         ) from error
     proxy_settings = _proxy_settings(settings)
-    metrics = ProxyMetrics(registry, accepted)
+    metrics = ProxyMetrics(registry, accepted, unheeded)
     return ProxyThread(lambda: open_hub(proxy_settings, admin, metrics, clock, full))
 
 
@@ -54,6 +56,7 @@ def _proxy_settings(settings: Settings) -> "ProxySettings":
         is_delay_enabled=settings.is_delay_enabled,
         rules_for=settings.rules_for,
         horizon_max_ms=settings.delay.horizon_max,
+        refuse_unknown=settings.delay.unknown == "refuse",
         node_id_base=given.node_id_base,
         nodes_max=given.nodes_max,
         listener_tls=read_listener(given.certfile, given.keyfile),

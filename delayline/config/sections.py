@@ -173,6 +173,7 @@ class Delay(Section):
     """Which topics take delays, and what directives mean."""
 
     topics: Patterns = ("*",)
+    unknown: Literal["warn", "refuse"] = "warn"
     horizon_max: Annotated[Duration, durations("1s", "36500d")] = _default("3650d")
     aliases: Annotated[tuple[Literal["rocketmq", "rabbitmq", "etf1"], ...], CommaSeparated] = ()
     levels: Levels = _default("1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h")

@@ -14,6 +14,7 @@ from proxy.kafka.screen import Screen
 from proxy.kafka.settings import ProxySettings
 from proxy.kafka.topology import Topology
 from proxy.kafka.twins import Twins
+from proxy.kafka.unnamed import Unnamed
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,15 @@ class Hub:
     backend: Backend
     twins: Twins
     full: Callable[[str], str | None]  # why a topic takes no more delayed messages, if it does not
+
+    def unnamed(self) -> Unnamed:
+        """What looks at batches for topics without delays, for a new connection."""
+        settings = self.settings
+        aliases, refuse = settings.rules_for("").aliases, settings.refuse_unknown
+        return Unnamed(self.metrics.unheeded, aliases, self._is_users, refuse=refuse)
+
+    def _is_users(self, topic: str) -> bool:
+        return not topic.startswith("__") and not self.settings.names.is_own(topic)
 
     async def dial(self, address: tuple[str, int], protocol: asyncio.Protocol) -> None:
         """Connect a client's connection to a broker. Raises OSError and TimeoutError."""
@@ -50,5 +60,10 @@ def open_hub(
     twins = Twins(settings, backend, admin, clock)
     names, mark = settings.names, f"{settings.names.namespace}.".encode()
     hidden = Hidden(names.is_hidden, mark, twins.hidden_ids, names.group_prefixes)
-    screen = Screen(settings.rules_for, settings.horizon_max_ms)
+    screen = Screen(
+        settings.rules_for,
+        settings.horizon_max_ms,
+        unheeded=metrics.unheeded,
+        refuse_unknown=settings.refuse_unknown,
+    )
     return Hub(settings, clock, metrics, topology, View(topology.advertise, hidden), screen, backend, twins, full)

@@ -2,11 +2,17 @@
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
+from delayline.unheeded import UnheededNames
+
 
 class ProxyMetrics:
-    """On the process' registry. `accepted` may exist there already, made by another door: then it is handed in."""
+    """On the process' registry. `accepted` and `unheeded` may exist there already, made for HTTP: then they are
+    handed in."""
 
-    def __init__(self, registry: CollectorRegistry, accepted: Counter | None = None) -> None:
+    def __init__(
+        self, registry: CollectorRegistry, accepted: Counter | None = None, unheeded: UnheededNames | None = None
+    ) -> None:
+        self.unheeded = unheeded or UnheededNames(registry)
         self.accepted = accepted or Counter(
             "delayline_messages_accepted",
             "Messages stored durably, by the door they came through.",

@@ -1,16 +1,17 @@
 """Which records of a batch carry a directive, and the batch made into two.
 
 A record is `varint length | attributes | varint timestampDelta | varint offsetDelta | body`; the body is the one of
-`delayline.record`, which is walked there. Three steps, each taken only where the one before finds something:
+`delayline.record`, which is walked there. Steps, each taken only where the one before finds something:
 
     search the bytes for any directive's name      0.1 us a KiB, nothing copied (decompressed, if it is)
+    look at the headers of the first record        about 2 us a batch: its names may be none, and like one
     find where each record begins and ends         about 0.3 us a record
     take a record that holds a name apart          about 2 us for such a record
 
 Figures: bench/proxy_codec.py.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -34,15 +35,39 @@ _TABLE = [encode_varint(n) for n in range(8192)]
 
 class Directives:
     """The header names to look for, and those that only mean something `beside` one of them. One for as long as the
-    names stay the same."""
+    names stay the same.
 
-    def __init__(self, names: Collection[bytes], beside: Collection[bytes] = ()) -> None:
+    `is_like` says which other names are to be found too, because they were meant as one of these; `hints` are parts
+    of such names that are searched for in every record. What holds none of them is looked for in the first record of
+    each batch: who writes a name wrong writes it so into every record."""
+
+    def __init__(
+        self,
+        names: Collection[bytes],
+        beside: Collection[bytes] = (),
+        *,
+        is_like: Callable[[bytes], bool] | None = None,
+        hints: Collection[bytes] = (),
+    ) -> None:
         assert names, "there is always a directive"
-        self.names = frozenset(names) | frozenset(beside)
-        self._needles = _needles(names)
+        exact = frozenset(names) | frozenset(beside)
+        self.names: Container[bytes] = exact if is_like is None else _Names(exact, is_like)
+        self.has_lookalikes = is_like is not None
+        self._needles = _needles([*names, *hints])
 
     def search(self, data: Buffer) -> "Search":
         return Search(data, self._needles)
+
+
+class _Names:
+    """Names, and those that are like them."""
+
+    def __init__(self, exact: frozenset[bytes], is_like: Callable[[bytes], bool]) -> None:
+        self._exact = exact
+        self._is_like = is_like
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._exact or (isinstance(name, bytes) and self._is_like(name))
 
 
 class Search:
@@ -141,20 +166,53 @@ def scan_batch(
     head = batch.head
     if head.is_control:
         return Scan(batch, [])
-    if not every and head.codec is Codec.NONE and directives.search(batch.payload).next_from(0) is None:
+    if not every and head.codec is Codec.NONE and not _may_hold(batch.payload, directives):
         return Scan(batch, [])
     plain = decompress(head.codec, batch.payload, plain_bytes_max)
     search = directives.search(plain)
-    if not every and search.next_from(0) is None:
+    is_odd = _first_is_odd(plain, directives)
+    if not every and not is_odd and search.next_from(0) is None:
         return Scan(batch, [])
     if head.codec is Codec.NONE:
         batch = replace(batch, payload=plain)  # the copy that has been made serves the checksum, too
     spans = walk(plain, head.record_count)
-    found = _found(plain, spans, directives.names, search)
+    found = (_all_found if is_odd else _found)(plain, spans, directives.names, search)
     return Scan(batch, list(_every(plain, spans, found) if every else found), plain, spans)
 
 
-def _found(plain: bytes, spans: list[Span], names: frozenset[bytes], search: Search) -> Iterator[Found]:
+def _may_hold(payload: Buffer, directives: Directives) -> bool:
+    return directives.search(payload).next_from(0) is not None or _first_is_odd(payload, directives)
+
+
+FIRST_BYTES_MAX = 64 * 1024
+"""A first record larger than this is not copied to be looked at."""
+
+
+def _first_is_odd(payload: Buffer, directives: Directives) -> bool:
+    """Whether the first record has a header with a name that is looked for. What cannot be read is no such record:
+    the broker judges it."""
+    if not directives.has_lookalikes or not payload:
+        return False
+    head = bytes(payload[:32])
+    try:
+        length, at = read_varint(head, 0)
+        if not 0 < length <= FIRST_BYTES_MAX:
+            return False
+        record = bytes(payload[at : at + length])
+        _, body_at = read_varint(record, read_varint(record, 1)[1])
+        return bool(split_directives(record[body_at:], directives.names).directives)
+    except (MalformedRecord, IndexError):
+        return False
+
+
+def _all_found(plain: bytes, spans: list[Span], names: Container[bytes], _search: Search) -> Iterator[Found]:
+    """Every record is taken apart."""
+    for place, (_, _, body_at, end) in enumerate(spans):
+        if found := _directives_of(plain[body_at:end], names):
+            yield Found(place, found, plain[body_at] != _NULL_LENGTH, end - body_at)
+
+
+def _found(plain: bytes, spans: list[Span], names: Container[bytes], search: Search) -> Iterator[Found]:
     """Only records in which a name occurs are taken apart; each at most once."""
     place = 0
     at = search.next_from(0)
@@ -174,7 +232,7 @@ def _every(plain: bytes, spans: list[Span], found: Iterator[Found]) -> Iterator[
         yield with_directives.get(place) or Found(place, [], plain[body_at] != _NULL_LENGTH, end - body_at)
 
 
-def _directives_of(body: bytes, names: frozenset[bytes]) -> list[Header]:
+def _directives_of(body: bytes, names: Container[bytes]) -> list[Header]:
     try:
         return split_directives(body, names).directives
     except MalformedRecord as error:

@@ -10,12 +10,14 @@ from functools import lru_cache
 
 from delayline.directives import directive_names
 from delayline.headers import ATTEMPT, RESERVED
+from delayline.lookalikes import lookalike, lookalikes
 from delayline.rules import Rules
 from delayline.schedule import Immediate, Invalid, Schedule, read_directives
+from delayline.unheeded import UnheededNames, Why
 from mq.kafka.batch.head import Batch
 from mq.kafka.wire.errors import BatchError, ErrorCode
 from mq.kafka.wire.messages.produce import RecordError
-from proxy.kafka.scan import Directives, Parts, Scan, scan_batch
+from proxy.kafka.scan import Directives, Found, Parts, Scan, scan_batch
 
 RECORD_ERRORS_MAX = 100
 """Told of one batch; clients fail all of its records anyway."""
@@ -51,36 +53,67 @@ class Seen:
     adds: bool = False
 
 
+_HINTS = (b"elay", b"ELAY", b"eliver-", b"ELIVER-")
+"""Of names that are like a directive: every record with `Delay`, `DELAY-MS` or `Deliver-At` holds one."""
+
+
 @lru_cache
-def _directives(aliases: tuple[str, ...]) -> Directives:
-    return Directives(directive_names(aliases) | RESERVED, {ATTEMPT})
+def directives_of(aliases: tuple[str, ...]) -> Directives:
+    """What is looked for: directives, what is like them, and Delayline's own headers."""
+    return Directives(
+        directive_names(aliases) | RESERVED,
+        {ATTEMPT},
+        is_like=lambda name: lookalike(name, aliases) is not None,
+        hints=_HINTS,
+    )
 
 
 class Screen:
     """One for as long as the rules stay the same."""
 
-    def __init__(self, rules_for: Callable[[str], Rules], horizon_max_ms: int) -> None:
+    def __init__(
+        self,
+        rules_for: Callable[[str], Rules],
+        horizon_max_ms: int,
+        *,
+        unheeded: UnheededNames | None = None,
+        refuse_unknown: bool = False,
+    ) -> None:
         self._rules_for = rules_for
         self._horizon_max_ms = horizon_max_ms
+        self._unheeded = unheeded
+        self._refuse_unknown = refuse_unknown
 
     def look(self, topic: str, batch: Batch, now_ms: int) -> Seen:
         """Which records are delayed is a function of their topic and bytes; `now_ms` only bounds how far ahead they
         may be due. Raises BatchError."""
         rules = self._rules_for(topic)
-        scan = scan_batch(batch, _directives(rules.aliases), every=rules.default_delay_ms > 0)
+        scan = scan_batch(batch, directives_of(rules.aliases), every=rules.default_delay_ms > 0)
         delayed: set[int] = set()
-        errors: list[RecordError] = []
+        errors: list[tuple[int, str]] = []
         adds = False
         for found in scan.found:
+            if wrong := self._misnamed(topic, found, rules):
+                errors.append((found.place, wrong))
+                continue
             verdict = read_directives(found.directives, now_ms, rules, self._horizon_max_ms)
             if isinstance(verdict, Invalid):
-                errors.append(RecordError(found.place, f"{verdict.directive}: {verdict.detail}"))
+                errors.append((found.place, f"{verdict.directive}: {verdict.detail}"))
             elif not isinstance(verdict, Immediate):
                 delayed.add(found.place)
                 adds = adds or isinstance(verdict, Schedule)
         if delayed:
             scan.batch.check()
-        return Seen(scan, delayed, _invalid(errors) if errors else None, adds)
+        return Seen(scan, delayed, invalid(errors), adds)
+
+    def _misnamed(self, topic: str, found: Found, rules: Rules) -> str:
+        """What is wrong with the names of a record's headers, where that refuses it."""
+        for one in lookalikes([name for name, _ in found.directives], rules.aliases):
+            if one.nearest is not None or self._refuse_unknown:
+                return one.sentence
+            if self._unheeded is not None:
+                self._unheeded.note(topic, one.name, Why.NAME)
+        return ""
 
     def look_at_legacy(self, topic: str) -> Refusal | None:
         """Message sets older than headers hold no directives. Nor is there a way to delay them all the same."""
@@ -90,10 +123,13 @@ class Screen:
         return Refusal(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, text)
 
 
-def _invalid(errors: list[RecordError]) -> Refusal:
-    first = errors[0]
-    message = f"record {first.batch_index}: {first.batch_index_error_message}"
-    return Refusal(ErrorCode.INVALID_RECORD, message, errors[:RECORD_ERRORS_MAX])
+def invalid(errors: list[tuple[int, str]]) -> Refusal | None:
+    """Of a batch with these records at fault, by place, and what is wrong with each; None where there are none."""
+    if not errors:
+        return None
+    place, text = errors[0]
+    told = [RecordError(*error) for error in errors[:RECORD_ERRORS_MAX]]
+    return Refusal(ErrorCode.INVALID_RECORD, f"record {place}: {text}", told)
 
 
 def fits(seen: Seen, parts: Parts, target: Target) -> Refusal | None:
@@ -101,7 +137,7 @@ def fits(seen: Seen, parts: Parts, target: Target) -> Refusal | None:
     found = [one for one in seen.scan.found if one.place in seen.delayed]
     if target.compacted and (keyless := [one.place for one in found if not one.has_key]):
         text = "a delayed record for a compacted topic needs a key"
-        return _invalid([RecordError(place, text) for place in keyless])
+        return invalid([(place, text) for place in keyless])
     if largest := max((one.size for one in found if one.size > target.record_bytes_max), default=0):
         return Refusal(
             ErrorCode.MESSAGE_TOO_LARGE,

@@ -24,6 +24,7 @@ class ProxySettings:
     is_delay_enabled: Callable[[str], bool]
     rules_for: Callable[[str], Rules]
     horizon_max_ms: int
+    refuse_unknown: bool = False  # delay.unknown
     node_id_base: int = 0
     nodes_max: int = 16
     listener_tls: SSLContext | None = None

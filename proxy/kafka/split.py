@@ -129,6 +129,7 @@ class Split:
         self._sequencer = Sequencer()
         self._open: dict[Production, None] = {}
         self._pieces: dict[Batch, Piece] = {}  # of batches that the sequencer has; bounded by what is open
+        self._unnamed = hub.unnamed()
         self._asking = False
         self._events: deque[Event] = deque()
         self._shipments: list[Shipment] = []
@@ -156,6 +157,7 @@ class Split:
         return any(
             self._hub.settings.is_delay_enabled(topic.name)
             or any(one.records is None for one in topic.partition_data)
+            or self._unnamed.pass_by(topic.name, (one.records for one in topic.partition_data))
             for topic in request.topic_data
         )
 
@@ -181,6 +183,8 @@ class Split:
                 piece.refusal = Refusal(ErrorCode.INVALID_RECORD, "a null records field")
             elif self._hub.settings.is_delay_enabled(piece.topic):
                 self._see(piece, piece.records, seen)
+            else:
+                piece.refusal = self._unnamed.refusal(piece.topic, piece.records)
         delayed = {piece.topic for piece, (_, found) in seen.items() if found and found.delayed and not found.refusal}
         unknown = delayed - self._hub.twins.known if delayed else delayed
         if unknown:

@@ -33,7 +33,7 @@ export function topicView(context, name) {
       const topic = await readTopic(name, offer, signal);
       show(parts.state, stateOf(topic));
       show(parts.actions, buttons(topic, context));
-      show(parts.head, incomplete(topic), stalls([topic]), overview(topic, lateness));
+      show(parts.head, incomplete(topic), stalls([topic]), unheeded(topic), overview(topic, lateness));
       show(parts.shards, shards(topic));
       const [chart, next, newest] = await Promise.all([
         readChart(signal),
@@ -44,7 +44,7 @@ export function topicView(context, name) {
       show(parts.chart, chart.problem ? problemBox(chart.problem) : [incomplete(chart.value), histogram(chart.value)]);
       show(parts.next, next.problem ? problemBox(next.problem) : waiting(next.value));
       show(parts.newest, newest.problem ? problemBox(newest.problem) : records(newest.value.records));
-      show(parts.head, incomplete(topic), stalls([topic]), overview(topic, lateness));
+      show(parts.head, incomplete(topic), stalls([topic]), unheeded(topic), overview(topic, lateness));
       return topic;
     },
   };
@@ -77,6 +77,11 @@ function spans(chosen, choose) {
     },
   }, span));
   return h("div", { class: "segmented", role: "group", "aria-label": "How far ahead" }, buttons);
+}
+
+function unheeded(topic) {
+  return (topic.unheeded ?? []).map(({ header, seen, detail }) => h("p", { class: "notice warn", role: "status" },
+    `Header ${shortened(header)}, seen ${counted(seen, "time")}: ${detail}.`));
 }
 
 function overview(topic, lateness) {

@@ -1,9 +1,11 @@
 """Which records of a batch are delayed, and when it is refused."""
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from delayline.rules import DEFAULT_RULES, Rules
-from mq.kafka.batch.head import read_batch
+from delayline.unheeded import UnheededNames, Why
+from mq.kafka.batch.head import Codec, read_batch
 from mq.kafka.wire.errors import CorruptBatch, ErrorCode
 from proxy.kafka.screen import RECORD_ERRORS_MAX, Refusal, Screen, Seen, Target, fits
 from tests.unit.mq.kafka.batches import CODECS, Sent, batch_of, plain
@@ -152,3 +154,50 @@ def test_a_compacted_topic_needs_keys_of_delayed_records() -> None:
     refused = verdict(looked_at(plain(0)._replace(key=None), plain(2, delay=b"1h"), keyless), compacted)
     assert refused is not None
     assert [one.batch_index for one in refused.record_errors] == [2]
+
+
+# --- names that are like a directive's
+
+
+def test_a_name_that_is_like_a_directive_refuses_the_batch_and_names_both() -> None:
+    refusal = looked_at(plain(0), plain(1, Delay=b"5s")).refusal
+    assert refusal is not None
+    assert refusal.code == ErrorCode.INVALID_RECORD
+    assert refusal.message == "record 1: `Delay` is no directive; `delay` is one"
+    assert [one.batch_index for one in refusal.record_errors] == [1]
+
+
+@pytest.mark.parametrize("name", ["DELAY", "DELAY_MS", "Deliver_At", "Delay_Ms", "delays", "delay_tttl"])
+def test_such_names_are_found_in_any_record(name: str) -> None:
+    assert looked_at(plain(0), plain(1), plain(2, **{name: b"5s"})).refusal is not None
+
+
+@every_codec
+@pytest.mark.parametrize("name", ["dely", "dealy", "deley", "dlay", "Deliver_at"])
+def test_who_writes_a_name_wrong_in_every_record_is_refused(name: str, codec: Codec) -> None:
+    data = batch_of([plain(n, **{name: b"5s"}) for n in range(3)], codec=codec)
+    refusal = SCREEN.look("orders", read_batch(data), NOW_MS).refusal
+    assert refusal is not None
+    assert [one.batch_index for one in refusal.record_errors] == [0, 1, 2]
+
+
+def test_a_users_own_header_under_delay_passes_and_is_counted() -> None:
+    unheeded = UnheededNames(CollectorRegistry())
+    screen = Screen(lambda _: DEFAULT_RULES, 86_400_000, unheeded=unheeded)
+    data = batch_of([plain(0, delay_reason=b"rain"), plain(1, delay_reason=b"snow", delay=b"1h")])
+    seen = screen.look("orders", read_batch(data), NOW_MS)
+    assert (seen.delayed, seen.refusal) == ({1}, None)
+    assert unheeded.of("orders") == [("orders", "delay-reason", Why.NAME, 2)]
+
+
+def test_it_is_refused_where_unknown_names_are() -> None:
+    screen = Screen(lambda _: DEFAULT_RULES, 86_400_000, refuse_unknown=True)
+    refusal = screen.look("orders", read_batch(batch_of([plain(0, delay_reason=b"rain")])), NOW_MS).refusal
+    assert refusal is not None
+    assert "`delay-reason` is no directive" in refusal.message
+
+
+@pytest.mark.parametrize("headers", [{"relay": b"1"}, {"trace": b"Delay"}, {"delayline_id": b"orders.0.1.2"}])
+def test_what_is_like_no_directive_is_the_applications(headers: dict[str, bytes]) -> None:
+    seen = looked_at(plain(0, **headers))
+    assert (seen.delayed, seen.refusal) == (set(), None)

@@ -5,8 +5,11 @@ import weakref
 from types import SimpleNamespace
 from typing import Any
 
+from prometheus_client import CollectorRegistry
+
 from delayline.clock import ManualClock
 from delayline.rules import DEFAULT_RULES
+from delayline.unheeded import UnheededNames
 from mq.kafka.wire.apis import ApiKey
 from mq.kafka.wire.message import RequestHeader
 from mq.kafka.wire.messages.produce import (
@@ -20,6 +23,7 @@ from mq.kafka.wire.messages.produce import (
 from proxy.kafka.screen import Screen
 from proxy.kafka.split import Shipment, Split
 from proxy.kafka.turns import Turn
+from proxy.kafka.unnamed import Unnamed
 from tests.unit.mq.kafka.batches import batch_of, plain
 
 VERSION = 9
@@ -49,6 +53,7 @@ def split_before(relay: RelayDouble) -> Split:
         screen=Screen(lambda _: DEFAULT_RULES, horizon_max_ms=86_400_000),
         clock=ManualClock(0),
         view=SimpleNamespace(),
+        unnamed=lambda: Unnamed(UnheededNames(CollectorRegistry()), (), lambda _: True, refuse=False),
     )
     client: Any = relay
     return Split(hub, client)

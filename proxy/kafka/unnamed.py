@@ -1,0 +1,76 @@
+"""Directives in topics that take no delays: seen in passing, so that they are not accepted in silence.
+
+Such batches are relayed as they come. Looking into one costs as much as in a topic that takes delays, so it is done
+for the first ones that a connection sends to a topic, and for one in `EVERY` after that: whoever forgets to name a
+topic makes the mistake with every message. Where `delay.unknown` refuses, every batch is looked at: whether one is
+refused must follow from its bytes alone, as it may be sent again.
+"""
+
+from collections.abc import Callable, Iterable
+
+from delayline.headers import RESERVED
+from delayline.unheeded import UnheededNames, Why
+from mq.kafka.batch.head import Kind, kind_of, read_batch
+from mq.kafka.wire.errors import BatchError
+from mq.kafka.wire.primitives import Buffer
+from proxy.kafka.scan import scan_batch
+from proxy.kafka.screen import Refusal, directives_of, invalid
+
+FIRST = 16
+"""Batches of a topic and connection that are looked at. Applications say what they mean from the first one on."""
+
+EVERY = 64
+TOPICS_MAX = 1000
+"""Per connection; what is sent to more is looked at no more."""
+
+
+class Unnamed:
+    """One for each connection."""
+
+    def __init__(
+        self, unheeded: UnheededNames, aliases: tuple[str, ...], is_watched: Callable[[str], bool], *, refuse: bool
+    ) -> None:
+        """`is_watched` says of a topic without delays whether it is a user's."""
+        self._unheeded = unheeded
+        self._aliases = aliases
+        self._directives = directives_of(aliases)
+        self._is_watched = is_watched
+        self._refuse = refuse
+        self._batches: dict[str, int] = {}
+
+    def pass_by(self, topic: str, batches: Iterable[Buffer | None]) -> bool:
+        """Whether one of them is to be refused: then `refusal` says why."""
+        if self._refuse:
+            return any(data is not None and self.refusal(topic, data) is not None for data in batches)
+        for data in batches:
+            if data is not None and self._is_turn(topic):
+                for _, name in self._found(topic, data):
+                    self._unheeded.note(topic, name, Why.TOPIC)
+        return False
+
+    def refusal(self, topic: str, data: Buffer) -> Refusal | None:
+        """A function of topic and bytes."""
+        if not self._refuse:
+            return None
+        text = "{}: delay.topics does not name the topic, and delay.unknown is refuse"
+        return invalid([(place, text.format(name)) for place, name in self._found(topic, data)])
+
+    def _is_turn(self, topic: str) -> bool:
+        number = self._batches.get(topic, 0)
+        if number == 0 and len(self._batches) >= TOPICS_MAX:
+            return False
+        self._batches[topic] = number + 1
+        return number < FIRST or number % EVERY == 0
+
+    def _found(self, topic: str, data: Buffer) -> list[tuple[int, str]]:
+        """Places and names. What cannot be read is for the broker to judge."""
+        if not self._is_watched(topic):
+            return []
+        try:
+            if kind_of(data) is not Kind.BATCH:
+                return []
+            found = scan_batch(read_batch(data), self._directives).found
+        except BatchError:
+            return []
+        headers = ((one.place, name) for one in found for name, _ in one.directives if name not in RESERVED)
+        return [(place, name.decode("utf-8", "replace")) for place, name in headers if name != b"delayline-attempt"]
