@@ -9,7 +9,6 @@ from collections.abc import Callable
 from functools import partial
 
 from bench.report import Report, measured
-from delayline.directives import directive_names
 from delayline.record import encode_body, encode_varint
 from mq.kafka.address import Address
 from mq.kafka.batch.compression import compress
@@ -20,14 +19,15 @@ from mq.kafka.wire.message import decode, encode
 from mq.kafka.wire.messages.metadata import MetadataBroker, MetadataPartition, MetadataResponse, MetadataTopic
 from mq.kafka.wire.messages.produce import ProducePartition, ProduceRequest, ProduceTopic
 from proxy.kafka.rewrite import Hidden, View, rewrite_response
-from proxy.kafka.scan import Directives, Scan, scan_batch
+from proxy.kafka.scan import Scan, scan_batch
+from proxy.kafka.screen import directives_of
 
 RECORDS = 100
 VALUE_BYTES = 1024
 BATCHES = 200
 ROUNDS = 5
 _T0 = 1_767_225_600_000
-_DIRECTIVES = Directives(directive_names(()))
+_DIRECTIVES = directives_of(())
 _XERIAL = b"\x82SNAPPY\x00"
 _WORDS = b"order customer amount currency delivered shipped cancelled address street city".split()
 

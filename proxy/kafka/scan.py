@@ -52,7 +52,7 @@ class Directives:
         assert names, "there is always a directive"
         exact = frozenset(names) | frozenset(beside)
         self.names: Container[bytes] = exact if is_like is None else _Names(exact, is_like)
-        self.has_lookalikes = is_like is not None
+        self.is_like = is_like
         self._needles = _needles([*names, *hints])
 
     def search(self, data: Buffer) -> "Search":
@@ -189,9 +189,10 @@ FIRST_BYTES_MAX = 64 * 1024
 
 
 def _first_is_odd(payload: Buffer, directives: Directives) -> bool:
-    """Whether the first record has a header with a name that is looked for. What cannot be read is no such record:
+    """Whether the first record has a header that is no directive and like one. What cannot be read is no such record:
     the broker judges it."""
-    if not directives.has_lookalikes or not payload:
+    is_like = directives.is_like
+    if is_like is None:
         return False
     head = bytes(payload[:32])
     try:
@@ -200,9 +201,10 @@ def _first_is_odd(payload: Buffer, directives: Directives) -> bool:
             return False
         record = bytes(payload[at : at + length])
         _, body_at = read_varint(record, read_varint(record, 1)[1])
-        return bool(split_directives(record[body_at:], directives.names).directives)
+        found = split_directives(record[body_at:], directives.names).directives
     except (MalformedRecord, IndexError):
         return False
+    return any(is_like(name) for name, _ in found)
 
 
 def _all_found(plain: bytes, spans: list[Span], names: Container[bytes], _search: Search) -> Iterator[Found]:
