@@ -4,6 +4,7 @@ The schedule object becomes directive headers, and `delayline.schedule` judges t
 record again when it is ingested, so that the door cannot mean anything else by a directive than the log does.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from operator import attrgetter
@@ -11,6 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
+from msgspec.structs import replace
 
 from api.problems import (
     INVALID_BODY,
@@ -161,12 +163,23 @@ def _headers_of(*times: str | int | None) -> list[Header]:
     ]
 
 
+_QUOTED = re.compile(r"`([a-z-]+)`")
+
+
+def _as_field(directive: re.Match[str]) -> str:
+    """A directive, named as the field that says the same."""
+    return f"`{_FIELD_OF.get(directive[1], directive[1])}`"
+
+
 def _schedule_of(verdict: Verdict) -> Schedule | Immediate:
     """Raises Refusal for the other verdicts."""
     match verdict:
         case Invalid(_, directive):
             field = _FIELD_OF.get(directive)
-            raise refusal_of_schedule(verdict, "/headers" if field is None else f"/schedule/{field}")
+            if field is None:
+                raise refusal_of_schedule(verdict, "/headers")
+            detail = f"`{field}`: {_QUOTED.sub(_as_field, verdict.detail)}"
+            raise refusal_of_schedule(replace(verdict, detail=detail), f"/schedule/{field}")
         case Op():
             raise Bug("a schedule has no field for an operation")
         case _:

@@ -171,7 +171,7 @@ class Query:
         try:
             return min(parse_moment_ms(value.replace(" ", "+")), LAST_MS)
         except MalformedDirective as error:
-            raise refused(INVALID_REQUEST, f"?{name}", "invalid-value", str(error)) from error
+            raise refused(INVALID_REQUEST, f"?{name}", "invalid-value", f"`{name}`: {error}") from error
 
 
 def _pairs(query: bytes) -> list[tuple[str, str]]:

@@ -30,8 +30,18 @@ _GROUP = re.compile(r"[a-zA-Z0-9._-]{1,178}")
 
 def _integer(text: str, pattern: re.Pattern[str] = _INTEGER) -> int:
     if not pattern.fullmatch(text):
-        raise MalformedDirective("expected an integer in decimal digits")
+        raise MalformedDirective(f"expected an integer in decimal digits{_why_no_integer(text)}")
     return int(text)
+
+
+def _why_no_integer(text: str) -> str:
+    if re.fullmatch(r"-[0-9]+", text):
+        return ": it cannot be negative"
+    if re.fullmatch(r"-?[0-9]*[.,][0-9]+", text):
+        return ": it has no fraction"
+    if text.isdecimal() and len(text) > TEXT_CHARS_MAX:
+        return f": longer than {TEXT_CHARS_MAX} digits"
+    return ": it has no unit" if re.fullmatch(r"[0-9]+ *[a-zA-Z]+", text) else ""
 
 
 def signed_integer(text: str) -> int:

@@ -194,7 +194,7 @@ def _agreed_time(values: Values, rules: Rules) -> _Time | None:
         if first is None:
             first = name, time
         elif time != first[1]:
-            raise _Refused(name, f"means another time than {first[0].decode()}", Reason.CONTRADICTORY)
+            raise _Refused(name, f"means another time than `{first[0].decode()}`", Reason.CONTRADICTORY)
     return first[1] if first else None
 
 
@@ -289,14 +289,14 @@ _NEEDS: Mapping[bytes, frozenset[bytes]] = {
 def _check_companions(values: Values, time: _Time | None) -> None:
     for name, others in _NEEDS.items():
         if name in values and others.isdisjoint(values):
-            needed = " or ".join(sorted(other.decode() for other in others))
+            needed = " or ".join(sorted(f"`{other.decode()}`" for other in others))
             raise _Refused(name, f"means nothing without {needed}")
     if b"delay-cron" in values and (time is not None or b"delay-every" in values):
         raise _Refused(b"delay-cron", "a cron expression gives the times; no other may be given")
     if b"delay-retry" in values and len(values) > 1:
         raise _Refused(b"delay-retry", "a retry has its own times; no other directive may be given")
     if b"delay-ttl" in values and b"delay-expire-at" in values:
-        raise _Refused(b"delay-ttl", "given beside delay-expire-at; one of them is enough")
+        raise _Refused(b"delay-ttl", "given beside `delay-expire-at`; one of them is enough")
     if b"delay-op" in values:
         _check_op(values, time)
 

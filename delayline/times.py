@@ -44,7 +44,29 @@ def parse_duration_ms(text: str) -> int:
         return _ceil(sum(_exact(number) * _UNITS_MS[unit] for number, unit in _PART.findall(text)))
     if found := _ISO_DURATION.fullmatch(text):
         return _ceil(_iso_duration(found.groups()))
-    raise MalformedDirective("expected a duration such as 90s, 1h30m or PT1H")
+    why = _why_no_duration(text)
+    raise MalformedDirective("expected a duration such as 90s, 1h30m or PT1H" + (f": {why}" if why else ""))
+
+
+_NUMBER = re.compile(r"[0-9]+(?:[.,][0-9]+)?")
+_WITH_UNIT = re.compile(r"[0-9]\s*([^\W\d_]+)")
+_YEARS = re.compile(r"y|yrs?|years?|mo|mon|months?", re.IGNORECASE)
+_ISO_YEARS = re.compile(r"P(?:[0-9.,]+[WD])*[0-9.,]+[YM]", re.IGNORECASE)
+
+
+def _why_no_duration(text: str) -> str:
+    """What is wrong with it, where that is one of the likely mistakes."""
+    if text.startswith("-"):
+        return "it cannot be negative"
+    if _NUMBER.fullmatch(text):
+        return "the unit is missing, one of ms s m h d w"
+    units = _WITH_UNIT.findall(text)
+    if _ISO_YEARS.match(text) or any(_YEARS.fullmatch(unit) for unit in units):
+        return "years and months have no fixed length, say it in days"
+    wrong = [] if text[:1] in "Pp" else [unit for unit in units if unit not in _UNITS_MS]
+    if wrong:
+        return f"`{wrong[0]}` is no unit, the units are ms s m h d w"
+    return "write it without blanks" if any(map(str.isspace, text)) else ""
 
 
 def _exact(number: str) -> Fraction | int:
@@ -65,7 +87,17 @@ def parse_moment_ms(text: str) -> int:
         return _epoch_ms(int(text))
     if found := _RFC_3339.fullmatch(text):
         return _rfc_3339_ms(found)
-    raise MalformedDirective("expected epoch milliseconds or RFC 3339 with an offset, such as 2026-01-01T00:00:30Z")
+    expected = "expected epoch milliseconds or RFC 3339 with an offset, such as 2026-01-01T00:00:30Z"
+    why = _why_no_moment(text)
+    raise MalformedDirective(expected + (f": {why}" if why else ""))
+
+
+def _why_no_moment(text: str) -> str:
+    if text.startswith("-"):
+        return "nothing is due before 1970"
+    if _NUMBER.fullmatch(text):
+        return "milliseconds are a whole number"
+    return "the offset is missing, Z or one such as +01:00" if _RFC_3339.fullmatch(f"{text}Z") else ""
 
 
 def _epoch_ms(moment_ms: int) -> int:

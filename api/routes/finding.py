@@ -132,7 +132,7 @@ def _bucket_minutes(text: str) -> int:
     try:
         bucket_ms = parse_duration_ms(text)
     except MalformedDirective as error:
-        raise refused(INVALID_REQUEST, "?bucket", "invalid-value", str(error)) from error
+        raise refused(INVALID_REQUEST, "?bucket", "invalid-value", f"`bucket`: {error}") from error
     step_ms = _MINUTE_MS if bucket_ms <= _DAY_MS else _DAY_MS
     if bucket_ms % step_ms or not 0 < bucket_ms <= BUCKET_MS_MAX:
         detail = "a bucket has whole minutes, beyond a day whole days, and no more than 3650 days"

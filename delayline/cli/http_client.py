@@ -1,6 +1,7 @@
 """The command line's side of the HTTP API."""
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -117,4 +118,24 @@ def _failure(answer: httpx.Response) -> Failure:
 
 
 def _sentence(problem: dict[str, Any]) -> str:
-    return f"{problem['title']}: {problem['detail']}" if problem.get("detail") else str(problem["title"])
+    if not problem.get("detail"):
+        return str(problem["title"])
+    pointers = [fault["pointer"] for fault in problem.get("errors", ())]
+    is_options = any(pointer.startswith(("/schedule", "/filter", "/partition", "?")) for pointer in pointers)
+    detail = _FIELD.sub(_as_option, problem["detail"]) if is_options else problem["detail"]
+    return f"{problem['title']}: {detail}"
+
+
+_FIELD = re.compile(r"`([a-z][a-z_]+)`")
+_OPTIONS = {"deliver_at": "--at", "page_size": "--limit"}
+_FIELDS = {
+    *("delay", "deliver_at", "level", "cron", "time_zone", "every", "times", "backoff", "missed", "ttl", "expire_at"),
+    *("own_id", "on_conflict", "key", "partition", "state", "due_after", "due_before", "topic", "page_size"),
+}
+"""Of requests that options stand for; other words in quotes are what they are."""
+
+
+def _as_option(field: re.Match[str]) -> str:
+    """What was typed: the server speaks of fields of JSON."""
+    name = field[1]
+    return f"`{_OPTIONS.get(name, '--' + name.replace('_', '-'))}`" if name in _FIELDS else field[0]
