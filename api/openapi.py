@@ -326,7 +326,7 @@ LIST_MESSAGES = {
             "What waits, or what has ended so, as far as it is remembered",
             {
                 "type": "string",
-                "enum": ["pending", "delivered", "cancelled", "expired", "dead", "duplicate"],
+                "enum": ["pending", "delivered", "cancelled", "expired", "dead", "duplicate", "superseded"],
                 "default": "pending",
             },
         ),

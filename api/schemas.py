@@ -314,6 +314,7 @@ class MessagesPage(msgspec.Struct, frozen=True):
 
     messages: Sequence[MessageOut]
     next_page_token: str | None
+    looked: Annotated[int, Meta(description="At how many waiting messages this page has looked")]
     as_of: Moment
     complete: _Complete
     missing_shards: Sequence[ShardOut]

@@ -18,7 +18,7 @@ OF_MESSAGE_MAX = 16
 
 CLIENT, WORKER = "client", "worker"
 _NAMES = {"roll": "rolled"}
-_BY_CLIENT = frozenset({"rescheduled", Outcome.CANCELLED.value})
+_BY_CLIENT = frozenset({"rescheduled", Outcome.CANCELLED.value, Outcome.SUPERSEDED.value})
 
 _PACKED = struct.Struct(">QIB")
 _REASONS = ("other", "rescheduled", "roll", "scheduled", "missed")

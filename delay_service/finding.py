@@ -20,6 +20,7 @@ from delay_service.register import Pending
 from delay_service.shard import Shard
 from delay_service.worker import Worker
 from delayline.buffer_record import decode_value
+from delayline.clock import Clock, SystemClock
 from delayline.errors import MalformedRecord
 from delayline.inquiry import LAST_OFFSET, DueCounts, DueQuery, Found, Listing, Place, Query, Row, ShardFigures, State
 from delayline.message import Key, MessageId
@@ -28,6 +29,7 @@ from delayline.record import accepted_at_ms_of, encode_bytes, key_of
 from store.index import Buckets
 
 T = TypeVar("T")
+_CLOCK = SystemClock()
 MINUTE_MS = 60_000
 
 STRETCH_ENTRIES = 1000
@@ -40,8 +42,12 @@ COUNTED_AT_ONCE = 4
 OPENED_AT_ONCE = 256
 
 LOOKED_MAX = 5000
-"""Entries for one page, so that it takes less than 50 ms beside a busy flow (bench/find.py); whoever filters by a
-rare key asks again, behind the place that was reached."""
+"""Entries for one page, so that it takes less than 50 ms beside a busy flow (bench/find.py)."""
+
+SEARCH_S = 0.5
+"""How long a page looks for a key, in stretches as short as any others. The index has no order by key: to keep one
+would cost every message a second write and a second delete, for a question that few ask. So the answer says at how
+many it has looked, and the search goes on behind the place that was reached."""
 
 
 class Ask(Protocol):
@@ -85,20 +91,23 @@ class _Front:
         return self.is_end and not self.seen
 
 
-def page(ask: Ask, history: History, shards: Sequence[ShardId], query: Query) -> Listing:
-    """What the worker finds. Raises OwnerUnavailable."""
+def page(ask: Ask, history: History, shards: Sequence[ShardId], query: Query, clock: Clock = _CLOCK) -> Listing:
+    """What the worker finds; `clock` bounds how long it looks for a key. Raises OwnerUnavailable."""
     if query.state is not State.PENDING:
         return _ended(ask, history, shards, query)
     if query.own_id is not None:
         return _named(ask, shards, query, query.own_id)
-    return _Walk(ask, shards, query).page()
+    return _Walk(ask, shards, query, clock).page()
 
 
 class _Walk:
     """Through what is pending in some shards, for one page."""
 
-    def __init__(self, ask: Ask, shards: Sequence[ShardId], query: Query) -> None:
+    def __init__(self, ask: Ask, shards: Sequence[ShardId], query: Query, clock: Clock) -> None:
         self._ask = ask
+        self._clock = clock
+        self._until_s = clock.monotonic_s() + SEARCH_S
+        self._looked = 0
         self._query = query
         self._key = None if query.key is None else encode_bytes(query.key)
         found = [front for some in _chunks(shards, OPENED_AT_ONCE) for front in ask(self._opening(some))]
@@ -108,17 +117,21 @@ class _Walk:
 
     def page(self) -> Listing:
         rows: list[Row] = []
-        looked = 0
         while self._fronts and len(rows) < self._query.limit:
             front = self._fronts[0][1]
             if front.seen:
                 rows.append(_row(front.shard, front.seen.popleft()))
                 self._move(front)
-            elif looked < LOOKED_MAX:
-                looked += self._go_on(self._query.limit - len(rows))
+            elif self._may_look():
+                self._looked += self._go_on(self._query.limit - len(rows))
             else:
                 return self._listing(rows, front.place)
         return self._listing(rows, rows[-1].place if self._fronts else None)
+
+    def _may_look(self) -> bool:
+        if self._looked < LOOKED_MAX:
+            return True
+        return self._key is not None and self._clock.monotonic_s() < self._until_s
 
     def _move(self, lowest: _Front) -> None:
         if lowest.is_done:
@@ -127,7 +140,7 @@ class _Walk:
             heapreplace(self._fronts, (lowest.place, lowest))
 
     def _listing(self, rows: Sequence[Row], upto: Place | None) -> Listing:
-        return Listing(tuple(sorted(self._answering)), tuple(rows), upto)
+        return Listing(tuple(sorted(self._answering)), tuple(rows), upto, self._looked)
 
     def _opening(self, shards: Sequence[ShardId]) -> Callable[[Worker], list[_Front]]:
         def question(worker: Worker) -> list[_Front]:

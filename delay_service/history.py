@@ -91,7 +91,7 @@ class History:
         of those that were carried on, by message id. Hot: with all that are `plain`, by column."""
         endings: dict[int, _Ending] = {}
         for row in rows:
-            if row.due_ms is not None and row.outcome is not Outcome.SUPERSEDED:
+            if row.due_ms is not None and not _goes_on(row):
                 offset, packed = _packed(row, at_ms)
                 endings[offset] = packed
             elif versions and row.id is not None:
@@ -215,6 +215,17 @@ class History:
     def told(self, found: Found) -> Found:
         """With what happened to it."""
         return replace(found, history=told(found, self._events.of(found.id.shard, found.id.offset)))
+
+
+def _goes_on(row: AuditRow) -> bool:
+    """Whether another record carries the message on: that one has its name. A message that was replaced has ended."""
+    if row.outcome is not Outcome.SUPERSEDED:
+        return False
+    return row.successor is None or _base(row.successor) == _base(row.id or "")
+
+
+def _base(message_id: str) -> str:
+    return message_id.partition("~")[0]
 
 
 def _packed(row: AuditRow, at_ms: int) -> tuple[int, bytes]:

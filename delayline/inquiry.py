@@ -27,6 +27,7 @@ class State(StrEnum):
     EXPIRED = "expired"
     DEAD = "dead"
     DUPLICATE = "duplicate"
+    SUPERSEDED = "superseded"  # another message has replaced it, under the same own id
 
 
 WAITING = frozenset({State.ACCEPTED, State.PENDING})
@@ -116,11 +117,13 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What one process has found in `shards`, in order: everything up to the place `upto` (None: to the end)."""
+    """What one process has found in `shards`, in order: everything up to the place `upto` (None: to the end), among
+    `looked` messages that wait."""
 
     shards: tuple[Shard, ...]
     rows: tuple[Row, ...]
     upto: Place | None
+    looked: int = 0
 
 
 @dataclass(frozen=True, slots=True)

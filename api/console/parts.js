@@ -13,6 +13,7 @@ const STATES = {
   expired: ["warn", "\u25d1"],
   dead: ["bad", "\u25a0"],
   duplicate: ["done", "\u2261"],
+  superseded: ["done", "\u21bb"],
   paused: ["warn", "\u2016"],
   stalled: ["bad", "\u25a0"],
 };

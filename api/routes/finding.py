@@ -54,6 +54,7 @@ class FindingRoutes:
         page = MessagesPage(
             messages=[row_out(row.found) for row in rows],
             next_page_token=None if place is None else page_token.encode(place, _identity(given, query)),
+            looked=sum(listing.looked for listing in listings),
             as_of=format_moment(self._clock.now_ms()),
             complete=not missing,
             missing_shards=[shard_out(shard) for shard in missing],

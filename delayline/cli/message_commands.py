@@ -10,8 +10,13 @@ from delayline.cli.http_client import DEFAULT_URL, LONG_S, HttpClient, message_p
 from delayline.cli.options import DryRun, Json, Url, Yes
 from delayline.cli.schedule_options import At, Delay, moment_of, schedule_of
 from delayline.cli.tables import note_missing, show_fields, show_json, show_rows, when
+from delayline.clock import SystemClock
 
 PAGE_SIZE = 1000
+SEARCH_S = 1.5
+"""For a key, which may be far behind: with the last page's half second an answer comes within two."""
+
+_CLOCK = SystemClock()
 WAITING_COLUMNS = ("message_id", "due_at", "own_id", "key")
 ENDED_COLUMNS = ("message_id", "due_at", "state", "ended_at", "lateness_ms", "reason")
 EVENT_COLUMNS = ("at", "event", "by", "version")
@@ -68,44 +73,64 @@ def list_messages(
     key: Key = None,
     own_id: Annotated[str | None, typer.Option(help="Only messages with this own id.")] = None,
     state: Annotated[
-        str | None, typer.Option(help="pending (default), or delivered, cancelled, expired, dead, duplicate.")
+        str | None,
+        typer.Option(help="pending (default), or how it ended: delivered, superseded ..."),
     ] = None,
     due_after: DueAfter = None,
     due_before: DueBefore = None,
     limit: Annotated[int, typer.Option(min=1, help="How many at most.")] = 100,
     everything: Annotated[bool, typer.Option("--all", help="All of them, however many.")] = False,
+    page_token: Annotated[str | None, typer.Option(help="Go on where a search for a key has stopped.")] = None,
     url: Url = DEFAULT_URL,
     as_json: Json = False,
 ) -> None:
     """List what waits, by due time, or what ended lately, newest first."""
     asked = {"topic": topic, "key": key, "own_id": own_id, "state": state}
     asked |= {"due_after": due_after, "due_before": due_before}
-    answer = _pages(HttpClient(url), asked, None if everything else limit)
+    searches = key is not None and not everything
+    answer = _pages(HttpClient(url), asked, None if everything else limit, page_token, SEARCH_S if searches else None)
     if as_json:
         show_json(answer)
     elif answer["messages"]:
         columns = WAITING_COLUMNS if state in (None, "pending") else ENDED_COLUMNS
         show_rows(columns, [_row(message, columns) for message in answer["messages"]])
     else:
-        typer.echo("no messages")
+        typer.echo("no messages" if answer["next_page_token"] is None else "none found so far")
     note_missing(answer)
-    if answer["next_page_token"] is not None:
+    _note_more(answer, key)
+
+
+def _note_more(answer: dict[str, Any], key: str | None) -> None:
+    token = answer["next_page_token"]
+    if token is None:
+        return
+    if key is None:
         typer.echo("there may be more: --limit N, or --all", err=True)
+        return
+    looked = f"looked at {answer['looked']:,} that wait, by due time, and there are more"
+    typer.echo(f"{looked}; go on with --page-token {token}, or --all", err=True)
 
 
-def _pages(client: HttpClient, asked: dict[str, Any], limit: int | None) -> dict[str, Any]:
-    """As many pages as are needed, as one answer: a page may be short, or empty, and not the last."""
+def _pages(
+    client: HttpClient, asked: dict[str, Any], limit: int | None, token: str | None, search_s: float | None
+) -> dict[str, Any]:
+    """As many pages as are needed, as one answer: a page may be short, or empty, and not the last. A search ends with
+    the first page behind `search_s`."""
+    until_s = None if search_s is None else _CLOCK.monotonic_s() + search_s
+    looked = 0
     rows: list[Any] = []
     missing: dict[tuple[str, str], Any] = {}
-    token = None
     while True:
         size = PAGE_SIZE if limit is None else min(limit - len(rows), PAGE_SIZE)
         page = client.get("/v1/messages", **asked, page_size=size, page_token=token)
         rows += page["messages"]
+        looked += page["looked"]
         missing |= {(shard["topic"], str(shard["partition"])): shard for shard in page["missing_shards"]}
         token = page["next_page_token"]
-        if token is None or (limit is not None and len(rows) >= limit):
-            return {**page, "messages": rows, "complete": not missing, "missing_shards": list(missing.values())}
+        is_full = limit is not None and len(rows) >= limit
+        if token is None or is_full or (until_s is not None and _CLOCK.monotonic_s() >= until_s):
+            whole = {"messages": rows, "looked": looked, "missing_shards": list(missing.values())}
+            return {**page, **whole, "complete": not missing}
 
 
 def _row(message: dict[str, Any], columns: tuple[str, ...]) -> list[Any]:

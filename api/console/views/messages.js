@@ -9,7 +9,7 @@ import { clearFaults, field, input, select, showProblem, valueOf } from "../form
 import { action, badge, empty, facts, incomplete, keyText, loading, messageLink, paging, table } from "../parts.js";
 
 const LIST = "GET /v1/messages";
-const STATES = ["pending", "delivered", "cancelled", "expired", "dead", "duplicate"];
+const STATES = ["pending", "delivered", "cancelled", "expired", "dead", "duplicate", "superseded"];
 const FILTERS = ["topic", "key", "own_id", "state", "due_after", "due_before"];
 const PAGE_SIZE = 50;
 
@@ -94,7 +94,7 @@ function content(list, filter, context, pages) {
 }
 
 function nothing(list, filter) {
-  if (list.next_page_token) return empty("None of those that were looked at match. There are more to look at: go on to the next page.");
+  if (list.next_page_token) return empty(`None of the ${count(list.looked ?? Number.NaN)} that were looked at match. There are more to look at: go on to the next page.`);
   const isFiltered = FILTERS.some((name) => filter[name]);
   return empty(isFiltered ? "No message matches." : "Nothing waits.",
     h("p", null, h("a", { class: "button", href: "#/send" }, "Send a message")));

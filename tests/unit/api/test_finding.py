@@ -75,6 +75,7 @@ def test_a_row_is_a_message_and_its_key() -> None:
             }
         ],
         "next_page_token": None,
+        "looked": 0,
         "as_of": "2026-01-01T00:00:00.000Z",
         "complete": True,
         "missing_shards": [],

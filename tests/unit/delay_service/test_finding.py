@@ -7,6 +7,7 @@ import pytest
 
 from delay_service import finding
 from delay_service.worker import Worker
+from delayline.clock import ManualClock
 from delayline.inquiry import DueCounts, DueQuery, Listing, OwnerUnavailable, Place, Query, State, merge
 from delayline.message import Shard
 from delayline.outcome import AuditRow, Outcome
@@ -61,6 +62,44 @@ def delays(bench: Bench, pages: Sequence[Listing]) -> list[int]:
     return [row.place.rank - bench.clock.now_ms() for page in pages for row in page.rows]
 
 
+# --- a key among many
+
+
+def searched(monkeypatch: pytest.MonkeyPatch, seconds_per_question: float) -> tuple[Bench, Listing]:
+    """A page that looks for the last of a hundred messages."""
+    monkeypatch.setattr(finding, "LOOKED_MAX", 10)
+    monkeypatch.setattr(finding, "STRETCH_ENTRIES", 10)
+    bench, ask = made()
+    for number in range(100):
+        send(bench, 0, 10_000 + number, b"%d" % number)
+    bench.turn()
+    clock = ManualClock()
+
+    def slow(question: Callable[[Worker], T]) -> T:
+        clock.advance(int(seconds_per_question * 1000))
+        return ask(question)
+
+    return bench, finding.page(slow, bench.history, [ORDERS], Query(key=b"99"), clock)
+
+
+def test_a_key_is_looked_for_beyond_a_pages_entries_while_there_is_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _, page = searched(monkeypatch, 0)
+    assert [row.found.key for row in page.rows] == [b"99"]
+    assert (page.upto, page.looked) == (None, 100)
+
+
+def test_when_the_time_is_over_the_page_says_how_far_it_has_looked(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench, page = searched(monkeypatch, finding.SEARCH_S / 4)
+    assert page.rows == ()
+    assert 10 < page.looked < 100
+    assert page.upto is not None
+    rest = finding.page(Asked(bench), bench.history, [ORDERS], Query(key=b"99", after=page.upto))
+    assert [row.found.key for row in rest.rows] == [b"99"]
+    assert rest.looked == 100 - page.looked
+
+
 # --- what waits
 
 
@@ -112,6 +151,7 @@ def test_due_times_bound_a_list_from_the_first_and_before_the_second() -> None:
 def test_a_key_is_found_among_many_in_several_questions_and_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(finding, "STRETCH_ENTRIES", 20)
     monkeypatch.setattr(finding, "LOOKED_MAX", 50)
+    monkeypatch.setattr(finding, "SEARCH_S", 0.0)
     bench, ask = made(2)
     for number in range(200):
         send(bench, number % 2, 10_000 + number, b"rare" if number % 97 == 0 else b"rarely")

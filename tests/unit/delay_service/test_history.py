@@ -49,6 +49,19 @@ def test_a_replaced_record_has_not_ended_its_message() -> None:
     assert history.find(ORDERS, 7, 1000) is None
 
 
+def test_a_message_that_was_replaced_under_its_own_id_has_ended_as_superseded() -> None:
+    history = History(10, 60_000)
+    replaced = AuditRow(7, "orders.3.7.1000", 1000, 500, Outcome.SUPERSEDED, "orders.3.9.2000", "replaced")
+    carried_on = AuditRow(8, "orders.3.8.1000", 1000, 500, Outcome.SUPERSEDED, "orders.3.8.1000~2", "rescheduled")
+    history.record(ORDERS, [replaced, carried_on], 1020)
+    found = history.find(ORDERS, 7, 1000)
+    assert found is not None
+    assert (found.state, found.ending) == (State.SUPERSEDED, Ending(Outcome.SUPERSEDED, 1020, None, "replaced"))
+    rows, _, _ = history.newest([ORDERS], Query(state=State.SUPERSEDED), 100)
+    assert [str(row.found.id) for row in rows] == ["orders.3.7.1000"]
+    assert history.find(ORDERS, 8, 1000) is None
+
+
 def test_an_id_with_another_due_time_is_not_found() -> None:
     history = History(10, 60_000)
     history.record(ORDERS, [row(7, 1000)], 1020)
