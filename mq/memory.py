@@ -19,6 +19,7 @@ from mq.local.queue import RECORD_BYTES_MAX, TOPICS_MAX, Limits, LocalQueue, ins
 from mq.local.steps import Step, T_co, carry_out
 from mq.local.storage import StoredTopic
 from mq.local.topic import Partition
+from mq.making import GROUP_TOPICS_MAX
 
 BYTES_MAX = 1 << 30
 
@@ -37,13 +38,16 @@ class MemoryQueue(LocalQueue):
         partitions: int = 4,
         record_bytes_max: int = RECORD_BYTES_MAX,
         topics_max: int = TOPICS_MAX,
+        group_topics_max: int = GROUP_TOPICS_MAX,
         bytes_max: int = BYTES_MAX,
     ) -> None:
         self.audit_positions: dict[Shard, Audited] = {}
         ledger = Ledger(installation(namespace))
         storage = MemoryStorage(bytes_max)
         committer = DirectCommitter(ledger, storage, clock)
-        super().__init__(ledger, storage, committer, clock, Limits(partitions, record_bytes_max, topics_max))
+        super().__init__(
+            ledger, storage, committer, clock, Limits(partitions, record_bytes_max, topics_max, group_topics_max)
+        )
 
     def _positions(self) -> Mapping[Shard, Audited]:
         return self.audit_positions

@@ -29,6 +29,7 @@ def _embedded(settings: Settings, clock: Clock) -> Queue:
         namespace=settings.namespace,
         clock=clock,
         disk_free_min_bytes=settings.store.disk_free_min,
+        group_topics_max=settings.retry.topics_made_max,
     )
 
 
@@ -49,6 +50,7 @@ def open_kafka(settings: Settings, clock: Clock, address: str = "") -> "KafkaQue
             atomic=mq.guarantee == "exactly-once",
             path=mq.path,
             topics_create=mq.topics_create,
+            group_topics_max=settings.retry.topics_made_max,
             properties=mq.client_properties(),
             address=address,
             discovery_interval_s=settings.delay.discovery_interval / 1000,

@@ -190,6 +190,7 @@ class Retry(Section):
     """Messages that consumer groups send back because they have failed with them."""
 
     attempts_max: int = Field(default=RETRY_ATTEMPTS_MAX, ge=0, le=1000)
+    topics_made_max: int = Field(default=20, ge=0, le=1000)
 
 
 class KafkaProxy(Section):

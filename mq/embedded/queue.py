@@ -16,6 +16,7 @@ from mq.embedded.writer import GroupWriter
 from mq.errors import QueueUnavailable
 from mq.local.ledger import Ledger
 from mq.local.queue import RECORD_BYTES_MAX, TOPICS_MAX, Limits, LocalQueue, installation
+from mq.making import GROUP_TOPICS_MAX
 
 AUDITED = "reconcile.json"
 
@@ -66,6 +67,7 @@ class EmbeddedQueue(LocalQueue):
         partitions: int = 4,
         record_bytes_max: int = RECORD_BYTES_MAX,
         topics_max: int = TOPICS_MAX,
+        group_topics_max: int = GROUP_TOPICS_MAX,
         disk_free_min_bytes: int = DISK_FREE_MIN_BYTES,
         free_bytes: Callable[[Path], int] = disk_free_bytes,
     ) -> "EmbeddedQueue":
@@ -77,7 +79,7 @@ class EmbeddedQueue(LocalQueue):
         ours = Folder(folder, namespace)
         with closing_on_error(ours):
             log = RocksLog(ours.log, disk_free_min_bytes, free_bytes)
-            return cls(ours, log, names, clock, Limits(partitions, record_bytes_max, topics_max))
+            return cls(ours, log, names, clock, Limits(partitions, record_bytes_max, topics_max, group_topics_max))
 
     def _positions(self) -> Mapping[Shard, Audited]:
         """Read again where the job has put another file in its place."""

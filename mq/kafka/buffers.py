@@ -13,6 +13,7 @@ from confluent_kafka import Producer
 
 from delayline import logs
 from delayline.buffer_record import encode_rules
+from delayline.clock import Clock
 from delayline.names import is_topic_name
 from delayline.rules import DEFAULT_RULES, Rules
 from mq.contract import HEADER_ROOM_BYTES, TopicInfo
@@ -20,6 +21,7 @@ from mq.errors import QueueError, QueueUnavailable, TopicUnknown
 from mq.kafka.cluster import Cluster, Described
 from mq.kafka.producers import Outgoing, Send
 from mq.kafka.settings import KafkaSettings
+from mq.making import Making
 
 OWN_BYTES_MAX = 64 << 20
 """What Delayline says about a record (dead letter, audit) may be larger than the record."""
@@ -89,8 +91,11 @@ class Change(NamedTuple):
 class Buffers:
     """Any thread may call it. Raises QueueError."""
 
-    def __init__(self, settings: KafkaSettings, cluster: Cluster, pause: Callable[[float], object]) -> None:
+    def __init__(
+        self, settings: KafkaSettings, cluster: Cluster, clock: Clock, pause: Callable[[float], object]
+    ) -> None:
         self._settings = settings
+        self._making = Making(settings.group_topics_max, clock)
         self._names = settings.names
         self._cluster = cluster
         self._pause = pause
@@ -171,8 +176,11 @@ class Buffers:
             return self._cluster.recall(name)
         except TopicUnknown:
             like = self.target(target)
+            self._making.check(name, target)
             kept = DLQ if name.startswith(self._names.dlq("")) else {}
-            return self._make(name, len(like.info.partitions), like.replicas, {**self._sizes(like), **kept})
+            made = self._make(name, len(like.info.partitions), like.replicas, {**self._sizes(like), **kept})
+            self._making.made(target)
+            return made
 
     def _adjusted(self, target: Described, name: str) -> Described:
         """The buffer topic with the target's partitions and the right configuration."""

@@ -56,7 +56,7 @@ class KafkaQueue:
         self._closing = Event()
         limit(LOGGER)
         self._cluster = Cluster(settings, clock, self._closing.wait)
-        self._buffers = Buffers(settings, self._cluster, self._closing.wait)
+        self._buffers = Buffers(settings, self._cluster, clock, self._closing.wait)
         self._readers = Readers(settings, self._cluster, clock)
         self._brokers = BrokerClock(clock)
         beside = nodes_beside(settings, clock)

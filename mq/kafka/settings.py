@@ -7,6 +7,7 @@ from typing import Any
 
 from delayline.errors import ConfigError
 from delayline.names import Names, is_topic_name
+from mq.making import GROUP_TOPICS_MAX
 
 OURS = frozenset(
     {
@@ -50,6 +51,7 @@ class KafkaSettings:
     atomic: bool = True
     path: str = "auto"
     topics_create: bool = True
+    group_topics_max: int = GROUP_TOPICS_MAX  # made in an hour, for what comes from one topic
     properties: Mapping[str, str] = field(default_factory=dict)
     address: str = ""
     discovery_interval_s: float = 2.0

@@ -18,6 +18,7 @@ from mq.local.steps import AppendStep, Barrier, Committer, CreateStep, TrimStep
 from mq.local.storage import Storage
 from mq.local.topic import Partition, Topic
 from mq.local.worker import LocalSink, LocalSource
+from mq.making import GROUP_TOPICS_MAX, Making
 
 RECORD_BYTES_MAX = (1 << 20) + HEADER_ROOM_BYTES
 """Kafka's default of 1 MiB for what a client sends, and room for what we add to it."""
@@ -34,6 +35,7 @@ class Limits:
     partitions: int = 4
     record_bytes_max: int = RECORD_BYTES_MAX
     topics_max: int = TOPICS_MAX
+    group_topics_max: int = GROUP_TOPICS_MAX
 
 
 def installation(namespace: str) -> Names:
@@ -54,6 +56,7 @@ class LocalQueue:
         self._committer = committer
         self._clock = clock
         self._limits = limits
+        self._making = Making(limits.group_topics_max, clock)
         self._owner: tuple[Owner, LocalSource] | None = None
         self._names = ledger.names
         for name in (self._names.audit, self._names.dead):
@@ -159,13 +162,19 @@ class LocalQueue:
             raise TopicUnknown(f"{name!r} cannot be a topic: 1 to 249 of the characters a-z A-Z 0-9 . _ -")
         return self._ensure(name, self._limits.partitions)
 
-    def _group_topic(self, name: str, partitions: int) -> Topic:
+    def _group_topic(self, name: str, target: Topic) -> Topic:
         """A consumer group's topic, made on first use. Raises TopicUnknown."""
         if not self._names.is_group(name):
             raise TopicUnknown(f"{name!r} is no topic of a consumer group")
         if not is_topic_name(name):
             raise TopicUnknown(f"{name!r} cannot be a topic: 1 to 249 of the characters a-z A-Z 0-9 . _ -")
-        return self._ensure(name, partitions)
+        found = self._ledger.topics.get(name)
+        if found is not None:
+            return found
+        self._making.check(name, target.name)
+        made = self._ensure(name, len(target.partitions))
+        self._making.made(target.name)
+        return made
 
     def ensure_buffer(self, name: str, rules: Rules) -> TopicInfo:
         target = self._target(name)

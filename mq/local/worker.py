@@ -228,9 +228,9 @@ class LocalSink:
         committer: Committer,
         source: LocalSource,
         record_bytes_max: int,
-        group_topic: Callable[[str, int], Topic],
+        group_topic: Callable[[str, Topic], Topic],
     ) -> None:
-        """`group_topic` gives a consumer group's topic, made with so many partitions where it is missing."""
+        """`group_topic` gives a consumer group's topic, made like that other one where it is missing."""
         self._ledger = ledger
         self._committer = committer
         self._source = source
@@ -281,7 +281,7 @@ class LocalSink:
                 return self._ledger.topic(topic).partition(name)
             if len(body) > self._record_bytes_max:
                 raise RecordTooLarge(f"a record of {len(body)} bytes, the limit is {self._record_bytes_max}")
-            partitions = self._group_topic(topic, len(self._ledger.topic(shard.topic).partitions)).partitions
+            partitions = self._group_topic(topic, self._ledger.topic(shard.topic)).partitions
             return partitions[int(name) % len(partitions)]
         except (TopicUnknown, PartitionUnknown, RecordTooLarge) as error:
             raise DeliveryRefused(shard, str(error), of_record=not isinstance(error, PartitionUnknown)) from error

@@ -1,0 +1,42 @@
+"""How many topics of consumer groups senders may have made."""
+
+import pytest
+
+from delayline.clock import ManualClock
+from mq.errors import TopicUnknown
+from mq.making import WINDOW_S, Making
+from mq.memory import MemoryQueue
+
+
+def test_beyond_the_bound_no_topic_is_made_until_the_hour_is_over() -> None:
+    clock = ManualClock()
+    making = Making(2, clock)
+    for name in ("a", "b"):
+        making.check(name, "orders")
+        making.made("orders")
+    with pytest.raises(TopicUnknown, match=r"'c' is missing, and retry.topics_made_max lets 2 an hour"):
+        making.check("c", "orders")
+    making.check("c", "mail")
+    clock.advance(int(WINDOW_S * 1000))
+    making.check("c", "orders")
+
+
+def test_what_was_not_made_does_not_count() -> None:
+    making = Making(1, ManualClock())
+    for _ in range(3):
+        making.check("a", "orders")
+
+
+def test_none_may_be_made_where_the_bound_is_zero() -> None:
+    with pytest.raises(TopicUnknown):
+        Making(0, ManualClock()).check("a", "orders")
+
+
+def test_a_queue_gives_a_topic_that_is_there_and_makes_no_more_than_the_bound() -> None:
+    queue = MemoryQueue(namespace="delayline", clock=ManualClock(), group_topics_max=2)
+    queue.ensure_topic("orders")
+    target = queue._target("orders")
+    made = [queue._group_topic(f"delayline.retry.g{n}", target) for n in (1, 2, 1, 2)]
+    assert len({topic.name for topic in made}) == 2
+    with pytest.raises(TopicUnknown, match="retry.topics_made_max"):
+        queue._group_topic("delayline.retry.g3", target)
