@@ -1,8 +1,8 @@
-"""How many topics of consumer groups senders may have made: the group's name is theirs to write, and a topic costs the
-queue something for ever.
+"""How many topics of consumer groups senders may have made: the group's name is theirs to write, and each topic costs
+the queue something for ever.
 
-The bound is for each topic of users, because the right to write there is what a sender has; his name does not stand in
-the log. Without it one client made 53 topics on a broker in 14 s, with the service's rights.
+The bound is for each topic of users: the right to write there is what a sender has, and the log does not say who it
+was. Without it one client made 53 topics on a broker in 14 s, with the service's rights.
 """
 
 from collections import deque

@@ -45,9 +45,8 @@ class MemoryQueue(LocalQueue):
         ledger = Ledger(installation(namespace))
         storage = MemoryStorage(bytes_max)
         committer = DirectCommitter(ledger, storage, clock)
-        super().__init__(
-            ledger, storage, committer, clock, Limits(partitions, record_bytes_max, topics_max, group_topics_max)
-        )
+        limits = Limits(partitions, record_bytes_max, topics_max, group_topics_max)
+        super().__init__(ledger, storage, committer, clock, limits)
 
     def _positions(self) -> Mapping[Shard, Audited]:
         return self.audit_positions

@@ -38,5 +38,5 @@ def test_a_queue_gives_a_topic_that_is_there_and_makes_no_more_than_the_bound() 
     target = queue._target("orders")
     made = [queue._group_topic(f"delayline.retry.g{n}", target) for n in (1, 2, 1, 2)]
     assert len({topic.name for topic in made}) == 2
-    with pytest.raises(TopicUnknown, match="retry.topics_made_max"):
+    with pytest.raises(TopicUnknown, match=r"retry\.topics_made_max"):
         queue._group_topic("delayline.retry.g3", target)
