@@ -339,7 +339,7 @@ class Split:
         except PeerError:
             self._tell_and_ship(AskFailed(batch))
         else:
-            self._tell_and_ship(Told(batch, side, told))
+            self._tell_and_ship(Told(batch, side, told.next_sequence, told.other_epoch))
 
     # --- to the broker, and back
 

@@ -103,6 +103,15 @@ class Unready:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What a log expects next of a producer in an epoch. `next_sequence` is None where it does not know the producer
+    in that epoch; `other_epoch` is then the one that it knows it in, or -1."""
+
+    next_sequence: int | None = None
+    other_epoch: int = -1
+
+
 class Twins:
     """One per event loop."""
 
@@ -226,22 +235,21 @@ class Twins:
 
     # --- producers' states
 
-    async def next_sequence(self, topic: str, partition: int, producer_id: int, epoch: int) -> int | None:
-        """The sequence that the log expects next of this producer in this epoch, when all that it has is replicated;
-        None where it knows of none. Raises PeerError."""
+    async def next_sequence(self, topic: str, partition: int, producer_id: int, epoch: int) -> Expected:
+        """What the log expects of the producer in the epoch, when all that it has is replicated. Raises PeerError."""
         until_s = self._clock.monotonic_s() + ASK_S
         while True:
             try:
                 return await self._next_sequence(topic, partition, producer_id, epoch)
             except TopicMissing:
-                return None
+                return Expected()
             except RAISED:
                 if self._clock.monotonic_s() > until_s:
                     raise
             self._backend.forget(topic)
             await asyncio.sleep(PAUSE_S)
 
-    async def _next_sequence(self, topic: str, partition: int, producer_id: int, epoch: int) -> int | None:
+    async def _next_sequence(self, topic: str, partition: int, producer_id: int, epoch: int) -> Expected:
         leader = await self._backend.leader(topic, partition)
         request = DescribeProducersRequest([ProducersTopic(topic, [partition])])
         answer = await self._backend.ask(leader.node_id, request, 0, DescribeProducersResponse)
@@ -290,8 +298,10 @@ def _unready(topic: str, error: DelaylineError) -> Unready:
     return Unready(f"delayed messages cannot be taken for {topic} right now: {error}")
 
 
-def _expected(found: PartitionProducers, producer_id: int, epoch: int) -> int | None:
+def _expected(found: PartitionProducers, producer_id: int, epoch: int) -> Expected:
     for one in found.active_producers:
         if one.producer_id == producer_id and one.producer_epoch == epoch:
-            return (one.last_sequence + 1) % SEQUENCES
-    return None
+            return Expected((one.last_sequence + 1) % SEQUENCES)
+        if one.producer_id == producer_id:
+            return Expected(other_epoch=one.producer_epoch)
+    return Expected()

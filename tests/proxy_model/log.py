@@ -79,5 +79,10 @@ class Log:
         known = self.remembered()
         return known[-1].end if known and known[-1].epoch == epoch else None
 
+    def other_epoch(self, epoch: int) -> int:
+        """The one under which the producer is known, where it is not this one; -1 where there is none."""
+        known = self.remembered()
+        return known[-1].epoch if known and known[-1].epoch != epoch else -1
+
     def records(self) -> list[Record]:
         return [record for batch in self.batches for record in batch.records]

@@ -1,8 +1,9 @@
 """Search long: `python -m tests.proxy_model.run`.
 
-    PARTS=runs,scopes,mutants   what of it; by default these, minutes. `double` (two faults anywhere) takes an hour
-    SEEDS=50000 FIRST=0         how many random runs, from which seed on
-    ... run SEED                one random run; its trace if it breaks a promise
+    PARTS=runs,refusals,scopes,mutants   what of it; by default these, minutes; `double`, two faults anywhere, an hour
+    SEEDS=50000 FIRST=0                  how many random runs of each kind, from which seed on
+    ... run SEED                         one random run; its trace if it breaks a promise
+    ... run refusals SEED                the same with refusals
 
 Exit code 1 when a promise was broken or a mutant survived.
 """
@@ -17,12 +18,12 @@ from typing import TypeVar
 from tests.proxy_model.explore import Broken, Explored, explore, wander
 from tests.proxy_model.mutants import MUTANTS, hunt
 from tests.proxy_model.scope import Scope
-from tests.proxy_model.scopes import DOUBLE, LONG, random_scope
+from tests.proxy_model.scopes import DOUBLE, LONG, random_scope, refusing_scope
 
 SEEDS = 50_000
 CHUNK = 250
 SHOWN_MAX = 3
-PARTS = ("runs", "scopes", "mutants")
+PARTS = ("runs", "refusals", "scopes", "mutants")
 """By default."""
 
 Work = TypeVar("Work")
@@ -35,14 +36,18 @@ def _all_of(scope: Scope) -> Explored | str:
         return str(broken)
 
 
-def _some_of(seeds: range) -> Explored | str:
+def _some_of(seeds: range, scope_of: Callable[[int], Scope] = random_scope) -> Explored | str:
     found = Explored()
     try:
         for seed in seeds:
-            found.add(wander(random_scope(seed), seed))
+            found.add(wander(scope_of(seed), seed))
     except Broken as broken:
         return str(broken)
     return found
+
+
+def _some_refusals_of(seeds: range) -> Explored | str:
+    return _some_of(seeds, refusing_scope)
 
 
 def _search(name: str, look: Callable[[Work], Explored | str], work: Iterable[Work]) -> bool:
@@ -71,10 +76,20 @@ def _hunt_all() -> bool:
     return None not in traces
 
 
-def _wander_all() -> bool:
+def _chunks() -> tuple[int, list[range]]:
     first, seeds = int(os.environ.get("FIRST", 0)), int(os.environ.get("SEEDS", SEEDS))
     chunks = [range(start, min(start + CHUNK, first + seeds)) for start in range(first, first + seeds, CHUNK)]
+    return seeds, chunks
+
+
+def _wander_all() -> bool:
+    seeds, chunks = _chunks()
     return _search(f"{seeds} random runs", _some_of, chunks)
+
+
+def _wander_refusals() -> bool:
+    seeds, chunks = _chunks()
+    return _search(f"{seeds} random runs with refusals", _some_refusals_of, chunks)
 
 
 def _explore_all() -> bool:
@@ -87,6 +102,7 @@ def _explore_double() -> bool:
 
 _PLAY: dict[str, Callable[[], bool]] = {
     "runs": _wander_all,
+    "refusals": _wander_refusals,
     "scopes": _explore_all,
     "mutants": _hunt_all,
     "double": _explore_double,
@@ -95,7 +111,9 @@ _PLAY: dict[str, Callable[[], bool]] = {
 
 def main(arguments: list[str]) -> int:
     if arguments:
-        print(_some_of(range(int(arguments[0]), int(arguments[0]) + 1)))
+        *kind, seed = arguments
+        look = _some_refusals_of if kind == ["refusals"] else _some_of
+        print(look(range(int(seed), int(seed) + 1)))
         return 0
     parts = (os.environ.get("PARTS") or ",".join(PARTS)).split(",")
     good = [play() for part, play in _PLAY.items() if part in parts]

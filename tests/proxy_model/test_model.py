@@ -7,8 +7,8 @@ import pytest
 from tests.proxy_model.explore import Explored, explore, wander
 from tests.proxy_model.log import Appended, Log
 from tests.proxy_model.mutants import MUTANTS, QUICKLY_CAUGHT, LineIsGone, Mutant, build, hunt
-from tests.proxy_model.scope import Fault, Habit, Scope
-from tests.proxy_model.scopes import QUICK, SMALL, random_scope
+from tests.proxy_model.scope import ONE_CONNECTION, Fault, Habit, Scope
+from tests.proxy_model.scopes import BOTH, QUICK, REFUSALS, SMALL, random_scope, refusing_scope
 
 SEEDS = 600
 
@@ -25,6 +25,15 @@ def test_one_fault_anywhere_neither_loses_repeats_nor_reorders(scope: Scope) -> 
 
 
 @pytest.mark.parametrize("habit", Habit)
+@pytest.mark.parametrize("script", REFUSALS, ids=" ".join)
+def test_a_batch_refused_for_good_costs_none_of_the_others(script: tuple[str, ...], habit: Habit) -> None:
+    explored = explore(Scope(script, habit, budget=0))
+
+    print(explored)
+    assert explored.endings > 0
+
+
+@pytest.mark.parametrize("habit", BOTH)
 def test_two_faults_anywhere_in_one_batch_neither_lose_nor_repeat(habit: Habit) -> None:
     explored = explore(Scope(SMALL[0], habit, budget=2))
 
@@ -39,8 +48,19 @@ def test_many_faults_in_long_runs_neither_lose_repeat_nor_reorder() -> None:
 
     print(found)
     assert found.endings == SEEDS
-    assert set(found.points) == set(Fault.__members__)
+    assert set(found.points) == {fault.name for fault in ONE_CONNECTION}
     assert found.points[Fault.CRASH.name] > SEEDS
+
+
+def test_refusals_and_new_epochs_in_random_runs_lose_and_repeat_nothing() -> None:
+    found = Explored()
+    for seed in range(2 * SEEDS):
+        found.add(wander(refusing_scope(seed), seed))
+
+    print(found)
+    assert found.endings == 2 * SEEDS
+    assert found.points[Fault.CRASH.name] > SEEDS
+    assert found.points[Fault.MOVE.name] > 10
 
 
 def test_without_faults_there_is_one_ending() -> None:

@@ -1,9 +1,6 @@
 """One state of client, proxies and logs; the steps that lead on from it; and what must never happen on the way."""
 
-import copy
-from collections import deque
 from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
 
@@ -26,6 +23,7 @@ from proxy.kafka.sequencer import (
 )
 from proxy.kafka.sequencer.events import AskFailed
 from proxy.kafka.sequencer.gate import Gate
+from tests.proxy_model.link import Link, key_of
 from tests.proxy_model.log import Appended, Log, Record
 from tests.proxy_model.scope import Fault, Habit, Scope
 
@@ -43,62 +41,10 @@ class Violation(Exception):
     """A promise is broken."""
 
 
-@dataclass(slots=True)
-class Link:
-    """One client connection and its proxy. `gate` is None when the proxy is dead, `heard` False when the client has
-    left. `to_target` is the upstream connection; on B's side one thing at a time is under way."""
-
-    gate: Any  # a Gate, also a mutant's
-    heard: bool = True
-    unanswered: tuple[Batch, ...] = ()
-    answers: dict[Batch, Answer] = field(default_factory=dict)
-    to_target: tuple[SendTarget | ProbeTarget, ...] = ()
-    from_target: tuple[TargetAnswered, ...] = ()
-    to_side: SendBuffer | Ask | None = None
-    from_side: Event | None = None
-
-    def copied(self) -> "Link":
-        return replace(self, gate=copied_gate(self.gate), answers=dict(self.answers))
-
-    def die(self) -> None:
-        self.gate, self.heard = None, False
-        self.unanswered, self.answers, self.from_target, self.from_side = (), {}, (), None
-        if isinstance(self.to_side, Ask):
-            self.to_side = None
-        self.to_target = tuple(one for one in self.to_target if isinstance(one, SendTarget))
-
-    @property
-    def gone(self) -> bool:
-        return self.gate is None and not self.to_target and self.to_side is None
-
-
-def copied_gate(gate: Any) -> Any:
-    """Batches are shared, everything that changes is not."""
-    if gate is None:
-        return None
-    new = object.__new__(type(gate))
-    for name, value in vars(gate).items():
-        changes = type(value) in (list, dict, deque) or type(value).__name__ == "_Known"
-        setattr(new, name, copy.copy(value) if changes else value)
-    return new
-
-
-def key_of(value: Any) -> Hashable:
-    """Equal for equal states: a batch is the same as its repetition, only one of them is under way at a time."""
-    if isinstance(value, Batch):
-        return value.tag, value.epoch
-    if isinstance(value, dict):
-        return tuple((key_of(one), key_of(value[one])) for one in value)
-    if isinstance(value, tuple | list | deque):
-        return tuple(map(key_of, value))
-    if type(value).__name__ == "_Known" or hasattr(type(value), "__dataclass_fields__"):
-        return type(value).__name__, *(key_of(getattr(value, name)) for name in value.__dataclass_fields__)
-    if hasattr(value, "__dict__") and type(value).__name__ == "Gate":
-        return tuple(map(key_of, vars(value).values()))
-    return value if isinstance(value, int | str | None) else str(value)
-
-
 NEW, OUT, AGAIN, DONE = "new", "out", "again", "done"
+REFUSED, FAILED = "refused", "failed"
+"""Refused for good, as it had to be; given up by the client."""
+ENDED = (DONE, REFUSED, FAILED)
 
 
 class World:
@@ -108,10 +54,15 @@ class World:
         self.scope = scope
         self.make_gate = gate
         self.logs = {Side.TARGET: _seeded(scope.start.target), Side.BUFFER: _seeded(scope.start.buffer)}
-        self.epoch = 0
-        self.bases = _bases(scope.start.sequence, scope.script)
+        self.epoch = scope.start.epoch
+        self.bases = _bases(scope.start.sequence, [scope.records(number) for number in range(len(scope.script))])
         self.status = [NEW] * len(scope.script)
         self.bumps = False
+        self.renumbers = False
+        self.moved = False
+        self.doubtful: frozenset[int] = frozenset()
+        self.repeatable: frozenset[int] = frozenset()
+        self.rebuffed: int | None = None
         self.links: list[Link] = []
         self.budget = scope.budget
 
@@ -125,11 +76,18 @@ class World:
     def key(self) -> Hashable:
         logs = tuple(self.logs.values())
         links = tuple(key_of(link) for link in self.links)
-        return logs, self.epoch, self.bases, tuple(self.status), self.bumps, links, self.budget
+        client = self.bumps, self.renumbers, self.moved, self.doubtful, self.repeatable, self.rebuffed
+        return logs, self.epoch, self.bases, tuple(self.status), client, links, self.budget
 
     @property
     def finished(self) -> bool:
-        return all(status is DONE for status in self.status)
+        return all(status in ENDED for status in self.status)
+
+    @property
+    def _disturbed(self) -> bool:
+        """Whether Kafka alone may keep a producer's later batch and refuse an earlier one for ever: after an epoch
+        that began in the middle, which a partition takes that knows nothing of the producer."""
+        return self.moved or (self.scope.refuses and self.scope.habit is Habit.JAVA)
 
     # --- steps
 
@@ -139,8 +97,10 @@ class World:
             yield "the client connects", World._connect
         elif (number := self._to_send()) is not None:
             yield f"the client sends {number}", lambda world: world._send(number)
-        if self.bumps and OUT not in self.status:
+        if self.renumbers or (self.bumps and OUT not in self.status):
             yield "the client begins a new epoch", World._bump
+        if self.rebuffed is not None and self._disturbed and self.status[self.rebuffed] is AGAIN:
+            yield f"the client gives {self.rebuffed} up", World._give_up
         for at, link in enumerate(self.links):
             yield from self._link_steps(at, link)
         if self.budget:
@@ -148,9 +108,15 @@ class World:
 
     @property
     def _connected(self) -> bool:
-        return any(link.heard for link in self.links)
+        return self._newest is not None
+
+    @property
+    def _newest(self) -> Link | None:
+        return next((link for link in reversed(self.links) if link.heard), None)
 
     def _link_steps(self, at: int, link: Link) -> Iterator[tuple[str, Callable[["World"], None]]]:
+        if link.unsent:
+            yield f"{at} reads a request", lambda world: world._read(world.links[at])
         if link.to_target:
             yield f"T takes from {at}", lambda world: world._target_takes(world.links[at])
         if link.from_target:
@@ -175,13 +141,14 @@ class World:
         if side is Side.BUFFER or fault is Fault.FAIL_OVER:
             return False
         earlier = [number for batch in self.logs[side].batches[:-1] for number, _ in batch.records]
-        return any(self.status[number] is not DONE for number in earlier)
+        return any(self.status[number] not in ENDED for number in earlier)
 
     def _link_faults(self, link: Link) -> list[Fault]:
         possible: list[Fault] = []
         if link.gate is not None:
             possible += [Fault.CRASH]
             possible += [Fault.LEAVE] if link.heard else []
+            possible += [Fault.MOVE] if link is self._newest and link.unanswered else []
             possible += [Fault.REFUSE_TARGET] if link.to_target else []
             possible += [Fault.LAG_TARGET] if link.to_target and isinstance(link.to_target[0], SendTarget) else []
             possible += [Fault.LOSE_REQUEST] if link.to_side is not None else []
@@ -196,7 +163,8 @@ class World:
 
     def _to_send(self) -> int | None:
         """The number of the batch that goes out next, if one may."""
-        if self.bumps or self.status.count(OUT) >= self.scope.in_flight:
+        in_flight = 1 if self.scope.habit is Habit.AIOKAFKA else self.scope.in_flight
+        if self.bumps or self.renumbers or self.status.count(OUT) >= in_flight:
             return None
         number = next((at for at, status in enumerate(self.status) if status in (NEW, AGAIN)), None)
         if number is None:
@@ -205,41 +173,94 @@ class World:
         return None if alone and not self._is_next(number) else number
 
     def _is_next(self, number: int) -> bool:
-        """Whether all before it is acknowledged."""
-        return all(status is DONE for status in self.status[:number])
+        """Whether all before it has come to an end."""
+        return all(status in ENDED for status in self.status[:number])
+
+    def _batch(self, number: int) -> Batch:
+        letters = self.scope.records(number)
+        refusal = ErrorCode.INVALID_RECORD if self.scope.refused(number) == "!" else ErrorCode.NONE
+        base, delayed = self.bases[number], 0 if refusal else letters.count("d")
+        return Batch("orders", 0, 7, self.epoch, base, len(letters), delayed, refusal=refusal, tag=number)
 
     def _send(self, number: int) -> None:
-        letters = self.scope.script[number]
-        link = next(link for link in self.links if link.heard)
-        batch = Batch("orders", 0, 7, self.epoch, self.bases[number], len(letters), letters.count("d"), tag=number)
+        link = self._newest
+        assert link is not None
+        batch = self._batch(number)
         self.status[number] = OUT
         link.unanswered = (*link.unanswered, batch)
+        if self.scope.refuses:
+            link.unsent = (*link.unsent, batch)
+        else:
+            self._tell(link, batch)
+
+    def _read(self, link: Link) -> None:
+        batch, *rest = link.unsent
+        link.unsent = tuple(rest)
         self._tell(link, batch)
 
     def _bump(self) -> None:
-        """What was under way under the old epoch is dead by now, with a broker's connection as without a proxy."""
+        """What was under way on dead connections is dead by now, with a broker's connection as without a proxy."""
         self.epoch += 1
-        self.bumps = False
-        rest = [number for number, status in enumerate(self.status) if status is not DONE]
-        bases = iter(_bases(0, [self.scope.script[number] for number in rest]))
+        self.bumps = self.renumbers = False
+        rest = [number for number, status in enumerate(self.status) if status not in ENDED]
+        bases = iter(_bases(0, [self.scope.records(number) for number in rest]))
         self.bases = tuple(next(bases) if at in rest else base for at, base in enumerate(self.bases))
-        for link in [link for link in self.links if not link.heard]:
-            self.links.remove(link)
+        self.repeatable |= self.doubtful if self._disturbed else frozenset()
+        for link in list(self.links):
+            if link.heard:
+                link.rewrite({number: self._batch(number) for number in rest})
+            else:
+                self.links.remove(link)
 
-    def _answered(self, number: int, answer: Answer) -> None:
+    def _give_up(self) -> None:
+        """Its time (delivery.timeout.ms) is over; the rest goes out under a new epoch (maybeResolveSequences)."""
+        assert self.rebuffed is not None
+        self.status[self.rebuffed] = FAILED
+        self.rebuffed = None
+        self.bumps = True
+
+    def _answered(self, number: int, batch: Batch, answer: Answer) -> None:
         if answer.code in TAKEN:
             self._acknowledged(number)
+        elif answer.code == ErrorCode.INVALID_RECORD and self.scope.refused(number):
+            self._refused(number)
         elif answer.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
-            if self._is_next(number):
-                raise Violation(f"batch {number} is next, and is answered that it is out of order")
-            self.status[number] = AGAIN
-            self.bumps |= self.scope.habit is Habit.LIBRDKAFKA
-        elif answer.code in REPEATED:
+            self._out_of_order(number, batch)
+        elif answer.code in REPEATED or (
+            answer.code == ErrorCode.INVALID_PRODUCER_EPOCH and batch.epoch < self.epoch
+        ):
             self.status[number] = AGAIN
         else:
             raise Violation(f"batch {number} is answered {answer.code}")
 
+    def _refused(self, number: int) -> None:
+        self.status[number] = REFUSED
+        self.renumbers |= self.scope.habit is Habit.JAVA
+        self.bumps |= self.scope.habit is Habit.LIBRDKAFKA
+
+    def _out_of_order(self, number: int, batch: Batch) -> None:
+        self.status[number] = AGAIN
+        if self._is_next(number) and batch.epoch == self.epoch:
+            self._rebuff(number, batch)
+        if self.scope.habit is Habit.AIOKAFKA:
+            self.status = [status if status in ENDED else FAILED for status in self.status]
+        self.bumps |= self.scope.habit is Habit.LIBRDKAFKA
+
+    def _rebuff(self, number: int, batch: Batch) -> None:
+        """The batch is next: real clients end there, or fail it, so it must be what a broker does."""
+        ended_badly = REFUSED in self.status or FAILED in self.status
+        if not (ended_badly or self._disturbed):
+            raise Violation(f"batch {number} is next, and is answered that it is out of order")
+        alone = self.scope.habit is Habit.AIOKAFKA or not ended_badly
+        if alone and not any(log.batches for log in self.logs.values()):
+            raise Violation(f"batch {number} is out of order, it is answered, where nothing is known of the producer")
+        if batch.base_sequence == 0 and all(log.next_sequence(self.epoch) is None for log in self.logs.values()):
+            raise Violation(f"batch {number} begins an epoch, and is answered that it is out of order")
+        self.rebuffed = number
+
     def _acknowledged(self, number: int) -> None:
+        if self.scope.refused(number):
+            raise Violation(f"batch {number} is invalid, and is acknowledged")
         self.status[number] = DONE
         for side, log in self.logs.items():
             stored = {record for batch in log.batches[: log.stable] for record in batch.records}
@@ -248,10 +269,19 @@ class World:
 
     def _leave(self, link: Link) -> None:
         """Whoever begins a new epoch while it does not know what became of a batch stores it twice, with a proxy or
-        without: not one of ours to judge, so it does not happen here."""
-        if link.heard:
-            link.heard = self.bumps = False
-            self.status = [AGAIN if status is OUT else status for status in self.status]
+        without (`repeatable`): not one of ours to judge. Without refusals it does not happen here."""
+        if not link.heard:
+            return
+        link.heard = self.bumps = False
+        for batch in link.unanswered:
+            assert isinstance(batch.tag, int)
+            if self.status[batch.tag] is OUT:
+                self.status[batch.tag] = AGAIN
+            if batch not in link.unsent:
+                self.doubtful |= {batch.tag}
+            if batch.epoch < self.epoch:
+                self.repeatable |= {batch.tag}
+        link.unsent = ()
 
     # --- the proxy
 
@@ -262,7 +292,7 @@ class World:
             batch, *rest = link.unanswered
             link.unanswered = tuple(rest)
             if link.heard and isinstance(batch.tag, int):
-                self._answered(batch.tag, answer)
+                self._answered(batch.tag, batch, answer)
         self._forget(link)
 
     def _perform(self, link: Link, output: Output) -> None:
@@ -288,9 +318,13 @@ class World:
         request, *rest = link.to_target
         link.to_target = tuple(rest)
         code = ErrorCode.INVALID_RECORD
-        if isinstance(request, SendTarget):
+        if isinstance(request, SendTarget) and not self._refuses(request.batch):
             code = self._append(Side.TARGET, request.batch, request.base_sequence)
         self._target_answers(link, request.batch, code)
+
+    def _refuses(self, batch: Batch) -> bool:
+        """T looks at the records before it looks at the producer (UnifiedLog.append)."""
+        return isinstance(batch.tag, int) and bool(self.scope.refused(batch.tag))
 
     def _target_answers(self, link: Link, batch: Batch, code: int) -> None:
         if link.gate is not None:
@@ -306,8 +340,8 @@ class World:
         request, link.to_side = link.to_side, None
         if isinstance(request, Ask):
             self.logs[request.side] = self.logs[request.side].replicated()
-            told = self.logs[request.side].next_sequence(request.batch.epoch)
-            link.from_side = Told(request.batch, request.side, told)
+            log, epoch = self.logs[request.side], request.batch.epoch
+            link.from_side = Told(request.batch, request.side, log.next_sequence(epoch), log.other_epoch(epoch))
         elif request is not None:
             code = self._append(Side.BUFFER, request.batch, request.base_sequence)
             link.from_side = BufferAnswered(request.batch, code) if link.gate is not None else None
@@ -335,20 +369,31 @@ class World:
         return ErrorCode.NONE if code in TAKEN else code
 
     def _judge(self, side: Side, log: Log, new: Appended) -> None:
-        wanted = [one for number in range(len(self.scope.script)) for one in self._records(number, side)]
-        records = [*log.records(), *new.records]
-        if records != wanted[: len(records)]:
+        numbers = [number for number in range(len(self.scope.script)) if self._judged(number)]
+        wanted = [one for number in numbers for one in self._records(number, side)]
+        records = [one for one in (*log.records(), *new.records) if self._judged(one[0])]
+        if self._disturbed:
+            good = records == sorted(set(records)) and set(records) <= set(wanted)
+        else:
+            good = records == wanted[: len(records)]
+        if not good:
             raise Violation(f"{side.name} would hold {records}, of {wanted}")
 
+    def _judged(self, number: int) -> bool:
+        return number not in self.repeatable and not self.scope.refused(number)
+
     def _records(self, number: int, side: Side) -> list[Record]:
-        letters = self.scope.script[number]
+        letters = self.scope.records(number)
         return [(number, at) for at, letter in enumerate(letters) if letter == LETTER[side]]
 
     # --- what goes wrong
 
     def _fault(self, link: Link, fault: Fault) -> None:
         self.budget -= 1
-        if fault in (Fault.CRASH, Fault.LEAVE):
+        if fault is Fault.MOVE:
+            self.moved = True
+            self._connect()
+        elif fault in (Fault.CRASH, Fault.LEAVE):
             self._leave(link)
             if fault is Fault.CRASH:
                 link.die()
@@ -362,7 +407,7 @@ class World:
         request, *rest = link.to_target
         link.to_target = tuple(rest)
         code = ErrorCode.NOT_LEADER_OR_FOLLOWER
-        if isinstance(request, SendTarget) and fault is Fault.LAG_TARGET:
+        if isinstance(request, SendTarget) and fault is Fault.LAG_TARGET and not self._refuses(request.batch):
             code = self._append(Side.TARGET, request.batch, request.base_sequence, replicates=False)
             code = code or ErrorCode.REQUEST_TIMED_OUT
         self._target_answers(link, request.batch, code)
@@ -395,7 +440,7 @@ def _seeded(next_sequence: int | None) -> Log:
     return Log().appended(Appended(0, (next_sequence - 1) % SEQUENCES, 1, ())).replicated()
 
 
-def _bases(first: int, script: tuple[str, ...] | list[str]) -> tuple[int, ...]:
+def _bases(first: int, script: list[str]) -> tuple[int, ...]:
     bases = [first % SEQUENCES]
     for letters in script:
         bases.append((bases[-1] + len(letters)) % SEQUENCES)

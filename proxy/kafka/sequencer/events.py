@@ -73,7 +73,7 @@ class BufferAnswered:
 @dataclass(frozen=True, slots=True)
 class Told:
     """The answer to an `Ask`: the sequence after the last one of this producer id **and epoch** in the log, modulo
-    2**31; None where the log knows no such producer, or knows it under another epoch.
+    2**31; None where the log knows no such producer, or knows it under another epoch, which is then `other_epoch`.
 
     To be given only when everything up to it is replicated (log end at that moment <= high watermark): a batch may be
     confirmed on the strength of it.
@@ -82,6 +82,7 @@ class Told:
     batch: Batch
     side: Side
     next_sequence: int | None
+    other_epoch: int = -1
 
 
 @dataclass(frozen=True, slots=True)

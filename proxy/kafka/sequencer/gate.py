@@ -2,12 +2,12 @@
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum, auto
 from typing import ClassVar
 
 from delayline.errors import Bug
 from mq.kafka.wire.errors import ErrorCode
+from proxy.kafka.sequencer.codes import AMBIGUOUS, LOST_TRACK, MAY_PROBE, OF_THE_PRODUCER, RETRIABLE, TAKEN
 from proxy.kafka.sequencer.events import (
     SEQUENCES,
     Answer,
@@ -25,94 +25,10 @@ from proxy.kafka.sequencer.events import (
     TargetAnswered,
     Told,
 )
+from proxy.kafka.sequencer.known import Known, distance
 
 ASK_ROUNDS_MAX = 8
 """How often T and B are asked again because B moved meanwhile: writes of a dead connection are five at most."""
-
-_TAKEN = frozenset({ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER})
-_MAY_PROBE = _TAKEN | {ErrorCode.INVALID_RECORD}
-_AMBIGUOUS = frozenset({ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND})
-"""The leader has appended the batch, and may lose it yet."""
-_RETRIABLE = _AMBIGUOUS | {
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-    ErrorCode.LEADER_NOT_AVAILABLE,
-    ErrorCode.NOT_LEADER_OR_FOLLOWER,
-    ErrorCode.NOT_ENOUGH_REPLICAS,
-    ErrorCode.CONCURRENT_TRANSACTIONS,
-}
-_LOST_TRACK = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID})
-_OF_THE_PRODUCER = frozenset(
-    {
-        ErrorCode.MESSAGE_TOO_LARGE,
-        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-        ErrorCode.INVALID_PRODUCER_EPOCH,
-        ErrorCode.INVALID_TXN_STATE,
-        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-        ErrorCode.INVALID_RECORD,
-        ErrorCode.PRODUCER_FENCED,
-    }
-)
-"""Answers of B that mean the same to the client as T's would; the others are about B, which it does not know."""
-
-
-@dataclass(slots=True)
-class _Known:
-    """What is known of one epoch.
-
-    `next` is the first sequence not yet done with, `buffered` is D there, `ahead` how many records from there on are
-    in the logs. From `next` to `chain` all batches are plain. `proven`: T has a state of this epoch, and it agrees.
-    `doubt`: the end of a plain batch that the leader of T may lose yet. `refused`: what batches up to `refused_until`
-    were answered that will come again; those behind them are answered the same, for 45 is more than they deserve.
-    """
-
-    next: int
-    chain: int
-    buffered: int = 0
-    ahead: int = 0
-    proven: bool = False
-    doubt: int | None = None
-    refused: int = ErrorCode.NONE
-    refused_until: int = 0
-
-    def advance(self, batch: Batch) -> None:
-        """All of the batch is in the logs, and so is everything before it."""
-        if _distance(self.next, batch.end) > 0:
-            self.next = batch.end
-            self.extend(batch)
-        if _distance(self.refused_until, self.next) >= 0:
-            self.refused = ErrorCode.NONE
-        if self.doubt is not None and _distance(self.doubt, batch.end) >= 0:
-            self.doubt = None
-
-    def plain_up_to(self, sequence: int) -> bool:
-        """Whether D is the same there as at `next`."""
-        distance = _distance(self.next, sequence)
-        return self.buffered == 0 if distance < 0 else distance <= _distance(self.next, self.chain)
-
-    def extend(self, batch: Batch) -> None:
-        """A plain batch goes to T, or all up to its end is in the logs."""
-        if _distance(self.chain, batch.end) > 0:
-            self.chain = batch.end
-
-    def refuse(self, batch: Batch, code: int) -> None:
-        """The client is answered an error."""
-        if code in _RETRIABLE:
-            if not self.refused or _distance(self.refused_until, batch.end) > 0:
-                self.refused_until = batch.end
-            self.refused = code
-        elif batch.base_sequence == self.next:
-            self.refused = ErrorCode.NONE
-
-    def distrust(self, batch: Batch) -> None:
-        """T has it without being sure of it."""
-        if self.doubt is None or _distance(self.doubt, batch.end) > 0:
-            self.doubt = batch.end
-
-
-def _distance(start: int, end: int) -> int:
-    """From `start` forward to `end`; negative where `end` is less than half the circle behind."""
-    forward = (end - start) % SEQUENCES
-    return forward if forward < SEQUENCES // 2 else forward - SEQUENCES
 
 
 class _Step(Enum):
@@ -133,15 +49,18 @@ class Gate:
 
     def __init__(self) -> None:
         self._epoch = -1
-        self._known: _Known | None = None
+        self._known: Known | None = None
         self._waiting: deque[Batch] = deque()
         self._flying: dict[Batch, None] = {}
         self._head: Batch | None = None
         self._step = _Step.ASK_BUFFER
         self._thorough = False
         self._rounds = 0
-        self._told_buffer: int | None = None
-        self._told_target: int | None = None
+        self._told: dict[Side, Told] = {}
+        self._succeeds = False
+        self._start: int | None = None
+        self._first: int | None = None
+        self._passed: int | None = None
         self._refusal: int = ErrorCode.NONE
         self._closed = False
         self._out: list[Output] = []
@@ -198,15 +117,18 @@ class Gate:
         batch, known = event.batch, self._known
         del self._flying[batch]
         if batch.sequenced and known is not None:
-            if event.code in _TAKEN:
+            if event.code in TAKEN:
                 known.advance(batch)
                 known.proven = True
-            elif event.code in _AMBIGUOUS:
+            elif event.code in AMBIGUOUS:
                 known.distrust(batch)
-            elif event.code in _LOST_TRACK and known.refused and _distance(known.next, batch.base_sequence) > 0:
+            elif event.code in LOST_TRACK and known.is_behind_refused(batch):
                 self._answer(batch, known.refused)  # and not 45, which moves librdkafka to a new epoch
                 return
-            elif event.code in _LOST_TRACK and batch.base_sequence == known.next and not self._flying:
+            elif event.code in LOST_TRACK and known.refused and not self._flying:
+                self._begin(batch)
+                return
+            elif event.code in LOST_TRACK and batch.base_sequence == known.next and not self._flying:
                 self._known = None
         self._answer(batch, event.code, verbatim=True)
 
@@ -225,27 +147,47 @@ class Gate:
 
     def _judge_in_epoch(self, batch: Batch) -> None:
         if batch.epoch != self._epoch:
-            begins = self._epoch >= 0 and batch.base_sequence == 0
-            self._epoch, self._known = batch.epoch, _Known(0, 0) if begins else None
+            self._succeeds = self._epoch >= 0
+            begins = self._succeeds and batch.base_sequence == 0
+            self._epoch, self._known = batch.epoch, Known(0, 0) if begins else None
+            self._start, self._first, self._passed = None, batch.base_sequence, None
         if self._known is None:
             self._ask(batch)
         else:
             self._judge(batch, self._known)
 
-    def _judge(self, batch: Batch, known: _Known) -> None:
+    def _judge(self, batch: Batch, known: Known) -> None:
         known.chain = known.next
-        distance = _distance(known.next, batch.base_sequence)
-        if distance > 0 and known.refused:
+        away = distance(known.next, batch.base_sequence)
+        if known.is_behind_refused(batch):
             self._refuse(known.refused)
-        elif distance or known.doubt is not None:
+        elif away or known.doubt is not None:
             self._ask(batch, thorough=True)
-        elif known.ahead >= batch.count:
+        elif batch.refusal and not batch.delayed:
+            self._refuse(batch.refusal)  # its records cannot be split, so none of them was ever sent
+        elif known.ahead > batch.count and self._may_be_there(batch, known):
             self._probe(batch, _Step.PROBE_TO_CONFIRM)
+        elif known.ahead == batch.count and self._may_be_there(batch, known):
+            self._write_again(batch, known)
         elif batch.refusal or known.ahead in (0, batch.immediate):
             self._write(batch, known.ahead)
         else:
             self._known = None
             self._refuse(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+
+    def _may_be_there(self, batch: Batch, known: Known) -> bool:
+        """Whether each log that would hold a part of it knows the producer at all."""
+        return (known.proven or not batch.immediate) and (not batch.delayed or self._next_of(Side.BUFFER) is not None)
+
+    def _write_again(self, batch: Batch, known: Known) -> None:
+        """If it is there, it is the last batch in both logs, which each of them recognises by its bounds; else they
+        refuse it, for it does not begin at the sequence that they expect."""
+        known.buffered = (known.buffered - batch.delayed) % SEQUENCES
+        known.ahead = batch.immediate
+        if batch.immediate:
+            self._send_target(batch)
+        else:
+            self._probe(batch, _Step.PROBE_TO_WRITE)
 
     def _write(self, batch: Batch, ahead: int) -> None:
         if batch.refusal and ahead:
@@ -253,10 +195,13 @@ class Gate:
         elif batch.refusal:
             self._refuse(batch.refusal)
         elif batch.immediate:
-            self._step = _Step.TARGET
-            self._out.append(SendTarget(batch, self._target_sequence(batch)))
+            self._send_target(batch)
         else:
             self._probe(batch, _Step.PROBE_TO_WRITE)
+
+    def _send_target(self, batch: Batch) -> None:
+        self._step = _Step.TARGET
+        self._out.append(SendTarget(batch, self._target_sequence(batch)))
 
     def _target_sequence(self, batch: Batch) -> int:
         if not batch.sequenced or self._known is None:
@@ -276,7 +221,7 @@ class Gate:
         if isinstance(event, AskFailed) and self._step in self._ASKING:
             self._close(event.batch, "the producer's state could not be asked for")
         elif isinstance(event, Told) and self._ASKING.get(self._step) is event.side:
-            self._told(event)
+            self._hear(event)
         elif isinstance(event, TargetAnswered) and self._step in self._ON_TARGET:
             self._ON_TARGET[self._step](self, event.batch, event.code)
         elif isinstance(event, BufferAnswered) and self._step is _Step.BUFFER:
@@ -286,18 +231,18 @@ class Gate:
 
     def _target_answered(self, batch: Batch, code: int) -> None:
         known = self._known
-        if code in _TAKEN:
+        if code in TAKEN:
             self._target_taken(batch, known)
         elif known is None:
             self._answer(batch, code, verbatim=True)
-        elif code in _LOST_TRACK and not self._thorough:
+        elif code in LOST_TRACK and not self._thorough:
             self._ask(batch, thorough=True)
-        elif (known.ahead and code in _RETRIABLE) or (batch.delayed and code in _AMBIGUOUS):
+        elif (known.ahead and code in RETRIABLE) or (batch.delayed and code in AMBIGUOUS):
             self._close(batch, f"the target answered {code} to a batch that may be half written")
         else:
             self._target_refused(batch, code, known)
 
-    def _target_taken(self, batch: Batch, known: _Known | None) -> None:
+    def _target_taken(self, batch: Batch, known: Known | None) -> None:
         if known is not None:
             known.ahead, known.proven = batch.immediate, True
         if batch.delayed:
@@ -305,15 +250,15 @@ class Gate:
         else:
             self._done(batch, verbatim=True)
 
-    def _target_refused(self, batch: Batch, code: int, known: _Known) -> None:
-        if code in _LOST_TRACK:
+    def _target_refused(self, batch: Batch, code: int, known: Known) -> None:
+        if code in LOST_TRACK:
             self._known = None
-        elif code in _AMBIGUOUS:
+        elif code in AMBIGUOUS:
             known.distrust(batch)
         self._answer(batch, code, verbatim=True)
 
     def _probed_to_write(self, batch: Batch, code: int) -> None:
-        if code in _MAY_PROBE:
+        if code in MAY_PROBE:
             self._write_buffer(batch)
         else:
             self._answer(batch, code, verbatim=True)
@@ -322,29 +267,29 @@ class Gate:
         known = self._known
         if known is None:
             raise Bug("nothing known of a batch to be confirmed")
-        if code in _MAY_PROBE:
+        if code in MAY_PROBE:
             known.ahead -= batch.count
             known.advance(batch)
             self._answer(batch, ErrorCode.NONE)
-        elif code in _RETRIABLE:
+        elif code in RETRIABLE:
             self._close(batch, f"the target answered {code} about a batch that is written")
         else:
             self._answer(batch, code, verbatim=True)
 
     def _probed_to_refuse(self, batch: Batch, code: int) -> None:
-        if code in _MAY_PROBE:
+        if code in MAY_PROBE:
             self._answer(batch, self._refusal)
         else:
             self._answer(batch, code, verbatim=True)
 
     def _buffer_answered(self, batch: Batch, code: int | None) -> None:
-        if code in _TAKEN:
-            self._done(batch, verbatim=False)
+        if code in TAKEN:
+            self._done(batch, verbatim=batch.immediate > 0)
         elif not batch.sequenced:
             self._answer(batch, _as_told_to_client(code))
-        elif code in _LOST_TRACK:
+        elif code in LOST_TRACK:
             self._buffer_lost_track(batch)
-        elif batch.immediate or code is None or code in _AMBIGUOUS:
+        elif batch.immediate or code is None or code in AMBIGUOUS:
             self._close(batch, f"the buffer answered {code} to a batch that may be half written")
         else:
             self._answer(batch, _as_told_to_client(code))
@@ -360,50 +305,85 @@ class Gate:
 
     def _ask(self, batch: Batch, *, thorough: bool = False) -> None:
         """`thorough` when what was known has been contradicted: then T is asked whatever B says."""
-        self._known, self._thorough, self._rounds = None, thorough, 0
+        self._known, self._thorough, self._rounds, self._told = None, thorough, 0, {}
         self._put(batch, _Step.ASK_BUFFER)
 
     def _put(self, batch: Batch, step: _Step) -> None:
         self._step = step
         self._out.append(Ask(batch, self._ASKING[step]))
 
-    def _told(self, event: Told) -> None:
-        batch, told = event.batch, event.next_sequence
-        if self._step is _Step.ASK_TARGET:
-            self._told_target = told
-            self._put(batch, _Step.ASK_AGAIN)
-        elif self._step is _Step.ASK_AGAIN and told == self._told_buffer:
+    def _hear(self, event: Told) -> None:
+        batch, before = event.batch, self._told.get(event.side)
+        self._told[event.side] = event
+        if event.other_epoch > batch.epoch:
+            self._refuse(ErrorCode.INVALID_PRODUCER_EPOCH)
+        elif self._step is _Step.ASK_TARGET and self._target_judges(batch):
             self._settle(batch)
-        elif self._step is _Step.ASK_BUFFER and told is None and not self._thorough and self._target_judges(batch):
-            self._known = _Known(batch.base_sequence, batch.base_sequence)
+        elif self._step is _Step.ASK_TARGET:
+            self._put(batch, _Step.ASK_AGAIN)
+        elif self._step is _Step.ASK_AGAIN and before is not None and event.next_sequence == before.next_sequence:
+            self._settle(batch)
+        elif self._step is _Step.ASK_BUFFER and batch.base_sequence == 0 and self._target_judges(batch):
+            self._known = Known(0, 0)
             self._judge(batch, self._known)
         else:
-            self._ask_target(batch, told)
+            self._ask_target(batch)
 
     def _target_judges(self, batch: Batch) -> bool:
-        """Whether D = 0 is all that has to be known: T sees a part of the batch, or nothing can be before it."""
-        return batch.immediate > 0 or batch.base_sequence == 0
+        """Whether T itself will say if the batch is there: it gets a part, and D is 0."""
+        return not self._thorough and batch.immediate > 0 and self._next_of(Side.BUFFER) is None
 
-    def _ask_target(self, batch: Batch, told_buffer: int | None) -> None:
-        self._told_buffer = told_buffer
+    def _ask_target(self, batch: Batch) -> None:
         self._rounds += 1
         if self._rounds > ASK_ROUNDS_MAX:
             self._close(batch, "the producer's state does not come to rest")
         else:
             self._put(batch, _Step.ASK_TARGET)
 
+    def _next_of(self, side: Side) -> int | None:
+        told = self._told.get(side)
+        return told.next_sequence if told else None
+
     def _settle(self, batch: Batch) -> None:
-        """From what both logs say. Where T has forgotten the producer it takes any sequence, and so do we, unless
-        only B could show whether the batch is there, or this connection knew of something that speaks against it."""
-        buffered, target = self._told_buffer or 0, self._told_target
-        if target is None and not self._thorough and (batch.immediate or self._told_buffer is None):
+        """From what both logs say."""
+        target, buffered = self._next_of(Side.TARGET), self._next_of(Side.BUFFER)
+        if target is None and buffered is None:
+            self._start_epoch(batch)
+        elif self._start is not None and distance(self._start, batch.base_sequence) < 0:
+            self._refuse(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+        else:
+            self._settle_in_epoch(batch, target, buffered)
+
+    def _settle_in_epoch(self, batch: Batch, target: int | None, buffered: int | None) -> None:
+        """Where D is 0 T recognises what it has. Where T has forgotten the producer it takes any sequence, and so do
+        we, unless only B could show whether the batch is there, or this connection knew of something that speaks
+        against it."""
+        forgotten = target is None and self._told[Side.TARGET].other_epoch < 0 and self._may_start(batch)
+        if self._target_judges(batch) or (forgotten and batch.immediate and not self._thorough):
             ahead = 0
         else:
-            ahead = _distance(batch.base_sequence, ((target or 0) + buffered) % SEQUENCES)
+            ahead = distance(batch.base_sequence, ((target or 0) + (buffered or 0)) % SEQUENCES)
         if ahead < 0:
             self._refuse(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
         else:
-            self._known = _Known(batch.base_sequence, batch.base_sequence, buffered, ahead, proven=target is not None)
+            at = batch.base_sequence
+            self._known = Known(at, at, buffered or 0, ahead, proven=target is not None)
+            self._judge(batch, self._known)
+
+    def _may_start(self, batch: Batch) -> bool:
+        return batch.base_sequence in (self._first, self._passed)
+
+    def _start_epoch(self, batch: Batch) -> None:
+        """Neither log knows the epoch. It begins at 0, as Kafka demands where it knows an earlier one; in the middle
+        only where nothing is known of the producer, as Kafka allows then. T's next and B's next make up the sequence
+        from here on, so one of the logs begins there."""
+        at = batch.base_sequence
+        earlier = self._succeeds or any(told.other_epoch >= 0 for told in self._told.values())
+        if at and (earlier or not self._may_start(batch)):
+            self._refuse(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+        else:
+            self._start = at
+            self._known = Known(at, at, 0 if batch.immediate else at)
             self._judge(batch, self._known)
 
     # --- the end of a head
@@ -428,12 +408,22 @@ class Gate:
     def _answer(self, batch: Batch, code: int, *, verbatim: bool = False) -> None:
         if batch is self._head:
             self._head = None
-        if self._known is not None and code not in _TAKEN and batch.epoch == self._epoch:
+        if self._known is not None and code not in TAKEN and batch.epoch == self._epoch:
             self._known.refuse(batch, code)
-        if batch.acks == 0 and code not in _TAKEN:
+        if batch.epoch == self._epoch:
+            self._remember(batch, code)
+        if batch.acks == 0 and code not in TAKEN:
             self._close(batch, f"error {code} for a producer that takes no answers")
         else:
             self._out.append(Answer(batch, code, verbatim))
+
+    def _remember(self, batch: Batch, code: int) -> None:
+        """Where an epoch may begin in the middle: where this connection has seen it begin, and behind what the client
+        knows to be refused for good. What waits behind that was sent before, and comes again."""
+        if code in TAKEN:
+            self._first = self._passed = None
+        elif code not in RETRIABLE | LOST_TRACK:
+            self._passed = None if self._waiting else batch.end
 
     def _close(self, batch: Batch, reason: str) -> None:
         self._closed = True
@@ -453,4 +443,4 @@ class Gate:
 
 
 def _as_told_to_client(code: int | None) -> int:
-    return code if code in _OF_THE_PRODUCER and code is not None else ErrorCode.NOT_ENOUGH_REPLICAS
+    return code if code in OF_THE_PRODUCER and code is not None else ErrorCode.NOT_ENOUGH_REPLICAS

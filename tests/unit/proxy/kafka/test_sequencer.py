@@ -39,25 +39,32 @@ def after(sequencer: Sequencer, *events: Event) -> list[Output]:
     return outputs
 
 
+def told(
+    sequencer: Sequencer, outputs: list[Output], target: int | None = None, buffer: int | None = None
+) -> list[Output]:
+    """What follows when both logs have answered, however often each is asked. None: it knows no such producer."""
+    says = {Side.TARGET: target, Side.BUFFER: buffer}
+    while outputs and isinstance(ask := outputs[-1], Ask):
+        outputs = after(sequencer, Told(ask.batch, ask.side, says[ask.side]))
+    return outputs
+
+
 def session(next_sequence: int, target: int | None, buffer: int | None) -> Sequencer:
     """A connection that has written one plain record, so that `next_sequence` comes next and both logs agree."""
     sequencer = Sequencer()
     first = batch((next_sequence - 1) % SEQUENCES, 1, 0)
-    outputs = after(sequencer, first)
-    told = {Side.TARGET: target, Side.BUFFER: buffer}
-    while isinstance(outputs[0], Ask):
-        outputs = after(sequencer, Told(first, outputs[0].side, told[outputs[0].side]))
+    outputs = told(sequencer, after(sequencer, first), target, buffer)
     assert isinstance(outputs[0], SendTarget)
     after(sequencer, TargetAnswered(first, 0))
     return sequencer
 
 
-def test_a_mixed_batch_goes_to_T_then_to_B_and_is_answered_without_an_offset() -> None:
+def test_a_mixed_batch_goes_to_T_then_to_B_and_is_answered_with_Ts_offset() -> None:
     sequencer, mixed = session(11, 6, 4), batch(11, 5, 2)
 
     assert after(sequencer, mixed) == [SendTarget(mixed, 7)]
     assert after(sequencer, TargetAnswered(mixed, 0)) == [SendBuffer(mixed, 4)]
-    assert after(sequencer, BufferAnswered(mixed, 0)) == [Answer(mixed, 0, verbatim=False)]
+    assert after(sequencer, BufferAnswered(mixed, 0)) == [Answer(mixed, 0, verbatim=True)]
     assert after(sequencer, following := batch(16, 1, 0)) == [SendTarget(following, 10)]
 
 
@@ -119,10 +126,17 @@ def test_the_first_batch_of_a_connection_asks_B_first_then_T_then_B_again() -> N
     assert after(sequencer, Told(first, Side.BUFFER, 4)) == [SendTarget(first, 6)]
 
 
-def test_where_B_knows_nothing_T_is_not_asked() -> None:
+def test_where_B_knows_nothing_and_the_producer_is_new_T_is_not_asked() -> None:
+    sequencer, first = Sequencer(), batch(0, 3, 1)
+
+    assert after(sequencer, first, Told(first, Side.BUFFER, None)) == [SendTarget(first, 0)]
+
+
+def test_where_B_knows_nothing_T_is_asked_once_and_judges() -> None:
     sequencer, first = Sequencer(), batch(10, 3, 1)
 
-    assert after(sequencer, first, Told(first, Side.BUFFER, None)) == [SendTarget(first, 10)]
+    assert after(sequencer, first, Told(first, Side.BUFFER, None)) == [Ask(first, Side.TARGET)]
+    assert after(sequencer, Told(first, Side.TARGET, 13)) == [SendTarget(first, 10)]
 
 
 def test_where_T_gets_no_part_it_is_asked_although_B_knows_nothing() -> None:
@@ -143,12 +157,128 @@ def test_a_B_that_keeps_moving_ends_the_connection() -> None:
     pytest.fail("asked for ever")
 
 
-def test_a_repetition_that_is_in_both_logs_is_confirmed_with_Ts_word_and_written_nowhere() -> None:
+def test_a_repetition_of_the_last_batch_in_both_logs_is_for_both_to_recognise() -> None:
     sequencer, again = Sequencer(), batch(10, 3, 1)
-    told = Told(again, Side.BUFFER, 5), Told(again, Side.TARGET, 8), Told(again, Side.BUFFER, 5)
 
-    assert after(sequencer, again, *told) == [ProbeTarget(again)]
+    assert told(sequencer, after(sequencer, again), target=8, buffer=5) == [SendTarget(again, 6)]
+    assert after(sequencer, TargetAnswered(again, 0)) == [SendBuffer(again, 4)]
+    assert after(sequencer, BufferAnswered(again, 46)) == [Answer(again, 0, verbatim=True)]
+
+
+def test_a_repetition_of_the_last_batch_all_delayed_is_for_B_to_recognise() -> None:
+    sequencer, again = Sequencer(), batch(10, 3, 3)
+
+    assert told(sequencer, after(sequencer, again), target=6, buffer=7) == [ProbeTarget(again)]
+    assert after(sequencer, TargetAnswered(again, MAY_WRITE)) == [SendBuffer(again, 4)]
+
+
+def test_a_repetition_behind_which_there_is_more_is_confirmed_with_Ts_word_and_written_nowhere() -> None:
+    sequencer, again = Sequencer(), batch(10, 3, 1)
+
+    assert told(sequencer, after(sequencer, again), target=9, buffer=5) == [ProbeTarget(again)]
     assert after(sequencer, TargetAnswered(again, MAY_WRITE)) == [Answer(again, 0, verbatim=False)]
+
+
+def test_a_repetition_with_delayed_records_of_which_B_knows_nothing_is_no_repetition() -> None:
+    sequencer, mixed = Sequencer(), batch(0, 36, 18)
+    outputs = after(sequencer, mixed, Told(mixed, Side.BUFFER, None), TargetAnswered(mixed, OUT_OF_ORDER))
+
+    assert told(sequencer, outputs, target=70) == [ProbeTarget(mixed)]
+    assert after(sequencer, TargetAnswered(mixed, MAY_WRITE)) == [Answer(mixed, OUT_OF_ORDER, verbatim=False)]
+
+
+def test_a_repetition_that_T_does_not_recognise_is_out_of_order() -> None:
+    sequencer, again = Sequencer(), batch(10, 3, 1)
+    told(sequencer, after(sequencer, again), target=8, buffer=5)
+
+    asked = after(sequencer, TargetAnswered(again, OUT_OF_ORDER))
+    assert asked == [Ask(again, Side.BUFFER)]
+    assert told(sequencer, asked, target=8, buffer=5) == [SendTarget(again, 6)]
+    assert after(sequencer, TargetAnswered(again, OUT_OF_ORDER)) == [Answer(again, OUT_OF_ORDER, verbatim=True)]
+
+
+# --- where an epoch begins
+
+
+@pytest.mark.parametrize("delayed", [0, 1, 3])
+def test_a_new_epoch_that_begins_in_the_middle_is_out_of_order_until_its_beginning_has_come(delayed: int) -> None:
+    """Java numbers what is in flight anew, and a later batch may come first."""
+    sequencer, refused = Sequencer(), batch(0, 1, 0, refusal=ErrorCode.INVALID_RECORD)
+    later, earlier = batch(36, 3, delayed, epoch=1), batch(0, 36, delayed, epoch=1)
+    after(sequencer, refused, Told(refused, Side.BUFFER, None), TargetAnswered(refused, MAY_WRITE))
+
+    assert told(sequencer, after(sequencer, later)) == [ProbeTarget(later)]
+    assert after(sequencer, TargetAnswered(later, MAY_WRITE)) == [Answer(later, OUT_OF_ORDER, verbatim=False)]
+    outputs = after(sequencer, earlier, Told(earlier, Side.BUFFER, None))
+    assert outputs == [SendTarget(earlier, 0)]
+
+
+@pytest.mark.parametrize("side", Side)
+@pytest.mark.parametrize("delayed", [0, 1, 3])
+def test_a_new_epoch_begins_at_0_where_either_log_knows_an_earlier_one(side: Side, delayed: int) -> None:
+    sequencer, later = Sequencer(), batch(36, 3, delayed, epoch=1)
+    earlier = {one: 0 if one is side else -1 for one in Side}
+    order = (Side.BUFFER, Side.TARGET, Side.BUFFER) if delayed == 3 else (Side.BUFFER, Side.TARGET)
+    says = [Told(later, one, None, earlier[one]) for one in order]
+
+    assert after(sequencer, later, *says) == [ProbeTarget(later)]
+    assert after(sequencer, TargetAnswered(later, MAY_WRITE)) == [Answer(later, OUT_OF_ORDER, verbatim=False)]
+
+
+@pytest.mark.parametrize("side", Side)
+def test_a_batch_of_an_epoch_that_either_log_has_left_behind_is_fenced(side: Side) -> None:
+    sequencer, old = Sequencer(), batch(36, 3, 1)
+    says = {
+        Side.BUFFER: [Told(old, side, None, 1)],
+        Side.TARGET: [Told(old, Side.BUFFER, None), Told(old, side, 0, 1)],
+    }
+
+    assert after(sequencer, old, *says[side]) == [ProbeTarget(old)]
+    fenced = Answer(old, ErrorCode.INVALID_PRODUCER_EPOCH, verbatim=False)
+    assert after(sequencer, TargetAnswered(old, MAY_WRITE)) == [fenced]
+
+
+def test_where_an_epoch_began_in_the_middle_nothing_before_that_is_taken_for_written() -> None:
+    sequencer, first, earlier = Sequencer(), batch(36, 34, 17), batch(0, 36, 18)
+    after(sequencer, first, Told(first, Side.BUFFER, None), Told(first, Side.TARGET, None))
+    after(sequencer, TargetAnswered(first, 0), BufferAnswered(first, 0))
+
+    assert told(sequencer, after(sequencer, earlier), target=53, buffer=17) == [ProbeTarget(earlier)]
+    assert after(sequencer, TargetAnswered(earlier, MAY_WRITE)) == [Answer(earlier, OUT_OF_ORDER, verbatim=False)]
+
+
+@pytest.mark.parametrize("delayed", [0, 1, 3])
+def test_a_client_that_goes_on_behind_a_refused_first_batch_is_served(delayed: int) -> None:
+    """aiokafka; a broker that knows nothing of the producer takes it."""
+    sequencer, refused = Sequencer(), batch(0, 1, 0, refusal=ErrorCode.INVALID_RECORD)
+    following = batch(1, 3, delayed)
+    after(sequencer, refused, Told(refused, Side.BUFFER, None), TargetAnswered(refused, MAY_WRITE))
+
+    taken = told(sequencer, after(sequencer, following))
+    assert taken == [ProbeTarget(following) if delayed == 3 else SendTarget(following, 1)]
+    if delayed == 3:
+        assert after(sequencer, TargetAnswered(following, MAY_WRITE)) == [SendBuffer(following, 1)]
+
+
+def test_what_was_sent_before_the_refusal_was_known_comes_again() -> None:
+    """Java numbers it anew, and would have nothing left to begin its new epoch with."""
+    sequencer, refused = Sequencer(), batch(0, 1, 0, refusal=ErrorCode.INVALID_RECORD)
+    one, other = batch(1, 3, 0), batch(4, 3, 0)
+    after(sequencer, refused, one, other, Told(refused, Side.BUFFER, None))
+
+    outputs = after(sequencer, TargetAnswered(refused, MAY_WRITE))
+    for behind in (one, other):
+        assert told(sequencer, outputs) == [ProbeTarget(behind)]
+        outputs = after(sequencer, TargetAnswered(behind, MAY_WRITE))
+        assert outputs[0] == Answer(behind, OUT_OF_ORDER, verbatim=False)
+
+
+def test_a_batch_that_cannot_be_split_is_refused_whatever_the_logs_seem_to_hold() -> None:
+    sequencer, invalid = Sequencer(), batch(10, 3, 0, refusal=ErrorCode.INVALID_RECORD)
+
+    assert told(sequencer, after(sequencer, invalid), target=9, buffer=5) == [ProbeTarget(invalid)]
+    refused = Answer(invalid, ErrorCode.INVALID_RECORD, verbatim=False)
+    assert after(sequencer, TargetAnswered(invalid, MAY_WRITE)) == [refused]
 
 
 def test_logs_that_hold_a_part_that_no_batch_explains_are_answered_45() -> None:
@@ -289,10 +419,10 @@ def test_sequences_of_both_parts_begin_again_at_0() -> None:
 
 def test_a_producer_that_B_has_forgotten_is_answered_45_on_a_new_connection() -> None:
     sequencer, plain = Sequencer(), batch(100, 2, 0)
-    after(sequencer, plain, Told(plain, Side.BUFFER, None), TargetAnswered(plain, OUT_OF_ORDER))
-    told = Told(plain, Side.BUFFER, None), Told(plain, Side.TARGET, 97), Told(plain, Side.BUFFER, None)
+    assert told(sequencer, after(sequencer, plain), target=97) == [SendTarget(plain, 100)]
+    told(sequencer, after(sequencer, TargetAnswered(plain, OUT_OF_ORDER)), target=97)
 
-    assert after(sequencer, *told, TargetAnswered(plain, MAY_WRITE)) == [Answer(plain, OUT_OF_ORDER, verbatim=False)]
+    assert after(sequencer, TargetAnswered(plain, MAY_WRITE)) == [Answer(plain, OUT_OF_ORDER, verbatim=False)]
 
 
 def test_a_45_of_B_is_asked_about_before_anything_is_answered() -> None:
@@ -316,11 +446,13 @@ def test_a_producer_that_T_has_forgotten_goes_on() -> None:
     assert after(sequencer, mixed, *told) == [SendTarget(mixed, 96)]
 
 
-def test_a_producer_that_both_have_forgotten_begins_anew() -> None:
+def test_a_producer_that_both_have_forgotten_goes_on_so_that_another_connection_finds_its_place() -> None:
     sequencer, delayed = Sequencer(), batch(100, 2, 2)
-    told = Told(delayed, Side.BUFFER, None), Told(delayed, Side.TARGET, None), Told(delayed, Side.BUFFER, None)
 
-    assert after(sequencer, delayed, *told, TargetAnswered(delayed, MAY_WRITE)) == [SendBuffer(delayed, 0)]
+    told(sequencer, after(sequencer, delayed))
+    assert after(sequencer, TargetAnswered(delayed, MAY_WRITE)) == [SendBuffer(delayed, 100)]
+    sequencer, plain = Sequencer(), batch(102, 2, 0)
+    assert told(sequencer, after(sequencer, plain), buffer=102) == [SendTarget(plain, 0)]
 
 
 def test_without_sequences_everything_goes_as_it_came_in_the_same_order() -> None:
@@ -346,7 +478,7 @@ def test_success_for_a_producer_that_takes_no_answers_is_said_to_the_relay() -> 
 
     outputs = after(sequencer, silent, TargetAnswered(silent, 0), BufferAnswered(silent, 0))
 
-    assert outputs == [Answer(silent, 0, verbatim=False)]
+    assert outputs == [Answer(silent, 0, verbatim=True)]
 
 
 def test_a_question_without_an_answer_ends_the_connection() -> None:
@@ -365,7 +497,8 @@ def test_partitions_and_producers_do_not_wait_for_each_other() -> None:
 
 def test_beyond_the_bound_an_idle_producer_is_forgotten_and_asked_for_anew() -> None:
     sequencer, first, second = Sequencer(gates_max=1), batch(10, 1, 0), Batch("orders", 1, 7, 0, 3, 1, 0)
-    after(sequencer, first, Told(first, Side.BUFFER, None), TargetAnswered(first, 0), second)
+    told(sequencer, after(sequencer, first))
+    after(sequencer, TargetAnswered(first, 0), second)
 
     assert after(sequencer, again := batch(11, 1, 0)) == [Ask(again, Side.BUFFER)]
 
