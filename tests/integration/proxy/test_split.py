@@ -13,9 +13,10 @@ from delayline.record import decode_body
 from delayline.rules import DEFAULT_RULES
 from mq.kafka.batch.head import header_only
 from mq.kafka.wire.errors import ErrorCode
-from mq.kafka.wire.messages import produce, transactions
+from mq.kafka.wire.messages import produce
 from tests.integration.kafka.conftest import soon
 from tests.integration.proxy.conftest import Door, consumed
+from tests.integration.proxy.test_wire import producer_id
 from tests.integration.proxy.wire_client import WireClient
 from tests.unit.mq.kafka.batches import CODECS, Sent, batch_of, plain
 
@@ -307,7 +308,7 @@ def _allow_only_bob(door: Door) -> None:
 @pytest.mark.parametrize("codec", CODECS)
 def test_a_batch_that_is_sent_again_is_written_once(opened: Door, client: WireClient, codec: int) -> None:
     opened.make_topic(1)
-    answer = client.ask(transactions.InitProducerIdRequest(None, 60_000), 4, transactions.InitProducerIdResponse)
+    answer = producer_id(client)
     ids = {"producer_id": answer.producer_id, "producer_epoch": answer.producer_epoch}
     records = [plain(n, delay_ms=b"600000") if n % 2 else plain(n) for n in range(10)]
     batch = batch_of(records, codec, base_sequence=0, **ids)
