@@ -26,6 +26,7 @@ from delayline.inquiry import LAST_OFFSET, DueCounts, DueQuery, Found, Listing, 
 from delayline.message import Key, MessageId
 from delayline.message import Shard as ShardId
 from delayline.record import accepted_at_ms_of, encode_bytes, key_of
+from delayline.terms import own_name
 from store.index import Buckets
 
 T = TypeVar("T")
@@ -255,7 +256,7 @@ def _named(ask: Ask, shards: Sequence[ShardId], query: Query, own_id: str) -> Li
     def looking(some: Sequence[ShardId]) -> Callable[[Worker], list[tuple[ShardId, Pending | None]]]:
         def question(worker: Worker) -> list[tuple[ShardId, Pending | None]]:
             cores = ((shard, owned_core(worker, shard)) for shard in some)
-            return [(shard, core.find_own(own_id)) for shard, core in cores if core is not None]
+            return [(shard, core.find_named(own_name(own_id))) for shard, core in cores if core is not None]
 
         return question
 

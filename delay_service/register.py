@@ -9,7 +9,7 @@ Names (own ids and idempotency keys) are unique among pending messages, and a cl
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from delay_service.dead import as_it_came
@@ -19,7 +19,7 @@ from delay_service.operations import Known, Target
 from delayline.buffer_record import Operation
 from delayline.message import Key, MessageId, Shard
 from delayline.record import Record, accepted_at_ms_of, decode_packed
-from delayline.terms import Terms, own_name
+from delayline.terms import Terms
 from mq.contract import Append
 from store.errors import StoreFull
 from store.index import ShardIndex
@@ -79,9 +79,11 @@ class Register:
         self._contested.clear()
         self.write_owed()
 
-    def bind(self, names: Iterable[Name]) -> None:
-        """Give names to records that are present."""
+    def bind(self, names: Mapping[bytes, Key], ended: Collection[tuple[int, int]]) -> None:
+        """Give names to records that a commit leaves. Those that it `ended` get none: the re-append that carries the
+        message on may have been read before the commit was known to be true, and has the name then."""
         self._owed.update(names)
+        self._owed = {name: key for name, key in self._owed.items() if key not in ended}
         self.write_owed()
 
     def write_owed(self) -> None:
@@ -94,6 +96,11 @@ class Register:
                 del self._owed[name]
         except StoreFull:
             return
+
+    @property
+    def owes(self) -> bool:
+        """Whether the disk has had no room for some names."""
+        return bool(self._owed)
 
     def owed_low(self) -> int | None:
         """The lowest offset of a record whose name is owed."""
@@ -157,9 +164,8 @@ class Register:
             return None
         return self._pending(found, version=found.version)
 
-    def find_own(self, own_id: str) -> Pending | None:
-        """See `Shard.find_own`."""
-        name = own_name(own_id)
+    def find_named(self, name: bytes) -> Pending | None:
+        """See `Shard.find_named`."""
         moved = self.moving.holder(name)
         if moved is not None:
             return self.find(MessageId.parse(moved[0]))

@@ -410,9 +410,10 @@ class Shard:
         self._controls = [row for row in self._controls if row.offset >= cursor.next_offset]
         values = [(key, move, self._index.get(key)) for key, move in taken.moved.items()]
         self._forget_requests(taken)
-        self._register.bind(taken.decided.named.items())
         self._register.remember((*taken.decided.closed.items(), *taken.draft.closed), taken.at_ms)
         gone = taken.decided.ended.union(taken.moved)
+        if taken.decided.named or self._register.owes:
+            self._register.bind(taken.decided.named, gone.union(taken.ended))
         self._index.remove(sorted(gone.union(taken.ended)) if gone else taken.ended, self._checkpoint())
         for key, (message_id, due_ms, names), value in values:
             if value is not None and self._index.lookup(message_id.encode()) is None:
@@ -471,9 +472,9 @@ class Shard:
         """A pending message of this shard by the id of its first acceptance; an occurrence only while it waits."""
         return self._register.find(message_id)
 
-    def find_own(self, own_id: str) -> Pending | None:
-        """The pending message with this own id."""
-        return self._register.find_own(own_id)
+    def find_named(self, name: bytes) -> Pending | None:
+        """The pending message with this own id (`terms.own_name`) or idempotency key (`terms.key_name`)."""
+        return self._register.find_named(name)
 
     def pending(self) -> tuple[ShardIndex, Mapping[str, tuple[Key, bytes]]]:
         """The index, and by message id what is re-appended and not read back: its new due time, its old value."""

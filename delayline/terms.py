@@ -51,7 +51,7 @@ class Terms(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, forbi
     def names(self) -> list[bytes]:
         """What the message is found by beside its message id; unique among the pending ones of its shard."""
         names = [] if self.own_id is None else [own_name(self.own_id)]
-        return names if self.idempotency is None else [*names, _IDEMPOTENCY + self.idempotency.key.encode()]
+        return names if self.idempotency is None else [*names, key_name(self.idempotency.key)]
 
     def expires_ms(self, due_ms: int) -> int | None:
         """The last moment at which a message that is due then may be delivered."""
@@ -79,3 +79,8 @@ _OWN_ID, _IDEMPOTENCY = b"\x01", b"\x02"
 def own_name(own_id: str) -> bytes:
     """What the index calls a message with this own id."""
     return _OWN_ID + own_id.encode()
+
+
+def key_name(idempotency_key: str) -> bytes:
+    """What the index calls a message with this idempotency key."""
+    return _IDEMPOTENCY + idempotency_key.encode()

@@ -47,3 +47,19 @@ def test_a_series_shows_where_it_is_and_what_comes_next(shared: Server) -> None:
     assert (second["repeat"]["times_left"], second["repeat"]["every"]) == (2, "1s")
     assert second["next_due_at"] > second["due_at"]
     assert wait_for(lambda: delivered(shared.url, "series"), lambda found: len(found) == 3) == ["tick"] * 3
+
+
+def test_a_message_by_the_calendar_is_known_by_its_own_id_before_its_first_delivery(shared: Server) -> None:
+    first = _send(shared, "nightly", "a", cron="0 0 1 1 *", own_id="report")
+    again = _send(shared, "nightly", "b", cron="0 0 1 1 *", own_id="report")
+    path = f"{shared.url}/v1/topics/nightly/own/report"
+    assert HTTP.get(path).json()["message_id"] == first["message_id"]
+    assert (again["deduplicated"], again["message_id"]) == (True, first["message_id"])
+    assert (HTTP.delete(path).status_code, HTTP.delete(path).status_code) == (204, 404)
+
+
+def test_a_repeated_request_for_a_message_by_the_calendar_makes_one_series(shared: Server) -> None:
+    body = {"value": "a", "schedule": {"cron": "0 0 1 1 *"}}
+    url, key = f"{shared.url}/v1/topics/nightly/messages", {"idempotency-key": "report"}
+    first, again = (HTTP.post(url, json=body, headers=key).json() for _ in range(2))
+    assert (again["deduplicated"], again["message_id"]) == (True, first["message_id"])

@@ -74,14 +74,38 @@ BREAKAGES_OF_WISHES = (
     one(
         "names are not bound when their claim is committed",
         SHARD,
-        "self._register.bind(taken.decided.named.items())",
+        "self._register.bind(taken.decided.named, gone.union(taken.ended))",
         "pass",
+    ),
+    one(
+        "a commit binds a name to the record that it ends, after the re-append has been read",
+        SHARD,
+        "self._register.bind(taken.decided.named, gone.union(taken.ended))",
+        "self._register.bind(taken.decided.named, ())",
+    ),
+    one(
+        "an owed name goes to the record that a commit ends, after the re-append has been read",
+        REGISTER,
+        "self._owed = {name: key for name, key in self._owed.items() if key not in ended}",
+        "self._owed = {n: key for n, key in self._owed.items() if key not in ended or n not in names}",
+    ),
+    one(
+        "a message on its way to another record is not found by its names",
+        REGISTER,
+        "moved = self.moving.holder(name)",
+        "moved = None",
+    ),
+    one(
+        "a name that two records have one after the other is unknown until it is settled",
+        REGISTER,
+        "return self._bound(name) or self._present(self._contested.get(name, ()))",
+        "return self._bound(name)",
     ),
     one(
         "a name is bound although its batch may be aborted",
         SHARD,
         "decided = self._decide()",
-        "decided = self._decide(); self._register.bind(decided.named.items())",
+        "decided = self._decide(); self._register.bind(decided.named, ())",
     ),
     one(
         "the checkpoint passes a name that is owed",

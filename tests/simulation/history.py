@@ -9,7 +9,7 @@ Times are epoch milliseconds of the broker's clock. A key is `(due_ms, offset of
 message)`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 Key = tuple[int, int]
@@ -172,6 +172,15 @@ class Trimmed(NamedTuple):
     low_offset: int
 
 
+class Found(NamedTuple):
+    """What the shard's owner answered, asked who has these names: the message's id, or None. `unheard`: its latest
+    commit had been applied, and it did not know yet."""
+
+    shard: str
+    holders: Mapping[Name, str | None]
+    unheard: bool = False
+
+
 class Failed(NamedTuple):
     """The service stopped or threw where it had to go on."""
 
@@ -185,4 +194,4 @@ class Ended(NamedTuple):
     drained: bool
 
 
-Fact = Appended | Committed | Limited | Moved | Trimmed | Failed | Ended
+Fact = Appended | Committed | Found | Limited | Moved | Trimmed | Failed | Ended

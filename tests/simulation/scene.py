@@ -45,8 +45,11 @@ REAL = Core(claim, plan, RealShard, operations)
 class Scene:
     """`history` is for the checker, `seen` counts what really occurred, `wire` holds commits nobody waits for."""
 
-    def __init__(self, rnd: Random, core: Core, show: Callable[[str], None] | None) -> None:
+    def __init__(self, rnd: Random, answers: Random, core: Core, show: Callable[[str], None] | None) -> None:
+        """`answers` decides by itself which commits take effect before their senders hear of it."""
         self.rnd = rnd
+        self._answers = answers
+        self._unheard = answers.choice((0.0, 0.5, 0.9))
         self.core = core
         self.habits = habits.choose(rnd)
         self.history: list[Fact] = []
@@ -87,6 +90,10 @@ class Scene:
         if self.rnd.random() >= self.habits.fault:
             return APPLIED
         return self.rnd.choice((ABORTED, UNHEARD, LOST, LATE))
+
+    def takes_effect_early(self) -> bool:
+        """Whether the commit under way is applied before anything else happens, its answer still to come."""
+        return self._answers.random() < self._unheard
 
     def send_off(self, request: Request, fate: str) -> None:
         """Nobody waits for this request any more."""

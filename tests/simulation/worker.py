@@ -13,16 +13,22 @@ from delay_service.takeover import Plan
 from delayline.cursor import Cursor
 from delayline.message import BEFORE_ALL, Shard
 from delayline.names import Names
+from delayline.terms import key_name, own_name
 from mq.contract import LogRecord, ShardBatch
 from mq.errors import DeliveryRefused, Fenced, OffsetOutOfRange
 from store.errors import StoreFull
 from tests.simulation.broker import Partition, Request
 from tests.simulation.disk import AnyDisk
-from tests.simulation.scene import ABORTED, APPLIED, LATE, LOST, UNHEARD, Scene
+from tests.simulation.history import Found, Name
+from tests.simulation.scene import ABORTED, APPLIED, LATE, LOST, UNHEARD, Scene, name_of
+from tests.simulation.wishes import KEYS, OWN_IDS
 
 NAMES = Names("delayline")
 
 BYTES_MAX = 4 << 20
+
+_NAMES: dict[Name, bytes] = {("own id", own_id): own_name(own_id) for own_id in OWN_IDS}
+_NAMES |= {("key", key): key_name(key) for key in KEYS}
 
 
 class Worker:
@@ -36,6 +42,7 @@ class Worker:
         self.shards: dict[Shard, RealShard] = {}
         self.takeovers: dict[Shard, Iterator[None]] = {}
         self.request: Request | None = None
+        self.answer: Fenced | DeliveryRefused | str | None = None  # to the request, not heard yet
         self.take_one: set[Shard] = set()
 
     @property
@@ -98,6 +105,19 @@ class Worker:
             self.scene.seen["zombie read below a trim"] += 1
             del self.shards[shard]
 
+    # --- names
+
+    def look_up(self, shard: Shard) -> Found | None:
+        """What the shard's owner answers, asked who has the names in use; None where it must not answer."""
+        core = self.shards[shard]
+        if not core.caught_up or self._is_zombie(shard):
+            return None
+        pending = {name: core.find_named(indexed) for name, indexed in _NAMES.items()}
+        holders = {name: found and found.message_id for name, found in pending.items()}
+        self.scene.seen["name looked up and found"] += any(holders.values())
+        self.scene.seen["name looked up on its way to another record"] += bool(core.pending()[1])
+        return Found(name_of(shard), holders, unheard=self.answer == APPLIED)
+
     # --- taking
 
     def take(self, *, checkpoint: bool) -> bool:
@@ -137,6 +157,8 @@ class Worker:
         request, self.request = self.request, None
         if request is None:
             return
+        if self.answer is not None and fate != APPLIED:
+            fate = UNHEARD
         if fate != APPLIED:
             self.scene.seen[f"commit {fate}"] += 1
             self.scene.tell("{}: commit {}", self.writer, fate)
@@ -146,7 +168,26 @@ class Worker:
             self._on_each(request, "aborted")
         else:
             self._forget_shards(request)
+            self._send_off(request, fate)
+
+    def take_effect(self) -> None:
+        """The request under way arrives, perhaps, and what it has written can be read before its answer is heard."""
+        if self.request is not None and self.answer is None and self.scene.takes_effect_early():
+            self.scene.seen["commit read back before its answer"] += 1
+            self.answer = self._answer_to(self.request)
+
+    def _answer_to(self, request: Request) -> Fenced | DeliveryRefused | str:
+        try:
+            self.scene.broker.arrive(request)
+        except (Fenced, DeliveryRefused) as error:
+            return error
+        return APPLIED
+
+    def _send_off(self, request: Request, fate: str) -> None:
+        """Nobody waits for the answer any more."""
+        if self.answer is None:
             self.scene.send_off(request, fate)
+        self.answer = None
 
     def _on_each(self, request: Request, method: str) -> None:
         for part in request.batch:
@@ -158,12 +199,12 @@ class Worker:
             del self.shards[part.shard]
 
     def _arrive(self, request: Request) -> None:
-        try:
-            self.scene.broker.arrive(request)
-        except Fenced as fenced:
-            self._fenced(request, fenced)
-        except DeliveryRefused as refused:
-            self._refused(request, refused)
+        answer = self.answer or self._answer_to(request)
+        self.answer = None
+        if isinstance(answer, Fenced):
+            self._fenced(request, answer)
+        elif isinstance(answer, DeliveryRefused):
+            self._refused(request, answer)
         else:
             self.take_one.difference_update(part.shard for part in request.batch)
             self._on_each(request, "committed")
@@ -272,7 +313,7 @@ class Worker:
         scene.tell("{} crashes{}", self.writer, ", its disk is lost" if new_disk else "")
         if self.request is not None:
             scene.seen["crash with a commit in flight"] += 1
-            scene.send_off(self.request, scene.rnd.choice((UNHEARD, LOST, LATE)))
+            self._send_off(self.request, scene.rnd.choice((UNHEARD, LOST, LATE)))
         self.request = None
         self.shards.clear()
         self.takeovers.clear()

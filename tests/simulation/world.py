@@ -45,7 +45,7 @@ class World:
         new_disk: Callable[[], AnyDisk] | None = None,
     ) -> None:
         self.rnd = rnd = Random(seed)
-        self.scene = Scene(rnd, core, show)
+        self.scene = Scene(rnd, Random(f"answers {seed}"), core, show)
         self.clients = Clients(rnd)
         on_twin = rnd.random() < 0.2
         self.scene.seen["run on the product's in-memory index"] += on_twin
@@ -69,6 +69,7 @@ class World:
             self._begin()
             for step in self.rnd.choices(STEPS, self.scene.habits.weights, k=self.scene.habits.steps):
                 step(self)
+                self._look_up()
             drained = self._drain()
         except Exception as error:  # noqa: BLE001 - whatever the core throws is what the run has found
             self.scene.tell("THROWN {!r}", error)
@@ -123,6 +124,7 @@ class World:
         for _ in range(ROUNDS_MAX):
             self.scene.broker.now_ms += 100
             moved = [worker.work() for worker in self.workers]
+            self._look_up()
             now: list[object] = [(log.end, log.cursor) for log in self.scene.broker.partitions.values()]
             still, before = still + 1 if now == before else 0, now
             if still >= STILL_ROUNDS and self._wait_for_what_is_due():
@@ -140,6 +142,11 @@ class World:
         later_ms = [each for each in due_ms if each is not None and each > now_ms]
         self.scene.broker.now_ms = min(later_ms, default=now_ms)
         return bool(later_ms)
+
+    def _look_up(self) -> None:
+        """Ask every owner who has the names in use; nothing is said where nothing can have changed."""
+        for worker in self.workers:
+            self.scene.history += [found for shard in worker.shards if (found := worker.look_up(shard)) is not None]
 
     # --- whom a step is about
 
@@ -263,6 +270,7 @@ class World:
 
     def fetch(self) -> None:
         worker = self._busy_worker()
+        worker.take_effect()
         for shard in list(worker.shards):
             worker.fetch(shard, self.rnd.choice((1, 2, 5, 100)))
 

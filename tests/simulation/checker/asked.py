@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from tests.simulation.checker.known import Closed, Known
 from tests.simulation.checker.repeats import Next, leave_out
-from tests.simulation.history import CONTROL, OPERATION, Appended, Committed, Name
+from tests.simulation.history import CONTROL, OPERATION, Appended, Committed, Found, Name
 
 _BY_DECISION = ("rescheduled", "replaced", "scheduled")
 """Reasons for which a decision supersedes a record; the others are what happens to what is taken, and rolls."""
@@ -227,6 +227,29 @@ class AskedRules(Known):
         taken = [offset for offset in taken if not (expected.paused and self.facts[offset].is_dead)]
         if taken and (expected.paused or expected.purges):
             self.say("control", f"records {taken} were taken while the shard was paused or purged")
+
+    def compare_answer(self, found: Found) -> None:
+        """A name is known from the commit that gives it to a message to the one that ends the message, whatever
+        record carries it, and to every owner that has caught up. An owner that has not heard that its commit was
+        applied may answer as before. A claim that is late and holds O itself may be decided in one commit, or by
+        the next owner once more, and no cursor shows which."""
+        at_the_edge = self.at_the_edge()
+        for name, said in found.holders.items():
+            wanted = {self.holders.get(name)}
+            if found.unheard:
+                wanted |= {self.held_before.get(name), self.edge_before.get(name)}
+            if name in at_the_edge:
+                wanted |= {at_the_edge[name], None}
+            if said not in wanted:
+                self.say("name", f"asked who has the {name}, the owner says {said}, and not {self.holders.get(name)}")
+
+    def at_the_edge(self) -> dict[Name, str]:
+        """The names that the record at O asks for, where it is a late claim."""
+        claimant = None if self.cursor is None else self.facts.get(self.cursor.next_offset)
+        if self.cursor is None or claimant is None or not claimant.is_claim or claimant.offset not in self.pending:
+            return {}
+        is_late = self.pending[claimant.offset] <= self.cursor.delivered_key
+        return dict.fromkeys(claimant.terms.names, claimant.id or "") if is_late else {}
 
     def check_names(self) -> None:
         """At most one pending message has a name; those whose turn has not come have none."""

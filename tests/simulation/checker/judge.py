@@ -37,6 +37,7 @@ from tests.simulation.history import (
     Ended,
     Fact,
     Failed,
+    Found,
     Key,
     Limited,
     Moved,
@@ -78,6 +79,8 @@ class _Judge(CursorRules, AskedRules):
                 self.append(fact)
             case Committed():
                 self.commit(fact)
+            case Found():
+                self.compare_answer(fact)
             case Limited(late_max_ms=late_max_ms):
                 self.late_max_ms = late_max_ms
             case Moved():
@@ -179,6 +182,7 @@ class _Judge(CursorRules, AskedRules):
         if fact.after is not None and self.compare_cursors(fact.before, fact.after):
             self.check_claim_is_bare(fact, fact.after)
         self.now_ended = []
+        self.held_before, self.edge_before = dict(self.holders), self.at_the_edge()
         expected = self.decide(fact) if self.is_told(fact) else Expected()
         self.going_on = expected.going_on
         delivered = [key for each in fact.deliveries if (key := self.deliver(each, fact)) is not None]

@@ -54,6 +54,8 @@ class Known:
         self.requests: dict[str, list[int | None]] = {}  # message id -> what was ever asked for, as `due_ms`
         self.waiting: set[int] = set()  # operations, controls and claims that O has not passed
         self.holders: dict[Name, str] = {}  # name -> id of the pending message that has it
+        self.held_before: dict[Name, str] = {}  # the latest commit
+        self.edge_before: dict[Name, str] = {}
         self.remembered: dict[Name, Closed] = {}
         self.going_on: dict[str, Next] = {}  # message id -> the record that this commit must carry it on in
         self.now_ended: list[int] = []  # offsets, in this commit

@@ -1,5 +1,9 @@
 """Own ids, idempotency keys, repeats, expiry, pause and purge, through a worker over queue and index in memory."""
 
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import Any
+
 import pytest
 
 from delayline.buffer_record import encode_control
@@ -262,6 +266,46 @@ def test_a_series_goes_on_after_a_restart(lose_index: bool) -> None:
         bench.clock.advance(HOUR)
         bench.turn(6)
     assert bench.delivered() == [b"tick"] * 3
+
+
+# --- a re-append that is read before its commit is known to be true
+
+
+class AtOnce(ThreadPoolExecutor):
+    """Commits before `submit` returns; the worker hears of it in its next turn, and reads before that."""
+
+    def submit(self, work: Callable[..., Any], /, *parts: Any, **named: Any) -> "Future[Any]":
+        done = super().submit(work, *parts, **named)
+        wait([done])
+        return done
+
+
+@pytest.mark.parametrize("lose_index", [None, False, True])
+@pytest.mark.parametrize("name", [own(b"nightly"), (b"delayline-idempotency", b"d1 nightly")])
+@pytest.mark.parametrize(
+    "asks",
+    [
+        [(b"delay-cron", b"0 * * * *")],
+        [(b"delay-every", b"1h"), delay(0)],
+        [delay(HOUR), (b"delay-times", b"2"), (b"delay-every", b"1h")],
+    ],
+)
+def test_a_message_keeps_its_names_when_its_reappend_is_read_first(
+    asks: list[Header], name: Header, lose_index: bool | None
+) -> None:
+    bench = Bench()
+    bench.worker._committer = AtOnce(1)
+    first = bench.send(b"first", name, *asks)
+    for _ in range(3):
+        bench.worker.turn()
+    bench.worker.wait_for_commit()
+    if lose_index is not None:
+        restart(bench, lose_index=lose_index)
+    second = bench.send(b"second", name, delay(MINUTE))
+    bench.turn()
+    reasons = {offset: (outcome, reason) for offset, outcome, reason in rows(bench)}
+    assert reasons[second] == (Outcome.DUPLICATE, "own-id" if name[0] == b"delay-id" else "idempotency")
+    assert first == 0
 
 
 # --- expiry

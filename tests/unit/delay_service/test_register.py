@@ -26,7 +26,7 @@ def test_a_name_that_is_owed_to_a_record_that_has_gone_does_not_hide_who_has_it(
     first, second = Key(message.due_ms, 0), Key(message.due_ms, 1)
     index.put([Entry(*first, message.value)], None)
     free_bytes[0] = 0
-    register.bind([(NAME, first)])
+    register.bind({NAME: first}, ())
     assert register.owed_low() == 0
     free_bytes[0] = 4
     index.discard(first)
