@@ -24,7 +24,7 @@ from delayline.terms import Retry, Terms
 from mq.contract import Append
 from store.index import Entry, PlainEntry
 
-DEADLINE, MISSED = "deadline", "missed"
+DEADLINE, MISSED, ROLL_REASON = "deadline", "missed", "roll"
 """Reasons of outcome rows."""
 
 Refusals = Mapping[Key, tuple[str, str]]
@@ -51,6 +51,16 @@ class Draft:
     plain: list[PlainRows] = field(default_factory=list)
     moved: dict[Key, Move] = field(default_factory=dict)
     closed: list[tuple[bytes, Known]] = field(default_factory=list)
+
+    def roll(self, target: Target) -> None:
+        """Re-append a record as it is."""
+        key, name = target.key, target.name
+        self.moved[key], body = target.carried_on(key.due_ms)
+        self.appends.append(body)
+        accepted_at_ms = accepted_at_ms_of(target.packed)
+        self.rows.append(
+            AuditRow(key.offset, name, key.due_ms, accepted_at_ms, Outcome.SUPERSEDED, name, ROLL_REASON)
+        )
 
 
 class Drafter:

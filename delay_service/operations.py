@@ -20,6 +20,7 @@ from typing import NamedTuple, Protocol
 
 from delay_service.forwarding import FORWARDED
 from delay_service.series import skip
+from delay_service.weight import weight
 from delayline.buffer_facts import row_name
 from delayline.buffer_record import Control, Meta, Operation, encode_reappend
 from delayline.inquiry import IDEMPOTENCY, IDEMPOTENCY_REUSED, OWN_ID, VERSION_MISMATCH, Resolution
@@ -150,6 +151,7 @@ class Decided:
     resolved: list[tuple[int, Resolution]] = field(default_factory=list)  # offset of who asked, what came of it
     closed: dict[bytes, Known] = field(default_factory=dict)  # idempotency names of what has ended for good
     paused: bool | None = None
+    bytes: int = 0  # what it writes, see `weight`
     purged_to: Key | None = None  # how far a purge has come that goes on with the next commit
     purged: int = 0  # how many that one has cancelled so far
 
@@ -172,6 +174,7 @@ class Decided:
     def carry_on(self, target: Target, due_ms: int, terms: Terms | None) -> None:
         self.moved[target.key], body = target.carried_on(due_ms, terms)
         self.appends.append(body)
+        self.bytes += weight(target.value)
 
     def answer(self, asked: Asked, outcome: Outcome, reason: str, count: int = 0) -> None:
         self.resolved.append((asked.offset, Resolution(outcome, reason, count=count)))
@@ -196,9 +199,10 @@ class Operations:
     def ask(self, offset: int, accepted_at_ms: int, what: Operation | Control | Key) -> None:
         self._asked.append(Asked(offset, accepted_at_ms, what))
 
-    def decide(self, before: int, view: View) -> Decided:
-        """What those do that stand at or before the offset `before`, where O is kept in this commit."""
-        deciding = _Deciding(Decided(purged=self._purged), view, self._purged_to)
+    def decide(self, before: int, view: View, bytes_max: int) -> Decided:
+        """What those do that stand at or before the offset `before`, where O is kept in this commit, and what they
+        re-append has `bytes_max` at most, or is one record."""
+        deciding = _Deciding(Decided(purged=self._purged), view, self._purged_to, bytes_max)
         decided = deciding.decided
         for asked in islice(self._asked, DECIDED_MAX):
             if asked.offset > before or not deciding.decide(asked):
@@ -221,8 +225,9 @@ class Operations:
 class _Deciding:
     """One pass, with what it has decided so far on top of what the shard knows."""
 
-    def __init__(self, decided: Decided, view: View, purged_to: Key) -> None:
+    def __init__(self, decided: Decided, view: View, purged_to: Key, bytes_max: int) -> None:
         self.decided = decided
+        self._bytes_max = bytes_max
         self._view = view
         self._moving: set[bytes] = set()
         self._purged_to = purged_to
@@ -240,6 +245,9 @@ class _Deciding:
                 return self._operate(asked, operation)
             case Key() as key:
                 return self._claim(key)
+
+    def _fits(self, size: int) -> bool:
+        return not self.decided.bytes or self.decided.bytes + size <= self._bytes_max
 
     def _waits(self, name: bytes) -> bool:
         return name in self._moving or self._view.is_moving(name)
@@ -269,7 +277,10 @@ class _Deciding:
 
     def _operate(self, asked: Asked, operation: Operation) -> bool:
         if (append := self._view.forward(operation)) is not None:
+            if not self._fits(len(append.body)):
+                return False
             self.decided.elsewhere.append(append)
+            self.decided.bytes += len(append.body)
             self.decided.answer(asked, Outcome.APPLIED, FORWARDED)
             return True
         ref = operation.ref
@@ -281,6 +292,8 @@ class _Deciding:
             self.decided.answer(asked, Outcome.UNMATCHED, NOT_PENDING)
         elif operation.version not in (None, target.version):
             self.decided.answer(asked, Outcome.UNMATCHED, VERSION_MISMATCH)
+        elif not self._fits(weight(target.value)):
+            return False
         elif operation.due_ms is not None:
             self._move(target, operation.due_ms, RESCHEDULED)
             self.decided.answer(asked, Outcome.APPLIED, RESCHEDULED)
@@ -316,7 +329,7 @@ class _Deciding:
         if claimant is None or claimant.terms is None:
             return True  # named in the meantime
         names = claimant.terms.names
-        if any(self._waits(name) for name in names):
+        if any(self._waits(name) for name in names) or not self._fits(weight(claimant.value)):
             return False
         if self._is_repetition(claimant, claimant.terms) or self._is_duplicate(claimant, claimant.terms):
             return True

@@ -28,6 +28,11 @@ OUTAGE_BACKOFF_MAX_S = 4.0
 BACKLOG_COUNTED_MAX = 1000
 """Of the running minute; what has been due for longer is counted by the minute, and all of it."""
 
+SHARE_MIN = 1 / (1 << 20)
+"""Of the largest batch that can be configured, a record: nothing goes before the bytes of one do."""
+SHARE_GROWS = 1.1
+"""Seven commits double it."""
+
 TARGET = "target"
 CLOCK_SKEW = "clock_skew"
 _MINUTE_MS = 60_000
@@ -66,6 +71,7 @@ class Owned:
     paused: bool = False
     last_commit_s: float = 0.0
     take_max: int | None = None
+    share: float = 1.0  # of a whole batch that it takes: commits of more were not heard of in time
     hungry_since: int = 0  # number of the turn that did not suffice it; 0: the last one did (`turns.py`)
     took_part: float = 0.0  # what its last turn took up, of a whole batch
     pace: Pace | None = None  # of its turns
@@ -104,6 +110,15 @@ class Owned:
         self.stalled, self.backoff_s, self.retry_at_s = None, BACKOFF_FIRST_S, 0.0
         self.refused_since_s = None
         self.detail = self.detail if self.reading_stalled else ""
+
+    def shrink(self) -> None:
+        """A commit failed, or its end is unknown, perhaps because it took longer than a transaction may: the next one
+        is half as large, down to the single record."""
+        self.share = max(self.share / 2, SHARE_MIN)
+
+    def grow(self) -> None:
+        """A commit went well. Slowly, so that where only the size was wrong, few commits fail."""
+        self.share = min(self.share * SHARE_GROWS, 1.0)
 
     def ready(self, now_s: float) -> bool:
         return self.retry_at_s <= now_s

@@ -30,6 +30,7 @@ from delay_service.operations import BEHIND_ALL, DECIDED_MAX, NOTHING, Decided, 
 from delay_service.register import Pending, Register
 from delay_service.taken import Finished, Taken
 from delay_service.takeover import Plan, prepare
+from delay_service.weight import fitting, weight
 from delayline.buffer_record import (
     BufferRecord,
     Control,
@@ -49,14 +50,12 @@ from delayline.message import Key, MessageId
 from delayline.message import Shard as ShardId
 from delayline.names import Names
 from delayline.outcome import AuditRow, Outcome, encode_audit
-from delayline.record import accepted_at_ms_of
 from delayline.rules import Rules
 from delayline.shapes import PlainRecords, read_plain
 from mq.contract import Append, LogRecord, ShardBatch
 from store.index import Checkpoint, Entry, Named, PlainEntry, ShardIndex
 
 _KEY = itemgetter(0, 1)
-ROLL_REASON = "roll"
 SURPLUS = "duplicate", "a repair sent it again at the moment at which it ended"
 ROLLED_BYTES_MAX = 1 << 20
 """Per commit, so that what is due does not wait behind what is merely old."""
@@ -86,6 +85,8 @@ class Shard:
         self.position = plan.resume_offset
         self.read_to = plan.read_to
         self.partitions: Collection[str] = ()  # of the topic, as last seen; the worker says
+        self.cut = False  # the latest batch had no room for all that was due
+        self._starved = False  # and nothing due fitted beside what was decided: next time it comes first
         self.spills = False  # nothing more may wait in memory only; the worker says
         self._index = index
         self._settings = settings
@@ -247,12 +248,16 @@ class Shard:
         batch is in flight at most; `committed` or `aborted` must follow."""
         if self._taken is not None or not self.caught_up:
             return None
-        decided = self._decide()
+        self.cut = False
+        decided = self._decide(0 if self._starved else max(1, bytes_max // 2))
+        room = bytes_max - decided.bytes
         paused = self.cursor.paused if decided.paused is None else decided.paused
         held = paused or decided.purged_to is not None
         too_late_ms = now_ms - self._settings.late_max_ms
-        entries = [] if held else self._dispatchable(now_ms, too_late_ms, records_max, bytes_max, decided)
-        aside = self._in_the_way(now_ms, decided) if paused else []
+        entries = [] if held else self._dispatchable(now_ms, too_late_ms, records_max, room, decided)
+        aside = self._in_the_way(now_ms, decided, room) if paused else []
+        self._starved = self.cut and not entries and bool(decided.bytes)
+        room -= sum(weight(target.value) for target in aside)
         entries += [(*target.key, target.value) for target in aside if target.is_dead]
         aside = [target for target in aside if not target.is_dead]
         if not (entries or aside or checkpoint or self._to_roll or decided or self._rules_to_announce()):
@@ -266,8 +271,9 @@ class Shard:
         draft.elsewhere += decided.elsewhere
         draft.rows += decided.rows
         draft.moved |= decided.moved
-        for target in (*aside, *self._rolled(delivered_key, next_offset, decided)):
-            self._roll(draft, target)
+        room -= sum(weight(value) for _, _, value in entries) if self._to_roll else 0
+        for target in (*aside, *self._rolled(draft, next_offset, delivered_key, decided, room)):
+            draft.roll(target)
         self._name(draft, ended, next_offset, decided.cancelled)
         self._announce_rules(draft)
         draft.rows += [row for row in self._controls if row.offset < next_offset]
@@ -290,13 +296,13 @@ class Shard:
         pending = self._index.pending() - len(set(gone))
         return pending if self._low_water.is_news(cursor, pending) else None
 
-    def _decide(self) -> Decided:
+    def _decide(self, bytes_max: int) -> Decided:
         """O passes no late record that waits, so it passes no operation behind one either."""
         self._register.settle_contested()
         if not self._operations:
             return NOTHING
-        before = min(self._late, default=self.position)
-        return self._operations.decide(before, self._register)
+        before = min(self._late, default=self.position) if bytes_max else -1
+        return self._operations.decide(before, self._register, bytes_max)
 
     def _forward(self, operation: Operation) -> Append | None:
         return forward(operation, self.id, self.partitions, self._settings.names)
@@ -308,8 +314,9 @@ class Shard:
         Late records that an operation waits for come first."""
         ended, waiting = decided.ended, decided.undecided
         if self._late and waiting < BEHIND_ALL and (late := self._late_below(waiting, now_ms, ended)):
-            return late[:records_max]
-        due = take_due(self._index, now_ms, too_late_ms, records_max, bytes_max)
+            return self._fitting(late[:records_max], bytes_max, decided)
+        due = take_due(self._index, now_ms, too_late_ms, records_max, max(0, bytes_max))
+        due = self._fitting(due, bytes_max, decided)
         if decided is NOTHING or not due:
             return due
         held = [Key(due_ms, offset) for due_ms, offset, value in due if offset >= waiting and is_claim(value)]
@@ -320,6 +327,12 @@ class Shard:
             self._late |= {key.offset: key for key in held if key < last}
         return entries
 
+    def _fitting(self, entries: Sequence[PlainEntry], bytes_max: int, decided: Decided) -> list[PlainEntry]:
+        """A record that is larger than every batch goes alone."""
+        found = fitting(entries, bytes_max, alone=not decided.bytes)
+        self.cut = len(found) < len(entries)
+        return found
+
     def _late_below(self, offset: int, now_ms: int, ended: Container[Key]) -> list[PlainEntry]:
         """Everything up to D that is pending is late; what the batch in flight would have made so may not be."""
         last = min(self.cursor.delivered_key, Key(now_ms, BEHIND_ALL))
@@ -327,12 +340,13 @@ class Shard:
         values = ((key, self._index.get(key)) for key in keys)
         return [(*key, value) for key, value in values if value is not None]
 
-    def _in_the_way(self, now_ms: int, decided: Decided) -> list[Target]:
+    def _in_the_way(self, now_ms: int, decided: Decided, bytes_max: int) -> list[Target]:
         """Late records of a paused shard that operations wait for. They cannot be delivered, and without them nothing
         could be cancelled or resumed: they are carried on behind those operations, or buried if they are dead."""
         if not self._late or decided.undecided == BEHIND_ALL:
             return []
         late = self._late_below(decided.undecided, now_ms, decided.ended)[:DECIDED_MAX]
+        late = self._fitting(late, bytes_max, decided)
         return [self._drafter.target(Key(due_ms, offset), value) for due_ms, offset, value in late]
 
     def _next_offset(self, taken: Sequence[tuple[int, int]]) -> int:
@@ -353,9 +367,12 @@ class Shard:
             paused=paused,
         )
 
-    def _rolled(self, delivered_key: Key, next_offset: int, decided: Decided) -> Iterator[Target]:
-        """The records that `roll` asked for and that this commit neither delivers nor leaves unread."""
-        room = ROLLED_BYTES_MAX
+    def _rolled(
+        self, draft: Draft, next_offset: int, delivered_key: Key, decided: Decided, room: int
+    ) -> Iterator[Target]:
+        """The records that `roll` asked for and that this commit neither delivers nor leaves unread, in `room` bytes
+        that are left of the batch. One that is larger than every batch goes alone."""
+        room, alone = min(room, ROLLED_BYTES_MAX), not (draft.rows or draft.plain)
         for key in self._to_roll if decided.purged_to is None else ():
             if room <= 0:
                 return
@@ -364,18 +381,10 @@ class Shard:
                 continue
             target = self._drafter.target(key, value)
             if not target.is_dead:  # that is due at once: it pins nothing for long
-                room -= len(value)
+                if room < weight(value) and not alone:
+                    return
+                room, alone = room - weight(value), False
                 yield target
-
-    @staticmethod
-    def _roll(draft: Draft, target: Target) -> None:
-        """Re-append a record as it is."""
-        key, name = target.key, target.name
-        draft.moved[key], body = target.carried_on(key.due_ms)
-        draft.appends.append(body)
-        accepted_at_ms = accepted_at_ms_of(target.packed)
-        row = AuditRow(key.offset, name, key.due_ms, accepted_at_ms, Outcome.SUPERSEDED, name, ROLL_REASON)
-        draft.rows.append(row)
 
     def _name(self, draft: Draft, ended: list[tuple[int, int]], next_offset: int, cancelled: list[Key]) -> None:
         """What ends otherwise than by the cursor of this commit is named by a decision record: deliveries that it

@@ -4,6 +4,7 @@ reason, however many shards there are.
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 from delay_service.errors import ShardStalled
 from delay_service.owned import BACKOFF_MAX_S, OUTAGE_BACKOFF_MAX_S, Owned
@@ -112,3 +113,8 @@ class Stalls:
 def _first(shards: Mapping[Shard, str]) -> dict[str, str]:
     shard, detail = next(iter(shards.items()))
     return {"first": ".".join(shard), "detail": detail}
+
+
+def fields(shard: Shard) -> dict[str, Any]:
+    """What log lines call a shard."""
+    return {"topic": shard.topic, "partition": shard.name}

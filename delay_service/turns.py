@@ -35,6 +35,10 @@ class Room(NamedTuple):
         """One of so many equal parts; of records one at least, which the index gives however large it is."""
         return Room(max(1, self.records // of), self.bytes // of)
 
+    def scaled(self, share: float) -> "Room":
+        """As much of it; of records one at least."""
+        return self if share >= 1.0 else Room(max(1, int(self.records * share)), int(self.bytes * share))
+
     def without(self, taken: "Room") -> "Room":
         return Room(self.records - taken.records, self.bytes - taken.bytes)
 
@@ -64,12 +68,12 @@ class Turns:
         for owned in others:
             if not self._has_room:
                 return
-            yield owned, self._paced(owned, self._left.part(max(1, len(wanting))))
+            yield owned, self._paced(owned, self._left.part(max(1, len(wanting))).scaled(owned.share))
             wanting.discard(owned.id)
         for owned in hungry:
             if not self._has_room:
                 return
-            yield owned, self._paced(owned, self._left)
+            yield owned, self._paced(owned, self._left.scaled(owned.share))
 
     def _paced(self, owned: Owned, room: Room) -> Room:
         if owned.pace is None:
@@ -77,9 +81,9 @@ class Turns:
         owned.pace.begin()
         return Room(owned.pace.bound(room.records, self._now_s() - self._began_s), room.bytes)
 
-    def took(self, owned: Owned, allowed: Room, part: ShardBatch | None) -> None:
+    def took(self, owned: Owned, allowed: Room, part: ShardBatch | None, *, cut: bool = False) -> None:
         """The shard has taken `part` of what it was `allowed`. What a rate limit or a refusing target kept it from
-        taking makes nobody hungry."""
+        taking makes nobody hungry; `cut` says that more was due than fits."""
         owned.hungry_since, owned.took_part = 0, 0.0
         if part is None:  # most of many shards
             return
@@ -88,7 +92,7 @@ class Turns:
             owned.pace.did(max(taken.records - len(part.appends), len(part.appends)))  # a repeat is in both
         self._left = self._left.without(taken)
         self._latest += 1
-        owned.hungry_since = self._latest if allowed.is_filled_by(taken) else 0
+        owned.hungry_since = self._latest if cut or allowed.is_filled_by(taken) else 0
         owned.took_part = max(taken.records / self._room.records, taken.bytes / self._room.bytes)
 
     @property
@@ -98,4 +102,4 @@ class Turns:
 
 def _size(part: ShardBatch) -> Room:
     records = len(part.deliveries) + len(part.dead) + len(part.appends) + len(part.elsewhere)
-    return Room(records, part.sent_bytes)
+    return Room(records, part.written_bytes)

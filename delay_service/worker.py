@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from delay_service.attendant import Attendant
 from delay_service.errors import BufferRecreated
@@ -26,7 +26,7 @@ from delay_service.owned import TARGET, Owned, ShardStatus
 from delay_service.pace import Reading
 from delay_service.rates import Rates
 from delay_service.shard import Shard, ShardSettings
-from delay_service.stalls import LOG_REASONS, UNAVAILABLE, Stalls
+from delay_service.stalls import LOG_REASONS, UNAVAILABLE, Stalls, fields
 from delay_service.taken import Finished
 from delay_service.takeover import claim, plan
 from delay_service.turns import Room, Turns
@@ -248,7 +248,7 @@ class Worker:
             self._source.seek(owned.id, core.position)
             log.debug(
                 "shard taken over",
-                **_name(owned.id),
+                **fields(owned.id),
                 epoch=claimed.owner_epoch,
                 reused=chosen.reuse,
                 resume=chosen.resume_offset,
@@ -279,7 +279,7 @@ class Worker:
             if owned.core is None or not self._target_takes(owned):
                 continue
             part = self._take_from(owned, owned.core, allowed, now_s, last=last)
-            self._turns.took(owned, allowed, part)
+            self._turns.took(owned, allowed, part, cut=part is not None and owned.core.cut)
             if part is not None:
                 batch.append(part)
                 owned.last_commit_s = now_s
@@ -346,6 +346,7 @@ class Worker:
         delivers = bool(part.deliveries or part.elsewhere)
         owned.take_max = None if owned.take_max is None or not delivers else 2 * owned.take_max
         owned.burying = False
+        owned.grow()
         if delivers or owned.refused_since_s is None:
             self._stalls.recover(owned)
 
@@ -355,6 +356,8 @@ class Worker:
             core = owned.core
             if core is None or not core.busy:
                 continue
+            if isinstance(error, CommitUnknown | CommitAborted):
+                owned.shrink()
             match error:
                 case CommitUnknown():
                     self._stalls.lose(owned, "commit_unknown", str(error))
@@ -448,7 +451,7 @@ class Worker:
     def _hold_back(self, owned: Owned, core: Shard, reason: str, detail: str) -> None:
         """Reading stops, what is indexed goes on being delivered; `_relieve` tries again."""
         if owned.reading_stalled != reason:
-            log.error("reading stopped", **_name(owned.id), reason=reason, detail=detail)
+            log.error("reading stopped", **fields(owned.id), reason=reason, detail=detail)
         owned.paused, owned.reading_stalled, owned.detail = True, reason, detail
         self._source.pause(owned.id)
         self._source.seek(owned.id, core.position)
@@ -493,7 +496,3 @@ class Worker:
         self._source.close()
         self._sink.close()
         self._index.close()
-
-
-def _name(shard: ShardId) -> dict[str, Any]:
-    return {"topic": shard.topic, "partition": shard.name}

@@ -181,9 +181,10 @@ class ShardBatch:
     elsewhere: list[Append] = field(default_factory=list)  # into a group's topic, or another partition of the buffer
 
     @property
-    def sent_bytes(self) -> int:
-        """The bodies that go to others than workers, or to other shards' workers. Hot: once per batch, over all."""
-        return sum(map(len, map(_BODY, self.deliveries))) + sum(len(append.body) for append in self.elsewhere)
+    def written_bytes(self) -> int:
+        """All bodies together. Hot: once per batch, over all."""
+        own = sum(sum(map(len, bodies)) for bodies in (self.appends, self.audit, self.dead))
+        return own + sum(map(len, map(_BODY, self.deliveries))) + sum(len(append.body) for append in self.elsewhere)
 
     @property
     def alone(self) -> bool:

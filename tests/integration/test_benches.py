@@ -14,7 +14,7 @@ from bench.report import Report, disk_bytes
 from bench.rolling import curve
 from bench.rolling.curve import Sample, growth
 from bench.rolling.lap import LONG_MS, Tally, Traffic
-from delay_service.shard import ROLL_REASON
+from delay_service.draft import ROLL_REASON
 from delay_service.taken import Finished
 from delayline.message import Shard
 from delayline.outcome import AuditRow, Outcome, PlainRows

@@ -84,12 +84,6 @@ BREAKAGES_OF_WISHES = (
         "self._register.bind(taken.decided.named, ())",
     ),
     one(
-        "an owed name goes to the record that a commit ends, after the re-append has been read",
-        REGISTER,
-        "self._owed = {name: key for name, key in self._owed.items() if key not in ended}",
-        "self._owed = {n: key for n, key in self._owed.items() if key not in ended or n not in names}",
-    ),
-    one(
         "a message on its way to another record is not found by its names",
         REGISTER,
         "moved = self.moving.holder(name)",
@@ -104,8 +98,8 @@ BREAKAGES_OF_WISHES = (
     one(
         "a name is bound although its batch may be aborted",
         SHARD,
-        "decided = self._decide()",
-        "decided = self._decide(); self._register.bind(decided.named, ())",
+        "decided = self._decide(0 if self._starved else max(1, bytes_max // 2))",
+        "decided = self._decide(0 if self._starved else max(1, bytes_max // 2)); self._register.bind(decided.named, ())",
     ),
     one(
         "the checkpoint passes a name that is owed",

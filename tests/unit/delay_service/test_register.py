@@ -49,6 +49,6 @@ def test_a_claim_that_has_its_names_already_is_no_duplicate_of_itself() -> None:
     operations = Operations()
     operations.ask(0, 100, key)
 
-    decided = operations.decide(0, register)
+    decided = operations.decide(0, register, 1)
 
     assert (decided.count, decided.rows, set(decided.named.values())) == (1, [], {key})

@@ -64,10 +64,10 @@ def test_a_batch_takes_another_shard_while_there_is_room_in_bytes(bytes_max: int
     assert bench.delivered("orders", "0") == bench.delivered("orders", "1") == [b"a"]
 
 
-def test_what_goes_elsewhere_takes_room_as_deliveries_do() -> None:
+def test_everything_that_a_batch_writes_takes_room() -> None:
     cursor = Cursor(topic_id=bytes(16))
     batch = ShardBatch(ORDERS, cursor, [(b"ab", None)], [b"x"], elsewhere=[Append("t", "0", b"cde")])
-    assert (batch.sent_bytes, ShardBatch(ORDERS, cursor).sent_bytes) == (5, 0)
+    assert (batch.written_bytes, ShardBatch(ORDERS, cursor).written_bytes) == (6, 0)
 
 
 def test_a_delivered_record_keeps_its_headers_but_its_directives_and_gains_three(bench: Bench) -> None:
