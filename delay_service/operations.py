@@ -329,7 +329,9 @@ class _Deciding:
         if claimant is None or claimant.terms is None:
             return True  # named in the meantime
         names = claimant.terms.names
-        if any(self._waits(name) for name in names) or not self._fits(weight(claimant.value)):
+        if any(self._waits(name) for name in names):
+            return False
+        if not self._fits(weight(claimant.value)):
             return False
         if self._is_repetition(claimant, claimant.terms) or self._is_duplicate(claimant, claimant.terms):
             return True

@@ -249,7 +249,8 @@ class Shard:
         if self._taken is not None or not self.caught_up:
             return None
         self.cut = False
-        decided = self._decide(0 if self._starved else max(1, bytes_max // 2))
+        budget = 0 if self._starved else max(1, bytes_max // 2)  # the other half is for what is due
+        decided = self._decide(budget)
         room = bytes_max - decided.bytes
         paused = self.cursor.paused if decided.paused is None else decided.paused
         held = paused or decided.purged_to is not None

@@ -220,8 +220,8 @@ BREAKAGES = (
     one(
         "delivers one millisecond early",
         SHARD,
-        "due = take_due(self._index, now_ms, too_late_ms, records_max, bytes_max)",
-        "due = take_due(self._index, now_ms + 1, too_late_ms, records_max, bytes_max)",
+        "due = take_due(self._index, now_ms, too_late_ms, records_max, max(0, bytes_max))",
+        "due = take_due(self._index, now_ms + 1, too_late_ms, records_max, max(0, bytes_max))",
     ),
     one(
         "delivers what is too late",
@@ -377,8 +377,8 @@ BREAKAGES = (
     one(
         "operations of an aborted batch are forgotten",
         SHARD,
-        "decided = self._decide()",
-        "decided = self._decide(); self._operations.forget(decided); decided.count = 0",
+        "decided = self._decide(budget)",
+        "decided = self._decide(budget); self._operations.forget(decided); decided.count = 0",
     ),
     one(
         "a rescheduled message keeps its due time",

@@ -98,8 +98,8 @@ BREAKAGES_OF_WISHES = (
     one(
         "a name is bound although its batch may be aborted",
         SHARD,
-        "decided = self._decide(0 if self._starved else max(1, bytes_max // 2))",
-        "decided = self._decide(0 if self._starved else max(1, bytes_max // 2)); self._register.bind(decided.named, ())",
+        "decided = self._decide(budget)",
+        "decided = self._decide(budget); self._register.bind(decided.named, ())",
     ),
     one(
         "the checkpoint passes a name that is owed",
@@ -141,7 +141,7 @@ BREAKAGES_OF_WISHES = (
     one(
         "late records of a paused shard stand in the way",
         SHARD,
-        "aside = self._in_the_way(now_ms, decided) if paused else []",
+        "aside = self._in_the_way(now_ms, decided, room) if paused else []",
         "aside = []",
     ),
     one(
