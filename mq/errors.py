@@ -3,6 +3,7 @@
 QueueError
 ├── QueueUnavailable      not now: nothing was stored, or it is unknown whether; try again later
 │   └── QueueClosed       nor later: it is closed, or has failed in a way that only opening it anew can mend
+│       └── QueueDamaged  what was acknowledged is missing, or cannot be read: it is not opened
 ├── TopicUnknown          the topic does not exist and may not be made
 ├── PartitionUnknown      the topic has no such partition
 ├── RecordTooLarge        beyond the queue's record limit; nothing was stored
@@ -29,6 +30,10 @@ class QueueUnavailable(QueueError):
 
 class QueueClosed(QueueUnavailable):
     """Closed, or failed for good: whoever waits for it waits in vain."""
+
+
+class QueueDamaged(QueueClosed):
+    """What was acknowledged is missing from the disk, or cannot be read."""
 
 
 class TopicUnknown(QueueError):

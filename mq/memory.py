@@ -114,6 +114,9 @@ class MemoryStorage:
     def identity(self) -> str:
         return self._identity
 
+    def trouble(self) -> str | None:
+        return None
+
     def full(self) -> str | None:
         if self._bytes < self._bytes_max:
             return None

@@ -3,6 +3,9 @@
     entry = u8 version (1) | u8 flags | u16 zero | u32 count | u64 append time (epoch ms)
           | count x u64 record time, where flag 1 is set | count x u32 end of the body | bodies
 
+An entry of version 2 says that records were lost, and that the operator has accepted it: `u8 version (2) | u8 zero
+| u16 zero | u32 count | u64 time of accepting`. Its offsets are never used again; readers pass over them.
+
 All numbers are big endian; the ends count from the first body. The entry's key holds the offset of its first record
 (`log.py`). The idea is Kafka's record batch: what costs RocksDB 2 us per record is paid once per entry.
 Page: docs/formats/embedded-log.md.
@@ -18,11 +21,12 @@ from mq.contract import LogRecord
 from mq.errors import QueueFormat
 from mq.local.group import Batch
 
-VERSION = 1
+VERSION, LOST_VERSION = 1, 2
 OWN_TIMES = 1
 ENTRY_BYTES_MAX = 64 << 10
 """A reader that wants one record copies its whole entry; a larger record has an entry to itself."""
 ENTRY_RECORDS_MAX = 1024
+LOST_RECORDS_MAX = (1 << 32) - 1
 
 _HEAD = struct.Struct(">BBHIQ")
 
@@ -33,6 +37,7 @@ class Head(NamedTuple):
     records: int
     appended_at_ms: int
     own_times: bool
+    lost: bool = False
 
 
 def encode_entries(batch: Batch) -> Iterator[tuple[int, bytes]]:
@@ -59,10 +64,18 @@ def _encode(batch: Batch, ends: list[int], begin: int, first: int, behind: int) 
 
 def read_head(entry: bytes) -> Head:
     """Raises QueueFormat."""
-    if len(entry) < _HEAD.size or entry[0] != VERSION:
+    if len(entry) < _HEAD.size or entry[0] not in (VERSION, LOST_VERSION):
         raise QueueFormat(f"a log entry of version {entry[0] if entry else 'none'}, this program knows {VERSION}")
-    _, flags, _, count, appended_at_ms = _HEAD.unpack_from(entry)
-    return Head(count, appended_at_ms, bool(flags & OWN_TIMES))
+    version, flags, _, count, appended_at_ms = _HEAD.unpack_from(entry)
+    return Head(count, appended_at_ms, bool(flags & OWN_TIMES), version == LOST_VERSION)
+
+
+def encode_lost(base_offset: int, end: int, at_ms: int) -> Iterator[tuple[int, bytes]]:
+    """`(base offset, entry)` for records that are gone, and stay gone."""
+    while base_offset < end:
+        count = min(end - base_offset, LOST_RECORDS_MAX)
+        yield base_offset, _HEAD.pack(LOST_VERSION, 0, 0, count, at_ms)
+        base_offset += count
 
 
 def decode_entry(
@@ -70,9 +83,9 @@ def decode_entry(
 ) -> list[LogRecord]:
     """The entry's records from `offset` on, at most `records_max` and `bytes_max` bytes of bodies; but `least` (0 or
     1) where there are any. Hot: about 0.4 us per record. Raises QueueFormat."""
-    count, appended_at_ms, own_times = read_head(entry)
+    count, appended_at_ms, own_times, lost = read_head(entry)
     first = offset - base_offset
-    if first >= count:
+    if lost or first >= count:
         return []
     ends_at = _HEAD.size + (8 * count if own_times else 0)
     ends = (0, *struct.unpack_from(f">{count}I", entry, ends_at))

@@ -1,8 +1,11 @@
 """The embedded queue's folder.
 
 LOCK        locked (flock) while a process has the queue open
-queue.json  format version and namespace
+queue.json  format version and namespace; whether there is a mark
 log/        RocksDB
+lost-*/     what was thrown away of the log with `--accept-loss`
+
+Beside it, under its name and `.mark`, is the high-water mark (`mark.py`): an older copy of the folder shows.
 """
 
 import errno
@@ -24,6 +27,7 @@ class Marker(msgspec.Struct, frozen=True):
 
     embedded_queue: int
     namespace: str
+    marked: bool = False
 
 
 class Folder:
@@ -33,32 +37,52 @@ class Folder:
         """Make or open it. Raises QueueUnavailable, QueueLocked, QueueFormat."""
         self.path = path
         self.log = path / "log"
+        self.mark = mark_of(path)
         try:
-            path.mkdir(parents=True, exist_ok=True)
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._lock = _lock(path / "LOCK")
-            self._check(Marker(FORMAT_VERSION, namespace))
+            self._marker = self._check(Marker(FORMAT_VERSION, namespace))
         except OSError as error:
             raise QueueUnavailable(f"the queue's folder {path} cannot be used: {error.strerror}") from error
 
     def close(self) -> None:
         self._lock.close()
 
-    def _check(self, expected: Marker) -> None:
+    @property
+    def marked(self) -> bool:
+        """Whether the log has a high-water mark, so that one that is gone is missed."""
+        return self._marker.marked
+
+    def note_marked(self) -> None:
+        """From now on it has. Raises QueueUnavailable."""
+        if not self.marked:
+            self._marker = msgspec.structs.replace(self._marker, marked=True)
+            try:
+                _write_durably(self.path / "queue.json", msgspec.json.encode(self._marker) + b"\n")
+            except OSError as error:
+                raise QueueUnavailable(f"the queue's folder {self.path} cannot be used: {error.strerror}") from error
+
+    def _check(self, expected: Marker) -> Marker:
         try:
-            self._mark(expected)
+            return self._settle(expected)
         except BaseException:
             self.close()
             raise
 
-    def _mark(self, expected: Marker) -> None:
+    def _settle(self, expected: Marker) -> Marker:
         """Compare the folder's marker, or write it into an empty folder."""
         file = self.path / "queue.json"
         if file.exists():
-            _compare(self.path, file.read_bytes(), expected)
-        elif any(entry.name not in ("LOCK", UNFINISHED) for entry in self.path.iterdir()):
+            return _compare(self.path, file.read_bytes(), expected)
+        if any(entry.name not in ("LOCK", UNFINISHED) for entry in self.path.iterdir()):
             raise QueueFormat(f"{self.path} is not empty and holds no embedded queue")
-        else:
-            _write_durably(file, msgspec.json.encode(expected) + b"\n")
+        _write_durably(file, msgspec.json.encode(expected) + b"\n")
+        return expected
+
+
+def mark_of(path: Path) -> Path:
+    """The high-water mark of the queue in the folder `path`."""
+    return path.with_name(f"{path.name}.mark")
 
 
 def check_marker(path: Path, namespace: str) -> None:
@@ -84,7 +108,7 @@ def _lock(path: Path) -> IO[bytes]:
     return file
 
 
-def _compare(path: Path, data: bytes, expected: Marker) -> None:
+def _compare(path: Path, data: bytes, expected: Marker) -> Marker:
     try:
         found = msgspec.json.decode(data, type=Marker)
     except msgspec.DecodeError as error:
@@ -97,6 +121,7 @@ def _compare(path: Path, data: bytes, expected: Marker) -> None:
         raise QueueFormat(
             f"the queue in {path} belongs to the namespace {found.namespace!r}, not {expected.namespace!r}"
         )
+    return found
 
 
 def _write_durably(file: Path, data: bytes) -> None:

@@ -5,18 +5,25 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
+import structlog
+
 from delayline.clock import Clock
 from delayline.message import Shard
 from delayline.names import Names
 from mq.audited import decode_positions
 from mq.contract import Audited
-from mq.embedded.folder import Folder
+from mq.embedded.examine import Loss, examine
+from mq.embedded.folder import Folder, mark_of
 from mq.embedded.log import RocksLog, disk_free_bytes
+from mq.embedded.mark import LogId
+from mq.embedded.salvage import salvage
 from mq.embedded.writer import GroupWriter
-from mq.errors import QueueUnavailable
+from mq.errors import QueueDamaged, QueueUnavailable
 from mq.local.ledger import Ledger
 from mq.local.queue import RECORD_BYTES_MAX, TOPICS_MAX, Limits, LocalQueue, installation
 from mq.making import GROUP_TOPICS_MAX
+
+_log = structlog.get_logger("queue")
 
 AUDITED = "reconcile.json"
 
@@ -53,6 +60,8 @@ class EmbeddedQueue(LocalQueue):
         ledger = Ledger(names)
         with closing_on_error(log):
             ledger.restore(log.load())
+            log.keep_mark(folder.mark, _ends(ledger))
+            folder.note_marked()
         writer = GroupWriter(ledger, log, clock)
         with closing_on_error(log), closing_on_error(writer):
             super().__init__(ledger, log, writer, clock, limits)
@@ -70,14 +79,26 @@ class EmbeddedQueue(LocalQueue):
         group_topics_max: int = GROUP_TOPICS_MAX,
         disk_free_min_bytes: int = DISK_FREE_MIN_BYTES,
         free_bytes: Callable[[Path], int] = disk_free_bytes,
+        accept_loss: bool = False,
     ) -> "EmbeddedQueue":
         """Open the queue in `folder`, which is made where it does not exist. `partitions` counts for topics made from
-        now on. Below `disk_free_min_bytes` of free disk (as `free_bytes` tells it) clients' appends are refused.
+        now on. Below `disk_free_min_bytes` of free disk (as `free_bytes` tells it) clients' appends are refused. `accept_loss` goes on where acknowledged records are
+        missing, with what is left.
 
-        Raises QueueLocked, QueueFormat, QueueUnavailable (the folder cannot be used), ConfigError (the namespace)."""
+        Raises QueueDamaged (they are missing), QueueLocked, QueueFormat, QueueUnavailable (the folder cannot be used), ConfigError (the namespace)."""
         names = installation(namespace)
+        if not accept_loss and mark_of(folder).exists() and not (folder / "queue.json").exists():
+            _refuse(folder, examine(folder / "log", mark_of(folder), marked=True))
         ours = Folder(folder, namespace)
         with closing_on_error(ours):
+            loss = examine(ours.log, ours.mark, marked=ours.marked)
+            if not accept_loss:
+                _refuse(folder, loss)
+            elif loss is not None:
+                accepted = salvage(ours.log, loss, clock.now_ms())
+                _log.warning("loss accepted", folder=str(folder), records=accepted.records, detail=accepted.detail)
+            else:
+                _log.info("there is no loss to accept", folder=str(folder))
             log = RocksLog(ours.log, disk_free_min_bytes, free_bytes)
             return cls(ours, log, names, clock, Limits(partitions, record_bytes_max, topics_max, group_topics_max))
 
@@ -100,3 +121,17 @@ class EmbeddedQueue(LocalQueue):
             super().close()
         finally:
             self._folder.close()
+
+
+def _refuse(folder: Path, loss: Loss | None) -> None:
+    """Raises QueueDamaged where there is a loss."""
+    if loss is not None:
+        raise QueueDamaged(
+            f"the queue in {folder} is not whole: {loss}. Nothing was changed. Put back what is missing; or start "
+            f"once with --accept-loss, which goes on with what is left."
+        )
+
+
+def _ends(ledger: Ledger) -> dict[LogId, int]:
+    parts = (part for topic in ledger.topics.values() for part in topic.partitions)
+    return {(part.topic.number, part.number): part.next_offset for part in parts}

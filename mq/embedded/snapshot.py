@@ -19,7 +19,8 @@ from rocksdict import AccessType, Rdict
 
 from mq.contract import LogRecord
 from mq.embedded.folder import check_marker
-from mq.embedded.log import identity_of, options, read_records, stored_topics
+from mq.embedded.stored import identity_of, read_records, stored_topics
+from mq.embedded.tuning import options
 from mq.errors import OffsetOutOfRange, PartitionUnknown, QueueUnavailable, TopicUnknown
 from mq.local.storage import StoredPartition, StoredTopic
 
@@ -68,7 +69,6 @@ class Snapshot:
 
     def _secondary(self) -> Rdict:
         chosen = options()
-        chosen.create_if_missing(False)
         chosen.set_max_open_files(-1)  # every table is opened now, and can go afterwards
         return Rdict(str(self._log), chosen, access_type=AccessType.secondary(self._scratch.name))
 

@@ -50,7 +50,7 @@ class Ledger:
             self.topics[row.name] = topic
             for partition, found in zip(topic.partitions, row.partitions, strict=True):
                 partition.start, partition.end = found.start, found.end
-                partition.next_offset = found.end
+                partition.next_offset = found.next_offset
                 if found.cursor is not None:
                     self.cursors[partition] = found.cursor
 

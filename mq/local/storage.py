@@ -9,12 +9,13 @@ from mq.local.topic import Partition
 
 
 class StoredPartition(NamedTuple):
-    """A partition as it was found: first offset held, offset behind the last, and the cursor of the shard, if it
-    is one."""
+    """A partition as it was found: first offset held, offset behind the last, the cursor of the shard, if it is one,
+    and the offset that the next record gets: more than `end` where records were lost."""
 
     start: int
     end: int
     cursor: bytes | None
+    next_offset: int
 
 
 class StoredTopic(NamedTuple):
@@ -39,10 +40,13 @@ class Storage(Protocol):
     def read(self, partition: Partition, offset: int, end: int, records_max: int, bytes_max: int) -> list[LogRecord]:
         """Records from `offset` on and below `end`, both within what the partition holds; the first one however
         large, the rest within `bytes_max` bytes of bodies. May give fewer; none only where a trim has overtaken the
-        reader. Raises QueueUnavailable."""
+        reader. Raises QueueUnavailable: what should stand there does not, or cannot be read."""
 
     def identity(self) -> str:
         """Of this storage, and of no other one, for ever."""
+
+    def trouble(self) -> str | None:
+        """What is damaged, as far as reading has shown; None where nothing is. It does not pass by itself."""
 
     def full(self) -> str | None:
         """Why clients' records cannot be taken right now: one sentence; None where they can."""

@@ -73,7 +73,8 @@ class EmbeddedReader:
     def _rules(self, seen: Snapshot, topic: str, shard: int) -> str | None:
         """Those at the cursor's low offset, unless a rules record stands between the first record held and that."""
         buffer = self._names.buffer(topic)
-        start, _, encoded = seen.topics[buffer].partitions[shard]
+        held = seen.topics[buffer].partitions[shard]
+        start, encoded = held.start, held.cursor
         if start == 0 or encoded is None:
             return None
         cursor = Cursor.decode(encoded)

@@ -132,6 +132,7 @@ def test_a_topic_that_was_made_again_has_another_id(
     before = reader.held(), reader.cluster()
     queue.close()
     (tmp_path / "queue").rename(tmp_path / "old")
+    (tmp_path / "queue.mark").unlink()
     again = EmbeddedQueue.open(
         tmp_path / "queue", namespace="delayline", clock=ManualClock(NOW_MS), partitions=2, disk_free_min_bytes=0
     )

@@ -8,7 +8,8 @@ import pytest
 from rocksdict import Rdict
 
 from mq.contract import Append
-from mq.embedded.log import _KEY, options
+from mq.embedded.stored import KEY
+from mq.embedded.tuning import options
 from mq.errors import QueueFormat, QueueLocked, QueueUnavailable
 from tests.unit.mq.conftest import OpenQueue
 
@@ -18,6 +19,7 @@ def test_a_missing_folder_is_made(open_queue: OpenQueue, tmp_path: Path) -> None
     assert json.loads((tmp_path / "a" / "b" / "queue.json").read_text()) == {
         "embedded_queue": 1,
         "namespace": "delayline",
+        "marked": True,
     }
 
 
@@ -75,7 +77,7 @@ def test_a_topic_or_entry_of_another_version_is_refused(
     queue.append([Append("delayline.audit", "0", b"a")]).result(10)
     queue.close()
     log = Rdict(str(folder / "log"), options())
-    key = _KEY.pack(topic, partition, number)
+    key = KEY.pack(topic, partition, number)
     log[key] = b"\x09" + log[key][1:]
     log.close()
     with pytest.raises(QueueFormat, match="version 9"):
@@ -99,9 +101,10 @@ def test_an_opening_that_failed_leaves_nothing_locked(open_queue: OpenQueue, fol
     open_queue()
 
 
-def test_the_folder_may_be_moved(open_queue: OpenQueue, folder: Path, tmp_path: Path) -> None:
+def test_the_folder_may_be_moved_with_its_mark(open_queue: OpenQueue, folder: Path, tmp_path: Path) -> None:
     queue = open_queue()
     topic_id = queue.ensure_topic("orders").topic_id
     queue.close()
     shutil.move(folder, tmp_path / "elsewhere")
+    shutil.move(tmp_path / "queue.mark", tmp_path / "elsewhere.mark")
     assert open_queue(tmp_path / "elsewhere").topic("orders").topic_id == topic_id

@@ -10,7 +10,9 @@ from rocksdict import Rdict
 
 from delayline.errors import UnknownFormat
 from delayline.message import Shard
-from mq.embedded.log import _KEY, RocksLog, options
+from mq.embedded.log import RocksLog
+from mq.embedded.stored import KEY
+from mq.embedded.tuning import options
 from mq.errors import Fenced, QueueUnavailable
 from tests.contract.drive import append, bodies, buffer, start_worker
 from tests.unit.mq.conftest import OpenQueue
@@ -74,7 +76,7 @@ def test_trimming_goes_on_after_a_restart_where_it_stopped(open_queue: OpenQueue
     queue.close()
     log = Rdict(str(folder / "log"), options())
     held = [key for key in log.keys() if key[:8] == bytes([0, 0, 0, 4, 0, 0, 0, 0])]  # noqa: SIM118
-    assert held == [_KEY.pack(4, 0, 98)]
+    assert held == [KEY.pack(4, 0, 98)]
 
 
 def test_epochs_outlive_the_process(open_queue: OpenQueue) -> None:
@@ -93,7 +95,7 @@ def test_a_cursor_of_another_format_stops_its_shard_and_no_other(open_queue: Ope
     number = queue._ledger.topic(buffer(queue)).number
     queue.close()
     log = RocksLog(folder / "log", 0)
-    log._db[_KEY.pack(0, 3, number << 32)] = b"\x63 of the future"
+    log._db[KEY.pack(0, 3, number << 32)] = b"\x63 of the future"
     log.close()
     queue = open_queue()
     _, sink = queue.open_worker("second")
@@ -112,8 +114,11 @@ def crashed(open_queue: OpenQueue, folder: Path, tmp_path: Path) -> Path:
     """The folder of a queue that acknowledged ten appends of one record and died."""
     queue = open_queue()
     queue.ensure_topic("orders")
-    for number in range(10):
+    for number in range(9):
         append(queue, "orders", "0", b"%d" % number * 100)
+    shutil.copy2(tmp_path / "queue.mark", tmp_path / "earlier.mark")
+    append(queue, "orders", "0", b"9" * 100)
+    shutil.copy2(tmp_path / "queue.mark", tmp_path / "crashed.mark")
     return shutil.copytree(folder, tmp_path / "crashed")
 
 
@@ -125,7 +130,10 @@ def test_what_was_acknowledged_before_a_crash_is_there(open_queue: OpenQueue, cr
     assert bodies(open_queue(crashed), "orders") == [b"%d" % number * 100 for number in range(10)]
 
 
-def test_a_torn_last_write_is_dropped_and_nothing_else(open_queue: OpenQueue, crashed: Path) -> None:
+def test_a_torn_last_write_that_was_not_acknowledged_is_dropped_and_nothing_else(
+    open_queue: OpenQueue, crashed: Path
+) -> None:
+    crashed.with_name("earlier.mark").rename(crashed.with_name("crashed.mark"))
     file = write_ahead_log(crashed)
     file.write_bytes(file.read_bytes().rstrip(b"\x00")[:-30])
     queue = open_queue(crashed)

@@ -1,0 +1,207 @@
+"""The high-water mark: how far the log has been acknowledged, in a file beside the log's folder.
+
+A log that was cut, deleted or put back from an older copy looks whole to whoever opens it. The mark is what it is
+compared with (`examine.py`). Page: docs/formats/embedded-log.md; decision: docs/adr/0016-high-water-mark.md.
+
+    page 0, page 1   the same head, written in turn, so that one of them is whole whatever interrupts a write:
+                     "DLMARK1\\n" | u64 turn | u64 sequence number | u64 manifest | u64 its bytes | 36 bytes identity
+                     | u32 CRC-32 of it
+    from page 2 on   rows of 24 bytes: u32 topic | u32 partition | u64 end | u32 CRC-32 | u32 zero
+
+All numbers are big endian. The file is mapped into memory: noting a group costs about 3 us and no system call, and
+what was noted outlives the process (kill -9), because the page cache does. Against a power cut a thread writes it to
+the disk once a second. It is never ahead of the log: a group is noted after its fsync.
+"""
+
+import mmap
+import os
+import re
+import struct
+import zlib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from threading import Event, Lock, Thread
+from typing import NamedTuple
+
+import structlog
+
+_log = structlog.get_logger("queue")
+
+PAGE = 4096
+FILE_BYTES = 1 << 20
+ROWS_MAX = (FILE_BYTES - 2 * PAGE) // 24  # rounded down: 8 bytes at the end stay zero
+"""Partitions whose ends are noted, 43,349. They give a refusal its figures; the sequence number judges without them."""
+
+SYNC_S = 1.0
+"""How much of the mark a power cut may take back. The log itself is synced with every group."""
+
+_MAGIC = b"DLMARK1\n"
+_HEAD = struct.Struct(">8sQQQQ36s")
+_CRC = struct.Struct(">I")
+_ROW = struct.Struct(">IIQ")
+_ROW_BYTES = 24
+
+LogId = tuple[int, int]
+"""The numbers of a topic and its partition."""
+
+
+class Said(NamedTuple):
+    """What a mark says: the log was acknowledged up to `sequence` (RocksDB's number of its last write), in the
+    database `identity`, whose file list was `manifest_bytes` of MANIFEST-`manifest`, and whose partitions ended at
+    `ends`."""
+
+    identity: str
+    sequence: int
+    manifest: int
+    manifest_bytes: int
+    ends: Mapping[LogId, int]
+
+
+def read_mark(path: Path) -> Said | None:
+    """What the file says; None where neither head can be believed. Raises OSError."""
+    data = path.read_bytes()
+    heads = [head for page in (0, PAGE) if (head := _head(data[page : page + PAGE])) is not None]
+    if not heads:
+        return None
+    _, sequence, manifest, manifest_bytes, identity = max(heads)
+    rows = (_row(data, at) for at in range(2 * PAGE, len(data) - _ROW_BYTES + 1, _ROW_BYTES))
+    return Said(identity, sequence, manifest, manifest_bytes, dict(row for row in rows if row is not None))
+
+
+def _head(page: bytes) -> tuple[int, int, int, int, str] | None:
+    if len(page) < _HEAD.size + 4 or _CRC.unpack_from(page, _HEAD.size)[0] != zlib.crc32(page[: _HEAD.size]):
+        return None
+    magic, turn, sequence, manifest, manifest_bytes, identity = _HEAD.unpack_from(page)
+    return (turn, sequence, manifest, manifest_bytes, identity.decode()) if magic == _MAGIC else None
+
+
+def _row(data: bytes, at: int) -> tuple[LogId, int] | None:
+    topic, partition, end = _ROW.unpack_from(data, at)
+    if topic == 0 or _CRC.unpack_from(data, at + _ROW.size)[0] != zlib.crc32(data[at : at + _ROW.size]):
+        return None
+    return (topic, partition), end
+
+
+class Mark:
+    """The file, open for noting. `note` belongs to the thread that writes the log."""
+
+    def __init__(self, path: Path, log: Path, said: Said) -> None:
+        """Make the file anew, durably, saying `said` of the database in `log`. Raises OSError."""
+        self._log = log
+        self._identity = said.identity.encode()
+        self._lock = Lock()
+        self._turn = 0
+        self._sequence, self._manifest = said.sequence, (said.manifest, said.manifest_bytes)
+        self._rows: dict[LogId, int] = {}
+        self._free: list[int] = [2 * PAGE + _ROW_BYTES * row for row in reversed(range(ROWS_MAX))]
+        self._file = _make(path)
+        self._map = mmap.mmap(self._file, FILE_BYTES)
+        self.note(said.sequence, [(*log_id, end) for log_id, end in said.ends.items()])
+        os.fdatasync(self._file)
+        _put_in_place(path)
+        self._synced = self._turn
+        self._closing = Event()
+        self._thread = Thread(target=self._run, name="embedded-queue-mark", daemon=True)
+        self._thread.start()
+
+    def note(self, sequence: int, ends: Iterable[tuple[int, int, int]]) -> None:
+        """Everything up to `sequence` is durable; (topic, partition, end) for the partitions that it has made longer.
+        Hot: once per group, before anything of it is acknowledged."""
+        with self._lock:
+            for topic, partition, end in ends:
+                at = self._rows.get((topic, partition)) or self._new_row(topic, partition)
+                if at:
+                    row = _ROW.pack(topic, partition, end)
+                    self._map[at : at + _ROW_BYTES] = row + _CRC.pack(zlib.crc32(row)) + b"\0\0\0\0"
+            self._sequence = sequence
+            self._write_head()
+
+    def _new_row(self, topic: int, partition: int) -> int:
+        if not self._free:
+            return 0
+        at = self._rows[topic, partition] = self._free.pop()
+        return at
+
+    def forget(self, topic: int, partitions: int) -> None:
+        """The topic is deleted: its rows may be used again."""
+        with self._lock:
+            for partition in range(partitions):
+                at = self._rows.pop((topic, partition), None)
+                if at is not None:
+                    self._map[at : at + _ROW_BYTES] = bytes(_ROW_BYTES)
+                    self._free.append(at)
+
+    def _write_head(self) -> None:
+        self._turn += 1
+        head = _HEAD.pack(_MAGIC, self._turn, self._sequence, *self._manifest, self._identity)
+        at = PAGE * (self._turn & 1)
+        self._map[at : at + _HEAD.size + 4] = head + _CRC.pack(zlib.crc32(head))
+
+    def _run(self) -> None:
+        while not self._closing.wait(SYNC_S):
+            try:
+                self._sync()
+            except (OSError, ValueError) as error:
+                # The page cache has the mark all the same; the next turn tries again.
+                _log.warning("the high-water mark was not synced", detail=str(error))
+
+    def _sync(self) -> None:
+        """To the disk, with the length of RocksDB's list of files, once that length is on the disk itself."""
+        manifest = synced_manifest(self._log)
+        with self._lock:
+            if manifest == self._manifest and self._turn == self._synced:
+                return
+            if manifest != self._manifest:
+                self._manifest = manifest
+                self._write_head()
+            self._synced = self._turn
+        os.fdatasync(self._file)
+
+    def close(self) -> None:
+        """After the log is closed, so that what closing has written counts."""
+        self._closing.set()
+        self._thread.join()
+        try:
+            self._sync()
+        finally:
+            self._map.close()
+            os.close(self._file)
+
+
+def manifest_of(log: Path) -> tuple[int, int]:
+    """(number, bytes) of the file list that `CURRENT` names. Raises OSError, ValueError (it names none)."""
+    name = (log / "CURRENT").read_text(errors="replace").strip()
+    if re.fullmatch(r"MANIFEST-[0-9]{6,18}", name) is None:
+        raise ValueError("CURRENT names no MANIFEST")
+    return int(name.removeprefix("MANIFEST-")), (log / name).stat().st_size
+
+
+def synced_manifest(log: Path) -> tuple[int, int]:
+    """The same, once so much of it is on the disk. Raises OSError, ValueError."""
+    number, size = manifest_of(log)
+    file = os.open(log / f"MANIFEST-{number:06}", os.O_RDONLY)
+    try:
+        os.fdatasync(file)
+    finally:
+        os.close(file)
+    return number, size
+
+
+def _make(path: Path) -> int:
+    """A file of zeros beside `path`, with its room reserved: a full disk must not end the process by SIGBUS."""
+    file = os.open(_unfinished(path), os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    os.posix_fallocate(file, 0, FILE_BYTES)
+    return file
+
+
+def _put_in_place(path: Path) -> None:
+    _unfinished(path).rename(path)
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _unfinished(path: Path) -> Path:
+    return path.with_name(f"{path.name}.new")
