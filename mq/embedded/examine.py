@@ -1,7 +1,7 @@
 """Whether a log still holds what was acknowledged: it is compared with its high-water mark before it is opened.
 
-Nothing is changed by it. RocksDB is opened to read only, because to open it for writing would throw away what its list
-of files does not name (and a cut list names too little), and with it what could be put back by hand.
+Nothing is changed by it. RocksDB is opened to read only: opened for writing, it would delete the tables that its list
+of files does not name, and a list that was cut names too few.
 """
 
 from collections.abc import Iterator, Mapping

@@ -30,7 +30,7 @@ _log = structlog.get_logger("queue")
 PAGE = 4096
 FILE_BYTES = 1 << 20
 ROWS_MAX = (FILE_BYTES - 2 * PAGE) // 24  # rounded down: 8 bytes at the end stay zero
-"""Partitions whose ends are noted, 43,349. They give a refusal its figures; the sequence number judges without them."""
+"""Partitions whose ends are noted, 43,349: figures for a refusal. The sequence number judges without them."""
 
 SYNC_S = 1.0
 """How much of the mark a power cut may take back. The log itself is synced with every group."""

@@ -82,10 +82,11 @@ class EmbeddedQueue(LocalQueue):
         accept_loss: bool = False,
     ) -> "EmbeddedQueue":
         """Open the queue in `folder`, which is made where it does not exist. `partitions` counts for topics made from
-        now on. Below `disk_free_min_bytes` of free disk (as `free_bytes` tells it) clients' appends are refused. `accept_loss` goes on where acknowledged records are
-        missing, with what is left.
+        now on. Below `disk_free_min_bytes` of free disk (as `free_bytes` tells it) clients' appends are refused.
+        `accept_loss` goes on where acknowledged records are missing, with what is left.
 
-        Raises QueueDamaged (they are missing), QueueLocked, QueueFormat, QueueUnavailable (the folder cannot be used), ConfigError (the namespace)."""
+        Raises QueueDamaged (they are missing), QueueLocked, QueueFormat, QueueUnavailable (the folder cannot be
+        used), ConfigError (the namespace)."""
         names = installation(namespace)
         if not accept_loss and mark_of(folder).exists() and not (folder / "queue.json").exists():
             _refuse(folder, examine(folder / "log", mark_of(folder), marked=True))

@@ -1,7 +1,7 @@
 """Go on without what is missing, because the operator has said so (`--accept-loss`).
 
-What can be read stays. Where records are gone, an entry says so (`entry.py`), so that their offsets, and with them the
-ids of messages, are never given to others. A row of the log keeps what was accepted, and what is thrown away of
+What can be read stays. Where records are gone, an entry says so (`entry.py`), so that their offsets, and with them
+the ids of messages, are never given to others. A row of the log keeps what was accepted, and what is thrown away of
 RocksDB's small files (write-ahead logs, list of files) is copied beside the log before.
 """
 
@@ -16,9 +16,10 @@ from rocksdict import Rdict, RdictIter
 from mq.embedded.entry import encode_lost, read_head
 from mq.embedded.examine import Loss
 from mq.embedded.mark import LogId
-from mq.embedded.stored import KEY, LOSSES, TABLES, StoredTopic, stored_topics, table, valid
+from mq.embedded.stored import KEY, LOSSES, TABLES, stored_topics, table, valid
 from mq.embedded.tuning import options
 from mq.errors import QueueUnavailable
+from mq.local.storage import StoredTopic
 
 Hole = tuple[int, int]
 """From the first offset that is gone to the one behind the last."""

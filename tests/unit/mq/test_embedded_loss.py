@@ -1,4 +1,4 @@
-"""A log that lacks something that was acknowledged: it is refused with figures, or goes on where that was accepted."""
+"""A log that lacks what was acknowledged is refused with figures, or goes on where that was accepted."""
 
 import os
 import random
@@ -119,7 +119,8 @@ def judge(folder: Path, image: Image) -> bool:
             assert read_all(queue) == image.held, "records are missing, and nothing said so"
         return False
     except QueueDamaged as error:
-        assert "acknowledged" in str(error)
+        figures = str(error)
+    assert "acknowledged" in figures
     accept(folder, image)
     return True
 
@@ -303,7 +304,7 @@ def test_a_folder_of_an_earlier_version_gets_a_mark(open_queue: OpenQueue, folde
     (folder / "queue.json").write_text('{"embedded_queue":1,"namespace":"delayline"}')
     open_queue().close()
     (tmp_path / "queue.mark").unlink()
-    with pytest.raises(QueueDamaged, match="mark .* is gone"):
+    with pytest.raises(QueueDamaged, match=r"mark .* is gone"):
         open_queue()
 
 
