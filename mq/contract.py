@@ -329,6 +329,10 @@ class Admin(Protocol):
         """Why the shard's target partition cannot take deliveries now, as far as that shows without one; None where
         nothing does. Raises QueueUnavailable."""
 
+    def trouble(self) -> str | None:
+        """What is wrong with the queue itself and will not pass, so that nothing more is taken in; None where nothing
+        shows. Neither blocks nor raises."""
+
     def owners(self) -> Mapping[Shard, Owner]:
         """Who owns which shard at this moment; one that is between two owners is left out. It may be a question to
         the other end of the network: not for every request. Raises QueueUnavailable where that cannot be said now."""

@@ -88,6 +88,11 @@ class RocksIndex:
             self._numbers[shard] = number
         return self._numbers[shard]
 
+    def checkpoints(self) -> dict[Shard, Checkpoint]:
+        """How far it has read the logs of all shards that were ever here."""
+        rows = {shard: self._database.get(keys.checkpoint_row(number)) for shard, number in self._numbers.items()}
+        return {shard: keys.decode_checkpoint(row) for shard, row in rows.items() if row is not None}
+
     def drop(self, shard: Shard) -> None:
         self._shards.pop(shard, None)
 

@@ -20,9 +20,10 @@ from delay_service.shard import ShardSettings
 from delay_service.worker import Worker, WorkerSettings
 from delayline import __version__, logs
 from delayline.cli.between import address_of, all_owners, answering, internal_port
+from delayline.cli.data_dir import IndexWitness, keep_private, put_aside
 from delayline.cli.http_limits import api_hosts, api_limits
 from delayline.cli.proxies import kafka_proxy
-from delayline.cli.queues import Watch, open_queue
+from delayline.cli.queues import Watch, open_embedded, open_queue
 from delayline.cli.worker_thread import WorkerThread
 from delayline.clock import Clock
 from delayline.config import Settings
@@ -55,11 +56,12 @@ class Process:
 
 
 @contextmanager
-def everything(settings: Settings, clock: Clock) -> Iterator[Process]:
-    """The HTTP door and a worker in one process. Raises QueueError, StoreError, CannotListen."""
+def everything(settings: Settings, clock: Clock, *, accept_loss: bool = False) -> Iterator[Process]:
+    """The HTTP API and a worker in one process; `accept_loss` starts an embedded queue although acknowledged records
+    are missing. Raises QueueError, StoreError, CannotListen."""
     registry = _registry()
     with (
-        _asked_worker(settings, registry, clock) as (queue, thread, here, listener),
+        _asked_worker(settings, registry, clock, accept_loss=accept_loss) as (queue, thread, here, listener),
         all_owners(settings, queue, clock, here) as owners,
     ):
         services = Services(
@@ -69,7 +71,7 @@ def everything(settings: Settings, clock: Clock) -> Iterator[Process]:
             owners=owners,
             clock=clock,
             registry=registry,
-            readiness=thread.readiness,
+            readiness=lambda: _ready(queue, thread),
             full=_limits(settings, owners, clock).full,
         )
         app = create_app(services)
@@ -109,12 +111,16 @@ def worker_alone(settings: Settings, clock: Clock) -> Iterator[Process]:
 
 @contextmanager
 def _asked_worker(
-    settings: Settings, registry: CollectorRegistry, clock: Clock
+    settings: Settings, registry: CollectorRegistry, clock: Clock, *, accept_loss: bool = False
 ) -> Iterator[tuple[Queue, WorkerThread, WorkerInquiry, Listener | None]]:
     """A worker at work, and who answers for it, to this process and to others."""
-    with internal_port(settings) as bound, _held(open_queue(settings, clock, address_of(bound, settings))) as queue:
+    keep_private(settings.data_dir)
+    with (
+        internal_port(settings) as bound,
+        _stored(settings, clock, address_of(bound, settings), accept_loss=accept_loss) as (queue, index),
+    ):
         history, decisions = _history(settings), Decisions()
-        thread = _worker_thread(settings, queue, registry, history, decisions, clock)
+        thread = _worker_thread(settings, queue, index, registry, history, decisions, clock)
         here = WorkerInquiry(thread, queue, Names(settings.namespace), history, decisions)
         with _working(thread), here, answering(bound, here, settings, clock, registry) as listener:
             yield queue, thread, here, listener
@@ -189,17 +195,12 @@ def _working(thread: WorkerThread) -> Iterator[None]:
 def _worker_thread(
     settings: Settings,
     queue: Queue,
+    index: RocksIndex,
     registry: CollectorRegistry,
     history: History,
     decisions: Decisions,
     clock: Clock,
 ) -> WorkerThread:
-    # Half of what the queue keeps free: what the queue has accepted must still find its place in the index.
-    index = RocksIndex.open(
-        settings.data_dir / "index",
-        memory_bytes_max=settings.store.memory_bytes_max,
-        disk_free_min_bytes=settings.store.disk_free_min // 2,
-    )
     metrics = WorkerMetrics(registry, history, decisions, clock)
 
     def open_worker() -> Worker:
@@ -210,6 +211,46 @@ def _worker_thread(
     thread = WorkerThread(open_worker)
     metrics.watch(lambda: thread.statuses)
     return thread
+
+
+def _ready(queue: Queue, thread: WorkerThread) -> tuple[bool, str]:
+    trouble = queue.trouble()
+    return thread.readiness() if trouble is None else (False, trouble)
+
+
+@contextmanager
+def _stored(
+    settings: Settings, clock: Clock, address: str, *, accept_loss: bool
+) -> Iterator[tuple[Queue, RocksIndex]]:
+    """The queue and the index; an embedded queue is compared with the index first. Raises QueueError, StoreError."""
+    if settings.mq.kind == "kafka":
+        with _held(open_queue(settings, clock, address)) as queue:
+            yield queue, _open_index(settings)
+        return
+    folder = settings.data_dir / "index"
+    index = _open_index(settings)
+    try:
+        witness = IndexWitness(index, folder, accept_loss=accept_loss)
+        queue = open_embedded(settings, clock, witness, accept_loss=accept_loss)
+    except BaseException:
+        index.close()
+        raise
+    with _held(queue):
+        if witness.ahead:
+            index.close()
+            kept = put_aside(folder, clock.now_ms())
+            log.warning("loss accepted, index put aside", folder=str(kept), shards=list(map(str, witness.ahead[:10])))
+            index = _open_index(settings)
+        yield queue, index
+
+
+def _open_index(settings: Settings) -> RocksIndex:
+    # Half of what the queue keeps free: what the queue has accepted must still find its place in the index.
+    return RocksIndex.open(
+        settings.data_dir / "index",
+        memory_bytes_max=settings.store.memory_bytes_max,
+        disk_free_min_bytes=settings.store.disk_free_min // 2,
+    )
 
 
 def _history(settings: Settings) -> History:

@@ -3,6 +3,8 @@
 from delayline.errors import DelaylineError
 
 FAILED, USAGE, NOT_FOUND, CONFLICT = 1, 2, 3, 4
+DAMAGED = 3
+"""What was acknowledged is not there, or cannot be read: `serve` and `scrub`."""
 
 
 class Failure(DelaylineError):

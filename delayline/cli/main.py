@@ -18,8 +18,9 @@ from delayline.cli import (
     serve_commands,
     topic_commands,
 )
-from delayline.cli.failure import FAILED, USAGE, Failure
+from delayline.cli.failure import DAMAGED, FAILED, USAGE, Failure
 from delayline.errors import ConfigError, DelaylineError
+from mq.errors import QueueDamaged
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 serve_commands.register(app)
@@ -47,8 +48,8 @@ def options(
 ) -> None:
     """A delay proxy in front of the message queue you already run.
 
-    Exit codes: 0 ok, 1 failed, 2 usage or settings that cannot be, 3 not found, 4 conflict. `reconcile run` has
-    its own.
+    Exit codes: 0 ok, 1 failed, 2 usage or settings that cannot be, 3 not found (of `serve` and `scrub`: data that
+    was acknowledged), 4 conflict. `reconcile run` has its own.
     """
 
 
@@ -59,6 +60,8 @@ def main() -> None:
         app()
     except Failure as failure:
         _fail(str(failure), failure.exit_code)
+    except QueueDamaged as error:
+        _fail(str(error), DAMAGED)
     except ConfigError as error:
         _fail(str(error), USAGE)
     except DelaylineError as error:

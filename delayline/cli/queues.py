@@ -11,6 +11,7 @@ from mq.contract import Admin, Queue
 from mq.errors import QueueError
 
 if TYPE_CHECKING:
+    from mq.embedded.queue import Witness
     from mq.kafka.queue import KafkaQueue
 
 WATCH_S = 2.0
@@ -18,10 +19,17 @@ WATCH_S = 2.0
 
 def open_queue(settings: Settings, clock: Clock, address: str = "") -> Queue:
     """`address` is where this process answers questions about its worker's shards. Raises QueueError, ConfigError."""
-    return open_kafka(settings, clock, address) if settings.mq.kind == "kafka" else _embedded(settings, clock)
+    return open_kafka(settings, clock, address) if settings.mq.kind == "kafka" else open_embedded(settings, clock)
 
 
-def _embedded(settings: Settings, clock: Clock) -> Queue:
+def open_embedded(
+    settings: Settings,
+    clock: Clock,
+    witness: "Witness" = lambda ends, vouched: None,
+    *,
+    accept_loss: bool = False,
+) -> Queue:
+    """See `EmbeddedQueue.open`. Raises QueueError, ConfigError."""
     from mq.embedded.queue import EmbeddedQueue
 
     return EmbeddedQueue.open(
@@ -30,6 +38,8 @@ def _embedded(settings: Settings, clock: Clock) -> Queue:
         clock=clock,
         disk_free_min_bytes=settings.store.disk_free_min,
         group_topics_max=settings.retry.topics_made_max,
+        accept_loss=accept_loss,
+        witness=witness,
     )
 
 

@@ -4,12 +4,14 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from delayline import __version__
+from delayline.cli.failure import USAGE, Failure
 from delayline.cli.http_client import DEFAULT_URL
 from delayline.cli.options import ConfigPath
 from delayline.clock import Clock, SystemClock
@@ -24,6 +26,10 @@ Host = Annotated[str | None, typer.Option(help="Instead of api.host.")]
 Port = Annotated[int | None, typer.Option(help="Instead of api.port.")]
 WorkerHost = Annotated[str | None, typer.Option(help="Instead of worker.host.")]
 WorkerPort = Annotated[int | None, typer.Option(help="Instead of worker.port.")]
+AcceptLoss = Annotated[
+    bool,
+    typer.Option("--accept-loss", help="Start although the embedded queue lacks what was acknowledged, without it."),
+]
 DataDir = Annotated[str | None, typer.Option(help="Instead of data_dir.")]
 
 
@@ -33,12 +39,22 @@ def register(app: typer.Typer) -> None:
         app.command()(command)
 
 
-def serve(config: ConfigPath = None, host: Host = None, port: Port = None, data_dir: DataDir = None) -> None:
+def serve(
+    config: ConfigPath = None,
+    host: Host = None,
+    port: Port = None,
+    data_dir: DataDir = None,
+    accept_loss: AcceptLoss = False,
+) -> None:
     """Run everything in one process: HTTP and a worker; on the embedded queue, that too."""
     settings = read_settings(config, {"api.host": host, "api.port": port, "data_dir": data_dir})
+    if accept_loss and settings.mq.kind != "embedded":
+        raise Failure("--accept-loss is for the embedded queue", USAGE)
     from delayline.cli.assembly import everything  # here: other commands would wait 0.4 s for rooms they do not enter
 
-    run_process(settings, everything, settings.api.host, settings.api.port, _welcome)
+    run_process(
+        settings, partial(everything, accept_loss=accept_loss), settings.api.host, settings.api.port, _welcome
+    )
 
 
 def api(config: ConfigPath = None, host: Host = None, port: Port = None) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import structlog
 
@@ -31,6 +31,16 @@ DISK_FREE_MIN_BYTES = 512 << 20
 """Kept free for the commits of workers, and for the 256 MiB of write-ahead log and a compaction beside it."""
 
 
+class BufferEnd(NamedTuple):
+    """Where the log of a shard's buffer partition ends, and the buffer's identity."""
+
+    topic_id: bytes
+    offset: int
+
+
+Witness = Callable[[Mapping[Shard, BufferEnd], bool], None]
+
+
 class Closable(Protocol):
     def close(self) -> None: ...
 
@@ -53,13 +63,22 @@ class EmbeddedQueue(LocalQueue):
     them stands in `reconcile.json` beside the folder.
     """
 
-    def __init__(self, folder: Folder, log: RocksLog, names: Names, clock: Clock, limits: Limits) -> None:
+    def __init__(
+        self,
+        folder: Folder,
+        log: RocksLog,
+        names: Names,
+        clock: Clock,
+        limits: Limits,
+        witness: Witness = lambda ends, vouched: None,
+    ) -> None:
         """Takes over `folder` and `log`, failing or not. Raises as `open` does."""
         self._folder = folder
         self._audited: tuple[tuple[int, int] | None, Mapping[Shard, Audited]] = None, {}
         ledger = Ledger(names)
         with closing_on_error(log):
             ledger.restore(log.load())
+            witness(_buffer_ends(ledger), folder.marked)
             log.keep_mark(folder.mark, _ends(ledger))
             folder.note_marked()
         writer = GroupWriter(ledger, log, clock)
@@ -80,10 +99,12 @@ class EmbeddedQueue(LocalQueue):
         disk_free_min_bytes: int = DISK_FREE_MIN_BYTES,
         free_bytes: Callable[[Path], int] = disk_free_bytes,
         accept_loss: bool = False,
+        witness: Witness = lambda ends, vouched: None,
     ) -> "EmbeddedQueue":
         """Open the queue in `folder`, which is made where it does not exist. `partitions` counts for topics made from
         now on. Below `disk_free_min_bytes` of free disk (as `free_bytes` tells it) clients' appends are refused.
-        `accept_loss` goes on where acknowledged records are missing, with what is left.
+        `accept_loss` goes on where acknowledged records are missing, with what is left. `witness` is shown
+        where the buffers end before anything is made, and whether a mark has vouched for the log; it may refuse.
 
         Raises QueueDamaged (they are missing), QueueLocked, QueueFormat, QueueUnavailable (the folder cannot be
         used), ConfigError (the namespace)."""
@@ -101,7 +122,8 @@ class EmbeddedQueue(LocalQueue):
             else:
                 _log.info("there is no loss to accept", folder=str(folder))
             log = RocksLog(ours.log, disk_free_min_bytes, free_bytes)
-            return cls(ours, log, names, clock, Limits(partitions, record_bytes_max, topics_max, group_topics_max))
+            limits = Limits(partitions, record_bytes_max, topics_max, group_topics_max)
+            return cls(ours, log, names, clock, limits, witness)
 
     def _positions(self) -> Mapping[Shard, Audited]:
         """Read again where the job has put another file in its place."""
@@ -136,3 +158,8 @@ def _refuse(folder: Path, loss: Loss | None) -> None:
 def _ends(ledger: Ledger) -> dict[LogId, int]:
     parts = (part for topic in ledger.topics.values() for part in topic.partitions)
     return {(part.topic.number, part.number): part.next_offset for part in parts}
+
+
+def _buffer_ends(ledger: Ledger) -> dict[Shard, BufferEnd]:
+    parts = (part for topic in ledger.topics.values() for part in topic.partitions)
+    return {part.shard: BufferEnd(part.topic.topic_id, part.end) for part in parts if part.shard is not None}

@@ -320,6 +320,9 @@ class KafkaQueue:
         self._check()
         return self._cluster.target_trouble(shard.topic, shard.name)
 
+    def trouble(self) -> str | None:
+        return None  # brokers mend themselves, or say so for each partition
+
     def owners(self) -> Mapping[Shard, Owner]:
         self._check()
         members = self._cluster.assignment()

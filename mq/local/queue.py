@@ -234,6 +234,10 @@ class LocalQueue:
         """Topics here are never removed, and refuse nothing but a record that is too large."""
         return None
 
+    def trouble(self) -> str | None:
+        """What is damaged or has failed, so that nothing more is taken in; None where nothing is."""
+        return self._ledger.failure or self._storage.trouble()
+
     def owners(self) -> Mapping[Shard, Owner]:
         """The worker of this process: it has no address."""
         self._ledger.check()

@@ -58,6 +58,7 @@ class Server:
         self.log = data_dir.parent / f"{data_dir.name}.log"
         port_setting = "worker__port" if command == "worker" else "api__port"
         self._command = [*COMMAND, command]
+        self.flags: tuple[str, ...] = ()
         self._settings = {"data_dir": str(data_dir), port_setting: str(self.port), **settings}
         self._process: subprocess.Popen[bytes] | None = None
         self.descriptors_max: int | None = None
@@ -67,7 +68,7 @@ class Server:
         limited = ["sh", "-c", f'ulimit -n {self.descriptors_max} && exec "$@"', "sh"] if self.descriptors_max else []
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [*limited, *self._command], cwd=ROOT, env=environ, stdout=log, stderr=log
+                [*limited, *self._command, *self.flags], cwd=ROOT, env=environ, stdout=log, stderr=log
             )
 
     def wait_ready(self) -> float:
