@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import TypeVar
 
 import structlog
+from rocksdict import ReadOptions
 
 from delayline.errors import Bug
 from delayline.message import Key, Shard
 from store import keys
 from store.counts import Counts
-from store.database import Database, bounded_by
+from store.database import MEMORY_BYTES_MIN, Database, bounded_by
 from store.errors import StoreDamaged, StoreError, StoreFull
 from store.far import FarRecords
 from store.index import SCAN_BYTES_MAX, Buckets, Checkpoint, Covered, Entry, PlainEntry, ShardIndex
@@ -24,6 +25,16 @@ log = structlog.get_logger(__name__)
 
 _AnyEntry = TypeVar("_AnyEntry", bound=PlainEntry)
 _DUE, _OFFSET, _VALUE = itemgetter(0), itemgetter(1), itemgetter(2)
+
+
+def verify(folder: Path) -> None:
+    """Read every row of the index in `folder`. Raises StoreDamaged, StoreLocked, StoreFormat, StoreUnusable."""
+    database = Database.open(folder, memory_bytes_max=MEMORY_BYTES_MIN)
+    try:
+        for _ in database.rows(b"", ReadOptions()):
+            pass
+    finally:
+        database.close()
 
 
 class RocksIndex:

@@ -15,6 +15,7 @@ from delayline.cli import (
     message_commands,
     proxy_commands,
     reconcile_commands,
+    scrub_commands,
     serve_commands,
     topic_commands,
 )
@@ -24,6 +25,7 @@ from mq.errors import QueueDamaged
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 serve_commands.register(app)
+scrub_commands.register(app)
 proxy_commands.register(app)
 config_commands.register(app)
 doctor_commands.register(app)
