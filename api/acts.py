@@ -50,6 +50,27 @@ class ControlOut(msgspec.Struct, frozen=True):
     missing_shards: Sequence[ShardOut]
 
 
+class TopicIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A topic to make."""
+
+    name: Annotated[str, Meta(description="1 to 249 of a-z A-Z 0-9 . _ -")]
+    partitions: Annotated[int | None, Meta(description="1 to 256; 4 where it is left out")] = None
+
+
+class TopicMade(msgspec.Struct, frozen=True):
+    """The topic that was made."""
+
+    name: str
+    partitions: int
+
+
+class TopicDeleted(msgspec.Struct, frozen=True):
+    """The topic that is gone, and how many messages were cancelled for it."""
+
+    topic: str
+    cancelled: int
+
+
 class PurgeOut(msgspec.Struct, frozen=True):
     """How many messages waited, and how many of them are cancelled."""
 

@@ -33,6 +33,7 @@ from api.routes.dead import DeadRoutes
 from api.routes.finding import FindingRoutes
 from api.routes.health import HealthRoutes
 from api.routes.installation import InstallationRoutes
+from api.routes.managing import ManagingRoutes
 from api.routes.messages import MessageRoutes
 from api.routes.operations import OperationRoutes
 from api.routes.own import OwnRoutes
@@ -106,7 +107,9 @@ def create_app(services: Services) -> DelaylineApi:
     operations = OperationRoutes(services, topics, sender, judge, claims, messages)
     operations.register(app.router)
     BulkRoutes(services, topics, BulkCancel(services, topics, survey, sender, bridge)).register(app.router)
-    ControlRoutes(services, topics, survey, sender, claims).register(app.router)
+    controls = ControlRoutes(services, topics, survey, sender, claims)
+    controls.register(app.router)
+    ManagingRoutes(services, topics, controls).register(app.router)
     OwnRoutes(topics, survey, messages, operations).register(app.router)
     RecordRoutes(reader, topics, followers, problems).register(app.router)
     InstallationRoutes(services, topics, survey, metrics.unheeded).register(app.router)

@@ -18,6 +18,7 @@ DESCRIPTION = (
 )
 
 _DOCUMENTED = (
+    acts.TopicIn,
     schemas.MessageIn,
     schemas.BatchIn,
     schemas.PreviewIn,
@@ -26,6 +27,8 @@ _DOCUMENTED = (
     acts.CancelOut,
     acts.ControlOut,
     acts.PurgeOut,
+    acts.TopicMade,
+    acts.TopicDeleted,
     schemas.SentMessage,
     schemas.UnconfirmedMessage,
     schemas.BatchAnswer,

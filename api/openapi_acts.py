@@ -59,3 +59,33 @@ PURGE = {
         **problems(400, 404, 503),
     },
 }
+
+CREATE_TOPIC = {
+    "operationId": "createTopic",
+    "summary": "Make a topic",
+    "requestBody": {
+        "required": True,
+        "content": {
+            "application/json": {
+                "schema": ref(acts.TopicIn),
+                "examples": {"one": {"summary": "With 8 partitions", "value": {"name": "invoices", "partitions": 8}}},
+            }
+        },
+    },
+    "responses": {"201": content("It is made", acts.TopicMade), **problems(400, 403, 404, 409, 413, 415, 503)},
+}
+
+DELETE_TOPIC = {
+    "operationId": "deleteTopic",
+    "summary": "Delete a topic for which nothing waits, with everything that was delivered into it",
+    "parameters": [
+        TOPIC,
+        parameter(
+            "force",
+            "query",
+            "Cancel what waits first",
+            {"type": "string", "enum": ["true", "false"], "default": "false"},
+        ),
+    ],
+    "responses": {"200": content("It is gone", acts.TopicDeleted), **problems(400, 404, 409, 503)},
+}

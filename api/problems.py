@@ -20,7 +20,16 @@ from api.metrics import Metrics
 from delayline.errors import DelaylineError, MalformedMessageId
 from delayline.inquiry import OwnerUnavailable
 from delayline.schedule import Invalid, Reason
-from mq.errors import OffsetOutOfRange, PartitionUnknown, QueueUnavailable, RecordTooLarge, TopicUnknown
+from mq.errors import (
+    NotDoneHere,
+    OffsetOutOfRange,
+    PartitionUnknown,
+    QueueUnavailable,
+    RecordTooLarge,
+    TopicBusy,
+    TopicExists,
+    TopicUnknown,
+)
 
 _log = structlog.get_logger("api")
 
@@ -47,6 +56,8 @@ NOT_FOUND = Kind("not-found", "Not found", 404)
 METHOD_NOT_ALLOWED = Kind("method-not-allowed", "The path does not take this method", 405)
 REQUEST_TIMEOUT = Kind("request-timeout", "The body did not arrive in time", 408)
 AMBIGUOUS = Kind("ambiguous", "Several messages have this own id", 409)
+TOPIC_EXISTS = Kind("topic-exists", "There is such a topic already", 409)
+TOPIC_BUSY = Kind("topic-busy", "The topic is in use", 409)
 IDEMPOTENCY_IN_FLIGHT = Kind("idempotency-in-flight", "A request with this key is not answered yet", 409)
 ALREADY_TERMINAL = Kind("already-terminal", "The message has ended", 410)
 VERSION_MISMATCH = Kind("version-mismatch", "The message has another version", 412)
@@ -156,6 +167,12 @@ def refusal_of(error: Exception) -> Refusal:
             return _refusal_of_framework(error)
         case TopicUnknown():
             return Refusal(TOPIC_UNKNOWN, str(error))
+        case TopicExists():
+            return Refusal(TOPIC_EXISTS, str(error))
+        case TopicBusy():
+            return Refusal(TOPIC_BUSY, str(error))
+        case NotDoneHere():
+            return Refusal(NOT_SUPPORTED, str(error))
         case PartitionUnknown():
             return refused(INVALID_REQUEST, "", "partition-unknown", str(error))
         case OffsetOutOfRange():

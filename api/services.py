@@ -23,8 +23,9 @@ class ApiSettings:
     rules_for: Callable[[str], Rules]  # with the topic's default delay
     horizon_max_ms: int  # how far ahead a message may be due
     is_delay_enabled: Callable[[str], bool]  # asked per request: must be quick
-    topics_on_first_use: bool
+    topics_on_first_use: bool  # the queue is ours: topics come with the first message, or are made and deleted here
     refuse_unknown: bool = False  # headers under `delay-` that are no directives (delay.unknown)
+    audit_hold_max_ms: int = 86_400_000
     body_bytes_max: int = 8 << 20
     batch_messages_max: int = 1000
 

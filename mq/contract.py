@@ -296,6 +296,15 @@ class Admin(Protocol):
     def ensure_topic(self, name: str) -> TopicInfo:
         """The topic, made where the queue lets topics be made on first use. Raises TopicUnknown elsewhere."""
 
+    def create_topic(self, name: str, partitions: int | None = None) -> TopicInfo:
+        """A new topic of users, with as many partitions as others where none are named. Raises TopicExists,
+        TopicUnknown (no such name, or too many topics), NotDoneHere, QueueUnavailable."""
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic of users, what was delivered into it, and its buffer. Raises TopicBusy where messages may
+        wait there (by the committed cursors, which follow within a second), TopicUnknown, NotDoneHere,
+        QueueUnavailable."""
+
     def ensure_buffer(self, name: str, rules: Rules) -> TopicInfo:
         """The buffer topic of the target topic `name`, with as many partitions. Where it is made now and `rules` are
         not the default ones, a rules record is the first record of every partition."""

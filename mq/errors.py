@@ -5,6 +5,9 @@ QueueError
 │   └── QueueClosed       nor later: it is closed, or has failed in a way that only opening it anew can mend
 │       └── QueueDamaged  what was acknowledged is missing, or cannot be read: it is not opened
 ├── TopicUnknown          the topic does not exist and may not be made
+├── TopicExists           a topic of this name is there already
+├── TopicBusy             messages wait for the topic, so it is not deleted
+├── NotDoneHere           this queue's topics are made and deleted with its own tools
 ├── PartitionUnknown      the topic has no such partition
 ├── RecordTooLarge        beyond the queue's record limit; nothing was stored
 ├── OffsetOutOfRange      a read below the log's start or behind its end: never skipped silently
@@ -38,6 +41,18 @@ class QueueDamaged(QueueClosed):
 
 class TopicUnknown(QueueError):
     """The topic does not exist and may not be made."""
+
+
+class TopicExists(QueueError):
+    """A topic of this name is there already."""
+
+
+class TopicBusy(QueueError):
+    """Messages wait for the topic, so it is not deleted."""
+
+
+class NotDoneHere(QueueError):
+    """This queue's topics are made and deleted with its own tools."""
 
 
 class PartitionUnknown(QueueError):

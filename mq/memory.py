@@ -95,6 +95,9 @@ class MemoryStorage:
                 self._bytes += sum(map(len, batch.bodies))
             for partition, low_offset in group.trims.items():
                 self._trim(partition, low_offset)
+            for partition in (part for topic in group.deletes for part in topic.partitions):
+                _, records = self._logs.pop(partition, (0, []))
+                self._bytes -= sum(len(record.body) for record in records)
 
     def _trim(self, partition: Partition, low_offset: int) -> None:
         first, records = self._logs[partition]
@@ -103,7 +106,7 @@ class MemoryStorage:
 
     def read(self, partition: Partition, offset: int, end: int, records_max: int, bytes_max: int) -> list[LogRecord]:
         with self._lock:
-            first, records = self._logs[partition]
+            first, records = self._logs.get(partition, (0, []))
             if offset < first:
                 return []
             found = records[offset - first : min(end, offset + records_max) - first]

@@ -74,6 +74,16 @@ class ControlRoutes:
             raise Refusal(TOPIC_NOT_ENABLED, f"delay.topics does not name {topic!r}")
         return topic
 
+    async def purge_all(self, topic: str) -> tuple[int, Sequence[Shard]]:
+        """Cancel what waits; how many, and the shards that have not done so in time. Raises QueueError."""
+        decided, missing = await self._decided(topic, "purge")
+        return sum(resolution.count for resolution in decided), missing
+
+    async def pending(self, topic: str) -> tuple[int, Sequence[Shard]]:
+        """How many messages wait, and the shards that do not say."""
+        count, _, missing = await self._pending(topic)
+        return count, missing
+
     async def _pending(self, topic: str) -> tuple[int, int, Sequence[Shard]]:
         shards = await self._survey.shards(topic)
         known = [one for one in await self._survey.figures() if one.ready and one.shard in shards]
@@ -81,8 +91,7 @@ class ControlRoutes:
         return sum(one.pending for one in known), 0, missing
 
     async def _purged(self, topic: str) -> tuple[int, int, Sequence[Shard]]:
-        decided, missing = await self._decided(topic, "purge")
-        cancelled = sum(resolution.count for resolution in decided)
+        cancelled, missing = await self.purge_all(topic)
         return cancelled, cancelled, missing
 
     async def _decided(self, topic: str, kind: str) -> tuple[list[Resolution], list[Shard]]:

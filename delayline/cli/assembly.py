@@ -299,6 +299,7 @@ def _api_settings(settings: Settings) -> ApiSettings:
         version=__version__,
         guarantee=settings.mq.guarantee.replace("-", " "),
         topics_on_first_use=settings.mq.kind == "embedded",
+        audit_hold_max_ms=settings.audit.hold_max,
         body_bytes_max=settings.api.body_bytes_max,
         batch_messages_max=settings.api.batch_messages_max,
         requests_max=settings.api.requests_max,

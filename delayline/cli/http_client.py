@@ -52,8 +52,8 @@ class HttpClient:
     def patch(self, path: str, body: Any, **headers: str | None) -> Any:
         return self._ask("PATCH", path, json=body, headers=_headers(headers))
 
-    def delete(self, path: str, **headers: str | None) -> Any:
-        return self._ask("DELETE", path, headers=_headers(headers))
+    def delete(self, path: str, timeout_s: float = TIMEOUT_S, **headers: str | None) -> Any:
+        return self._ask("DELETE", path, headers=_headers(headers), timeout=timeout_s)
 
     def events(self, path: str, **params: Any) -> Iterator[Any]:
         """The data of server-sent events (WHATWG HTML 9.2), until the server ends the stream. An event called

@@ -1,4 +1,4 @@
-"""Commands about topics: topics, histogram, pause, resume, purge."""
+"""Commands about topics: topics (show, create, delete, plan), histogram, pause, resume, purge."""
 
 from typing import Annotated, Any
 
@@ -40,13 +40,15 @@ class ShowFirst(TyperGroup):
 
 group = typer.Typer(
     cls=ShowFirst,
-    help="List the topics; `topics TOPIC` shows one, and each of its shards; `topics plan` looks at Kafka.",
+    help="List, make and delete topics; `topics TOPIC` shows one with its shards; `topics plan` looks at Kafka.",
 )
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this file."""
     group.command()(show)
+    group.command()(create)
+    group.command()(delete)
     group.command()(plan)
     app.add_typer(group, name="topics")
     for command in (histogram, pause, resume, purge):
@@ -68,6 +70,35 @@ def show(
         show_rows(TOPIC_COLUMNS, [[row[name] for name in TOPIC_COLUMNS] for row in rows])
     else:
         typer.echo("no topics yet: the first message sent to one makes it")
+
+
+def create(
+    topic: Topic,
+    partitions: Annotated[int | None, typer.Option(help="4 unless given.")] = None,
+    url: Url = DEFAULT_URL,
+    as_json: Json = False,
+) -> None:
+    """Make a topic. (The first message to one makes it, too.)"""
+    wanted: dict[str, Any] = {"name": topic}
+    answer = HttpClient(url).post(
+        "/v1/topics", wanted if partitions is None else {**wanted, "partitions": partitions}
+    )
+    show_json(answer) if as_json else typer.echo(f"{topic}  made, {counted(answer['partitions'], 'partition')}")
+
+
+def delete(
+    topic: Topic,
+    force: Annotated[bool, typer.Option("--force", help="Cancel what waits first.")] = False,
+    yes: Yes = False,
+    url: Url = DEFAULT_URL,
+    as_json: Json = False,
+) -> None:
+    """Delete a topic, with everything that was delivered into it. Where messages wait it is refused, or forced."""
+    what = "everything in it, and cancel what waits" if force else "everything in it"
+    confirm(f"Delete {topic} and {what}?", yes=yes)
+    answer = HttpClient(url).delete(topic_path(topic) + ("?force=true" if force else ""), LONG_S)
+    cancelled = f", {counted(answer['cancelled'])} cancelled" if answer["cancelled"] else ""
+    show_json(answer) if as_json else typer.echo(f"{topic}  deleted{cancelled}")
 
 
 def _show_topic(answer: dict[str, Any]) -> None:

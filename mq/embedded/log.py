@@ -6,12 +6,14 @@
     (0, 1, t)                            topic t: u8 version (1) | 16 bytes topic id | u32 partitions | name
     (0, 2, t << 32 | p)                  a trimmed log: u64 start | u64 deleted up to | u64 latest append time
     (0, 3, t << 32 | p)                  the cursor of the shard that this buffer partition is
+    (0, 5, 0)                            u32, the highest number of a topic that was deleted
     (0, 4, epoch ms)                     what was missing, and that the operator has accepted it: JSON (`salvage.py`)
 
 A group is one WriteBatch in the write-ahead log, then one fsync. Page: docs/formats/embedded-log.md.
 """
 
 import shutil
+import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -24,6 +26,7 @@ from mq.embedded.reclaim import Reclaimer
 from mq.embedded.stored import (
     CURSORS,
     KEY,
+    NUMBERS,
     START,
     STARTS,
     TABLES,
@@ -44,6 +47,8 @@ from mq.local.topic import Partition, Topic
 
 TRIM_COMPACT_BYTES = 256 * MIB
 """How much trimmed log may wait for RocksDB's own compactions before the range is compacted by us."""
+
+_NUMBER = struct.Struct(">I")
 
 DELETE_BYTES_MIN = 256 << 10
 """How much of a partition one range tombstone covers at least. Every one in the memtable makes every seek slower
@@ -79,6 +84,8 @@ class RocksLog:
         except Exception as error:
             raise QueueUnavailable(f"the log in {folder} cannot be opened: {error}") from error
         self._reclaimer = Reclaimer(self._db, trim_compact_bytes)
+        row = self._db.get(KEY.pack(TABLES, NUMBERS, 0))
+        self._highest: int = 0 if row is None else _NUMBER.unpack(row)[0]
 
     def close(self) -> None:
         if not self._closed:
@@ -118,6 +125,10 @@ class RocksLog:
 
     # --- load
 
+    def last_number(self) -> int:
+        """The highest number that a deleted topic had; 0 where none was."""
+        return self._highest
+
     def load(self) -> Iterable[StoredTopic]:
         found = self._db.iter()
         self._deleted_to = {id_: deleted_to for id_, (_, deleted_to) in starts(found).items()}
@@ -137,15 +148,31 @@ class RocksLog:
             batch.put(KEY.pack(TABLES, CURSORS, _id(partition)), cursor)
         for partition, low_offset in group.trims.items():
             self._trim(batch, partition, low_offset)
+        for topic in group.deletes:
+            self._delete(batch, topic)
         self._db.write(batch, self._unsynced)
         self.sync()
         if self._mark is not None:
             self._mark.note(self.sequence(), _ends(group))
+            for topic in group.deletes:
+                self._mark.forget(topic.number, len(topic.partitions))
         self._reclaimer.written()
 
     def sync(self) -> None:
         """fsync the write-ahead log. Unlike a write with sync=True, this lets other threads run meanwhile."""
         self._db.flush_wal(True)
+
+    def _delete(self, batch: WriteBatch, topic: Topic) -> None:
+        """Rows and records; its number is kept, so that no other topic gets it."""
+        begin, behind = KEY.pack(topic.number, 0, 0), KEY.pack(topic.number + 1, 0, 0)
+        batch.delete(KEY.pack(TABLES, TOPICS, topic.number))
+        for partition in topic.partitions:
+            batch.delete(KEY.pack(TABLES, STARTS, _id(partition)))
+            batch.delete(KEY.pack(TABLES, CURSORS, _id(partition)))
+        batch.delete_range(begin, behind)
+        self._highest = max(self._highest, topic.number)
+        batch.put(KEY.pack(TABLES, NUMBERS, 0), _NUMBER.pack(self._highest))
+        self._reclaimer.deleted(_id(topic.partitions[0]), (begin, behind))
 
     def _trim(self, batch: WriteBatch, partition: Partition, low_offset: int) -> None:
         """The log begins at `low_offset` now. Entries wholly below are deleted once enough have come together."""
@@ -182,7 +209,7 @@ class RocksLog:
         except QueueUnavailable as error:
             self._damage = f"{error}: {partition.topic.name}, partition {partition.name}, from offset {offset} on"
             raise QueueUnavailable(self._damage) from error
-        if not records and partition.start <= offset:
+        if not records and partition.start <= offset and not partition.topic.deleted:
             where = f"{partition.topic.name}, partition {partition.name}: there is no record at offset {offset}"
             self._damage = f"the log is damaged: {where}"
             raise QueueUnavailable(self._damage)

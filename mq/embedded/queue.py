@@ -77,7 +77,7 @@ class EmbeddedQueue(LocalQueue):
         self._audited: tuple[tuple[int, int] | None, Mapping[Shard, Audited]] = None, {}
         ledger = Ledger(names)
         with closing_on_error(log):
-            ledger.restore(log.load())
+            ledger.restore(log.load(), log.last_number())
             witness(_buffer_ends(ledger), folder.marked)
             log.keep_mark(folder.mark, _ends(ledger))
             folder.note_marked()

@@ -31,6 +31,10 @@ class Reclaimer:
         self._ranges[partition] = min(begin, keys[0]), max(behind, keys[1])
         self._bytes += size
 
+    def deleted(self, topic: int, keys: Range) -> None:
+        """A whole topic goes with the write under way: its room is given back as soon as no compaction runs."""
+        self.trimmed(topic, keys, self._bytes_min)
+
     def written(self) -> None:
         """The write is done: compact, where enough has come together. Raises what the last compaction raised."""
         if self._bytes < self._bytes_min or not self._idle():

@@ -14,7 +14,7 @@ from mq.embedded.entry import decode_entry, read_head
 from mq.errors import QueueFormat, QueueUnavailable
 from mq.local.storage import StoredPartition, StoredTopic
 
-TABLES, TOPICS, STARTS, CURSORS, LOSSES = 0, 1, 2, 3, 4
+TABLES, TOPICS, STARTS, CURSORS, LOSSES, NUMBERS = 0, 1, 2, 3, 4, 5
 TOPIC_VERSION = 1
 LAST = (1 << 64) - 1
 

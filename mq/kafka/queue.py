@@ -13,7 +13,7 @@ from delayline.record import encode_body
 from delayline.rules import Rules
 from mq.audited import decode_metadata
 from mq.contract import Append, Audited, ClockOffset, Handover, LogRecord, Owner, Position, TopicInfo
-from mq.errors import OffsetOutOfRange, QueueClosed, QueueError, QueueUnavailable, TopicUnknown
+from mq.errors import NotDoneHere, OffsetOutOfRange, QueueClosed, QueueError, QueueUnavailable, TopicUnknown
 from mq.kafka.buffers import Buffers, Change
 from mq.kafka.chatter import limit
 from mq.kafka.client import KafkaClient
@@ -319,6 +319,12 @@ class KafkaQueue:
     def target_trouble(self, shard: Shard) -> str | None:
         self._check()
         return self._cluster.target_trouble(shard.topic, shard.name)
+
+    def create_topic(self, name: str, partitions: int | None = None) -> TopicInfo:
+        raise NotDoneHere(f"topic {name!r}: topics of users are made with Kafka's own tools")
+
+    def delete_topic(self, name: str) -> None:
+        raise NotDoneHere(f"topic {name!r}: topics of users are deleted with Kafka's own tools")
 
     def trouble(self) -> str | None:
         return None  # brokers mend themselves, or say so for each partition

@@ -42,12 +42,13 @@ class Group:
     now_ms: int
     full: str | None = None
     topics: dict[str, Topic] = field(default_factory=dict)
+    deletes: list[Topic] = field(default_factory=list)
     batches: dict[Partition, Batch] = field(default_factory=dict)
     cursors: dict[Partition, bytes] = field(default_factory=dict)
     trims: dict[Partition, int] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
-        return bool(self.topics or self.batches or self.cursors or self.trims)
+        return bool(self.topics or self.deletes or self.batches or self.cursors or self.trims)
 
     def append(
         self, partition: Partition, bodies: Sequence[bytes], times_ms: Sequence[int | None] | None = None

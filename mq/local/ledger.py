@@ -21,6 +21,9 @@ class Worker(Protocol):
     def lose(self) -> None:
         """Nothing is the worker's any more."""
 
+    def unassign(self, partitions: Sequence[Partition]) -> None:
+        """These are gone: their topic is deleted."""
+
     def grown(self, partition: Partition) -> None:
         """There is more to read."""
 
@@ -42,8 +45,9 @@ class Ledger:
         self._owners: dict[Partition, tuple[int, str]] = {}
         self._last_number = 0
 
-    def restore(self, stored: Iterable[StoredTopic]) -> None:
-        """Take in what an earlier process left."""
+    def restore(self, stored: Iterable[StoredTopic], last_number: int = 0) -> None:
+        """Take in what an earlier process left; topics had numbers up to `last_number`."""
+        self._last_number = last_number
         for row in stored:
             self._last_number = max(self._last_number, row.number)
             topic = self._topic(row.number, row.name, row.topic_id, len(row.partitions))
@@ -100,11 +104,22 @@ class Ledger:
     def publish(self, group: Group) -> None:
         """The group is durable: show it."""
         with self.lock:
+            for topic in group.deletes:
+                self._forget(topic)
             self.topics.update(group.topics)
             self.cursors.update(group.cursors)
             for partition, batch in group.batches.items():
                 partition.end = batch.base_offset + len(batch.bodies)
             self._announce(group)
+
+    def _forget(self, topic: Topic) -> None:
+        del self.topics[topic.name]
+        for partition in topic.partitions:
+            self.cursors.pop(partition, None)
+            self._owners.pop(partition, None)
+        topic.grown.notify_all()
+        if topic.target is not None and self.worker is not None:
+            self.worker.unassign(topic.partitions)
 
     def _announce(self, group: Group) -> None:
         for topic in group.topics.values():

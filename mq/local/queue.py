@@ -14,7 +14,7 @@ from delayline.rules import DEFAULT_RULES, Rules
 from mq.contract import HEADER_ROOM_BYTES, Append, Audited, Handover, LogRecord, Owner, Position, TopicInfo
 from mq.errors import OffsetOutOfRange, QueueError, RecordTooLarge, TopicUnknown
 from mq.local.ledger import Ledger
-from mq.local.steps import AppendStep, Barrier, Committer, CreateStep, TrimStep
+from mq.local.steps import AppendStep, Barrier, Committer, CreateStep, DeleteStep, TrimStep
 from mq.local.storage import Storage
 from mq.local.topic import Partition, Topic
 from mq.local.worker import LocalSink, LocalSource
@@ -127,11 +127,16 @@ class LocalQueue:
         waiting = [(found.partition(name), offset) for name, offset in positions.items()]
 
         def stirred() -> bool:
-            return self._ledger.failure is not None or any(part.end > offset for part, offset in waiting)
+            return (
+                self._ledger.failure is not None
+                or found.deleted
+                or any(part.end > offset for part, offset in waiting)
+            )
 
         with found.grown:
             grown = found.grown.wait_for(stirred, timeout_s)
             self._ledger.check()
+            self._ledger.topic(topic)
         return grown
 
     def settled(self, topic: str, partition: str, timeout_s: float) -> bool:
@@ -155,12 +160,26 @@ class LocalQueue:
     def ensure_topic(self, name: str) -> TopicInfo:
         return self._target(name).info
 
+    def create_topic(self, name: str, partitions: int | None = None) -> TopicInfo:
+        self._check_users(name)
+        wanted = self._limits.partitions if partitions is None else partitions
+        step = CreateStep(name, wanted, self._limits.topics_max, new=True)
+        return self._committer.submit(step).result().info
+
+    def delete_topic(self, name: str) -> None:
+        self._check_users(name)
+        self._committer.submit(DeleteStep(name, self._names.buffer(name))).result()
+
     def _target(self, name: str) -> Topic:
+        self._check_users(name)
+        return self._ensure(name, self._limits.partitions)
+
+    def _check_users(self, name: str) -> None:
+        """Raises TopicUnknown for what can be no topic of users."""
         if self._names.is_own(name):
             raise TopicUnknown(f"{name!r} is a name of this installation's own topics")
         if not is_topic_name(name):
             raise TopicUnknown(f"{name!r} cannot be a topic: 1 to 249 of the characters a-z A-Z 0-9 . _ -")
-        return self._ensure(name, self._limits.partitions)
 
     def _group_topic(self, name: str, target: Topic) -> Topic:
         """A consumer group's topic, made on first use. Raises TopicUnknown."""
@@ -184,7 +203,7 @@ class LocalQueue:
     def _ensure(self, name: str, partitions: int, first_body: bytes | None = None) -> Topic:
         self._ledger.check()
         found = self._ledger.topics.get(name)
-        if found is not None:
+        if found is not None and not found.deleted:
             return found
         return self._committer.submit(CreateStep(name, partitions, self._limits.topics_max, first_body)).result()
 
@@ -231,7 +250,7 @@ class LocalQueue:
         return self._buffer(shard)[0].info
 
     def target_trouble(self, shard: Shard) -> str | None:
-        """Topics here are never removed, and refuse nothing but a record that is too large."""
+        """Topics here go with their shards, and refuse nothing but a record that is too large."""
         return None
 
     def trouble(self) -> str | None:

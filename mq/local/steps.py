@@ -11,7 +11,7 @@ from delayline.cursor import Cursor
 from delayline.errors import DelaylineError
 from delayline.message import Shard
 from mq.contract import Append, Position
-from mq.errors import CommitUnknown, Fenced, QueueUnavailable, TopicUnknown
+from mq.errors import CommitUnknown, Fenced, QueueUnavailable, TopicBusy, TopicExists, TopicUnknown
 from mq.local.group import Group, Placed
 from mq.local.ledger import Ledger, Worker
 from mq.local.storage import Storage
@@ -66,6 +66,9 @@ class AppendStep(Step[list[Position]]):
     def place(self, ledger: Ledger, group: Group) -> None:
         if group.full is not None:
             raise QueueUnavailable(group.full)
+        for partition, _ in self._runs.values():
+            if partition.topic.deleted:
+                raise TopicUnknown(f"there is no topic {partition.topic.name!r}")
         for key, (partition, bodies) in self._runs.items():
             self._placed[key] = group.append(partition, bodies)
 
@@ -116,6 +119,8 @@ class CommitStep(Step[None]):
             ledger.place_cursor(group, item.partition, item.cursor)
 
     def _owns(self, ledger: Ledger, item: Progress) -> bool:
+        if item.partition.topic.deleted:
+            return False
         return ledger.worker is self._worker and ledger.accepts(item.partition, item.cursor, claim=item.alone)
 
     def result(self) -> None:
@@ -130,8 +135,12 @@ class CreateStep(Step[Topic]):
 
     A full disk does not refuse it: topics are few and small, and what waits needs its dead-letter topic."""
 
-    def __init__(self, name: str, partitions: int, topics_max: int, first_body: bytes | None = None) -> None:
+    def __init__(
+        self, name: str, partitions: int, topics_max: int, first_body: bytes | None = None, *, new: bool = False
+    ) -> None:
+        """`new`: one that is there already is refused."""
         super().__init__()
+        self._new = new
         self._name = name
         self._partitions = partitions
         self._topics_max = topics_max
@@ -139,14 +148,16 @@ class CreateStep(Step[Topic]):
         self._topic: Topic | None = None
 
     def place(self, ledger: Ledger, group: Group) -> None:
-        self._topic = ledger.topics.get(self._name) or group.topics.get(self._name)
+        self._topic = current(ledger, group, self._name)
+        if self._topic is not None and self._new:
+            raise TopicExists(f"there is a topic {self._name!r} already")
         if self._topic is None:
             self._topic = self._make(ledger, group)
 
     def _make(self, ledger: Ledger, group: Group) -> Topic:
-        if len(ledger.topics) + len(group.topics) >= self._topics_max:
+        if len(ledger.topics) + len(group.topics) - len(group.deletes) >= self._topics_max:
             raise TopicUnknown(
-                f"topic {self._name!r} is not made: the queue has {self._topics_max} topics, its limit"
+                f"topic {self._name!r} is not made: the queue has {self._topics_max} topics, its limit (topics.max)"
             )
         topic = group.topics[self._name] = ledger.new_topic(self._name, urandom(16), self._partitions)
         if self._first_body is not None:
@@ -159,6 +170,45 @@ class CreateStep(Step[Topic]):
         return self._topic
 
 
+class DeleteStep(Step[None]):
+    """Delete a topic and its buffer, where nothing waits in it. Appends and commits are placed by the same thread, so
+    nothing can come in between."""
+
+    def __init__(self, name: str, buffer: str) -> None:
+        super().__init__()
+        self._name = name
+        self._buffer = buffer
+
+    def place(self, ledger: Ledger, group: Group) -> None:
+        topic, buffer = current(ledger, group, self._name), current(ledger, group, self._buffer)
+        if topic is None:
+            raise TopicUnknown(f"there is no topic {self._name!r}")
+        if self._name in group.topics or self._buffer in group.topics:
+            raise TopicBusy(f"topic {self._name!r} is only just being made")
+        if buffer is not None and (waiting := sum(_open(ledger, group, part) for part in buffer.partitions)):
+            raise TopicBusy(f"topic {self._name!r}: {waiting} records of its buffer are not done with")
+        for gone in (topic, buffer):
+            if gone is not None:
+                gone.deleted = True
+                group.deletes.append(gone)
+
+    def result(self) -> None:
+        return None
+
+
+def current(ledger: Ledger, group: Group, name: str) -> Topic | None:
+    """The topic as it will be behind what is placed."""
+    found = group.topics.get(name) or ledger.topics.get(name)
+    return None if found is None or found.deleted else found
+
+
+def _open(ledger: Ledger, group: Group, partition: Partition) -> int:
+    """How many records of a buffer may still wait: those that the cursor's low offset has not passed."""
+    data = group.cursors.get(partition) or ledger.cursors.get(partition)
+    done = partition.start if data is None else Cursor.decode(data).low_offset
+    return max(0, partition.next_offset - done)
+
+
 class TrimStep(Step[None]):
     """Give back the room below an offset that readers cannot reach any more."""
 
@@ -168,7 +218,8 @@ class TrimStep(Step[None]):
         self._low_offset = low_offset
 
     def place(self, ledger: Ledger, group: Group) -> None:
-        group.trims[self._partition] = max(self._low_offset, group.trims.get(self._partition, 0))
+        if not self._partition.topic.deleted:
+            group.trims[self._partition] = max(self._low_offset, group.trims.get(self._partition, 0))
 
     def result(self) -> None:
         return None

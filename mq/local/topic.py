@@ -34,6 +34,8 @@ class Topic:
         self.target = target
         self.partitions = tuple(self._partition(index) for index in range(partitions))
         self.grown = Condition(lock)
+        self.deleted = False
+        """Set when the deletion is placed: nothing is placed behind it, although readers may still see the topic."""
         self._by_name = {partition.name: partition for partition in self.partitions}
 
     def _partition(self, index: int) -> Partition:

@@ -23,6 +23,7 @@ from mq.contract import (
 from mq.errors import (
     CommitAborted,
     DeliveryRefused,
+    Fenced,
     PartitionUnknown,
     QueueClosed,
     RecordTooLarge,
@@ -89,6 +90,14 @@ class LocalSource:
     def _tell(self, event: Event) -> None:
         self._events.append(event)
         self._changed.notify()
+
+    def unassign(self, partitions: Sequence[Partition]) -> None:
+        gone = tuple(part.shard for part in partitions if part.shard is not None and part.shard in self._readers)
+        for shard in gone:
+            del self._readers[shard]
+            self._ready.pop(shard, None)
+        if gone:
+            self._tell(Lost(gone))
 
     def grown(self, partition: Partition) -> None:
         if partition.shard is not None:
@@ -243,12 +252,20 @@ class LocalSink:
             raise CommitAborted("this sink is closed")
         if len({part.shard for part in batch}) != len(batch):
             raise Bug("a shard twice in one dispatch batch")
-        runs = [run for part in batch for run in self._runs(part)]
-        progress = [self._progress(part) for part in batch]
+        try:
+            runs = [run for part in batch for run in self._runs(part)]
+            progress = [self._progress(part) for part in batch]
+        except TopicUnknown as error:
+            if gone := [part.shard for part in batch if self._is_gone(part.shard)]:
+                raise Fenced(gone) from error  # their topic was deleted: nobody owns them
+            raise
         self._committer.submit(CommitStep(self._source, progress, runs)).result()
 
     def close(self) -> None:
         self._closed = True
+
+    def _is_gone(self, shard: Shard) -> bool:
+        return self._ledger.names.buffer(shard.topic) not in self._ledger.topics
 
     def _progress(self, part: ShardBatch) -> Progress:
         return Progress(part.shard, self._buffer(part.shard), part.cursor, part.alone)

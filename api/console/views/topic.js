@@ -144,7 +144,7 @@ function valueText({ value, value_base64: base64 }) {
   return shortened(value ?? (base64 === undefined ? UNKNOWN : `base64 ${base64}`), 120);
 }
 
-function buttons(topic, { offer, refresh }) {
+function buttons(topic, { offer, info, refresh }) {
   const act = async (asking) => {
     if (await asking) await refresh();
   };
@@ -154,7 +154,12 @@ function buttons(topic, { offer, refresh }) {
     topic.paused
       ? action("Resume", has("resume"), () => act(resume(topic.name)))
       : action("Pause\u2026", has("pause"), () => act(pause(topic.name))),
-    action("Purge\u2026", has("purge"), () => act(purge(topic.name)), { class: "danger" }));
+    action("Purge\u2026", has("purge"), () => act(purge(topic.name)), { class: "danger" }),
+    info?.topics_on_first_use && offer.has("DELETE /v1/topics/{}")
+      ? action("Delete\u2026", true, async () => {
+        if (await remove(topic.name)) location.hash = "#/topics";
+      }, { class: "danger" })
+      : null);
 }
 
 /** Each shard decides for itself: what those that have not yet will do is stored. */
@@ -184,7 +189,39 @@ async function resume(name) {
   });
 }
 
-/** The whole topic goes: the name has to be typed, and the server is asked first how much that is. */
+/** A name that has to be typed before it is done. */
+function typing(name) {
+  return ({ form }) => {
+    form.addEventListener("submit", (event) => {
+      if (valueOf(form, "confirm") === name) return;
+      event.stopImmediatePropagation();
+      event.preventDefault();
+      form.querySelector('[data-pointer="confirm"] .fault').textContent = `Type ${name} here.`;
+      form.querySelector('[data-pointer="confirm"] input').focus();
+    }, { capture: true });
+  };
+}
+
+/** What waits is cancelled only where the box is ticked; else the server refuses while anything waits. */
+function remove(name) {
+  const force = h("input", { type: "checkbox", id: "delete-force" });
+  return ask({
+    title: `Delete ${name}?`,
+    body: [h("p", null, "The topic goes, with everything that was delivered into it. This cannot be undone."),
+      h("p", null, force, " ", h("label", { for: "delete-force" }, "Cancel what still waits first")),
+      field("Type the topic's name to confirm", "confirm", input())],
+    confirm: "Delete the topic",
+    isDangerous: true,
+    setUp: typing(name),
+    act: async () => {
+      const query = force.checked ? { force: true } : {};
+      const { body } = await request("DELETE", topicPath(name), { query, timeoutMs: LONG_MS });
+      toast(body.cancelled ? `${name} is deleted, ${counted(body.cancelled, "message")} cancelled.` : `${name} is deleted.`);
+    },
+  });
+}
+
+/** All that waits goes: the name has to be typed, and the server is asked first how much that is. */
 function purge(name) {
   const path = topicPath(name, ":purge");
   const missing = h("div", { class: "answer" });
@@ -200,15 +237,7 @@ function purge(name) {
       show(found, `${counted(body.matched, "message waits", "messages wait")} now.`);
       show(missing, incomplete(body));
     },
-    setUp: ({ form }) => {
-      form.addEventListener("submit", (event) => {
-        if (valueOf(form, "confirm") === name) return;
-        event.stopImmediatePropagation();
-        event.preventDefault();
-        form.querySelector('[data-pointer="confirm"] .fault').textContent = `Type ${name} here.`;
-        form.querySelector('[data-pointer="confirm"] input').focus();
-      }, { capture: true });
-    },
+    setUp: typing(name),
     act: async () => {
       const { body } = await request("POST", path, { timeoutMs: LONG_MS });
       toast(decided(body, `${counted(body.cancelled, "message")} cancelled.`));

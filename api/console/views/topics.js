@@ -1,11 +1,13 @@
 // All topics: what waits, what is late, what has stopped.
 
-import { get } from "../api.js";
+import { get, post } from "../api.js";
 import { away, nowMs } from "../clock.js";
+import { ask, toast } from "../dialogs.js";
 import { h, show } from "../dom.js";
 import { count, duration, epoch, UNKNOWN } from "../format.js";
+import { field, input, valueOf } from "../forms.js";
 import { SPANS, sparkline, spanQuery } from "../histogram.js";
-import { badge, broken, empty, figures, incomplete, loading, shardName, table } from "../parts.js";
+import { action, badge, broken, empty, figures, incomplete, loading, shardName, table } from "../parts.js";
 import { Lateness, readTopics, settled, topicPath } from "../shapes.js";
 
 const SPARKLINES_MAX = 20;
@@ -41,7 +43,8 @@ export function topicsView({ query, info, offer }) {
         h("h1", { tabindex: "-1" }, "What waits"),
         h("div", { class: "search" },
           h("label", { for: "topic-search" }, "Find a topic"), search,
-          h("label", { for: "topic-order" }, "Order"), order)),
+          h("label", { for: "topic-order" }, "Order"), order,
+          info?.topics_on_first_use && offer.has("POST /v1/topics") ? action("New topic\u2026", true, create) : null)),
       place),
     async refresh(signal) {
       known = await readTopics(signal);
@@ -51,6 +54,22 @@ export function topicsView({ query, info, offer }) {
       return known;
     },
   };
+}
+
+async function create() {
+  let name = "";
+  const made = await ask({
+    title: "New topic",
+    body: [field("Name", "name", input({ required: true })),
+      field("Partitions", "partitions", input({ type: "number", min: 1, value: 4 }))],
+    confirm: "Make the topic",
+    act: async (form) => {
+      name = valueOf(form, "name").trim();
+      await post("v1/topics", { name, partitions: Number(valueOf(form, "partitions")) });
+      toast(`${name} is made.`);
+    },
+  });
+  if (made) location.hash = `#/topics/${encodeURIComponent(name)}`;
 }
 
 /** What the next 24 hours bring to the topics that have most, renewed more rarely than the figures. */
