@@ -12,7 +12,7 @@ now and then: a writer that tried again at once kept it from resuming for 30 s, 
 import fcntl
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -189,6 +189,13 @@ class Database:
         """Raises StoreFull."""
         batch = self.batch()
         batch.put(key, value)
+        self.write(batch)
+
+    def remove_rows(self, rows: Iterable[bytes]) -> None:
+        """Raises StoreFull."""
+        batch = self.batch()
+        for row in rows:
+            batch.delete(row)
         self.write(batch)
 
     def get(self, key: bytes) -> bytes | None:

@@ -104,6 +104,13 @@ class RocksIndex:
         rows = {shard: self._database.get(keys.checkpoint_row(number)) for shard, number in self._numbers.items()}
         return {shard: keys.decode_checkpoint(row) for shard, row in rows.items() if row is not None}
 
+    def forget(self, shards: Iterable[Shard]) -> None:
+        """Remove everything of shards whose topic was deleted. Raises StoreFull."""
+        for shard in shards:
+            if (number := self._numbers.pop(shard, None)) is not None:
+                FarRecords(self._database, number).reset()
+                self._database.remove_rows([keys.shard_row(shard), keys.checkpoint_row(number)])
+
     def drop(self, shard: Shard) -> None:
         self._shards.pop(shard, None)
 

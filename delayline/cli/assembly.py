@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from prometheus_client import CollectorRegistry, Gauge, disable_created_metrics
+from prometheus_client import CollectorRegistry, Counter, Gauge, disable_created_metrics
 
 from api.app import DelaylineApi, create_app, create_worker_app
 from api.services import ApiSettings, Services
@@ -31,6 +31,8 @@ from delayline.inquiry import Owners
 from delayline.names import Names
 from delayline.pending import PendingLimits
 from mq.contract import Queue
+from mq.embedded.queue import EmbeddedQueue
+from mq.embedded.retention import Expiry, Retainer, Retention
 from store.rocks import RocksIndex
 
 if TYPE_CHECKING:
@@ -117,7 +119,7 @@ def _asked_worker(
     keep_private(settings.data_dir)
     with (
         internal_port(settings) as bound,
-        _stored(settings, clock, address_of(bound, settings), accept_loss=accept_loss) as (queue, index),
+        _stored(settings, registry, clock, address_of(bound, settings), accept_loss=accept_loss) as (queue, index),
     ):
         history, decisions = _history(settings), Decisions()
         thread = _worker_thread(settings, queue, index, registry, history, decisions, clock)
@@ -220,7 +222,7 @@ def _ready(queue: Queue, thread: WorkerThread) -> tuple[bool, str]:
 
 @contextmanager
 def _stored(
-    settings: Settings, clock: Clock, address: str, *, accept_loss: bool
+    settings: Settings, registry: CollectorRegistry, clock: Clock, address: str, *, accept_loss: bool
 ) -> Iterator[tuple[Queue, RocksIndex]]:
     """The queue and the index; an embedded queue is compared with the index first. Raises QueueError, StoreError."""
     if settings.mq.kind == "kafka":
@@ -241,7 +243,27 @@ def _stored(
             kept = put_aside(folder, clock.now_ms())
             log.warning("loss accepted, index put aside", folder=str(kept), shards=list(map(str, witness.ahead[:10])))
             index = _open_index(settings)
-        yield queue, index
+        else:
+            index.forget(witness.deleted)
+        with Retainer(
+            _expiry(settings, queue, clock), settings.topics.retention_interval / 1000, _counting(registry)
+        ):
+            yield queue, index
+
+
+def _expiry(settings: Settings, queue: EmbeddedQueue, clock: Clock) -> Expiry:
+    def retention_of(topic: str) -> Retention:
+        rule = settings.retention_for(topic)
+        return Retention(rule.retention, rule.retention_bytes)
+
+    return Expiry(queue, retention_of, clock)
+
+
+def _counting(registry: CollectorRegistry) -> Callable[[str, int], None]:
+    counter = Counter(
+        "delayline_retention_records_total", "Records that retention has deleted", ["topic"], registry=registry
+    )
+    return lambda topic, records: counter.labels(topic).inc(records)
 
 
 def _open_index(settings: Settings) -> RocksIndex:

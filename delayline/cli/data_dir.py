@@ -74,6 +74,7 @@ class IndexWitness:
         self._folder = folder
         self._accept_loss = accept_loss
         self.ahead: list[Ahead] = []
+        self.deleted: list[Shard] = []
 
     def __call__(self, ends: Mapping[Shard, BufferEnd], vouched: bool) -> None:
         """Raises QueueDamaged. Of a log that has been compared with its mark, `vouched`, a topic that is missing was
@@ -81,6 +82,8 @@ class IndexWitness:
         for shard, checkpoint in self._index.checkpoints().items():
             known = shard in ends and ends[shard].topic_id == checkpoint.topic_id
             end = ends[shard].offset if known else 0
+            if shard not in ends and vouched:
+                self.deleted.append(shard)
             if (known or not vouched) and checkpoint.offset > end:
                 self.ahead.append(Ahead(shard, checkpoint.offset, end))
         if self.ahead and not self._accept_loss:

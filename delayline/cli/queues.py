@@ -11,7 +11,7 @@ from mq.contract import Admin, Queue
 from mq.errors import QueueError
 
 if TYPE_CHECKING:
-    from mq.embedded.queue import Witness
+    from mq.embedded.queue import EmbeddedQueue, Witness
     from mq.kafka.queue import KafkaQueue
 
 WATCH_S = 2.0
@@ -28,7 +28,7 @@ def open_embedded(
     witness: "Witness" = lambda ends, vouched: None,
     *,
     accept_loss: bool = False,
-) -> Queue:
+) -> "EmbeddedQueue":
     """See `EmbeddedQueue.open`. Raises QueueError, ConfigError."""
     from mq.embedded.queue import EmbeddedQueue
 
@@ -36,6 +36,8 @@ def open_embedded(
         settings.data_dir / "queue",
         namespace=settings.namespace,
         clock=clock,
+        partitions=settings.topics.partitions,
+        topics_max=settings.topics.max,
         disk_free_min_bytes=settings.store.disk_free_min,
         group_topics_max=settings.retry.topics_made_max,
         accept_loss=accept_loss,

@@ -41,6 +41,16 @@ EMBEDDED: Only = {
 }
 
 
+_BROKERS_KEEP = "Kafka's brokers make, keep and delete topics of users"
+
+KAFKA: Only = {
+    "topics.max": (2048, _BROKERS_KEEP),
+    "topics.partitions": (4, _BROKERS_KEEP),
+    "topics.retention_interval": (60_000, _BROKERS_KEEP),
+    "topics.rule": ((), _BROKERS_KEEP),
+}
+
+
 def refuse_what_cannot_be(settings: Settings) -> None:
     """Raises ConfigError with the first thing that is wrong."""
     _refuse_unbuilt(settings)
@@ -51,7 +61,7 @@ def refuse_what_cannot_be(settings: Settings) -> None:
 def _refuse_unbuilt(settings: Settings) -> None:
     if settings.mq.kind == "rocketmq":
         raise ConfigError(f"mq.kind: RocketMQ is not built yet (from {settings.source('mq.kind')}).")
-    only = {**UNBUILT, **(EMBEDDED if settings.mq.kind == "embedded" else {})}
+    only = {**UNBUILT, **(EMBEDDED if settings.mq.kind == "embedded" else KAFKA)}
     for key, (built, why) in only.items():
         if settings.value(key) != built:
             raise ConfigError(f"{key}: {why} (from {settings.source(key)}).")

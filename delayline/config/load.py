@@ -19,7 +19,7 @@ from delayline.config.layers import (
     setting_paths,
     unknown,
 )
-from delayline.config.sections import DelayRule
+from delayline.config.sections import DelayRule, TopicRule
 from delayline.config.settings import Settings
 from delayline.config.types import SECRET_ERROR
 from delayline.errors import ConfigError
@@ -59,7 +59,8 @@ def _sentence(error: ErrorDetails, given: Layer) -> ConfigError:
 
 
 def _rule_keys(path: tuple[str, ...]) -> list[str]:
-    return [".".join((*path[:-1], name)) for name in DelayRule.model_fields]
+    rule = TopicRule if path[0] == "topics" else DelayRule
+    return [".".join((*path[:-1], name)) for name in rule.model_fields]
 
 
 def _shortened(value: object) -> str:

@@ -169,6 +169,32 @@ NO_RULE = DelayRule(topics=("*",))
 """What holds where no rule does."""
 
 
+class TopicRule(Section):
+    """How long, and how much, the topics that match keep; the first rule that matches wins."""
+
+    topics: Annotated[Patterns, Field(min_length=1)]
+    retention: Annotated[Duration, durations("1m", "36500d")] | None = None
+    retention_bytes: Annotated[Size, sizes("1MiB", "1TiB")] | None = None
+
+    def matches(self, topic: str, own: str) -> bool:
+        """Names that begin with `own` are Delayline's: only a pattern that begins with it as well matches them."""
+        patterns = [pattern for pattern in self.topics if pattern.startswith(own) or not topic.startswith(own)]
+        return _pattern_of(tuple(patterns)).match(topic) is not None
+
+
+FOR_EVER = TopicRule(topics=("*",))
+"""What holds where no rule does."""
+
+
+class Topics(Section):
+    """Topics of the embedded queue: how many there may be, and what they keep."""
+
+    max: int = Field(default=2048, ge=1, le=100_000)
+    partitions: int = Field(default=4, ge=1, le=256)
+    retention_interval: Annotated[Duration, durations("1s", "1d")] = _default("1m")
+    rule: Annotated[tuple[TopicRule, ...], JsonText, Field(max_length=DELAY_RULES_MAX)] = ()
+
+
 class Delay(Section):
     """Which topics take delays, and what directives mean."""
 

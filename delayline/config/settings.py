@@ -11,6 +11,7 @@ from pydantic_core import PydanticCustomError
 
 from delayline.config.layers import Given, Layer
 from delayline.config.sections import (
+    FOR_EVER,
     NO_RULE,
     Api,
     Audit,
@@ -25,6 +26,8 @@ from delayline.config.sections import (
     Retry,
     Section,
     Store,
+    TopicRule,
+    Topics,
     WorkerDoor,
 )
 from delayline.config.types import Folder, Namespace
@@ -46,6 +49,7 @@ class Settings(Section):
     worker: WorkerDoor = WorkerDoor()
     internal: Internal = Internal()
     log: Log = Log()
+    topics: Topics = Topics()
     delay: Delay = Delay()
     retry: Retry = Retry()
     proxy: Proxy = Proxy()
@@ -81,6 +85,23 @@ class Settings(Section):
                 message = f"delay.rule: {topic} takes no delays, see delay.topics"
                 raise PydanticCustomError("setting", "{message}", {"message": message})
         return self
+
+    @model_validator(mode="after")
+    def _check_retention(self) -> Self:
+        """The reconcile job reads the audit, and gets `audit.hold_max` for it."""
+        keep = self.retention_for(self._names.audit)
+        if keep.retention_bytes is not None:
+            message = f"topics.rule: {self._names.audit} takes no retention_bytes: the reconcile job reads it by time"
+            raise PydanticCustomError("setting", "{message}", {"message": message})
+        if keep.retention is not None and keep.retention < self.audit.hold_max:
+            message = f"topics.rule: {self._names.audit} is kept for audit.hold_max at least"
+            raise PydanticCustomError("setting", "{message}", {"message": message})
+        return self
+
+    def retention_for(self, topic: str) -> TopicRule:
+        """What holds for how long, and how much, the topic keeps."""
+        own = f"{self.namespace}."
+        return next((rule for rule in self.topics.rule if rule.matches(topic, own)), FOR_EVER)
 
     def rules(self) -> Rules:
         """The part of the settings that due times depend on, for topics without a rule of their own."""

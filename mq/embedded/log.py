@@ -38,6 +38,7 @@ from mq.embedded.stored import (
     seek_entry,
     starts,
     stored_topics,
+    valid,
 )
 from mq.embedded.tuning import MIB, options
 from mq.errors import QueueUnavailable
@@ -214,6 +215,20 @@ class RocksLog:
             self._damage = f"the log is damaged: {where}"
             raise QueueUnavailable(self._damage)
         return records
+
+    def sizes(self, partition: Partition, since: int) -> Iterator[tuple[int, int, int]]:
+        """(append time, offset behind it, bytes) of the entries that begin at or behind `since`."""
+        found = self._db.iter()
+        log = partition.topic.number, partition.number
+        found.seek(KEY.pack(*log, since))
+        while valid(found):
+            *found_log, base = KEY.unpack(found.key())
+            if tuple(found_log) != log:
+                return
+            entry = found.value()
+            head = read_head(entry)
+            yield head.appended_at_ms, base + head.records, len(entry)
+            found.next()
 
     def trouble(self) -> str | None:
         return self._damage

@@ -22,6 +22,8 @@ from mq.errors import QueueDamaged, QueueUnavailable
 from mq.local.ledger import Ledger
 from mq.local.queue import RECORD_BYTES_MAX, TOPICS_MAX, Limits, LocalQueue, installation
 from mq.making import GROUP_TOPICS_MAX
+from mq.local.steps import TrimStep
+from mq.local.topic import Partition, Topic
 
 _log = structlog.get_logger("queue")
 
@@ -58,9 +60,9 @@ def closing_on_error(held: Closable) -> Iterator[None]:
 class EmbeddedQueue(LocalQueue):
     """A queue in a folder, for one process. Durable and exactly-once on one machine, and no broker for others.
 
-    What has been delivered into topics, and what stands in the audit and dead-letter topics, is kept for ever: the
-    embedded queue has no retention. Buffer topics are trimmed by the worker. How far the reconcile job has read
-    them stands in `reconcile.json` beside the folder.
+    What has been delivered into topics, and what stands in the audit and dead-letter topics, is kept for ever, but
+    for what `retention.py` is told to delete. Buffer topics are trimmed by the worker. How far the reconcile job has
+    read them stands in `reconcile.json` beside the folder.
     """
 
     def __init__(
@@ -74,6 +76,7 @@ class EmbeddedQueue(LocalQueue):
     ) -> None:
         """Takes over `folder` and `log`, failing or not. Raises as `open` does."""
         self._folder = folder
+        self._log = log
         self._audited: tuple[tuple[int, int] | None, Mapping[Shard, Audited]] = None, {}
         ledger = Ledger(names)
         with closing_on_error(log):
@@ -138,6 +141,37 @@ class EmbeddedQueue(LocalQueue):
         except OSError as error:
             raise QueueUnavailable(f"{file} cannot be read: {error.strerror}") from error
         return self._audited[1]
+
+    # --- for `retention.py`
+
+    def all_topics(self) -> list[Topic]:
+        with self._ledger.lock:
+            return list(self._ledger.topics.values())
+
+    def first_since(self, partition: Partition, since_ms: int) -> int:
+        """The offset of the first record that was appended at or after `since_ms`, or the partition's end."""
+        low, high = self._range(partition)
+        while low < high:
+            middle = (low + high) // 2
+            records = self._storage.read(partition, middle, high, 1, 1)
+            if records and records[0].appended_at_ms < since_ms:
+                low = records[0].offset + 1
+            else:
+                high = middle
+        return low
+
+    def sizes(self, partition: Partition, since: int) -> Iterator[tuple[int, int, int]]:
+        """(append time, offset behind it, bytes) of the entries from `since` on."""
+        return self._log.sizes(partition, since)
+
+    def drop_below(self, partition: Partition, low_offset: int) -> int:
+        """Give back the room below `low_offset`; how many records that are. Raises QueueUnavailable."""
+        self._ledger.check()
+        start, _ = self._range(partition)
+        if not self._ledger.trim(partition, low_offset):
+            return 0
+        self._committer.submit(TrimStep(partition, low_offset)).result()
+        return low_offset - start
 
     def close(self) -> None:
         try:

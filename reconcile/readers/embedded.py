@@ -112,8 +112,14 @@ class EmbeddedReader:
             return frame(spark, _Delivered(self._place, lanes(tasks), since_ms))
 
     def kept_since_ms(self, topic: str) -> int:
-        """Of what was delivered an embedded queue deletes nothing."""
-        return 0
+        """When the oldest record was appended, of the partition that goes back least; 0 where nothing was deleted."""
+        with telling(), self._place.look() as seen:
+            since_ms = 0
+            for number, held in enumerate(seen.topics[topic].partitions if topic in seen.topics else ()):
+                if held.start > 0:
+                    oldest = next((chunk[0] for chunk in seen.read(topic, number, held.start, held.end)), None)
+                    since_ms = max(since_ms, self._clock.now_ms() if oldest is None else oldest.appended_at_ms)
+            return since_ms
 
     def _check(self, asked: Mapping[str, Mapping[int, Range]]) -> None:
         """Raises CannotJudge where a planned range is not held."""
