@@ -3,9 +3,17 @@
     queue.py    EmbeddedQueue: what users open
     writer.py   the thread that turns waiting steps into one write and one fsync
     log.py      the RocksDB back end
+    stored.py   what stands in the log: keys, tables, how records are found
+    tuning.py   RocksDB's options
     reclaim.py  gives back the disk that trimmed records took
+    retention.py  deletes what was delivered long ago, or is too much
     entry.py    many records in one value: the layout
     folder.py   the folder, its lock and its format
+    mark.py     how far the log was acknowledged: a file beside it
+    examine.py  compares the log with the mark before it is opened
+    salvage.py  goes on without what is missing, where that was accepted
+    scrub.py    reads everything, and says what is damaged
+    snapshot.py what a log holds, for who looks beside its owner
 
 Page: docs/formats/embedded-log.md. Decision: docs/adr/0004-embedded-log.md.
 """

@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.acceptance.asking import Ran, delivered, numbers, run, send, wait_delivered, wait_for
+from tests.acceptance.asking import Ran, answer_of, delivered, numbers, run, send, wait_delivered, wait_for
 from tests.acceptance.conftest import MakeServer
 from tests.fault.server import Server, free_port
 
@@ -162,3 +162,51 @@ def test_rights_that_were_looser_are_taken_away_with_a_warning(killed: Server) -
 
 def tree(path: Path) -> list[Path]:
     return [path, *path.rglob("*")]
+
+
+# --- scrub
+
+
+def scrub(data: Path) -> Ran:
+    return run("scrub", "--json", data_dir=str(data))
+
+
+def test_scrub_finds_a_whole_queue_whole_and_a_damaged_one_damaged(killed: Server) -> None:
+    whole = scrub(killed.data_dir)
+    assert (whole.code, answer_of(whole)["whole"]) == (0, True)
+    cut_write_ahead_log(killed.data_dir)
+    damaged = scrub(killed.data_dir)
+    assert damaged.code == DAMAGED
+    assert "acknowledged" in str(answer_of(damaged)["damage"])
+
+
+def test_scrub_leaves_a_queue_that_is_in_use_alone(server: Server) -> None:
+    ran = scrub(server.data_dir)
+    assert (ran.code, "in use by another process" in ran.err) == (1, True)
+
+
+# --- a table that is damaged
+
+
+def test_once_a_damaged_table_was_met_nothing_is_taken_in_and_readiness_says_so(make_server: MakeServer) -> None:
+    server = make_server("tables")
+    server.start()
+    server.wait_ready()
+    value = os.urandom(20_000).hex()
+    send(server.url, "orders", [value] * 20, delay="1ms")
+    wait_for(lambda: len(delivered(server.url)), lambda count: count == 20)
+    assert server.stop()[0] == 0
+    table = max((server.data_dir / "queue" / "log").glob("*.sst"), key=lambda file: file.stat().st_size)
+    content = bytearray(table.read_bytes())
+    middle = len(content) // 2
+    content[middle - 2000 : middle] = bytes(2000)
+    table.write_bytes(content)
+    server.start()
+    server.wait_ready()
+    for partition in range(4):
+        where = {"partition": partition, "offset": 0, "limit": 100}
+        httpx.get(f"{server.url}/v1/topics/orders/records", params=where)
+    refused = httpx.post(f"{server.url}/v1/topics/orders/messages", json={"value": 1})
+    assert (refused.status_code, "the log is damaged" in refused.json()["detail"]) == (503, True)
+    ready = httpx.get(f"{server.url}/readyz")
+    assert (ready.status_code, "the log is damaged" in ready.json()["detail"]) == (503, True)
