@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mq.embedded.scrub import scrub
-from mq.errors import QueueLocked, QueueUnavailable
+from mq.errors import QueueDamaged, QueueLocked, QueueUnavailable
 from tests.contract.drive import append, bodies
 from tests.unit.mq.conftest import OpenQueue
 
@@ -104,3 +104,17 @@ def test_offsets_that_were_lost_are_counted(open_queue: OpenQueue, folder: Path,
     queue.close()
     (one,) = [one for one in scrub(folder, "delayline").partitions if (one.topic, one.partition) == ("orders", 0)]
     assert (one.records, one.lost, one.damage) == (2, 2, "")
+
+
+def test_a_table_whose_damage_shows_at_once_is_refused_and_given_up_where_that_is_accepted(
+    filled: Path, open_queue: OpenQueue
+) -> None:
+    for table in (filled / "log").glob("*.sst"):
+        data = bytearray(table.read_bytes())
+        data[: len(data) // 2] = bytes(len(data) // 2)
+        table.write_bytes(data)
+    with pytest.raises(QueueDamaged, match="damaged"):
+        open_queue()
+    queue = open_queue(accept_loss=True)
+    queue.ensure_topic("orders")
+    assert append(queue, "orders", "0", b"new")[0].offset == 0
