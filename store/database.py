@@ -277,7 +277,7 @@ def _lock(folder: Path) -> int:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
         os.close(lock)
-        raise StoreLocked(f"time index {folder}: another process is using it") from error
+        raise StoreLocked(f"time index {folder}: it is in use by another process") from error
     return lock
 
 

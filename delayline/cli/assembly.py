@@ -20,6 +20,7 @@ from delay_service.shard import ShardSettings
 from delay_service.worker import Worker, WorkerSettings
 from delayline import __version__, logs
 from delayline.cli.between import address_of, all_owners, answering, internal_port
+from delayline.cli.data_dir import IndexWitness, keep_private, make_private, put_aside
 from delayline.cli.data_dir import IndexWitness, keep_private, put_aside
 from delayline.cli.http_limits import api_hosts, api_limits
 from delayline.cli.proxies import kafka_proxy
@@ -116,11 +117,12 @@ def _asked_worker(
     settings: Settings, registry: CollectorRegistry, clock: Clock, *, accept_loss: bool = False
 ) -> Iterator[tuple[Queue, WorkerThread, WorkerInquiry, Listener | None]]:
     """A worker at work, and who answers for it, to this process and to others."""
-    keep_private(settings.data_dir)
+    make_private()
     with (
         internal_port(settings) as bound,
         _stored(settings, registry, clock, address_of(bound, settings), accept_loss=accept_loss) as (queue, index),
     ):
+        keep_private(settings.data_dir)
         history, decisions = _history(settings), Decisions()
         thread = _worker_thread(settings, queue, index, registry, history, decisions, clock)
         here = WorkerInquiry(thread, queue, Names(settings.namespace), history, decisions)

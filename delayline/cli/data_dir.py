@@ -20,9 +20,13 @@ OURS = ("queue", "queue.mark", "index", "reconcile.json")
 FOLDER_MODE, FILE_MODE = 0o700, 0o600
 
 
-def keep_private(data_dir: Path) -> None:
-    """Messages are in these files: only the server's own user may read what is there, and what will be."""
+def make_private() -> None:
+    """Messages are in these files: only the server's own user may read what this process makes."""
     os.umask(0o077)
+
+
+def keep_private(data_dir: Path) -> None:
+    """Take looser rights away from what is there; called once it is known to be ours."""
     loose = [path for name in OURS for path in _tree(data_dir / name) if _is_loose(path)]
     kept = []
     for path in loose:

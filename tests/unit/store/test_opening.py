@@ -64,7 +64,7 @@ def test_a_missing_folder_is_made_with_its_parents(tmp_path: Path) -> None:
 
 def test_a_second_opening_is_refused_while_the_first_lasts(tmp_path: Path) -> None:
     first = opened(tmp_path)
-    with pytest.raises(StoreLocked, match="another process is using it"):
+    with pytest.raises(StoreLocked, match="it is in use by another process"):
         opened(tmp_path)
     first.close()
 
