@@ -8,7 +8,7 @@ compared with (`examine.py`). Page: docs/formats/embedded-log.md; decision: docs
                      | u32 CRC-32 of it
     from page 2 on   rows of 24 bytes: u32 topic | u32 partition | u64 end | u32 CRC-32 | u32 zero
 
-All numbers are big endian. The file is mapped into memory: noting a group costs about 3 us and no system call, and
+All numbers are big endian. The file is mapped into memory: noting a group costs about 4 us and one fstat, and
 what was noted outlives the process (kill -9), because the page cache does. Against a power cut a thread writes it to
 the disk once a second. It is never ahead of the log: a group is noted after its fsync.
 """
@@ -94,6 +94,7 @@ class Mark:
         self._sequence, self._manifest = said.sequence, (said.manifest, said.manifest_bytes)
         self._rows: dict[LogId, int] = {}
         self._free: list[int] = [2 * PAGE + _ROW_BYTES * row for row in reversed(range(ROWS_MAX))]
+        self._list = os.open(log / manifest_name(said.manifest), os.O_RDONLY | os.O_CLOEXEC)
         self._file = _make(path)
         self._map = mmap.mmap(self._file, FILE_BYTES)
         self.note(said.sequence, [(*log_id, end) for log_id, end in said.ends.items()])
@@ -114,7 +115,17 @@ class Mark:
                     row = _ROW.pack(topic, partition, end)
                     self._map[at : at + _ROW_BYTES] = row + _CRC.pack(zlib.crc32(row)) + b"\0\0\0\0"
             self._sequence = sequence
+            self._look_at_list()
             self._write_head()
+
+    def _look_at_list(self) -> None:
+        """The list of files grows in few groups. One that were cut to what it was before it named a write-ahead log
+        and the tables made of it would agree with everything else, so its length counts at once; but never before it
+        is on the disk, or a power cut could leave a whole log that seems short."""
+        size = os.fstat(self._list).st_size
+        if size != self._manifest[1]:
+            os.fdatasync(self._list)
+            self._manifest = self._manifest[0], size
 
     def _new_row(self, topic: int, partition: int) -> int:
         if not self._free:
@@ -147,13 +158,16 @@ class Mark:
 
     def _sync(self) -> None:
         """To the disk, with the length of RocksDB's list of files, once that length is on the disk itself."""
-        manifest = synced_manifest(self._log)
+        number, size = synced_manifest(self._log)
         with self._lock:
-            if manifest == self._manifest and self._turn == self._synced:
-                return
-            if manifest != self._manifest:
-                self._manifest = manifest
+            if number != self._manifest[0]:  # RocksDB has begun a new list
+                os.close(self._list)
+                self._list = os.open(self._log / manifest_name(number), os.O_RDONLY | os.O_CLOEXEC)
+            if number != self._manifest[0] or size > self._manifest[1]:
+                self._manifest = number, size
                 self._write_head()
+            if self._turn == self._synced:
+                return
             self._synced = self._turn
         os.fdatasync(self._file)
 
@@ -166,6 +180,7 @@ class Mark:
         finally:
             self._map.close()
             os.close(self._file)
+            os.close(self._list)
 
 
 def manifest_of(log: Path) -> tuple[int, int]:
@@ -176,10 +191,14 @@ def manifest_of(log: Path) -> tuple[int, int]:
     return int(name.removeprefix("MANIFEST-")), (log / name).stat().st_size
 
 
+def manifest_name(number: int) -> str:
+    return f"MANIFEST-{number:06}"
+
+
 def synced_manifest(log: Path) -> tuple[int, int]:
     """The same, once so much of it is on the disk. Raises OSError, ValueError."""
     number, size = manifest_of(log)
-    file = os.open(log / f"MANIFEST-{number:06}", os.O_RDONLY)
+    file = os.open(log / manifest_name(number), os.O_RDONLY)
     try:
         os.fdatasync(file)
     finally:

@@ -147,6 +147,15 @@ def cuts(size: int) -> list[int]:
     return sorted({0, 1, size - 1, *(draw.randrange(size) for _ in range(CUTS))})
 
 
+def test_a_list_of_files_cut_to_what_it_was_at_the_start_is_refused(images: dict[str, Image], tmp_path: Path) -> None:
+    """Before it knew of any write-ahead log: nothing else is short then, and the tables would be deleted."""
+    image = images["killed"]
+    for length in range(116, 140, 5):
+        folder = image.copy(tmp_path / f"{length}")
+        os.truncate(next((folder / "log").glob("MANIFEST-*")), length)
+        assert judge(folder, image), f"cut to {length}"
+
+
 @pytest.mark.parametrize("which", [0, -1], ids=["oldest", "newest"])
 def test_a_write_ahead_log_cut_anywhere_is_refused(images: dict[str, Image], which: int, tmp_path: Path) -> None:
     image = images["killed"]
