@@ -21,7 +21,6 @@ from delay_service.worker import Worker, WorkerSettings
 from delayline import __version__, logs
 from delayline.cli.between import address_of, all_owners, answering, internal_port
 from delayline.cli.data_dir import IndexWitness, keep_private, make_private, put_aside
-from delayline.cli.data_dir import IndexWitness, keep_private, put_aside
 from delayline.cli.http_limits import api_hosts, api_limits
 from delayline.cli.proxies import kafka_proxy
 from delayline.cli.queues import Watch, open_embedded, open_queue

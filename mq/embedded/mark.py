@@ -1,7 +1,7 @@
 """The high-water mark: how far the log has been acknowledged, in a file beside the log's folder.
 
 A log that was cut, deleted or put back from an older copy looks whole to whoever opens it. The mark is what it is
-compared with (`examine.py`). Page: docs/formats/embedded-log.md; decision: docs/adr/0016-high-water-mark.md.
+compared with (`examine.py`). Page: docs/formats/embedded-log.md; decision: docs/adr/0018-high-water-mark.md.
 
     page 0, page 1   the same head, written in turn, so that one of them is whole whatever interrupts a write:
                      "DLMARK1\\n" | u64 turn | u64 sequence number | u64 manifest | u64 its bytes | 36 bytes identity
