@@ -21,9 +21,9 @@ from mq.embedded.writer import GroupWriter
 from mq.errors import QueueDamaged, QueueUnavailable
 from mq.local.ledger import Ledger
 from mq.local.queue import RECORD_BYTES_MAX, TOPICS_MAX, Limits, LocalQueue, installation
-from mq.making import GROUP_TOPICS_MAX
 from mq.local.steps import TrimStep
 from mq.local.topic import Partition, Topic
+from mq.making import GROUP_TOPICS_MAX
 
 _log = structlog.get_logger("queue")
 
