@@ -55,6 +55,8 @@ TURNS_MAX = 1000
 HELD_BYTES_MAX = 32 << 20
 """Of Produces under way on a connection, before no more are read. A single one may be larger (the frame limit)."""
 
+NOT_READING = "the client does not read"
+
 log = logs.get(__name__)
 
 
@@ -84,6 +86,7 @@ class Relay:
         self._ready = False
         self._closed = False
         self._ending = False  # what has been read is still carried out, and nothing new is
+        self._refusing = False
         self._client_gone = False
         self._draining: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -128,9 +131,9 @@ class Relay:
             self._broker.close()
             return
         self._ready = True
-        early, self._early = self._early, []
-        for data in early:
-            self._client_said(data)
+        early, self._early = b"".join(self._early), []
+        if early:  # in one go: with a client that has gone, the connection ends when nothing is left to be done
+            self._client_said(early)
         self.client.release("connecting")
 
     def run(self, work: "asyncio._CoroutineLike[None]") -> None:
@@ -156,6 +159,7 @@ class Relay:
 
     def _client_lost(self) -> None:
         self._client_gone = True
+        self._broker.release(NOT_READING)  # nor will it: what comes for it is dropped
         self._begin_to_drain()
 
     def _begin_to_drain(self) -> None:
@@ -167,6 +171,20 @@ class Relay:
             wait_s = self._hub.settings.drain_max_s
             self._draining = asyncio.get_running_loop().call_later(wait_s, self._give_up_draining)
         self._end_if_idle()
+
+    def end(self, reason: str) -> None:
+        """Carry out what was taken up, and nothing that was read behind it."""
+        self._inbox.clear()
+        self._read_no_more(reason)
+
+    def _read_no_more(self, reason: str) -> None:
+        """What has been read is carried out."""
+        if self._closed or self._refusing:
+            return
+        log.warning("connection ends", client=self.client.peer, node=self._node_id, reason=reason)
+        self._refusing = True
+        self.client.hold("ending")
+        self._begin_to_drain()
 
     def _give_up_draining(self) -> None:
         self._hub.metrics.undrained.inc()
@@ -201,12 +219,12 @@ class Relay:
         self._inbox.clear()
         self._early.clear()
         self.client.close()
-        self._broker.close()
+        self._broker.close(self._hub.settings.drain_max_s)
         self._hub.metrics.connections.dec()
         self._ended(self)
 
     def _client_full(self, is_full: bool) -> None:
-        (self._broker.hold if is_full else self._broker.release)("the client does not read")
+        (self._broker.hold if is_full else self._broker.release)(NOT_READING)
 
     def _broker_full(self, is_full: bool) -> None:
         (self.client.hold if is_full else self.client.release)("the broker does not read")
@@ -214,7 +232,7 @@ class Relay:
     # --- requests
 
     def _client_said(self, data: bytes) -> None:
-        if self._closed:
+        if self._closed or self._refusing:
             return
         if not self._ready:
             self._early.append(data)
@@ -222,9 +240,9 @@ class Relay:
         self._hub.metrics.from_clients.inc(len(data))
         try:
             self._inbox.extend(self._requests.feed(data))
-            self._take_up()
         except PeerError as error:
-            self.close(str(error))
+            self._read_no_more(str(error))
+        self.take_up()
 
     def _note_request(self, head: memoryview, _length: int) -> tuple[Turn, bool]:
         api_key, version, correlation_id = peek(head)
@@ -240,7 +258,7 @@ class Relay:
         try:
             self._take_up()
         except PeerError as error:
-            self.close(str(error))
+            self.end(str(error))
 
     def _take_up(self) -> None:
         while self._inbox and self._may_take(*self._inbox[0]):
@@ -294,7 +312,7 @@ class Relay:
         if (refused := refuse_decoded(request, header.version, self._hub.view.hidden)) is not None:
             self._hub.metrics.refused_requests.inc()
             if request.acks == 0:
-                self.close("a Produce to a hidden topic")
+                self.end("a Produce to a hidden topic")
             else:
                 self.answer_here(turn, refused)
         elif self._split.concerns(request):
@@ -336,9 +354,10 @@ class Relay:
                     self._answered(notes[0], piece.payload)
                 else:
                     self._pass(piece.data, notes)
-            self._take_up()
         except PeerError as error:
             self.close(f"the broker's answer: {error}")
+        else:
+            self.take_up()
 
     def _pass(self, data: memoryview, turns: "Sequence[Turn | Shipment]") -> None:
         """A turn is over when all of its answer has passed: another one's must not get into the middle of it."""

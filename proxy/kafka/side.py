@@ -92,12 +92,12 @@ class Side(asyncio.Protocol):
         else:
             self._transport.writelines(parts)
 
-    def close(self) -> None:
-        """What was written is still sent."""
+    def close(self, linger_s: float = LINGER_S) -> None:
+        """What was written is still sent, for so long."""
         transport = self._transport
         if transport is not None and not transport.is_closing():
             transport.close()
-            asyncio.get_running_loop().call_later(LINGER_S, transport.abort)
+            asyncio.get_running_loop().call_later(max(linger_s, LINGER_S), transport.abort)
 
 
 def _keep_alive(connected: socket.socket | None) -> None:

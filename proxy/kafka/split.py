@@ -401,7 +401,7 @@ class Split:
         production.results[piece.key] = result
         production.missing -= 1
         if production.turn is None and result.error_code != ErrorCode.NONE:
-            self._relay.close(f"error {result.error_code} for a producer that takes no answers")
+            self._relay.end(f"error {result.error_code} for a producer that takes no answers")
         if not production.missing and production in self._open:
             self._finish(production)
 

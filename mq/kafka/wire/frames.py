@@ -9,10 +9,10 @@ grows as bytes come, never on the word of a length prefix.
 """
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from mq.kafka.wire.errors import FrameTooLarge
+from mq.kafka.wire.errors import FrameTooLarge, PeerError
 
 FRAME_BYTES_MAX = 100 * 1024 * 1024
 """A broker's own limit (socket.request.max.bytes)."""
@@ -53,48 +53,52 @@ class FrameSplitter:
         self._missing = 0  # bytes until the wanted frame that is held is complete
         self._passing = 0  # bytes of an opaque frame still to come
 
-    def feed(self, data: bytes) -> list[Piece]:
-        """The pieces that `data` completes, in order; they are slices of it. Raises FrameTooLarge."""
+    def feed(self, data: bytes) -> Iterator[Piece]:
+        """The pieces that `data` completes, in order; they are slices of it. To be iterated to the end before the
+        next. Raises FrameTooLarge, behind the pieces before that frame."""
         view = memoryview(data)
-        if not self._held:
-            return self._cut(view)
-        if not self._missing:
+        if self._held and not self._missing:
             view = memoryview(bytes(self._held) + data)  # once per head that was torn apart
             self._held.clear()
-            return self._cut(view)
-        self._held += view[: self._missing]
-        rest = view[self._missing :]
-        self._missing = max(self._missing - len(view), 0)
-        if self._missing:
-            return []
-        whole = Whole(memoryview(self._held)[_PREFIX.size :])
-        self._held = bytearray()
-        return [whole, *self._cut(rest)]
+        elif self._held:
+            self._held += view[: self._missing]
+            rest = view[self._missing :]
+            self._missing = max(self._missing - len(view), 0)
+            if self._missing:
+                return
+            whole = Whole(memoryview(self._held)[_PREFIX.size :])
+            self._held = bytearray()
+            yield whole
+            view = rest
+        yield from self._cut(view)
 
-    def _cut(self, view: memoryview) -> list[Piece]:
-        pieces: list[Piece] = []
+    def _cut(self, view: memoryview) -> Iterator[Piece]:
         size = len(view)
         run_at = 0
         at = min(self._passing, size)
         self._passing -= at
-        while (head_end := self._head_end(view, at)) is not None:
-            end = at + _PREFIX.size + _PREFIX.unpack_from(view, at)[0]
-            if not self._wants(view[at + _PREFIX.size : head_end], end - at - _PREFIX.size):
-                self._passing = max(end - size, 0)
-                at = min(end, size)
-                continue
+        try:
+            while (head_end := self._head_end(view, at)) is not None:
+                end = at + _PREFIX.size + _PREFIX.unpack_from(view, at)[0]
+                if not self._wants(view[at + _PREFIX.size : head_end], end - at - _PREFIX.size):
+                    self._passing = max(end - size, 0)
+                    at = min(end, size)
+                    continue
+                if at > run_at:
+                    yield Opaque(view[run_at:at])
+                run_at = at
+                if end > size:
+                    self._missing = end - size
+                    break
+                yield Whole(view[at + _PREFIX.size : end])
+                at = run_at = end
+        except PeerError:
             if at > run_at:
-                pieces.append(Opaque(view[run_at:at]))
-            run_at = at
-            if end > size:
-                self._missing = end - size
-                break
-            pieces.append(Whole(view[at + _PREFIX.size : end]))
-            at = run_at = end
+                yield Opaque(view[run_at:at])
+            raise
         if at > run_at:
-            pieces.append(Opaque(view[run_at:at]))
+            yield Opaque(view[run_at:at])
         self._held += view[at:]
-        return pieces
 
     def _head_end(self, view: memoryview, at: int) -> int | None:
         """Where the head of the frame at `at` ends; None while it is not all there."""

@@ -50,12 +50,12 @@ def test_however_a_stream_is_torn_each_frame_is_asked_for_once_and_nothing_is_lo
 
 def test_opaque_frames_that_came_together_leave_in_one_piece() -> None:
     stream = framed(b"\x00one") + framed(b"\x00two") + framed(b"\x01three") + framed(b"\x00four")
-    pieces = FrameSplitter(Owner().wants, 4).feed(stream)
+    pieces = list(FrameSplitter(Owner().wants, 4).feed(stream))
     assert [type(piece) for piece in pieces] == [Opaque, Whole, Opaque]
 
 
 def test_an_opaque_frame_passes_before_it_is_complete() -> None:
-    pieces = FrameSplitter(Owner().wants, 4).feed(framed(bytes(1000))[:20])
+    pieces = list(FrameSplitter(Owner().wants, 4).feed(framed(bytes(1000))[:20]))
     assert [type(piece) for piece in pieces] == [Opaque]
 
 
@@ -63,7 +63,16 @@ def test_an_opaque_frame_passes_before_it_is_complete() -> None:
 def test_a_frame_of_an_impossible_length_is_refused_at_once(length: int) -> None:
     splitter = FrameSplitter(Owner().wants, 4, frame_bytes_max=100)
     with pytest.raises(FrameTooLarge):
-        splitter.feed(struct.pack(">i", length))
+        list(splitter.feed(struct.pack(">i", length)))
+
+
+def test_what_stands_before_a_frame_of_an_impossible_length_is_handed_out() -> None:
+    splitter = FrameSplitter(Owner().wants, 4, frame_bytes_max=100)
+    before = framed(b"\x01one") + framed(b"\x00two")
+    pieces: list[Piece] = []
+    with pytest.raises(FrameTooLarge):
+        pieces.extend(splitter.feed(before + struct.pack(">i", 101)))
+    assert replayed(pieces) == before
 
 
 def test_a_frame_of_the_greatest_length_is_taken() -> None:
@@ -73,5 +82,5 @@ def test_a_frame_of_the_greatest_length_is_taken() -> None:
 
 def test_a_length_prefix_alone_takes_no_memory() -> None:
     splitter = FrameSplitter(Owner().wants, 4)
-    splitter.feed(struct.pack(">i", 90 * 1024 * 1024) + b"\x01abc")
+    assert list(splitter.feed(struct.pack(">i", 90 * 1024 * 1024) + b"\x01abc")) == []
     assert len(splitter._held) < 100
