@@ -29,7 +29,7 @@ PLAIN_BYTES_MAX = 32 * 1024 * 1024
 """Records of one batch, decompressed: a broker's default of 1 MiB (max.message.bytes), compressed 32 to 1."""
 
 RECORD_BYTES_MIN = 7
-_NULL_LENGTH = 0x01
+_NULL_LENGTH = -1
 _TABLE = [encode_varint(n) for n in range(8192)]
 
 
@@ -128,24 +128,29 @@ class Scan:
         """The batch without, and only with, the records at these places (a part of those in `found`).
 
         Order, timestamps, producer, attributes and compression stay. A part gets a checksum of its own: the batch's
-        must have been found right (`Batch.check`).
+        must have been found right (`Batch.check`). Delayed records are numbered 0, 1, 2, ... whatever they came as:
+        a broker stores an uncompressed batch under the deltas that it has, and readers of the buffer would stop there.
         """
         count = self.batch.head.record_count
         if not delayed:
             return Parts(self.batch, None, range(count), [])
         if len(delayed) == count:
-            return Parts(None, self.batch, [], range(count))
+            return Parts(None, self.batch if self._is_numbered() else self._part(range(count)), [], range(count))
         assert self.spans, "only records that were found are taken out"
         chosen = sorted(delayed)
         rest = [place for place in range(count) if place not in delayed]
         return Parts(self._part(rest), self._part(chosen), rest, chosen)
 
-    def _part(self, places: list[int]) -> Batch:
+    def _is_numbered(self) -> bool:
+        spans = enumerate(self.spans)
+        return all(self.plain[delta_at:body_at] == _varint(n) for n, (_, delta_at, body_at, _) in spans)
+
+    def _part(self, places: Sequence[int]) -> Batch:
         head = self.batch.head
         payload = compress(head.codec, _renumbered(self.plain, self.spans, places), self.batch.payload)
         return rebuilt(head, len(places), self._newest(places), payload)
 
-    def _newest(self, places: list[int]) -> int:
+    def _newest(self, places: Sequence[int]) -> int:
         """The latest timestamp. It is mostly the head's, of the last record, and then nothing else is looked at."""
         head = self.batch.head
         newest = encode_varint(head.max_timestamp - head.base_timestamp)
@@ -223,15 +228,24 @@ def _found(plain: bytes, spans: list[Span], names: Container[bytes], search: Sea
             place += 1
         _, _, body_at, end = spans[place]
         if found := _directives_of(plain[body_at:end], names):
-            yield Found(place, found, plain[body_at] != _NULL_LENGTH, end - body_at)
+            yield Found(place, found, _has_key(plain, body_at), end - body_at)
         at = search.next_from(end)
 
 
 def _every(plain: bytes, spans: list[Span], found: Iterator[Found]) -> Iterator[Found]:
-    """The others as well, in their places."""
+    """The others as well, in their places, and taken apart as well: they may be delayed, and no broker looks at them."""
     with_directives = {one.place: one for one in found}
     for place, (_, _, body_at, end) in enumerate(spans):
-        yield with_directives.get(place) or Found(place, [], plain[body_at] != _NULL_LENGTH, end - body_at)
+        one = with_directives.get(place)
+        if one is None:
+            _directives_of(plain[body_at:end], frozenset())
+            one = Found(place, [], _has_key(plain, body_at), end - body_at)
+        yield one
+
+
+def _has_key(plain: bytes, body_at: int) -> bool:
+    """Null is the length -1, in however many bytes."""
+    return read_varint(plain, body_at)[0] != _NULL_LENGTH
 
 
 def _directives_of(body: bytes, names: Container[bytes]) -> list[Header]:
@@ -241,7 +255,7 @@ def _directives_of(body: bytes, names: Container[bytes]) -> list[Header]:
         raise MalformedBatch(str(error)) from error
 
 
-def _renumbered(plain: bytes, spans: Sequence[Span], places: list[int]) -> bytes:
+def _renumbered(plain: bytes, spans: Sequence[Span], places: Sequence[int]) -> bytes:
     """The records at `places` under offset deltas 0, 1, 2, ...; all else is copied as it stands.
 
     Hot: once per record of a batch that is split. Where the new delta takes as many bytes as the old one did, the

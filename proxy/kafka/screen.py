@@ -14,10 +14,13 @@ from delayline.lookalikes import lookalike, lookalikes
 from delayline.rules import Rules
 from delayline.schedule import Immediate, Invalid, Schedule, read_directives
 from delayline.unheeded import UnheededNames, Why
-from mq.kafka.batch.head import Batch
-from mq.kafka.wire.errors import BatchError, ErrorCode
+from mq.kafka.batch.head import KNOWN_ATTRIBUTES, NO_PRODUCER, Batch, Codec, Head
+from mq.kafka.wire.errors import BatchError, ErrorCode, MalformedBatch, UnsupportedCompression
 from mq.kafka.wire.messages.produce import RecordError
 from proxy.kafka.scan import Directives, Found, Parts, Scan, scan_batch
+
+ZSTD_SINCE = 7
+"""The version of Produce (KIP-110)."""
 
 RECORD_ERRORS_MAX = 100
 """Told of one batch; clients fail all of its records anyway."""
@@ -104,6 +107,7 @@ class Screen:
                 adds = adds or isinstance(verdict, Schedule)
         if delayed:
             scan.batch.check()
+            check_head(batch.head)
         return Seen(scan, delayed, invalid(errors), adds)
 
     def _misnamed(self, topic: str, found: Found, rules: Rules) -> str:
@@ -130,6 +134,27 @@ def invalid(errors: list[tuple[int, str]]) -> Refusal | None:
     place, text = errors[0]
     told = [RecordError(*error) for error in errors[:RECORD_ERRORS_MAX]]
     return Refusal(ErrorCode.INVALID_RECORD, f"record {place}: {text}", told)
+
+
+def check_head(head: Head) -> None:
+    """What a broker asks of a batch's head (LogValidator.validateBatch), and what it would ask of the target topic but
+    not of a buffer, whose times are its own. Raises MalformedBatch."""
+    if unknown := head.attributes & ~KNOWN_ATTRIBUTES:
+        raise MalformedBatch(f"unknown attributes {unknown & 0xFFFF:#x}")
+    if head.is_append_time:
+        raise MalformedBatch("the timestamp type LogAppendTime is the broker's to set")
+    if head.producer_id != NO_PRODUCER and (head.base_sequence < 0 or head.producer_epoch < 0):
+        raise MalformedBatch(
+            f"producer {head.producer_id} with epoch {head.producer_epoch} and sequence {head.base_sequence}"
+        )
+    if head.is_transactional and head.producer_id == NO_PRODUCER:
+        raise MalformedBatch("a transactional batch without a producer id")
+
+
+def check_compression(head: Head, version: int) -> None:
+    """As a broker does (ProduceRequest.validateRecords). Raises UnsupportedCompression."""
+    if head.codec is Codec.ZSTD and version < ZSTD_SINCE:
+        raise UnsupportedCompression(f"zstd needs Produce {ZSTD_SINCE}, this one is version {version}")
 
 
 def fits(seen: Seen, parts: Parts, target: Target) -> Refusal | None:

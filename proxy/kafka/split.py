@@ -28,7 +28,7 @@ from mq.kafka.wire.messages.produce import (
 from mq.kafka.wire.primitives import Buffer
 from proxy.kafka.rewrite import readdress_endpoints
 from proxy.kafka.scan import Parts
-from proxy.kafka.screen import Refusal, Seen, fits, refusal_of
+from proxy.kafka.screen import Refusal, Seen, check_compression, fits, refusal_of
 from proxy.kafka.sequencer import (
     Answer,
     Ask,
@@ -202,6 +202,7 @@ class Split:
                 piece.refusal = self._hub.screen.look_at_legacy(piece.topic)
             elif kind is Kind.BATCH:
                 records = read_batch(data)
+                check_compression(records.head, piece.production.header.version)
                 seen[piece] = records, self._hub.screen.look(piece.topic, records, self._hub.clock.now_ms())
         except BatchError as error:
             piece.refusal = refusal_of(error)

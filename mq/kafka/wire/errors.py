@@ -12,6 +12,7 @@
         └── BatchError           the records of one partition; the rest of the request is sound
             ├── MalformedBatch   not one whole v2 batch: lengths, counts or varints that do not fit
             ├── CorruptBatch     the checksum does not fit the bytes
+            ├── UnsupportedCompression   not in this version of Produce
             └── BatchTooLarge    decompressed, it would pass the limit
 
 Arbitrary bytes raise these and nothing else. A `BatchError` carries the error that its partition is answered with;
@@ -129,6 +130,12 @@ class CorruptBatch(BatchError):
     """The checksum does not fit."""
 
     code = ErrorCode.CORRUPT_MESSAGE
+
+
+class UnsupportedCompression(BatchError):
+    """A compression that this version of Produce may not use."""
+
+    code = ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
 
 
 class BatchTooLarge(BatchError):
