@@ -129,7 +129,7 @@ class Scan:
 
         Order, timestamps, producer, attributes and compression stay. A part gets a checksum of its own: the batch's
         must have been found right (`Batch.check`). Delayed records are numbered 0, 1, 2, ... whatever they came as:
-        a broker stores an uncompressed batch under the deltas that it has, and readers of the buffer would stop there.
+        a broker stores an uncompressed batch under the deltas that it has, where readers of the buffer would stop.
         """
         count = self.batch.head.record_count
         if not delayed:
@@ -233,7 +233,7 @@ def _found(plain: bytes, spans: list[Span], names: Container[bytes], search: Sea
 
 
 def _every(plain: bytes, spans: list[Span], found: Iterator[Found]) -> Iterator[Found]:
-    """The others as well, in their places, and taken apart as well: they may be delayed, and no broker looks at them."""
+    """The others as well, in their places, and taken apart as well: they may be delayed, and brokers do not look."""
     with_directives = {one.place: one for one in found}
     for place, (_, _, body_at, end) in enumerate(spans):
         one = with_directives.get(place)

@@ -137,8 +137,8 @@ def invalid(errors: list[tuple[int, str]]) -> Refusal | None:
 
 
 def check_head(head: Head) -> None:
-    """What a broker asks of a batch's head (LogValidator.validateBatch), and what it would ask of the target topic but
-    not of a buffer, whose times are its own. Raises MalformedBatch."""
+    """What a broker asks of a batch's head (LogValidator.validateBatch), and what it would ask of the target topic
+    but not of a buffer, whose times are its own. Raises MalformedBatch."""
     if unknown := head.attributes & ~KNOWN_ATTRIBUTES:
         raise MalformedBatch(f"unknown attributes {unknown & 0xFFFF:#x}")
     if head.is_append_time:

@@ -127,7 +127,7 @@ def test_zstd_in_a_produce_that_is_too_old_for_it_is_refused() -> None:
     ],
 )
 def test_a_record_that_only_the_default_delays_is_refused_when_it_cannot_be_read(content: bytes, codec: int) -> None:
-    """No key, half a key, no number of headers, a negative one, a header missing, one without a name, bytes behind."""
+    """No key, half a key, no number of headers, a negative one, a header missing, one without a name, more."""
     with pytest.raises(BatchError):
         BY_DEFAULT.look("orders", batch([0], [content], codec), 0)
 
