@@ -43,6 +43,7 @@ def kafka_proxy(
 def _proxy_settings(settings: Settings) -> "ProxySettings":
     from mq.kafka.address import parse_servers
     from proxy.kafka.access import read_access, read_listener
+    from proxy.kafka.limits import Limits
     from proxy.kafka.settings import ProxySettings
 
     given = settings.proxy.kafka
@@ -61,5 +62,15 @@ def _proxy_settings(settings: Settings) -> "ProxySettings":
         nodes_max=given.nodes_max,
         listener_tls=read_listener(given.certfile, given.keyfile),
         frame_bytes_max=given.frame_bytes_max,
+        limits=Limits(
+            login_frame_bytes_max=given.login_frame_bytes_max,
+            login_timeout_s=given.login_timeout / 1000,
+            held_bytes_max=given.held_bytes_max,
+            plain_bytes_max=given.plain_bytes_max,
+            frame_timeout_s=given.frame_timeout / 1000,
+            idle_timeout_s=given.idle_timeout / 1000,
+            connections_max=given.connections_max,
+            connections_per_address_max=given.connections_per_address_max,
+        ),
         drain_max_s=given.drain_max / 1000,
     )

@@ -38,6 +38,12 @@ EMBEDDED: Only = {
     **{f"proxy.kafka.{name}": (field.get_default(), _NO_BROKERS) for name, field in KafkaProxy.model_fields.items()},
     "proxy.kafka.frame_bytes_max": (100 << 20, _NO_BROKERS),
     "proxy.kafka.drain_max": (15_000, _NO_BROKERS),
+    "proxy.kafka.login_frame_bytes_max": (512 << 10, _NO_BROKERS),
+    "proxy.kafka.login_timeout": (30_000, _NO_BROKERS),
+    "proxy.kafka.held_bytes_max": (512 << 20, _NO_BROKERS),
+    "proxy.kafka.plain_bytes_max": (64 << 20, _NO_BROKERS),
+    "proxy.kafka.frame_timeout": (60_000, _NO_BROKERS),
+    "proxy.kafka.idle_timeout": (660_000, _NO_BROKERS),
 }
 
 

@@ -229,6 +229,14 @@ class KafkaProxy(Section):
     nodes_max: int = Field(default=16, ge=1, le=1000)
     frame_bytes_max: Annotated[Size, sizes("1MiB", "1GiB")] = _default("100MiB")
     drain_max: Annotated[Duration, durations("0s", "10m")] = _default("15s")
+    login_frame_bytes_max: Annotated[Size, sizes("4KiB", "100MiB")] = _default("512KiB")
+    login_timeout: Annotated[Duration, durations("1s", "10m")] = _default("30s")
+    held_bytes_max: Annotated[Size, sizes("16MiB", "1TiB")] = _default("512MiB")
+    plain_bytes_max: Annotated[Size, sizes("1MiB", "1GiB")] = _default("64MiB")
+    frame_timeout: Annotated[Duration, durations("1s", "1h")] = _default("60s")
+    idle_timeout: Annotated[Duration, durations("1s", "1d")] = _default("11m")
+    connections_max: int = Field(default=10_000, ge=1, le=1_000_000)
+    connections_per_address_max: int = Field(default=2_000, ge=1, le=1_000_000)
     certfile: str = ""
     keyfile: str = ""
     metrics_port: Port = 8082
@@ -237,6 +245,8 @@ class KafkaProxy(Section):
     def _check_ports(self) -> Self:
         if self.port + self.nodes_max > 65535:
             raise PydanticCustomError("setting", "proxy.kafka: the nodes' ports would end beyond 65535")
+        if self.held_bytes_max < self.frame_bytes_max:
+            raise PydanticCustomError("setting", "proxy.kafka.held_bytes_max: less than frame_bytes_max")
         return self
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from delayline.clock import Clock
 from mq.contract import Admin
 from proxy.kafka.backend import Backend
+from proxy.kafka.limits import THREADS_MAX, Budget
 from proxy.kafka.metrics import ProxyMetrics
 from proxy.kafka.rewrite import Hidden, View
 from proxy.kafka.screen import Screen
@@ -29,6 +30,8 @@ class Hub:
     screen: Screen
     backend: Backend
     twins: Twins
+    budget: Budget
+    looking: asyncio.Semaphore  # at records, beside the event loop
     full: Callable[[str], str | None]  # why a topic takes no more delayed messages, if it does not
 
     def unnamed(self) -> Unnamed:
@@ -66,4 +69,7 @@ def open_hub(
         unheeded=metrics.unheeded,
         refuse_unknown=settings.refuse_unknown,
     )
-    return Hub(settings, clock, metrics, topology, View(topology.advertise, hidden), screen, backend, twins, full)
+    view, limits = View(topology.advertise, hidden), settings.limits
+    budget = Budget(limits.held_bytes_max, metrics.held_bytes)
+    looking = asyncio.Semaphore(THREADS_MAX)
+    return Hub(settings, clock, metrics, topology, view, screen, backend, twins, budget, looking, full)

@@ -30,6 +30,17 @@ class ProxyMetrics:
         )
         self.from_clients = received.labels("client")
         self.to_clients = received.labels("broker")
+        self.limited = Counter(
+            "delayline_kafka_proxy_limited",
+            "Connections ended, and requests refused, for a limit of the settings.",
+            ("limit",),
+            registry=registry,
+        )
+        self.held_bytes = Gauge(
+            "delayline_kafka_proxy_held_bytes",
+            "Held of clients' requests, and decompressed records of theirs.",
+            registry=registry,
+        )
         self.recoveries = Counter(
             "delayline_kafka_proxy_recoveries",
             "Producers' states read back from a target topic, after a connection was lost.",

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from delayline import logs
 from mq.kafka.wire.apis import ApiKey, is_let_through
-from mq.kafka.wire.errors import ErrorCode, PeerError, UnsupportedVersion
+from mq.kafka.wire.errors import ErrorCode, FrameTooLarge, PeerError, UnsupportedVersion
 from mq.kafka.wire.frames import Piece, Whole
 from mq.kafka.wire.message import (
     PEEK_BYTES,
@@ -35,9 +35,10 @@ from mq.kafka.wire.message import (
     request_frame,
     response_frame,
 )
-from mq.kafka.wire.messages.cluster import SaslHandshakeResponse
+from mq.kafka.wire.messages.cluster import SaslAuthenticateResponse, SaslHandshakeResponse
 from mq.kafka.wire.messages.produce import ProduceRequest, ProduceResponse
 from mq.kafka.wire.primitives import Buffer
+from proxy.kafka.limits import SMALL_BYTES, Deadlines, Grant
 from proxy.kafka.refuse import refuse, refuse_decoded, request_is_read
 from proxy.kafka.rewrite import conceal, response_is_read, rewrite_response, unsupported_version
 from proxy.kafka.side import Side
@@ -55,6 +56,8 @@ TURNS_MAX = 1000
 HELD_BYTES_MAX = 32 << 20
 """Of Produces under way on a connection, before no more are read. A single one may be larger (the frame limit)."""
 
+NO_ROOM = "no room for a request"
+BROKER_NOT_READING = "the broker does not read"
 NOT_READING = "the client does not read"
 
 log = logs.get(__name__)
@@ -74,8 +77,15 @@ class Relay:
             self._client_made, self._client_said, self._client_lost, self._client_full, self._begin_to_drain
         )
         self._broker = Side(self._broker_made, self._broker_said, self.close, self._broker_full)
-        frame_bytes_max = hub.settings.frame_bytes_max
-        self._requests: Noting[Turn] = Noting(self._note_request, PEEK_BYTES, frame_bytes_max)
+        frame_bytes_max, limits = hub.settings.frame_bytes_max, hub.settings.limits
+        self._logged_in = (
+            hub.settings.access.own.credentials is None
+        )  # the brokers demand of clients what they do of us
+        first_bytes_max = frame_bytes_max if self._logged_in else min(frame_bytes_max, limits.login_frame_bytes_max)
+        self._requests: Noting[Turn] = Noting(self._note_request, PEEK_BYTES, first_bytes_max)
+        self._deadlines = Deadlines(limits)
+        self._grants: set[Grant] = set()
+        self._flushing: list[Turn] = []  # relayed to a broker that does not read right now
         self._answers: Noting[Turn | Shipment] = Noting(self._note_answer, RESPONSE_HEAD_BYTES, frame_bytes_max)
         self._inbox: deque[tuple[Piece, Sequence[Turn]]] = deque()  # of what was read in one go
         self._expected: deque[Turn | Shipment] = deque()
@@ -83,6 +93,7 @@ class Relay:
         self._line = Line(self.client.write)
         self._split = Split(hub, self)
         self._early: list[bytes] = []  # read before the broker's side was up
+        self.address = ""  # of the client's machine, once it is counted
         self._ready = False
         self._closed = False
         self._ending = False  # what has been read is still carried out, and nothing new is
@@ -216,6 +227,9 @@ class Relay:
             if task is not asyncio.current_task():
                 task.cancel()
         self._split.close()
+        for grant in list(self._grants):
+            grant.release()
+        self._grants.clear()
         self._inbox.clear()
         self._early.clear()
         self.client.close()
@@ -227,7 +241,11 @@ class Relay:
         (self._broker.hold if is_full else self._broker.release)(NOT_READING)
 
     def _broker_full(self, is_full: bool) -> None:
-        (self.client.hold if is_full else self.client.release)("the broker does not read")
+        (self.client.hold if is_full else self.client.release)(BROKER_NOT_READING)
+        if not is_full:
+            flushed, self._flushing = self._flushing, []
+            for turn in flushed:
+                self.settle(turn)
 
     # --- requests
 
@@ -238,20 +256,66 @@ class Relay:
             self._early.append(data)
             return
         self._hub.metrics.from_clients.inc(len(data))
+        self._deadlines.heard = True
         try:
             self._inbox.extend(self._requests.feed(data))
         except PeerError as error:
+            if isinstance(error, FrameTooLarge):
+                self._hub.metrics.limited.labels(
+                    "frame_bytes_max" if self._logged_in else "login_frame_bytes_max"
+                ).inc()
             self._read_no_more(str(error))
         self.take_up()
 
-    def _note_request(self, head: memoryview, _length: int) -> tuple[Turn, bool]:
+    def _note_request(self, head: memoryview, length: int) -> tuple[Turn, bool]:
         api_key, version, correlation_id = peek(head)
         turn = Turn(api_key, version, correlation_id)
         if is_let_through(api_key, version):
-            return turn, request_is_read(api_key)
+            whole = request_is_read(api_key)
+            if whole and length > SMALL_BYTES:
+                self._pay(turn, length)
+            return turn, whole
         if api_key not in (ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE):
             raise UnsupportedVersion(f"API {api_key} version {version} is not let through")
         return turn, True
+
+    def _pay(self, turn: Turn, length: int) -> None:
+        """For a frame that is gathered. Until it is granted, no more is read."""
+        grant = turn.grant = self._hub.budget.take(length, self._granted)
+        self._grants.add(grant)
+        if not grant.granted:
+            self._hub.metrics.limited.labels("held_bytes_max").inc()
+            self.client.hold(NO_ROOM)
+
+    def _granted(self) -> None:
+        if all(grant.granted for grant in self._grants):
+            self.client.release(NO_ROOM)
+
+    def settle(self, turn: Turn) -> None:
+        """Nothing is held of its request any more."""
+        if turn.grant is not None:
+            self._grants.discard(turn.grant)
+            turn.grant.release()
+            turn.grant = None
+
+    def grow(self, turn: Turn, size: int) -> None:
+        """More is held for a request than what came."""
+        if turn.grant is None and size > SMALL_BYTES:
+            turn.grant = self._hub.budget.take(0, self._granted)
+            self._grants.add(turn.grant)
+        if turn.grant is not None:
+            self._hub.budget.grow(turn.grant, size)
+
+    def check_deadlines(self, now_s: float) -> None:
+        """To be called from time to time."""
+        if self._closed or not self._ready or self._draining is not None:
+            return
+        frame = self._requests.unfinished
+        excused = self.client.is_held or (frame is None and (bool(self._line) or self._split.busy))
+        passed = self._deadlines.overdue(now_s, frame, logged_in=self._logged_in, excused=excused)
+        if passed is not None:
+            self._hub.metrics.limited.labels(passed).inc()
+            self.close(f"proxy.kafka.{passed} has passed")
 
     def take_up(self) -> None:
         """Whatever held up the next request may be over."""
@@ -292,11 +356,13 @@ class Relay:
         elif (refused := refuse(turn.api_key, turn.version, body, self._hub.view.hidden)) is not None:
             self._hub.metrics.refused_requests.inc()
             self.answer_here(turn, refused)
+            self.settle(turn)
         else:
             concealed = conceal(turn.api_key, turn.version, body, self._hub.view.hidden)
             turn.asked = concealed.asked
             self._relay(turn)
             self._broker.write(request_frame(header, concealed.body) if turn.asked else _as_it_came(payload))
+            self._sent(turn)
 
     def _answer_version(self, turn: Turn) -> None:
         if turn.api_key == ApiKey.API_VERSIONS:
@@ -317,10 +383,19 @@ class Relay:
                 self.answer_here(turn, refused)
         elif self._split.concerns(request):
             self._split.produce(turn, header, request, len(payload))
+            return
         else:
             if request.acks != 0:
                 self._relay(turn)
             self._broker.write(_as_it_came(payload))
+        self._sent(turn)
+
+    def _sent(self, turn: Turn) -> None:
+        """To the broker, or to the buffer before it."""
+        if self.client.is_held_for(BROKER_NOT_READING):
+            self._flushing.append(turn)
+        else:
+            self.settle(turn)
 
     # --- what the split needs
 
@@ -375,18 +450,34 @@ class Relay:
         expected = self._expected.popleft()
         if not isinstance(expected, Turn):
             return expected, True
-        return expected, response_is_read(expected.api_key, expected.version) or not self._line.may_stream
+        read = response_is_read(expected.api_key, expected.version) or expected.api_key == ApiKey.SASL_AUTHENTICATE
+        return expected, read or not self._line.may_stream
+
+    def _note_login(self, turn: Turn, payload: memoryview) -> None:
+        _, body = read_response(turn.api_key, turn.version, payload)
+        if not self._logged_in and is_login(decode(SaslAuthenticateResponse, turn.version, body)):
+            self._logged_in = True
+            self._requests.limit(self._hub.settings.frame_bytes_max)
 
     def _answered(self, expected: "Turn | Shipment", payload: memoryview) -> None:
         if not isinstance(expected, Turn):
             _, body = read_response(ApiKey.PRODUCE, expected.header.version, payload)
             self._split.answered(expected, decode(ProduceResponse, expected.header.version, body))
         elif not response_is_read(expected.api_key, expected.version):
+            if expected.api_key == ApiKey.SASL_AUTHENTICATE:
+                self._note_login(expected, payload)
             self._line.answer(expected, _as_it_came(payload))
         else:
             _, body = read_response(expected.api_key, expected.version, payload)
             view = self._hub.view
             self.answer(expected, rewrite_response(expected.api_key, expected.version, body, view, expected.asked))
+
+
+def is_login(answer: SaslAuthenticateResponse) -> bool:
+    """Whether it is the end of a login that succeeded. The first answer of SCRAM has no error either, but a challenge
+    (RFC 5802), nor has OAUTHBEARER's refusal (RFC 7628), which is JSON."""
+    last = bytes(answer.auth_bytes)
+    return answer.error_code == ErrorCode.NONE and (not last or last.startswith(b"v="))
 
 
 def _as_it_came(payload: memoryview) -> list[Buffer]:

@@ -20,7 +20,7 @@ import stringzilla
 from delayline.errors import MalformedRecord
 from delayline.message import Header
 from delayline.record import encode_varint, read_varint, split_directives
-from mq.kafka.batch.compression import compress, decompress
+from mq.kafka.batch.compression import Allowance, compress
 from mq.kafka.batch.head import Batch, Buffer, Codec, rebuilt
 from mq.kafka.batch.walk import Span, walk
 from mq.kafka.wire.errors import MalformedBatch
@@ -162,7 +162,12 @@ class Scan:
 
 
 def scan_batch(
-    batch: Batch, directives: Directives, plain_bytes_max: int = PLAIN_BYTES_MAX, *, every: bool = False
+    batch: Batch,
+    directives: Directives,
+    plain_bytes_max: int = PLAIN_BYTES_MAX,
+    *,
+    every: bool = False,
+    allowance: Allowance | None = None,
 ) -> Scan:
     """Find the records that carry one of `directives`, or `every` record. Raises MalformedBatch and BatchTooLarge.
 
@@ -173,7 +178,8 @@ def scan_batch(
         return Scan(batch, [])
     if not every and head.codec is Codec.NONE and not _may_hold(batch.payload, directives):
         return Scan(batch, [])
-    plain = decompress(head.codec, batch.payload, plain_bytes_max)
+    allowance = allowance or Allowance(plain_bytes_max)
+    plain = allowance.decompress(head.codec, batch.payload, plain_bytes_max)
     search = directives.search(plain)
     is_odd = _first_is_odd(plain, directives)
     if not every and not is_odd and search.next_from(0) is None:

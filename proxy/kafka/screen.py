@@ -14,7 +14,18 @@ from delayline.lookalikes import lookalike, lookalikes
 from delayline.rules import Rules
 from delayline.schedule import Immediate, Invalid, Schedule, read_directives
 from delayline.unheeded import UnheededNames, Why
-from mq.kafka.batch.head import KNOWN_ATTRIBUTES, NO_PRODUCER, Batch, Codec, Head
+from mq.kafka.batch.compression import Allowance
+from mq.kafka.batch.head import (
+    CODEC_BITS,
+    HEAD_BYTES,
+    KNOWN_ATTRIBUTES,
+    NO_PRODUCER,
+    Batch,
+    Buffer,
+    Codec,
+    Head,
+    head_at,
+)
 from mq.kafka.wire.errors import BatchError, ErrorCode, MalformedBatch, UnsupportedCompression
 from mq.kafka.wire.messages.produce import RecordError
 from proxy.kafka.scan import Directives, Found, Parts, Scan, scan_batch
@@ -87,11 +98,12 @@ class Screen:
         self._unheeded = unheeded
         self._refuse_unknown = refuse_unknown
 
-    def look(self, topic: str, batch: Batch, now_ms: int) -> Seen:
+    def look(self, topic: str, batch: Batch, now_ms: int, allowance: Allowance | None = None) -> Seen:
         """Which records are delayed is a function of their topic and bytes; `now_ms` only bounds how far ahead they
         may be due. Raises BatchError."""
         rules = self._rules_for(topic)
-        scan = scan_batch(batch, directives_of(rules.aliases), every=rules.default_delay_ms > 0)
+        every = rules.default_delay_ms > 0
+        scan = scan_batch(batch, directives_of(rules.aliases), every=every, allowance=allowance)
         delayed: set[int] = set()
         errors: list[tuple[int, str]] = []
         adds = False
@@ -177,3 +189,10 @@ def fits(seen: Seen, parts: Parts, target: Target) -> Refusal | None:
 def refusal_of(error: BatchError) -> Refusal:
     """A batch that cannot be read."""
     return Refusal(error.code, str(error))
+
+
+def compressed_bytes(records: Buffer | None) -> int:
+    """0 for what is not compressed, or no batch at all."""
+    if records is None or len(records) < HEAD_BYTES or not head_at(records, 0).attributes & CODEC_BITS:
+        return 0
+    return len(records)

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from collections import Counter
 
 from delayline import logs
 from delayline.listening import listen
@@ -15,8 +16,8 @@ IN_USE = "choose others with proxy.kafka.port"
 GRACE_S = 2.0
 """What requests under way get when the proxy stops. A Produce without an answer is sent again by its producer."""
 
-CONNECTIONS_MAX = 10_000
-"""Each takes two descriptors and, at rest, a few kilobytes."""
+SWEEP_S = 1.0
+"""Between two looks at the deadlines of all connections: a microsecond for each."""
 
 LEARN_S = 30.0
 LEARN_AGAIN_S = 1.0
@@ -32,6 +33,8 @@ class Server:
         self._hub = hub
         self._servers: list[asyncio.Server] = []
         self._relays: set[Relay] = set()
+        self._per_address: Counter[str] = Counter()
+        self._sweeping: asyncio.Task[None] | None = None
         self._learning: asyncio.Task[None] | None = None
         self._all_gone = asyncio.Event()
         self.trouble: str | None = "the cluster has not answered yet"
@@ -56,6 +59,7 @@ class Server:
             self._stop_listening()
             raise
         self._learning = asyncio.create_task(self._learn())
+        self._sweeping = asyncio.create_task(self._sweep())
 
     def _connected(self, node_id: int | None) -> asyncio.Protocol:
         """Where there is TLS, a handshake comes before the relay begins."""
@@ -63,11 +67,30 @@ class Server:
 
     def _began(self, relay: Relay) -> None:
         self._relays.add(relay)
-        if len(self._relays) > CONNECTIONS_MAX:
-            relay.close(f"more than {CONNECTIONS_MAX} connections")
+        relay.address = relay.client.peer.rpartition(":")[0]
+        self._per_address[relay.address] += 1
+        limits = self._hub.settings.limits
+        if len(self._relays) > limits.connections:
+            self._refuse(relay, "connections_max", limits.connections)
+        elif self._per_address[relay.address] > limits.connections_per_address_max:
+            self._refuse(relay, "connections_per_address_max", limits.connections_per_address_max)
+
+    def _refuse(self, relay: Relay, limit: str, count: int) -> None:
+        self._hub.metrics.limited.labels(limit).inc()
+        relay.close(f"more than {count} connections (proxy.kafka.{limit})")
+
+    async def _sweep(self) -> None:
+        while True:
+            await asyncio.sleep(SWEEP_S)
+            now_s = self._hub.clock.monotonic_s()
+            for relay in list(self._relays):
+                relay.check_deadlines(now_s)
 
     def _ended(self, relay: Relay) -> None:
         self._relays.discard(relay)
+        self._per_address[relay.address] -= 1
+        if not self._per_address[relay.address]:
+            del self._per_address[relay.address]
         if not self._relays:
             self._all_gone.set()
 
@@ -95,6 +118,8 @@ class Server:
             relay.close("the proxy stops")
         if self._learning is not None:
             self._learning.cancel()
+        if self._sweeping is not None:
+            self._sweeping.cancel()
         self._hub.close()
         await asyncio.sleep(0)
 

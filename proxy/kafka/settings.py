@@ -1,7 +1,7 @@
 """What can be set, as the rest of the proxy is handed it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from ssl import SSLContext
 
 from delayline.names import Names
@@ -9,6 +9,7 @@ from delayline.rules import Rules
 from mq.kafka.address import Address
 from mq.kafka.wire.frames import FRAME_BYTES_MAX
 from proxy.kafka.access import Access
+from proxy.kafka.limits import Limits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,4 +33,5 @@ class ProxySettings:
     connect_timeout_s: float = 10.0
     request_timeout_s: float = 10.0  # of the proxy's own requests
     append_s: float = 10.0  # how long a write to a buffer is repeated: below the 30 s of clients
+    limits: Limits = field(default_factory=Limits)
     drain_max_s: float = 15.0  # of a client that has gone; above append_s

@@ -66,6 +66,9 @@ class Side(asyncio.Protocol):
     def is_held(self) -> bool:
         return bool(self._holding)
 
+    def is_held_for(self, reason: str) -> bool:
+        return reason in self._holding
+
     @property
     def peer(self) -> str:
         found = self._transport and self._transport.get_extra_info("peername")

@@ -8,10 +8,12 @@ back. Outputs that belong together go to the broker in one request. A Produce is
 is.
 """
 
+import asyncio
 from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from mq.kafka.batch.compression import Allowance
 from mq.kafka.batch.head import Batch as Records
 from mq.kafka.batch.head import Kind, header_only, kind_of, read_batch
 from mq.kafka.wire.errors import BatchError, CorruptBatch, ErrorCode, PeerError
@@ -26,9 +28,10 @@ from mq.kafka.wire.messages.produce import (
     ProduceTopic,
 )
 from mq.kafka.wire.primitives import Buffer
+from proxy.kafka.limits import INLINE_BYTES, INLINE_PLAIN_BYTES
 from proxy.kafka.rewrite import readdress_endpoints
 from proxy.kafka.scan import Parts
-from proxy.kafka.screen import Refusal, Seen, check_compression, fits, refusal_of
+from proxy.kafka.screen import Refusal, Seen, check_compression, compressed_bytes, fits, refusal_of
 from proxy.kafka.sequencer import (
     Answer,
     Ask,
@@ -62,6 +65,7 @@ class Production:
     """A client's Produce. `turn` is None where it takes no answer."""
 
     turn: Turn | None
+    paid: Turn  # the same, also where it takes no answer
     header: RequestHeader
     request: ProduceRequest
     size: int
@@ -169,7 +173,7 @@ class Split:
         answered = turn if request.acks != 0 else None
         if answered is not None:
             self._relay.join(answered)
-        production = Production(answered, header, request, size, missing=len(sent))
+        production = Production(answered, turn, header, request, size, missing=len(sent))
         self._open[production] = None
         self.bytes_held += size
         self._look([Piece(production, *key, records) for key, records in sent.items()])
@@ -177,14 +181,53 @@ class Split:
     # --- looking at records
 
     def _look(self, pieces: list[Piece]) -> None:
+        """Here, where that takes no time worth speaking of; else beside the event loop."""
+        compressed = sum(compressed_bytes(piece.records) for piece in pieces)
+        inline = Allowance(INLINE_PLAIN_BYTES)
+        try:
+            if compressed > INLINE_BYTES:
+                raise _TooMuchInline
+            seen = self._see_all(pieces, inline)
+            if compressed and any(one.refusal and one.refusal.code == ErrorCode.MESSAGE_TOO_LARGE for one in pieces):
+                raise _TooMuchInline
+        except _TooMuchInline:
+            self._asking = True
+            self._relay.run(self._look_beside(pieces))
+        else:
+            self._looked(pieces, seen, INLINE_PLAIN_BYTES - inline.left)
+
+    async def _look_beside(self, pieces: list[Piece]) -> None:
+        for piece in pieces:
+            piece.refusal = None
+        limit = self._hub.settings.limits.plain_bytes_max
+        allowance = Allowance(limit)
+        async with self._hub.looking:
+            seen = await asyncio.to_thread(self._see_all, pieces, allowance)
+        if self._closed:
+            return
+        if any(one.refusal and one.refusal.code == ErrorCode.MESSAGE_TOO_LARGE for one in pieces):
+            self._hub.metrics.limited.labels("plain_bytes_max").inc()
+        self._asking = False
+        self._looked(pieces, seen, limit - allowance.left)
+        self._relay.take_up()
+
+    def _see_all(self, pieces: list[Piece], allowance: Allowance) -> "dict[Piece, tuple[Records, Seen | None]]":
+        """Perhaps in a thread: nothing but the pieces is touched."""
         seen: dict[Piece, tuple[Records, Seen | None]] = {}
         for piece in pieces:
             if piece.records is None:
                 piece.refusal = Refusal(ErrorCode.INVALID_RECORD, "a null records field")
             elif self._hub.settings.is_delay_enabled(piece.topic):
-                self._see(piece, piece.records, seen)
+                self._see(piece, piece.records, seen, allowance)
             else:
-                piece.refusal = self._unnamed.refusal(piece.topic, piece.records)
+                piece.refusal = self._unnamed.refusal(piece.topic, piece.records, allowance)
+        return seen
+
+    def _looked(
+        self, pieces: list[Piece], seen: "dict[Piece, tuple[Records, Seen | None]]", plain_bytes: int
+    ) -> None:
+        if any(found is not None and found.scan.plain for _, found in seen.values()):
+            self._relay.grow(pieces[0].production.paid, plain_bytes)
         delayed = {piece.topic for piece, (_, found) in seen.items() if found and found.delayed and not found.refusal}
         unknown = delayed - self._hub.twins.known if delayed else delayed
         if unknown:
@@ -193,7 +236,9 @@ class Split:
         else:
             self._go(pieces, seen)
 
-    def _see(self, piece: Piece, data: Buffer, seen: "dict[Piece, tuple[Records, Seen | None]]") -> None:
+    def _see(
+        self, piece: Piece, data: Buffer, seen: "dict[Piece, tuple[Records, Seen | None]]", allowance: Allowance
+    ) -> None:
         """An empty field is for the broker to judge."""
         records = None
         try:
@@ -203,7 +248,10 @@ class Split:
             elif kind is Kind.BATCH:
                 records = read_batch(data)
                 check_compression(records.head, piece.production.header.version)
-                seen[piece] = records, self._hub.screen.look(piece.topic, records, self._hub.clock.now_ms())
+                seen[piece] = (
+                    records,
+                    self._hub.screen.look(piece.topic, records, self._hub.clock.now_ms(), allowance),
+                )
         except BatchError as error:
             piece.refusal = refusal_of(error)
             if records is not None:
@@ -409,6 +457,7 @@ class Split:
     def _finish(self, production: Production) -> None:
         del self._open[production]
         self.bytes_held -= production.size
+        self._relay.settle(production.paid)
         if production.turn is None:
             return
         response = ProduceResponse(
@@ -420,6 +469,10 @@ class Split:
             node_endpoints=production.endpoints,
         )
         self._relay.answer(production.turn, encode(response, production.header.version))
+
+
+class _TooMuchInline(Exception):
+    """Records to be looked at beside the event loop."""
 
 
 def _target_part(piece: Piece, base_sequence: int) -> Buffer:

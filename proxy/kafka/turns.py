@@ -7,6 +7,7 @@ from typing import Generic, TypeVar
 
 from mq.kafka.wire.frames import FrameSplitter, Piece, Whole
 from mq.kafka.wire.primitives import Buffer
+from proxy.kafka.limits import Grant
 
 N = TypeVar("N")
 PREFIX_BYTES = 4
@@ -24,8 +25,19 @@ class Noting(Generic[N]):
         self._noted: deque[tuple[N, bool, int]] = deque()
         self.passing = 0
         self._splitter = FrameSplitter(self._wants, head_bytes, frame_bytes_max)
+        self._begun = 0
+
+    def limit(self, frame_bytes_max: int) -> None:
+        """For frames that begin from now on."""
+        self._splitter.frame_bytes_max = frame_bytes_max
+
+    @property
+    def unfinished(self) -> int | None:
+        """The number of the frame that is not complete; None where there is none."""
+        return self._begun if self._splitter.unfinished else None
 
     def _wants(self, head: memoryview, length: int) -> bool:
+        self._begun += 1
         note, whole = self._note(head, length)
         self._noted.append((note, whole, length))
         return whole
@@ -59,6 +71,7 @@ class Turn:
     correlation_id: int
     relayed: bool = True
     asked: tuple[str, ...] = ()
+    grant: Grant | None = field(default=None, repr=False)
     answer: Sequence[Buffer] | None = field(default=None, repr=False)
 
 

@@ -2,24 +2,30 @@
 
 Such batches are relayed as they come. Looking into one costs as much as in a topic that takes delays, so it is done
 for the first ones that a connection sends to a topic, and for one in `EVERY` after that: whoever forgets to name a
-topic makes the mistake with every message. Where `delay.unknown` refuses, every batch is looked at: whether one is
-refused must follow from its bytes alone, as it may be sent again.
+topic makes the mistake with every message. One that is compressed is looked at as far as `SAMPLE_BYTES` go. Where
+`delay.unknown` refuses, every batch is looked at, whole: whether one is refused must follow from its bytes alone, as it
+may be sent again.
 """
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 
 from delayline.headers import RESERVED
 from delayline.unheeded import UnheededNames, Why
+from mq.kafka.batch.compression import Allowance
 from mq.kafka.batch.head import Kind, kind_of, read_batch
-from mq.kafka.wire.errors import BatchError
+from mq.kafka.wire.errors import BatchError, BatchTooLarge
 from mq.kafka.wire.primitives import Buffer
 from proxy.kafka.scan import scan_batch
-from proxy.kafka.screen import Refusal, directives_of, invalid
+from proxy.kafka.screen import Refusal, directives_of, invalid, refusal_of
 
 FIRST = 16
 """Batches of a topic and connection that are looked at. Applications say what they mean from the first one on."""
 
 EVERY = 64
+SAMPLE_BYTES = 1 << 20
+"""What decompressing a batch may give, on the event loop: a few milliseconds. A larger one is passed by."""
+
 TOPICS_MAX = 1000
 """Per connection; what is sent to more is looked at no more."""
 
@@ -39,21 +45,26 @@ class Unnamed:
         self._batches: dict[str, int] = {}
 
     def pass_by(self, topic: str, batches: Iterable[Buffer | None]) -> bool:
-        """Whether one of them is to be refused: then `refusal` says why."""
+        """Whether they must not be relayed before `refusal` has seen each."""
         if self._refuse:
-            return any(data is not None and self.refusal(topic, data) is not None for data in batches)
+            return self._is_watched(topic)
         for data in batches:
             if data is not None and self._is_turn(topic):
-                for _, name in self._found(topic, data):
-                    self._unheeded.note(topic, name, Why.TOPIC)
+                with suppress(BatchTooLarge):
+                    for _, name in self._found(topic, data, Allowance(SAMPLE_BYTES)):
+                        self._unheeded.note(topic, name, Why.TOPIC)
         return False
 
-    def refusal(self, topic: str, data: Buffer) -> Refusal | None:
+    def refusal(self, topic: str, data: Buffer, allowance: Allowance) -> Refusal | None:
         """A function of topic and bytes."""
         if not self._refuse:
             return None
         text = "{}: delay.topics does not name the topic, and delay.unknown is refuse"
-        return invalid([(place, text.format(name)) for place, name in self._found(topic, data)])
+        try:
+            found = self._found(topic, data, allowance)
+        except BatchTooLarge as error:
+            return refusal_of(error)
+        return invalid([(place, text.format(name)) for place, name in found])
 
     def _is_turn(self, topic: str) -> bool:
         number = self._batches.get(topic, 0)
@@ -62,14 +73,16 @@ class Unnamed:
         self._batches[topic] = number + 1
         return number < FIRST or number % EVERY == 0
 
-    def _found(self, topic: str, data: Buffer) -> list[tuple[int, str]]:
-        """Places and names. What cannot be read is for the broker to judge."""
+    def _found(self, topic: str, data: Buffer, allowance: Allowance) -> list[tuple[int, str]]:
+        """Places and names. What cannot be read is for the broker to judge. Raises BatchTooLarge."""
         if not self._is_watched(topic):
             return []
         try:
             if kind_of(data) is not Kind.BATCH:
                 return []
-            found = scan_batch(read_batch(data), self._directives).found
+            found = scan_batch(read_batch(data), self._directives, allowance=allowance).found
+        except BatchTooLarge:
+            raise
         except BatchError:
             return []
         headers = ((one.place, name) for one in found for name, _ in one.directives if name not in RESERVED)

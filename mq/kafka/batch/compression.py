@@ -34,6 +34,23 @@ _XERIAL_CHUNK_BYTES = 32 * 1024
 _INT32 = struct.Struct(">i")
 
 
+class Allowance:
+    """How many bytes decompressing may still give, for several batches together."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self.left = bytes_max
+
+    def decompress(self, codec: Codec, data: Buffer, bytes_max: int) -> bytes:
+        """Like the function, and within the allowance. What is not compressed takes nothing of it."""
+        if codec is Codec.NONE:
+            return decompress(codec, data, bytes_max)
+        if len(data) > self.left:
+            raise BatchTooLarge("more compressed records than one request may have")
+        plain = decompress(codec, data, min(bytes_max, self.left))
+        self.left -= len(plain)
+        return plain
+
+
 def decompress(codec: Codec, data: Buffer, bytes_max: int) -> bytes:
     """The records themselves. Raises MalformedBatch, and BatchTooLarge beyond `bytes_max`, on either side: pieces
     without content take time too."""

@@ -31,11 +31,11 @@ RECORDS_AT = HEAD_BYTES - CHECKED_AT
 NO_PRODUCER = -1
 NO_SEQUENCE = -1
 
-_CODEC_BITS = 0x07
+CODEC_BITS = 0x07
 APPEND_TIME_BIT = 0x08
 TRANSACTIONAL_BIT = 0x10
 _CONTROL_BIT = 0x20
-KNOWN_ATTRIBUTES = _CODEC_BITS | APPEND_TIME_BIT | TRANSACTIONAL_BIT | _CONTROL_BIT
+KNOWN_ATTRIBUTES = CODEC_BITS | APPEND_TIME_BIT | TRANSACTIONAL_BIT | _CONTROL_BIT
 """Those that a client may know of: 0x40 says that the base timestamp is a delete horizon, the log cleaner's."""
 
 
@@ -77,7 +77,7 @@ class Head(NamedTuple):
 
     @property
     def codec(self) -> Codec:
-        return Codec(self.attributes & _CODEC_BITS)
+        return Codec(self.attributes & CODEC_BITS)
 
     @property
     def is_append_time(self) -> bool:
@@ -144,7 +144,7 @@ def head_at(data: Buffer, at: int) -> Head:
 
 def codec_of(head: Head) -> Codec:
     """Raises MalformedBatch for a compression that nobody knows."""
-    if head.attributes & _CODEC_BITS > Codec.ZSTD:
+    if head.attributes & CODEC_BITS > Codec.ZSTD:
         raise MalformedBatch("an unknown compression")
     return head.codec
 

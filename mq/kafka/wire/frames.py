@@ -48,10 +48,15 @@ class FrameSplitter:
     ) -> None:
         self._wants = wants
         self._head_bytes = head_bytes
-        self._frame_bytes_max = frame_bytes_max
+        self.frame_bytes_max = frame_bytes_max
         self._held = bytearray()  # the beginning of a frame: too little of it to ask, or wanted and not complete
         self._missing = 0  # bytes until the wanted frame that is held is complete
         self._passing = 0  # bytes of an opaque frame still to come
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether a frame has begun and is not complete."""
+        return bool(self._held or self._passing)
 
     def feed(self, data: bytes) -> Iterator[Piece]:
         """The pieces that `data` completes, in order; they are slices of it. To be iterated to the end before the
@@ -106,7 +111,7 @@ class FrameSplitter:
         if body_at > len(view):
             return None
         (length,) = _PREFIX.unpack_from(view, at)
-        if not 0 <= length <= self._frame_bytes_max:
+        if not 0 <= length <= self.frame_bytes_max:
             raise FrameTooLarge(f"a frame of {length} bytes")
         head_end: int = body_at + min(length, self._head_bytes)
         return head_end if head_end <= len(view) else None

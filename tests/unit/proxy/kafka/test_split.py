@@ -40,6 +40,8 @@ class RelayDouble:
 
     def take_up(self) -> None: ...
 
+    def settle(self, _turn: Turn) -> None: ...
+
     def ship(self, shipment: Shipment) -> None:
         self.shipped.append(shipment)
 
