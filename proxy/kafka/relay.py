@@ -78,9 +78,8 @@ class Relay:
         )
         self._broker = Side(self._broker_made, self._broker_said, self.close, self._broker_full)
         frame_bytes_max, limits = hub.settings.frame_bytes_max, hub.settings.limits
-        self._logged_in = (
-            hub.settings.access.own.credentials is None
-        )  # the brokers demand of clients what they do of us
+        # The brokers demand of clients what they demand of the proxy: SASL, or nothing.
+        self._logged_in = hub.settings.access.own.credentials is None
         first_bytes_max = frame_bytes_max if self._logged_in else min(frame_bytes_max, limits.login_frame_bytes_max)
         self._requests: Noting[Turn] = Noting(self._note_request, PEEK_BYTES, first_bytes_max)
         self._deadlines = Deadlines(limits)

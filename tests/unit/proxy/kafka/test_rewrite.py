@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from delayline.names import Names
 from mq.kafka.address import Address
-from mq.kafka.wire.apis import APIS, ApiKey
+from mq.kafka.wire.apis import APIS, ApiKey, is_let_through
 from mq.kafka.wire.errors import ErrorCode, WireError
 from mq.kafka.wire.message import Message, decode, encode
 from mq.kafka.wire.messages.cluster import (
@@ -251,3 +251,13 @@ def test_the_mark_is_taken_literally() -> None:
     assert not hidden.may_be_in(b"axb")
     assert hidden.may_be_in(memoryview(b"-a.b-"))
     assert re.escape(b"a.b") != b"a.b"
+
+
+def test_share_groups_are_not_offered_whatever_the_broker_has() -> None:
+    """Without ShareGroupHeartbeat (76) no consumer begins; ShareFetch (78) and ShareAcknowledge (79) name brokers' own
+    addresses."""
+    offered = ApiVersionsResponse(api_keys=[ApiVersion(key, 0, 2) for key in (3, 76, 78, 79)])
+    body = memoryview(b"".join(encode(offered, 3)))
+    shown = decode(ApiVersionsResponse, 3, b"".join(rewrite_response(ApiKey.API_VERSIONS, 3, body, VIEW)))
+    assert [one.api_key for one in shown.api_keys] == [3]
+    assert not any(is_let_through(key, version) for key in (76, 78, 79) for version in range(3))
