@@ -254,7 +254,7 @@ def test_the_mark_is_taken_literally() -> None:
 
 
 def test_share_groups_are_not_offered_whatever_the_broker_has() -> None:
-    """Without ShareGroupHeartbeat (76) no consumer begins; ShareFetch (78) and ShareAcknowledge (79) name brokers' own
+    """Without ShareGroupHeartbeat (76) none begins; ShareFetch (78) and ShareAcknowledge (79) name brokers' own
     addresses."""
     offered = ApiVersionsResponse(api_keys=[ApiVersion(key, 0, 2) for key in (3, 76, 78, 79)])
     body = memoryview(b"".join(encode(offered, 3)))
