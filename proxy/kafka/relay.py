@@ -47,7 +47,7 @@ from proxy.kafka.turns import Line, Noting, Turn
 
 if TYPE_CHECKING:
     from proxy.kafka.hub import Hub
-    from proxy.kafka.split import Shipment
+    from proxy.kafka.produces import UpstreamProduce
 
 RESPONSE_HEAD_BYTES = 4
 TURNS_MAX = 1000
@@ -85,9 +85,11 @@ class Relay:
         self._deadlines = Deadlines(limits)
         self._grants: set[Grant] = set()
         self._flushing: list[Turn] = []  # relayed to a broker that does not read right now
-        self._answers: Noting[Turn | Shipment] = Noting(self._note_answer, RESPONSE_HEAD_BYTES, frame_bytes_max)
+        self._answers: Noting[Turn | UpstreamProduce] = Noting(
+            self._note_answer, RESPONSE_HEAD_BYTES, frame_bytes_max
+        )
         self._inbox: deque[tuple[Piece, Sequence[Turn]]] = deque()  # of what was read in one go
-        self._expected: deque[Turn | Shipment] = deque()
+        self._expected: deque[Turn | UpstreamProduce] = deque()
         self._passing: deque[Turn] = deque()
         self._line = Line(self.client.write)
         self._split = Split(hub, self)
@@ -411,7 +413,7 @@ class Relay:
         """One that has joined."""
         self._line.answer(turn, response_frame(turn.api_key, turn.version, turn.correlation_id, body))
 
-    def ship(self, shipment: "Shipment") -> None:
+    def ship(self, shipment: "UpstreamProduce") -> None:
         """A Produce that the split has made, to the broker."""
         self._expected.append(shipment)
         self._broker.write(request_frame(shipment.header, encode(shipment.request, shipment.header.version)))
@@ -433,7 +435,7 @@ class Relay:
         else:
             self.take_up()
 
-    def _pass(self, data: memoryview, turns: "Sequence[Turn | Shipment]") -> None:
+    def _pass(self, data: memoryview, turns: "Sequence[Turn | UpstreamProduce]") -> None:
         """A turn is over when all of its answer has passed: another one's must not get into the middle of it."""
         self.client.write([data])
         for turn in turns:
@@ -443,7 +445,7 @@ class Relay:
         while len(self._passing) > unfinished:
             self._line.leave(self._passing.popleft())
 
-    def _note_answer(self, _head: memoryview, _length: int) -> "tuple[Turn | Shipment, bool]":
+    def _note_answer(self, _head: memoryview, _length: int) -> "tuple[Turn | UpstreamProduce, bool]":
         if not self._expected:
             raise PeerError("an answer to nothing")
         expected = self._expected.popleft()
@@ -458,7 +460,7 @@ class Relay:
             self._logged_in = True
             self._requests.limit(self._hub.settings.frame_bytes_max)
 
-    def _answered(self, expected: "Turn | Shipment", payload: memoryview) -> None:
+    def _answered(self, expected: "Turn | UpstreamProduce", payload: memoryview) -> None:
         if not isinstance(expected, Turn):
             _, body = read_response(ApiKey.PRODUCE, expected.header.version, payload)
             self._split.answered(expected, decode(ProduceResponse, expected.header.version, body))

@@ -1,7 +1,7 @@
 """The Produces of one connection to delay-enabled topics: taken apart, and answered as if they had not been.
 
-    Produce of a client --> one `Piece` per partition --> sequencer --> Shipments to the broker (T parts, probes)
-                                                                  \\-> writes to buffer topics (`proxy.kafka.twins`)
+    ClientProduce --> one `PartitionBatch` each --> sequencer --> UpstreamProduces to the broker (T parts, probes)
+                                                             \\-> writes to buffer topics (`proxy.kafka.twins`)
 
 The sequencer decides what is sent where, and when; here its outputs are carried out and what became of them is told
 back. Outputs that belong together go to the broker in one request. A Produce is answered when each of its partitions
@@ -10,27 +10,32 @@ is.
 
 import asyncio
 from collections import deque
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mq.kafka.batch.compression import Allowance
 from mq.kafka.batch.head import Batch as Records
-from mq.kafka.batch.head import Kind, header_only, kind_of, read_batch
+from mq.kafka.batch.head import Kind, kind_of, read_batch
 from mq.kafka.wire.errors import BatchError, CorruptBatch, ErrorCode, PeerError
 from mq.kafka.wire.message import RequestHeader, encode
 from mq.kafka.wire.messages.produce import (
-    NodeEndpoint,
     ProducedPartition,
     ProducedTopic,
-    ProducePartition,
     ProduceRequest,
     ProduceResponse,
-    ProduceTopic,
 )
 from mq.kafka.wire.primitives import Buffer
 from proxy.kafka.limits import INLINE_BYTES, INLINE_PLAIN_BYTES
+from proxy.kafka.produces import (
+    NO_OFFSET,
+    ClientProduce,
+    PartitionBatch,
+    UpstreamProduce,
+    acks_towards_target,
+    probe,
+    refused,
+    target_part,
+)
 from proxy.kafka.rewrite import readdress_endpoints
-from proxy.kafka.scan import Parts
 from proxy.kafka.screen import Refusal, Seen, check_compression, compressed_bytes, fits, refusal_of
 from proxy.kafka.sequencer import (
     Answer,
@@ -56,72 +61,9 @@ if TYPE_CHECKING:
     from proxy.kafka.hub import Hub
     from proxy.kafka.relay import Relay
 
-NO_OFFSET = -1
-"""Kafka's own for "not known": the records of a batch in two logs have no single place."""
 
-
-@dataclass(slots=True, eq=False)
-class Production:
-    """A client's Produce. `turn` is None where it takes no answer."""
-
-    turn: Turn | None
-    paid: Turn  # the same, also where it takes no answer
-    header: RequestHeader
-    request: ProduceRequest
-    size: int
-    missing: int
-    results: dict[tuple[str, int], ProducedPartition] = field(default_factory=dict)
-    throttle_time_ms: int = 0
-    endpoints: list[NodeEndpoint] = field(default_factory=list)
-
-
-@dataclass(slots=True, eq=False)
-class Piece:
-    """What a Produce has for one partition. `parts` and `batch` only where it goes through the sequencer."""
-
-    production: Production
-    topic: str
-    index: int
-    records: Buffer | None
-    parts: Parts | None = None
-    refusal: Refusal | None = None
-    batch: Batch | None = None
-    told: ProducedPartition | None = None
-
-    @property
-    def key(self) -> tuple[str, int]:
-        return self.topic, self.index
-
-
-@dataclass(slots=True, eq=False)
-class Shipment:
-    """A Produce of ours on the client's connection."""
-
-    header: RequestHeader
-    request: ProduceRequest
-    pieces: dict[tuple[str, int], Piece] = field(default_factory=dict)
-
-    def takes(self, piece: Piece) -> bool:
-        """A request holds one batch of a partition, and one transaction's."""
-        production = piece.production
-        return (
-            piece.key not in self.pieces
-            and production.header.version == self.header.version
-            and production.request.transactional_id == self.request.transactional_id
-            and _acks(production.request) == self.request.acks
-        )
-
-    def load(self, piece: Piece, records: Buffer) -> None:
-        self.pieces[piece.key] = piece
-        topics = self.request.topic_data
-        if not topics or topics[-1].name != piece.topic:
-            topics.append(ProduceTopic(piece.topic))
-        topics[-1].partition_data.append(ProducePartition(piece.index, records))
-
-
-def _acks(request: ProduceRequest) -> int:
-    """The sequencer needs T's word even where the client does not."""
-    return request.acks or 1
+Looks = dict[PartitionBatch, tuple[Records, Seen | None]]
+"""What was found in each batch that can be read; None where its records cannot be taken apart."""
 
 
 class Split:
@@ -131,12 +73,12 @@ class Split:
         self._hub = hub
         self._relay = relay
         self._sequencer = Sequencer()
-        self._open: dict[Production, None] = {}
-        self._pieces: dict[Batch, Piece] = {}  # of batches that the sequencer has; bounded by what is open
+        self._open: dict[ClientProduce, None] = {}
+        self._pieces: dict[Batch, PartitionBatch] = {}  # of batches that the sequencer has; bounded by what is open
         self._unnamed = hub.unnamed()
         self._asking = False
         self._events: deque[Event] = deque()
-        self._shipments: list[Shipment] = []
+        self._shipments: list[UpstreamProduce] = []
         self._closed = False
         self.bytes_held = 0
 
@@ -173,14 +115,14 @@ class Split:
         answered = turn if request.acks != 0 else None
         if answered is not None:
             self._relay.join(answered)
-        production = Production(answered, turn, header, request, size, missing=len(sent))
+        production = ClientProduce(answered, turn, header, request, size, missing=len(sent))
         self._open[production] = None
         self.bytes_held += size
-        self._look([Piece(production, *key, records) for key, records in sent.items()])
+        self._look([PartitionBatch(production, *key, records) for key, records in sent.items()])
 
     # --- looking at records
 
-    def _look(self, pieces: list[Piece]) -> None:
+    def _look(self, pieces: list[PartitionBatch]) -> None:
         """Here, where that takes no time worth speaking of; else beside the event loop."""
         compressed = sum(compressed_bytes(piece.records) for piece in pieces)
         inline = Allowance(INLINE_PLAIN_BYTES)
@@ -196,7 +138,7 @@ class Split:
         else:
             self._looked(pieces, seen, INLINE_PLAIN_BYTES - inline.left)
 
-    async def _look_beside(self, pieces: list[Piece]) -> None:
+    async def _look_beside(self, pieces: list[PartitionBatch]) -> None:
         for piece in pieces:
             piece.refusal = None
         limit = self._hub.settings.limits.plain_bytes_max
@@ -211,9 +153,9 @@ class Split:
         self._looked(pieces, seen, limit - allowance.left)
         self._relay.take_up()
 
-    def _see_all(self, pieces: list[Piece], allowance: Allowance) -> "dict[Piece, tuple[Records, Seen | None]]":
+    def _see_all(self, pieces: list[PartitionBatch], allowance: Allowance) -> Looks:
         """Perhaps in a thread: nothing but the pieces is touched."""
-        seen: dict[Piece, tuple[Records, Seen | None]] = {}
+        seen: Looks = {}
         for piece in pieces:
             if piece.records is None:
                 piece.refusal = Refusal(ErrorCode.INVALID_RECORD, "a null records field")
@@ -224,7 +166,10 @@ class Split:
         return seen
 
     def _looked(
-        self, pieces: list[Piece], seen: "dict[Piece, tuple[Records, Seen | None]]", plain_bytes: int
+        self,
+        pieces: list[PartitionBatch],
+        seen: Looks,
+        plain_bytes: int,
     ) -> None:
         if any(found is not None and found.scan.plain for _, found in seen.values()):
             self._relay.grow(pieces[0].production.paid, plain_bytes)
@@ -237,7 +182,11 @@ class Split:
             self._go(pieces, seen)
 
     def _see(
-        self, piece: Piece, data: Buffer, seen: "dict[Piece, tuple[Records, Seen | None]]", allowance: Allowance
+        self,
+        piece: PartitionBatch,
+        data: Buffer,
+        seen: Looks,
+        allowance: Allowance,
     ) -> None:
         """An empty field is for the broker to judge."""
         records = None
@@ -258,7 +207,10 @@ class Split:
                 seen[piece] = records, None
 
     async def _look_again(
-        self, topics: list[str], pieces: list[Piece], seen: "dict[Piece, tuple[Records, Seen | None]]"
+        self,
+        topics: list[str],
+        pieces: list[PartitionBatch],
+        seen: Looks,
     ) -> None:
         for topic in topics:
             await self._hub.twins.learn(topic)
@@ -267,18 +219,18 @@ class Split:
             self._go(pieces, seen)
             self._relay.take_up()
 
-    def _go(self, pieces: list[Piece], seen: "dict[Piece, tuple[Records, Seen | None]]") -> None:
+    def _go(self, pieces: list[PartitionBatch], seen: Looks) -> None:
         for piece in pieces:
             if piece in seen:
                 self._enter(piece, *seen[piece])
             elif piece.refusal is not None:
-                self._result(piece, _refused(piece, piece.refusal))
+                self._result(piece, refused(piece, piece.refusal))
             else:
                 assert piece.records is not None, "null is refused"
                 self._load(piece, piece.records)
         self._ship()
 
-    def _enter(self, piece: Piece, records: Records, seen: Seen | None) -> None:
+    def _enter(self, piece: PartitionBatch, records: Records, seen: Seen | None) -> None:
         """A batch goes to the sequencer."""
         delayed = 0
         if seen is not None:
@@ -302,7 +254,7 @@ class Split:
         self._pieces[batch] = piece
         self._tell(batch)
 
-    def _unfit(self, piece: Piece, seen: Seen) -> Refusal | None:
+    def _unfit(self, piece: PartitionBatch, seen: Seen) -> Refusal | None:
         target = self._hub.twins.target(piece.topic)
         if isinstance(target, Unready):
             return Refusal(ErrorCode.NOT_ENOUGH_REPLICAS, target.reason)
@@ -340,7 +292,7 @@ class Split:
             case SendTarget(batch, base_sequence):
                 self._send_target(piece, batch, base_sequence)
             case ProbeTarget(batch):
-                self._load(piece, _probe(piece, batch))
+                self._load(piece, probe(piece, batch))
             case SendBuffer(batch, base_sequence):
                 self._relay.run(self._write_buffer(batch, self._write(piece, base_sequence)))
             case Ask(batch, side):
@@ -350,16 +302,16 @@ class Split:
             case Close(_, reason):
                 self._relay.close(reason)
 
-    def _send_target(self, piece: Piece, batch: Batch, base_sequence: int) -> None:
+    def _send_target(self, piece: PartitionBatch, batch: Batch, base_sequence: int) -> None:
         try:
-            records = _target_part(piece, base_sequence)
+            records = target_part(piece, base_sequence)
         except CorruptBatch as error:
-            piece.told = _refused(piece, refusal_of(error))
+            piece.told = refused(piece, refusal_of(error))
             self._tell(TargetAnswered(batch, error.code))
         else:
             self._load(piece, records)
 
-    def _write(self, piece: Piece, base_sequence: int) -> Write:
+    def _write(self, piece: PartitionBatch, base_sequence: int) -> Write:
         delayed = piece.parts.delayed if piece.parts is not None else None
         assert delayed is not None, "it has delayed records"
         records = b"".join(delayed.encode(base_sequence))
@@ -392,13 +344,15 @@ class Split:
 
     # --- to the broker, and back
 
-    def _load(self, piece: Piece, records: Buffer) -> None:
+    def _load(self, piece: PartitionBatch, records: Buffer) -> None:
         if not self._shipments or not self._shipments[-1].takes(piece):
             production = piece.production
             request = ProduceRequest(
-                production.request.transactional_id, _acks(production.request), production.request.timeout_ms
+                production.request.transactional_id,
+                acks_towards_target(production.request),
+                production.request.timeout_ms,
             )
-            self._shipments.append(Shipment(production.header, request))
+            self._shipments.append(UpstreamProduce(production.header, request))
         self._shipments[-1].load(piece, records)
 
     def _ship(self) -> None:
@@ -407,7 +361,7 @@ class Split:
             if not self._closed:
                 self._relay.ship(shipment)
 
-    def answered(self, shipment: Shipment, response: ProduceResponse) -> None:
+    def answered(self, shipment: UpstreamProduce, response: ProduceResponse) -> None:
         """The broker's answer. Raises PeerError for one that leaves something out."""
         readdress_endpoints(response, self._hub.view)
         told = {(topic.name, one.index): one for topic in response.responses for one in topic.partition_responses}
@@ -420,7 +374,7 @@ class Split:
             self._answered(piece, told[key])
         self._ship()
 
-    def _answered(self, piece: Piece, told: ProducedPartition) -> None:
+    def _answered(self, piece: PartitionBatch, told: ProducedPartition) -> None:
         if piece.batch is None:
             self._result(piece, told)
             return
@@ -432,12 +386,12 @@ class Split:
 
     # --- to the client
 
-    def _answer(self, piece: Piece, batch: Batch, code: int, verbatim: bool) -> None:
+    def _answer(self, piece: PartitionBatch, batch: Batch, code: int, verbatim: bool) -> None:
         del self._pieces[batch]
         if verbatim and piece.told is not None:
             result = piece.told
         elif piece.refusal is not None and code == piece.refusal.code:
-            result = _refused(piece, piece.refusal)
+            result = refused(piece, piece.refusal)
             self._hub.metrics.refused_batches.inc()
         else:
             result = ProducedPartition(piece.index, code, NO_OFFSET)
@@ -445,7 +399,7 @@ class Split:
             self._hub.metrics.accepted.labels(piece.topic, "kafka").inc(batch.delayed)
         self._result(piece, result)
 
-    def _result(self, piece: Piece, result: ProducedPartition) -> None:
+    def _result(self, piece: PartitionBatch, result: ProducedPartition) -> None:
         production = piece.production
         production.results[piece.key] = result
         production.missing -= 1
@@ -454,7 +408,7 @@ class Split:
         if not production.missing and production in self._open:
             self._finish(production)
 
-    def _finish(self, production: Production) -> None:
+    def _finish(self, production: ClientProduce) -> None:
         del self._open[production]
         self.bytes_held -= production.size
         self._relay.settle(production.paid)
@@ -473,29 +427,3 @@ class Split:
 
 class _TooMuchInline(Exception):
     """Records to be looked at beside the event loop."""
-
-
-def _target_part(piece: Piece, base_sequence: int) -> Buffer:
-    """The immediate records; what changes nothing is what came."""
-    immediate = piece.parts.immediate if piece.parts is not None else None
-    assert immediate is not None, "it has immediate records"
-    assert piece.records is not None, "a batch was read from it"
-    if not immediate.is_rebuilt and base_sequence == immediate.head.base_sequence:
-        return piece.records
-    return b"".join(immediate.encode(base_sequence))
-
-
-def _probe(piece: Piece, batch: Batch) -> bytes:
-    assert piece.records is not None, "a batch was read from it"
-    transactional = read_batch(piece.records).head.is_transactional
-    return header_only(batch.producer_id, batch.epoch, max(batch.base_sequence, 0), transactional=transactional)
-
-
-def _refused(piece: Piece, refusal: Refusal) -> ProducedPartition:
-    return ProducedPartition(
-        piece.index,
-        refusal.code,
-        NO_OFFSET,
-        record_errors=list(refusal.record_errors),
-        error_message=refusal.message,
-    )

@@ -20,8 +20,9 @@ from mq.kafka.wire.messages.produce import (
     ProduceResponse,
     ProduceTopic,
 )
+from proxy.kafka.produces import UpstreamProduce
 from proxy.kafka.screen import Screen
-from proxy.kafka.split import Shipment, Split
+from proxy.kafka.split import Split
 from proxy.kafka.turns import Turn
 from proxy.kafka.unnamed import Unnamed
 from tests.unit.mq.kafka.batches import batch_of, plain
@@ -33,7 +34,7 @@ class RelayDouble:
     """Takes what the split sends, in both directions."""
 
     def __init__(self) -> None:
-        self.shipped: list[Shipment] = []
+        self.shipped: list[UpstreamProduce] = []
         self.answers = 0
 
     def join(self, _turn: Turn) -> None: ...
@@ -42,7 +43,7 @@ class RelayDouble:
 
     def settle(self, _turn: Turn) -> None: ...
 
-    def ship(self, shipment: Shipment) -> None:
+    def ship(self, shipment: UpstreamProduce) -> None:
         self.shipped.append(shipment)
 
     def answer(self, _turn: Turn, _body: Any) -> None:

@@ -4,9 +4,11 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from delayline.unheeded import UnheededNames, Why
+from mq.kafka.batch.compression import Allowance
 from mq.kafka.batch.head import Codec
 from mq.kafka.wire.errors import ErrorCode
-from proxy.kafka.unnamed import EVERY, FIRST, TOPICS_MAX, Unnamed
+from proxy.kafka.screen import Refusal
+from proxy.kafka.unnamed import EVERY, FIRST, SAMPLE_BYTES, TOPICS_MAX, Unnamed
 from tests.unit.mq.kafka.batches import CODECS, batch_of, plain
 
 
@@ -19,6 +21,9 @@ class Passing:
 
     def send(self, topic: str, data: bytes) -> bool:
         return self.unnamed.pass_by(topic, [data])
+
+    def refusal(self, topic: str, data: bytes) -> Refusal | None:
+        return self.unnamed.refusal(topic, data, Allowance(SAMPLE_BYTES))
 
     def seen(self, topic: str) -> dict[str, int]:
         return {one.name: one.seen for one in self.unheeded.of(topic) if one.why is Why.TOPIC}
@@ -52,14 +57,24 @@ def test_own_topics_of_the_queue_and_what_cannot_be_read_are_passed_over() -> No
     passing = Passing(refuse=True)
     assert not passing.send("__own", batch_of([plain(0, delay=b"5s")]))
     for data in (b"", b"x", batch_of([plain(0, delay=b"5s")])[:70]):
-        assert not passing.send("mail", data)
+        assert passing.refusal("mail", data) is None
+
+
+@pytest.mark.parametrize("refuse", [False, True])
+def test_a_bomb_is_not_unpacked_beyond_the_allowance(refuse: bool) -> None:
+    passing = Passing(refuse=refuse)
+    bomb = batch_of([plain(0, delay=b"5s")._replace(value=bytes(SAMPLE_BYTES))], codec=Codec.GZIP)
+    passing.send("mail", bomb)
+    assert passing.seen("mail") == {}
+    refusal = passing.refusal("mail", bomb)
+    assert (refusal is not None and refusal.code == ErrorCode.MESSAGE_TOO_LARGE) == refuse
 
 
 def test_where_unknown_names_are_refused_every_batch_with_one_is() -> None:
     passing, data = Passing(refuse=True), batch_of([plain(0), plain(1, delay=b"5s")])
     assert all(passing.send("mail", data) for _ in range(3 * FIRST))
-    refusal = passing.unnamed.refusal("mail", data)
+    refusal = passing.refusal("mail", data)
     assert refusal is not None
     assert refusal.code == ErrorCode.INVALID_RECORD
     assert refusal.message.startswith("record 1: delay: delay.topics does not name the topic")
-    assert not passing.send("mail", batch_of([plain(0, delayline_id=b"orders.0.1.2", delayline_attempt=b"1")]))
+    assert passing.refusal("mail", batch_of([plain(0, delayline_id=b"orders.0.1.2", delayline_attempt=b"1")])) is None
