@@ -9,11 +9,13 @@
 Skipping 5 delivers twice (a decision record above the cursor was not obeyed), doing 3 before 2 as well.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from delay_service.errors import BufferRecreated, BufferTruncated, CursorLost
 from delay_service.rules_log import RulesLog
 from delayline.cursor import Cursor
+from delayline.errors import UnknownFormat
 from mq.contract import Handover
 from store.index import Checkpoint, Covered, ShardIndex
 
@@ -60,9 +62,10 @@ def plan(cursor: Cursor, log_range: tuple[int, int], checkpoint: Checkpoint | No
         and checkpoint.topic_id == cursor.topic_id
         and cursor.low_offset <= checkpoint.offset <= min(cursor.next_offset, log_end)
     )
-    if checkpoint is None or not usable:
-        return Plan(cursor, False, cursor.low_offset, log_end, RulesLog(cursor.low_offset, cursor.rules))
-    return Plan(cursor, True, checkpoint.offset, log_end, RulesLog.decode(checkpoint.state))
+    if checkpoint is not None and usable:
+        with suppress(UnknownFormat):  # another version's index: it is a cache, and is made anew
+            return Plan(cursor, True, checkpoint.offset, log_end, RulesLog.decode(checkpoint.state))
+    return Plan(cursor, False, cursor.low_offset, log_end, RulesLog(cursor.low_offset, cursor.rules))
 
 
 def prepare(index: ShardIndex, plan: Plan) -> None:

@@ -12,6 +12,7 @@
 all call it. Page: docs/formats/buffer.md.
 """
 
+import re
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple
@@ -20,7 +21,7 @@ import msgspec
 from msgspec.structs import replace
 
 from delayline.directives import directive_names
-from delayline.errors import MalformedMessageId, MalformedRecord, UnknownFormat
+from delayline.errors import Foreign, MalformedMessageId, MalformedRecord, UnknownFormat
 from delayline.headers import (
     ACCEPTED,
     ATTEMPT,
@@ -35,6 +36,7 @@ from delayline.headers import (
     REPLACES,
     RESERVED,
     RULES,
+    SET_ASIDE,
     TERMS,
     VERSION,
 )
@@ -42,7 +44,9 @@ from delayline.message import Header, Key, MessageId
 from delayline.record import Split, decode_body, decode_packed, encode_body, pack, split_directives
 from delayline.rules import Rules
 from delayline.schedule import Invalid, Op, Schedule, Verdict, read_directives
+from delayline.set_aside import MALFORMED_BATCH
 from delayline.terms import Idempotency, Terms
+from delayline.terms_check import check_terms
 
 DECISION_VERSION = 1
 
@@ -124,6 +128,10 @@ OURS = RESERVED | ECHOED
 
 _SILENT = ECHOED - {ATTEMPT}
 
+_VERSION = re.compile(rb"[1-9][0-9]{0,8}")
+_NUMBERS_END = 1 << 63
+"""Of what the index has room for."""
+
 
 def encode_value(meta: Meta | None, packed: bytes) -> bytes:
     """Index value: `u8 m | m bytes of metadata | packed`; m = 0 means plain, m = 255 that a u16 length follows."""
@@ -169,7 +177,10 @@ def read(body: bytes, accepted_at_ms: int, rules: Rules) -> BufferRecord:
     a record that cannot be read, or whose directive is invalid, is a message that is due at once and goes to the
     dead-letter topic.
 
-    Raises UnknownFormat for records of ours in a version this program does not know: the shard must stop.
+    So is a record that looks like one of ours and that no version writes: nothing depends on it.
+
+    Raises UnknownFormat for records of ours in a version this program does not know: the shard must stop, for what
+    stands behind may depend on them.
     """
     try:
         split = split_directives(body, names_of(rules.aliases))
@@ -208,6 +219,14 @@ def _dead(code: str, reason: str, body: bytes, accepted_at_ms: int) -> Message:
 
 
 def _read_ours(body: bytes, accepted_at_ms: int, rules: Rules) -> BufferRecord:
+    try:
+        return _follow(body, accepted_at_ms, rules)
+    except Foreign as error:
+        return _dead("malformed-record", str(error), body, accepted_at_ms)
+
+
+def _follow(body: bytes, accepted_at_ms: int, rules: Rules) -> BufferRecord:
+    """Raises Foreign, UnknownFormat."""
     split = split_directives(body, OURS)
     ours = dict(split.directives)
     if DECISION in ours:
@@ -216,6 +235,8 @@ def _read_ours(body: bytes, accepted_at_ms: int, rules: Rules) -> BufferRecord:
         return RulesChange(Rules.decode(decode_body(body).value or b""))
     if CONTROL in ours:
         return _read_control(ours[CONTROL])
+    if SET_ASIDE in ours:
+        return _dead(MALFORMED_BATCH, (ours[SET_ASIDE] or b"").decode("utf-8", "replace"), body, accepted_at_ms)
     if ours.keys() <= _DOORS:
         return _read_with(ours, body, accepted_at_ms, rules)
     try:
@@ -229,7 +250,7 @@ def _read_reappend(split: Split, ours: dict[bytes, bytes | None]) -> Message:
     origin, due_ms = str(MessageId.parse(headers[ORIGIN])), _natural(headers[DUE])
     replaced_due, replaced_offset = headers[REPLACES].split(".")
     replaces = Key(_natural(replaced_due), _natural(replaced_offset))
-    terms = None if (written := ours.get(TERMS)) is None else Terms.decode(written)
+    terms = None if (written := ours.get(TERMS)) is None else check_terms(Terms.decode(written))
     meta = Meta(origin=origin, version=_natural(headers[VERSION]), terms=terms)
     value = encode_value(meta, pack(split, _natural(headers[ACCEPTED])))
     return Message(due_ms, value, origin, replaces, terms)
@@ -276,7 +297,7 @@ def encode_forwarded(operation: Operation) -> bytes:
 def _read_control(kind: bytes | None) -> Control:
     text = (kind or b"").decode("utf-8", "replace")
     if text not in CONTROLS:
-        raise UnknownFormat(f"a control record that says {text!r}")
+        raise Foreign(f"a control record that says {text[:100]!r}")
     return Control(text)
 
 
@@ -288,7 +309,7 @@ def encode_control(kind: str) -> bytes:
 def _natural(text: str) -> int:
     """A number that the index has room for. Raises ValueError."""
     number = int(text)
-    if not 0 <= number < 1 << 63:
+    if not 0 <= number < _NUMBERS_END:
         raise ValueError(f"{number} is out of range")
     return number
 
@@ -307,12 +328,16 @@ def encode_decision(names: Iterable[Key]) -> bytes:
 
 def _read_decision(body: bytes, version: bytes | None) -> Decision:
     if version != b"%d" % DECISION_VERSION:
-        raise UnknownFormat("a decision record of another version")
+        later = _VERSION.fullmatch(version or b"") and int(version or b"") > DECISION_VERSION
+        kind = UnknownFormat if later else Foreign
+        raise kind(f"a decision record of version {(version or b'')[:20]!r}")
     try:
         value = msgspec.msgpack.decode(decode_body(body).value or b"", type=_DecisionValue)
+        if not all(0 <= number < _NUMBERS_END for number in (*value.due, *value.off)):
+            raise ValueError("a key that no record has")
         return Decision(tuple(map(Key._make, zip(value.due, value.off, strict=True))))
-    except ValueError as error:
-        raise UnknownFormat(f"a decision record that cannot be read: {error}") from error
+    except (ValueError, RecursionError) as error:
+        raise Foreign(f"a decision record that cannot be read: {error}") from error
 
 
 def encode_rules(rules: Rules) -> bytes:

@@ -7,6 +7,7 @@
     ├── MalformedMessageId    text that is not a message id
     ├── MalformedDirective    a duration, moment or level that does not parse
     └── UnknownFormat         bytes of ours with a version this program does not know
+        └── Foreign           bytes that look like ours, and that no version writes
 
 Rooms that talk to the outside add their own trees: `mq.errors`, `store.errors`, `api.problems`.
 """
@@ -38,3 +39,8 @@ class MalformedDirective(DelaylineError):
 
 class UnknownFormat(DelaylineError):
     """Bytes of ours with a format version this program does not know."""
+
+
+class Foreign(UnknownFormat):
+    """Bytes that look like ours and that no version of this program has written, or ever will: nothing depends on
+    what they say."""

@@ -24,9 +24,11 @@ CONTROL = b"delayline-control"
 IDEMPOTENCY = b"delayline-idempotency"
 IF_MATCH = b"delayline-if-match"
 FORWARDED = b"delayline-forwarded"
+SET_ASIDE = b"delayline-set-aside"
 
 RESERVED = frozenset(
     {ORIGIN, REPLACES, VERSION, OCCURRENCE, DECISION, RULES, TERMS, CONTROL, IDEMPOTENCY, IF_MATCH, FORWARDED}
+    | {SET_ASIDE}
 )
 """Inside buffer topics only; a client that sends one is refused."""
 

@@ -10,7 +10,7 @@ from functools import cached_property
 
 import msgspec
 
-from delayline.errors import UnknownFormat
+from delayline.errors import Foreign, UnknownFormat
 
 PARSER_VERSION = 1
 """Raised when `delayline.schedule` starts to read a directive differently."""
@@ -64,22 +64,34 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @classmethod
     def decode(cls, data: bytes) -> "Rules":
-        """Raises UnknownFormat for rules that this program cannot follow."""
+        """Raises UnknownFormat for rules that a later version of this program may follow, and Foreign for those that
+        none does."""
+        if len(data) > RULES_BYTES_MAX:
+            raise Foreign(f"rules of {len(data)} bytes: no cursor has room for them")
         try:
+            parser = _PARSER.decode(data).parser
+            if parser > PARSER_VERSION:
+                raise UnknownFormat(f"rules of parser version {parser}, this program has {PARSER_VERSION}")
             rules = _DECODER.decode(data)
-        except ValueError as error:  # msgspec.DecodeError is one, and so is its UnicodeDecodeError
-            raise UnknownFormat(f"rules cannot be read: {error}") from error
-        if rules.parser != PARSER_VERSION:
-            raise UnknownFormat(f"rules of parser version {rules.parser}, this program has {PARSER_VERSION}")
-        if not rules._can_be_followed():
-            raise UnknownFormat("rules with a time or an alias family that this program cannot follow")
+        except (ValueError, RecursionError) as error:  # msgspec.DecodeError and its UnicodeDecodeError are the first
+            raise Foreign(f"rules cannot be read: {error}") from error
+        if rules.parser < PARSER_VERSION or not rules._can_be_followed():
+            raise Foreign("rules of no parser, without levels, or with a time out of bounds")
+        if later := sorted(set(rules.aliases) - set(ALIASES)):
+            raise UnknownFormat(f"rules with the alias families {', '.join(later)}, which this program does not know")
         return rules
 
     def _can_be_followed(self) -> bool:
-        known = bool(self.levels_ms) and set(self.aliases) <= set(ALIASES)
-        known = known and 0 <= self.default_delay_ms <= HORIZON_MAX_MS and self.retry_attempts_max >= 0
-        return known and all(0 < level_ms <= HORIZON_MAX_MS for level_ms in self.levels_ms)
+        followed = 0 <= self.default_delay_ms <= HORIZON_MAX_MS and self.retry_attempts_max >= 0
+        return followed and bool(self.levels_ms) and all(0 < one <= HORIZON_MAX_MS for one in self.levels_ms)
 
 
+class _Parser(msgspec.Struct, frozen=True):
+    """All that can be said of rules of a later parser."""
+
+    parser: int = PARSER_VERSION
+
+
+_PARSER = msgspec.json.Decoder(_Parser)
 _DECODER = msgspec.json.Decoder(Rules)
 DEFAULT_RULES = Rules()

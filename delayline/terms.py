@@ -6,7 +6,7 @@ neither a level table nor a time zone's rules can change them later.
 
 import msgspec
 
-from delayline.errors import UnknownFormat
+from delayline.errors import Foreign, UnknownFormat
 
 
 class Series(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -64,14 +64,28 @@ class Terms(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, forbi
 
     @classmethod
     def decode(cls, data: bytes) -> "Terms":
-        """Raises UnknownFormat: what a program does not know it cannot keep."""
+        """Raises UnknownFormat: what a later version has added, this one cannot keep; and Foreign for what none has
+        written. Whether a value can be is looked at by `terms_check`."""
         try:
             return _DECODER.decode(data)
-        except ValueError as error:
-            raise UnknownFormat(f"the terms of a re-append cannot be read: {error}") from error
+        except (ValueError, RecursionError) as error:
+            if later := sorted(_names(data) - set(Terms.__struct_fields__)):
+                raise UnknownFormat(
+                    f"terms with {', '.join(later)[:100]}, which this program does not know"
+                ) from error
+            raise Foreign(f"the terms of a re-append cannot be read: {error}") from error
+
+
+def _names(data: bytes) -> set[str]:
+    """Of the fields of an object; none where it is no object."""
+    try:
+        return set(_OBJECT.decode(data))
+    except (ValueError, RecursionError):
+        return set()
 
 
 _DECODER = msgspec.json.Decoder(Terms)
+_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _OWN_ID, _IDEMPOTENCY = b"\x01", b"\x02"
 """Before names in the index. Message ids stand there as they are, and begin with a character of a topic's name."""
 

@@ -63,6 +63,7 @@ def open_kafka(settings: Settings, clock: Clock, address: str = "") -> "KafkaQue
             path=mq.path,
             topics_create=mq.topics_create,
             group_topics_max=settings.retry.topics_made_max,
+            set_aside_bytes_max=mq.set_aside_bytes_max,
             properties=mq.client_properties(),
             address=address,
             discovery_interval_s=settings.delay.discovery_interval / 1000,

@@ -7,6 +7,7 @@ from typing import Any
 from delayline.config.sections import Internal, KafkaProxy
 from delayline.config.settings import Settings
 from delayline.errors import ConfigError
+from delayline.set_aside import RAW_BYTES_MAX
 
 OPEN = "none-on-any-address"
 """The value of `api.auth` by which somebody says that the network is the fence: whoever reaches a door may use it."""
@@ -30,6 +31,7 @@ EMBEDDED: Only = {
     "mq.path": ("auto", "the embedded queue is in this process"),
     "mq.topics_create": (True, "the embedded queue makes topics on first use"),
     "mq.properties": ({}, "the embedded queue has no client properties"),
+    "mq.set_aside_bytes_max": (RAW_BYTES_MAX, "the embedded queue has no batches"),
     "dispatch.clock_skew_max": (5000, "the embedded queue and its worker share one clock"),
     "worker.host": ("127.0.0.1", "the embedded queue has its worker in the process that answers HTTP"),
     "worker.port": (8081, "the embedded queue has its worker in the process that answers HTTP"),

@@ -51,6 +51,7 @@ class Mq(Section):
     guarantee: Literal["exactly-once", "at-least-once"] = "exactly-once"
     path: Literal["auto", "wire", "librdkafka"] = "auto"
     topics_create: bool = True
+    set_aside_bytes_max: Annotated[Size, sizes("0B", "512MiB")] = _default("256KiB")
     properties: Annotated[dict[str, Secret], JsonText] = Field(default_factory=dict)
 
     def client_properties(self) -> dict[str, str]:

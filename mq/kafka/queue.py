@@ -117,7 +117,8 @@ class KafkaQueue:
     def _reader(self, direct: Direct | None) -> BufferReader:
         if direct is None:
             return LibraryReader(self._settings, self._clock)
-        return WireReader(direct.nodes, self._settings.request_timeout_s, self._clock)
+        settings = self._settings
+        return WireReader(direct.nodes, settings.request_timeout_s, self._clock, settings.set_aside_bytes_max)
 
     def _transactions(self, direct: Direct | None, transactional_id: str) -> Transactions:
         if direct is None:

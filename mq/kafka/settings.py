@@ -7,6 +7,7 @@ from typing import Any
 
 from delayline.errors import ConfigError
 from delayline.names import Names, is_topic_name
+from delayline.set_aside import RAW_BYTES_MAX
 from mq.making import GROUP_TOPICS_MAX
 
 OURS = frozenset(
@@ -61,6 +62,7 @@ class KafkaSettings:
     transaction_timeout_s: float = 10.0  # what an open transaction of a dead process can hold up
     request_timeout_s: float = 10.0
     tend_interval_s: float = 30.0  # between two looks at what buffer topics should be
+    set_aside_bytes_max: int = RAW_BYTES_MAX  # of a batch that cannot be taken apart, in its dead letter
 
     def __post_init__(self) -> None:
         if not self.bootstrap_servers:

@@ -37,9 +37,17 @@ _DELTAS = [int.from_bytes(encode_varint(delta), "little") for delta in range(_TW
 _ONE_BYTE_TIME = 0x8000
 
 
+TIME_MAX_MS = 1 << 53
+"""Of a record without an append time: any delay still fits behind it, into the 63 bits of a due time."""
+
+
 def read_records(head: Head, plain: bytes, at: int) -> list[Record]:
     """The records behind `at` in `plain`, which is decompressed, with ascending offsets. Raises MalformedBatch unless
-    they fill it exactly and are those that `head` speaks of."""
+    they fill it exactly and are those that `head` speaks of.
+
+    A broker counts the records of a batch and gives each the next offset; in an uncompressed one it does not look at
+    what the record says of itself (LogValidator.assignOffsetsNonCompressed). So where none is missing, the place of a
+    record is its offset, whatever it says."""
     count = head.record_count
     if not 0 <= count <= min(RECORDS_MAX, len(plain)):
         raise MalformedBatch(f"{count} records")
@@ -54,8 +62,8 @@ def read_records(head: Head, plain: bytes, at: int) -> list[Record]:
 def _dense(plain: bytes, at: int, count: int) -> list[bytes] | None:
     """The bodies of records whose offsets have no gaps; None where they do not look like that.
 
-    Hot: once per record that is read (bench/floors.py). Every delta is compared with the one that it has to be, so
-    that a record never stands under another one's offset.
+    Hot: once per record that is read (bench/floors.py). Every delta is compared with the one that it has to be: where
+    one differs, `_any` says whose offset counts.
     """
     bodies: list[bytes] = []
     append = bodies.append
@@ -98,18 +106,24 @@ def _dense(plain: bytes, at: int, count: int) -> list[bytes] | None:
 
 
 def _any(head: Head, plain: bytes) -> list[Record]:
-    """With everything that a record says of itself: times of their own, offsets with gaps (compaction)."""
+    """With everything that a record says of itself: times of their own, offsets with gaps (compaction). Without gaps
+    the offset is counted."""
     records: list[Record] = []
     base, before, last = head.base_offset, -1, head.last_offset_delta
+    has_gaps = last != head.record_count - 1
     try:
-        for time_at, delta_at, body_at, end in walk(plain, head.record_count, RECORDS_MAX):
-            delta = read_varint(plain, delta_at)[0]
+        for place, (time_at, delta_at, body_at, end) in enumerate(walk(plain, head.record_count, RECORDS_MAX)):
+            delta = read_varint(plain, delta_at)[0] if has_gaps else place
             if not before < delta <= last:
                 raise MalformedBatch("offsets that do not ascend, or lie outside their batch")
             if body_at >= end:
                 raise MalformedBatch("a record without a body")
-            at_ms = head.base_timestamp + read_varint(plain, time_at + 1)[0]
-            records.append((base + delta, head.max_timestamp if head.is_append_time else at_ms, plain[body_at:end]))
+            at_ms = head.max_timestamp
+            if not head.is_append_time:
+                at_ms = max(head.base_timestamp + read_varint(plain, time_at + 1)[0], 0)
+            if at_ms > TIME_MAX_MS:
+                raise MalformedBatch("a record from the far future")
+            records.append((base + delta, at_ms, plain[body_at:end]))
             before = delta
     except MalformedRecord:
         raise MalformedBatch("a varint that is too long") from None

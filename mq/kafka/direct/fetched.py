@@ -6,7 +6,9 @@ Whoever reads what is committed reads it as Kafka's CompletedFetch does: the ans
 that touch it, each by its producer and the offset where it begins; what such a producer has written from there up to
 the marker of the abort is left out. Markers themselves are no records.
 
-Nothing is skipped that cannot be read. All errors are those of `mq.kafka.wire.errors.BatchError`.
+Nothing is skipped that cannot be read. A batch whose checksum fits is what its producer has sent: where it cannot be
+taken apart, it is one record, with its bytes (`delayline.set_aside`). Anything else stops the reader, because another
+fetch, or another replica, may have it whole. All errors are those of `mq.kafka.wire.errors.BatchError`.
 """
 
 from collections import deque
@@ -15,6 +17,7 @@ from typing import NamedTuple
 
 from delayline.errors import MalformedRecord
 from delayline.record import key_of
+from delayline.set_aside import RAW_BYTES_MAX, encode_set_aside
 from mq.kafka.batch.compression import decompress
 from mq.kafka.batch.head import (
     HEAD_BYTES,
@@ -30,7 +33,7 @@ from mq.kafka.batch.head import (
     codec_of,
     head_at,
 )
-from mq.kafka.batch.records import Record, read_records
+from mq.kafka.batch.records import TIME_MAX_MS, Record, read_records
 from mq.kafka.wire.errors import BatchError, BatchTooLarge, MalformedBatch
 from mq.kafka.wire.frames import FRAME_BYTES_MAX
 
@@ -116,10 +119,19 @@ class Batches:
     the end behind the last batch, whatever it holds. `unpacked_bytes` is what its records have taken up so far, those
     included that were handed out."""
 
-    def __init__(self, data: Buffer, offset: int, extent: Extent, aborted: Iterable[tuple[int, int]] = ()) -> None:
-        """`aborted` are transactions, each with its producer and its first offset."""
+    def __init__(
+        self,
+        data: Buffer,
+        offset: int,
+        extent: Extent,
+        aborted: Iterable[tuple[int, int]] = (),
+        raw_bytes_max: int = RAW_BYTES_MAX,
+    ) -> None:
+        """`aborted` are transactions, each with its producer and its first offset. Of a batch that is set aside, up
+        to `raw_bytes_max` bytes are kept."""
         self.next_offset = offset
         self.unpacked_bytes = 0
+        self._raw_bytes_max = raw_bytes_max
         self._data = data
         self._offset = offset
         self._extent = extent
@@ -176,7 +188,7 @@ class Batches:
         head = head_at(self._data, at)
         try:
             checked = checked_at(head, self._data, at)
-            records = [] if self._is_left_out(head, checked) else self._unpack(head, checked)
+            records = [] if self._is_left_out(head, checked) else self._unpack(head, checked, at)
         except BatchError as error:
             raise type(error)(f"at offset {head.base_offset}: {error}") from error
         self._at = at + LENGTH_FROM + head.length
@@ -185,12 +197,21 @@ class Batches:
             return [record for record in records if record[0] >= self._offset]
         return records
 
-    def _unpack(self, head: Head, checked: bytes) -> list[Record]:
-        plain, at = _plain(head, checked)
-        records = read_records(head, plain, at)
+    def _unpack(self, head: Head, checked: bytes, begin: int) -> list[Record]:
+        try:
+            plain, at = _plain(head, checked)
+            records = read_records(head, plain, at)
+        except BatchError as error:
+            plain, at = bytes(self._data[begin : begin + LENGTH_FROM + head.length]), 0
+            records = [self._set_aside(head, plain, error)]
         self._batch_bytes = len(plain) - at + RECORD_BYTES * len(records)
         self.unpacked_bytes += self._batch_bytes
         return records
+
+    def _set_aside(self, head: Head, raw: bytes, error: BatchError) -> Record:
+        first, last = head.base_offset, head.base_offset + head.last_offset_delta
+        at_ms = min(max(head.max_timestamp, 0), TIME_MAX_MS)
+        return first, at_ms, encode_set_aside(first, last, raw, self._raw_bytes_max, str(error))
 
     def _is_left_out(self, head: Head, checked: bytes) -> bool:
         """Whether the batch holds nothing that is committed."""

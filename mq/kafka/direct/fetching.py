@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
+from delayline.set_aside import RAW_BYTES_MAX
 from mq.kafka.direct.fetched import NO_EPOCH, Batches, extent_of
 from mq.kafka.reading import At
 from mq.kafka.wire.errors import ErrorCode
@@ -127,8 +128,11 @@ def divergence(reading: Reading, answer: FetchedPartition) -> str:
     return f"{read}, which has it up to {found.end_offset} (epoch {found.epoch})"
 
 
-def take(reading: Reading, answer: FetchedPartition) -> tuple[Meaning, Batches | None]:
-    """Note what the answer says, and move on behind it: the next request can go out before the records are read."""
+def take(
+    reading: Reading, answer: FetchedPartition, raw_bytes_max: int = RAW_BYTES_MAX
+) -> tuple[Meaning, Batches | None]:
+    """Note what the answer says, and move on behind it: the next request can go out before the records are read. Of a
+    batch that is set aside, up to `raw_bytes_max` are kept."""
     meaning = _MEANINGS.get(answer.error_code, Meaning.TROUBLE)
     if meaning is not Meaning.RECORDS:
         return meaning, None
@@ -144,7 +148,7 @@ def take(reading: Reading, answer: FetchedPartition) -> tuple[Meaning, Batches |
     if not extent.size and extent.trouble is None:
         return Meaning.NOTHING, None
     aborted = [(one.producer_id, one.first_offset) for one in answer.aborted_transactions or ()]
-    batches = Batches(data, reading.offset, extent, aborted)
+    batches = Batches(data, reading.offset, extent, aborted, raw_bytes_max)
     reading.offset, reading.epoch, reading.bytes_max = extent.next_offset, extent.leader_epoch, PARTITION_BYTES
     reading.ended = extent.trouble is not None
     return meaning, batches

@@ -22,6 +22,7 @@ from typing import Protocol
 
 from delayline import logs
 from delayline.clock import Clock
+from delayline.set_aside import RAW_BYTES_MAX
 from mq.kafka.direct.connection import Connection
 from mq.kafka.direct.fetched import NO_EPOCH, Batches
 from mq.kafka.direct.fetching import (
@@ -83,9 +84,11 @@ class _Link:
 
 
 class WireReader:
-    """BufferReader over `nodes`, which stays the caller's to close. `timeout_s` is for every answer."""
+    """BufferReader over `nodes`, which stays the caller's to close. `timeout_s` is for every answer; of a batch that
+    is set aside, up to `raw_bytes_max` are kept."""
 
-    def __init__(self, nodes: Leaders, timeout_s: float, clock: Clock) -> None:
+    def __init__(self, nodes: Leaders, timeout_s: float, clock: Clock, raw_bytes_max: int = RAW_BYTES_MAX) -> None:
+        self._raw_bytes_max = raw_bytes_max
         self._nodes = nodes
         self._timeout_s = timeout_s
         self._clock = clock
@@ -361,7 +364,7 @@ class WireReader:
         link.send_at_s = now_s + max(gather_s, min(answer.throttle_time_ms / 1000, self._timeout_s))
 
     def _taken(self, link: _Link, reading: Reading, part: FetchedPartition) -> None:
-        meaning, batches = take(reading, part)
+        meaning, batches = take(reading, part, self._raw_bytes_max)
         at = reading.at
         match meaning:
             case Meaning.RECORDS if batches is not None:

@@ -61,6 +61,7 @@ def test_a_checkpoint_between_low_and_next_offset_is_resumed() -> None:
         (Checkpoint(19, TOPIC_ID, RULES), "records it lacks may be gone from the log"),
         (Checkpoint(51, TOPIC_ID, RULES), "it knows more than the queue does"),
         (Checkpoint(45, b"u" * 16, RULES), "it speaks of another topic"),
+        (Checkpoint(45, TOPIC_ID, b"x"), "another version has written it"),
     ],
 )
 def test_a_checkpoint_that_does_not_fit_is_not_reused(checkpoint: Checkpoint, why: str) -> None:

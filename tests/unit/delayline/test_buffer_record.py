@@ -209,15 +209,24 @@ def test_a_rules_record_reads_back_as_the_rules(rules: Rules) -> None:
 @pytest.mark.parametrize(
     "body",
     [
-        encode_body(None, b"", [(DECISION, b"2")]),
         encode_body(None, None, [(DECISION, b"1")]),
         encode_body(None, b"\xc1", [(DECISION, b"1")]),
         encode_body(None, msgspec.msgpack.encode({"due": [1, 2], "off": [1]}), [(DECISION, b"1")]),
         encode_body(None, None, [(RULES, b"1")]),
+    ],
+)
+def test_a_record_that_looks_like_ours_and_that_no_version_writes_is_dead(body: bytes) -> None:
+    assert death_of(body)[0] == "malformed-record"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        encode_body(None, b"", [(DECISION, b"2")]),
         encode_body(None, Rules(parser=99).encoded, [(RULES, b"1")]),
     ],
 )
-def test_a_record_of_ours_that_cannot_be_followed_stops_the_shard(body: bytes) -> None:
+def test_a_record_of_ours_of_a_later_version_stops_the_shard(body: bytes) -> None:
     with pytest.raises(UnknownFormat):
         read(body, NOW_MS, DEFAULT_RULES)
 

@@ -72,7 +72,7 @@ def dense(rows: list[bytes], count: int | None = None) -> bytes:
 
 
 ROWS = [wire_record(n, body(100 + n % 9)) for n in range(100)]
-ANOTHERS, NEGATIVE = b"under another one's offset", b"of a length below zero"
+NEGATIVE = b"of a length below zero"
 
 
 @pytest.mark.parametrize("at", [0, 1, 63, 64, 70, 99])
@@ -80,7 +80,6 @@ ANOTHERS, NEGATIVE = b"under another one's offset", b"of a length below zero"
     "wrong",
     [
         b"",
-        ANOTHERS,
         NEGATIVE,
         encode_varint(-9),
         encode_varint(3) + b"\x00\x00\x00",  # nothing behind its offset
@@ -90,7 +89,6 @@ ANOTHERS, NEGATIVE = b"under another one's offset", b"of a length below zero"
     ],
 )
 def test_a_record_that_does_not_fit_is_an_error(at: int, wrong: bytes) -> None:
-    wrong = wire_record(at + 1, body(100)) if wrong == ANOTHERS else wrong
     if wrong == NEGATIVE:
         wrong = bytes([ROWS[at][0] | 1]) + ROWS[at][1:]
     with pytest.raises(MalformedBatch):
@@ -117,12 +115,6 @@ def test_bytes_behind_the_last_record_are_an_error() -> None:
         read(dense([*ROWS, b"\x00"], 100))
 
 
-@pytest.mark.parametrize("attributes", [0, APPEND_TIME])
-def test_an_offset_twice_is_an_error(attributes: int) -> None:
-    with pytest.raises(MalformedBatch):
-        read(sealed(0, attributes, 1, -1, 2, wire_record(1, body(1)) * 2))
-
-
 def test_offsets_outside_their_batch_are_an_error() -> None:
     with pytest.raises(MalformedBatch):
         read(batch(0, {0: body(1), 9: body(1)}, last_delta=8))
@@ -144,3 +136,39 @@ def test_a_batch_with_another_checksum_is_an_error() -> None:
     struct.pack_into(">I", data, 17, 1)
     with pytest.raises(BatchError):
         checked_at(head_at(data, 0), data, 0)
+
+
+# --- deltas that a broker does not look at: it gives every record of an uncompressed batch the next offset
+#     (LogValidator.assignOffsetsNonCompressed), and leaves what the record says of itself as it is
+
+
+@pytest.mark.parametrize("attributes", [0, APPEND_TIME])
+@pytest.mark.parametrize("deltas", [[77], [-1], [0, 0], [1, 0], [0, 5, 2], [-(1 << 31)] * 3, [1 << 40, 0]])
+def test_a_record_that_names_another_place_stands_where_the_broker_has_counted_it(
+    attributes: int, deltas: list[int]
+) -> None:
+    bodies = [body(n) for n in range(len(deltas))]
+    payload = b"".join(wire_record(delta, one) for delta, one in zip(deltas, bodies, strict=True))
+    found = read(sealed(40, attributes, len(deltas) - 1, -1, len(deltas), payload))
+    assert found == [(40 + n, T0, one) for n, one in enumerate(bodies)]
+
+
+@pytest.mark.parametrize("at", [0, 1, 63, 64, 70, 99])
+def test_one_wrong_place_among_many_moves_no_other_record(at: int) -> None:
+    wrong = wire_record(at + 1, body(7))
+    found = read(dense([*ROWS[:at], wrong, *ROWS[at + 1 :]]))
+    assert ([offset for offset, _, _ in found], found[at]) == (list(range(100)), (at, T0, body(7)))
+
+
+def test_a_time_that_no_delay_fits_behind_is_an_error() -> None:
+    with pytest.raises(MalformedBatch):
+        read(batch(0, [body(1)], attributes=0, after_ms=[1 << 60]))
+
+
+def test_a_time_before_the_epoch_is_its_beginning() -> None:
+    assert read(batch(0, [body(1)], attributes=0, after_ms=[-(T0 + 5)])) == [(0, 0, body(1))]
+
+
+def test_a_record_in_a_batch_with_gaps_has_no_other_place_than_the_one_that_it_names() -> None:
+    with pytest.raises(MalformedBatch):
+        read(sealed(40, APPEND_TIME, 5, -1, 2, wire_record(3, body(1)) + wire_record(3, body(2))))

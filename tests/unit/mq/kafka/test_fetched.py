@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from delayline.record import encode_body
+from delayline.record import decode_body, encode_body
 from mq.kafka.direct import fetched
 from mq.kafka.direct.fetched import BATCH_BYTES_MAX, Batches, extent_of
 from mq.kafka.wire.errors import BatchError
@@ -22,6 +22,7 @@ from tests.unit.mq.kafka.logged import (
     batch,
     random_log,
     sealed,
+    wire_record,
 )
 
 FIRST = 1 << 40
@@ -227,8 +228,6 @@ def test_a_wrong_checksum_is_an_error_behind_what_came_before() -> None:
         batch(0, [C]),
         batch((1 << 63) - 1, [C, C]),
         sealed(2, APPEND_TIME, -1, NOBODY, 0, b""),
-        sealed(2, APPEND_TIME | 7, 0, NOBODY, 1, b"x"),
-        sealed(2, APPEND_TIME | 1, 0, NOBODY, 1, b"not gzip"),
         sealed(2, APPEND_TIME | 0x20, 0, 7, 1, b"\x0a\x00\x00\x00\x0b\x00"),
     ],
 )
@@ -237,17 +236,6 @@ def test_a_batch_that_cannot_be_one_is_an_error(second: bytes) -> None:
     assert len(found.take(10, ROOM)) == 2
     with pytest.raises(BatchError):
         found.take(10, ROOM)
-
-
-@pytest.mark.parametrize("codec", CODECS[1:])
-def test_a_batch_that_would_take_more_room_than_any_should_is_an_error(
-    codec: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    bodies = [body("x" * 1000)] * 100
-    assert len(texts(batch(0, bodies, codec=codec))) == 100
-    monkeypatch.setattr(fetched, "PLAIN_BYTES_MAX", 90_000)
-    with pytest.raises(BatchError):
-        texts(batch(0, bodies, codec=codec))
 
 
 def test_batches_that_end_before_the_offset_that_was_asked_for_are_an_error() -> None:
@@ -275,3 +263,53 @@ def test_any_change_of_a_records_field_is_found_or_does_no_harm(data: st.DataObj
     except BatchError:
         pass
     assert seen == sorted(set(seen))
+
+
+# --- batches that cannot be taken apart
+
+
+NO_GZIP = sealed(2, APPEND_TIME | 1, 2, NOBODY, 3, b"not gzip")
+SET_ASIDE = [
+    sealed(2, APPEND_TIME | 7, 2, NOBODY, 3, b"x"),
+    NO_GZIP,
+    sealed(2, APPEND_TIME, 2, NOBODY, 3, b"\xff\xff"),
+    sealed(2, APPEND_TIME, 2, NOBODY, -3, b"\xff\xff"),
+    sealed(2, APPEND_TIME, 2, NOBODY, 1 << 30, b""),
+    sealed(2, APPEND_TIME, 2, NOBODY, 2, b"".join(wire_record(delta, C) for delta in (2, 1))),
+]
+
+
+@pytest.mark.parametrize("broken", SET_ASIDE)
+def test_a_batch_that_cannot_be_taken_apart_is_one_record_with_its_bytes_and_reading_goes_on(broken: bytes) -> None:
+    found = all_of(batches(batch(0, [A, B]) + broken + batch(5, [C])))
+    assert [at for at, _, _ in found] == [0, 1, 2, 5]
+    _, at_ms, aside = found[2]
+    record = decode_body(aside)
+    assert (at_ms, record.key, record.value) == (T0, None, broken)
+    assert (record.headers[0][1] or b"").startswith(b"offsets 2 to 4, %d bytes: " % len(broken))
+
+
+def test_a_large_batch_that_is_set_aside_is_named_and_not_copied() -> None:
+    broken = sealed(2, APPEND_TIME | 1, 2, NOBODY, 3, b"not gzip" * 40_000)
+    record = decode_body(texts(broken, 2)[0][1])
+    assert record.value is None
+    assert b"320061 bytes, more than 262144, not copied" in (record.headers[0][1] or b"")
+
+
+def test_what_is_behind_the_first_offset_of_a_batch_that_is_set_aside_is_a_hole() -> None:
+    found = batches(NO_GZIP, 3)
+    assert (all_of(found), found.next_offset, found.done) == ([], 5, True)
+
+
+def test_an_aborted_batch_that_cannot_be_taken_apart_is_left_out() -> None:
+    broken = sealed(2, APPEND_TIME | TRANSACTIONAL, 2, 9, 3, b"\xff\xff")
+    assert all_of(batches(broken, 2, [(9, 2)])) == []
+
+
+@pytest.mark.parametrize("codec", CODECS[1:])
+def test_what_a_batch_unpacks_to_beyond_the_bound_is_set_aside(codec: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    bomb = batch(0, [body("x" * 1000)] * 100, codec=codec)
+    assert len(texts(bomb)) == 100
+    monkeypatch.setattr(fetched, "PLAIN_BYTES_MAX", 90_000)
+    assert [at for at, _ in texts(bomb + batch(100, [A]))] == [0, 100]
+    assert decode_body(texts(bomb)[0][1]).value == bomb
