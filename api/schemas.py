@@ -475,7 +475,10 @@ class InfoOut(msgspec.Struct, frozen=True):
     now: Moment
 
 
-class HealthOut(msgspec.Struct, frozen=True):
+class HealthOut(msgspec.Struct, frozen=True, omit_defaults=True):
     """The process answers."""
 
     status: str
+    detail: Annotated[
+        str | None, Meta(description="What else there is to say: shards that have stalled, each with the reason.")
+    ] = None

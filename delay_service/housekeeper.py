@@ -33,12 +33,12 @@ class Housekeeper:
     def tidy(self, shards: Collection[Owned], now_s: float) -> tuple[ShardStatus, ...]:
         """Everything but the buffers; how the shards stand afterwards."""
         for owned in shards:
-            self._relieve(owned)
+            self._relieve(owned, now_s)
             self._roll(owned)
             self.compare_clock(owned)
         return tuple(self._status(owned, now_s) for owned in shards)
 
-    def _relieve(self, owned: Owned) -> None:
+    def _relieve(self, owned: Owned, now_s: float) -> None:
         """Stop reading a shard whose near-due records fill their share of memory; go on with one that has room. One
         that may wait for what it has not read is never stopped: it takes no more into memory."""
         core = owned.core
@@ -50,7 +50,7 @@ class Housekeeper:
         if full and not owned.paused:
             owned.paused, owned.reading_stalled = True, NEAR_FULL
             self._source.pause(owned.id)
-        elif owned.paused and not full:
+        elif owned.paused and not full and now_s >= owned.read_at_s:
             owned.paused = False
             owned.reading_stalled = None if owned.reading_stalled == NEAR_FULL else owned.reading_stalled
             self._source.resume(owned.id)
@@ -87,7 +87,8 @@ class Housekeeper:
                     owned.core.partitions = found.partitions
 
     def _status(self, owned: Owned, now_s: float) -> ShardStatus:
-        core, retry_s = owned.core, max(0.0, owned.retry_at_s - now_s)
+        again_s = max(owned.retry_at_s, owned.read_at_s if owned.reading_stalled else 0.0)
+        core, retry_s = owned.core, max(0.0, again_s - now_s)
         if core is None:
             return ShardStatus(owned.id, False, owned.stalled, owned.detail, retry_s=retry_s)
         index, cursor, looked_after = self._index.shard(owned.id), core.cursor, owned.looked_after

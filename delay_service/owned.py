@@ -68,6 +68,8 @@ class Owned:
     backoff_s: float = BACKOFF_FIRST_S
     retry_at_s: float = 0.0
     reading_stalled: str | None = None
+    reading_backoff_s: float = BACKOFF_FIRST_S
+    read_at_s: float = 0.0
     paused: bool = False
     last_commit_s: float = 0.0
     take_max: int | None = None
@@ -98,6 +100,7 @@ class Owned:
     def lose(self, reason: str, detail: str, now_s: float) -> None:
         """running -> waiting: what was taken from the shard is void, it must be taken over anew."""
         self.core = None
+        self.read_on()
         self.stall(reason, detail, now_s)
 
     def suspect(self, now_s: float) -> None:
@@ -105,9 +108,21 @@ class Owned:
         if self.refused_since_s is None:
             self.refused_since_s = now_s
 
-    def recover(self) -> None:
-        """What it stalled on went well this time."""
-        self.stalled, self.backoff_s, self.retry_at_s = None, BACKOFF_FIRST_S, 0.0
+    def stop_reading(self, reason: str, detail: str, now_s: float, *, backs_off: bool) -> None:
+        """running: what is indexed is still delivered."""
+        self.paused, self.reading_stalled, self.detail = True, reason, detail
+        self.read_at_s = now_s + self.reading_backoff_s if backs_off else now_s
+        self.reading_backoff_s = min(self.reading_backoff_s * 2, BACKOFF_MAX_S)
+
+    def read_on(self) -> None:
+        """What stood next has been read."""
+        self.reading_stalled, self.reading_backoff_s, self.read_at_s = None, BACKOFF_FIRST_S, 0.0
+
+    def recover(self, *, read: bool = True) -> None:
+        """What it stalled on went well this time. One that has stalled because of its log has not read yet: the
+        distance of its tries still grows."""
+        self.stalled, self.retry_at_s = None, 0.0
+        self.backoff_s = BACKOFF_FIRST_S if read else self.backoff_s
         self.refused_since_s = None
         self.detail = self.detail if self.reading_stalled else ""
 

@@ -12,15 +12,14 @@ from delayline import logs
 from delayline.clock import Clock
 from delayline.errors import UnknownFormat
 from delayline.message import Shard
-from mq.contract import OutOfRange, Unreadable
 from mq.errors import QueueError, QueueUnavailable
 from store.errors import StoreDamaged, StoreError
 
 TAKEOVER = "takeover"
 COMMIT = "commit"
 UNAVAILABLE = "unavailable"
-LOG_REASONS: Mapping[type[OutOfRange | Unreadable], str] = {OutOfRange: "out_of_range", Unreadable: "unreadable_log"}
-"""Why reading has ended: what stands next in the log is not there, or cannot be read."""
+OUT_OF_RANGE = "out_of_range"
+"""Reading has ended: what stands next in the log is not there."""
 
 log = logs.get(__name__)
 
@@ -59,7 +58,7 @@ class Stalls:
         """What it stalled on went well this time."""
         if owned.stalled is not None:
             self.gone_on(owned.id, owned.stalled)
-        owned.recover()
+        owned.recover(read=owned.stalled != OUT_OF_RANGE)
 
     @contextmanager
     def stalling(self, owned: Owned) -> Iterator[None]:

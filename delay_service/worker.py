@@ -22,21 +22,21 @@ from typing import Protocol, TypeVar
 from delay_service.attendant import Attendant
 from delay_service.errors import BufferRecreated
 from delay_service.housekeeper import Housekeeper
+from delay_service.intake import UNREADABLE, Intake
 from delay_service.owned import TARGET, Owned, ShardStatus
 from delay_service.pace import Reading
 from delay_service.rates import Rates
 from delay_service.shard import Shard, ShardSettings
-from delay_service.stalls import LOG_REASONS, UNAVAILABLE, Stalls, fields
+from delay_service.stalls import OUT_OF_RANGE, UNAVAILABLE, Stalls, fields
 from delay_service.taken import Finished
 from delay_service.takeover import claim, plan
 from delay_service.turns import Room, Turns
 from delayline import logs
 from delayline.clock import Clock
 from delayline.cursor import Cursor
-from delayline.errors import UnknownFormat
 from delayline.message import Key
 from delayline.message import Shard as ShardId
-from mq.contract import Admin, Assigned, Event, Fetched, Lost, Revoked, ShardBatch, Sink, Source
+from mq.contract import Admin, Assigned, Event, Fetched, Lost, Revoked, ShardBatch, Sink, Source, Unreadable
 from mq.errors import (
     CommitAborted,
     CommitError,
@@ -46,7 +46,6 @@ from mq.errors import (
     QueueClosed,
     QueueUnavailable,
 )
-from store.errors import StoreFull
 from store.index import TimeIndex
 
 T = TypeVar("T")
@@ -108,6 +107,7 @@ class Worker:
         self._committer = ThreadPoolExecutor(1, thread_name_prefix="commit")
         self._attendant = Attendant(admin, source.wake, clock, settings.hold_max_ms)
         self._stalls = Stalls(clock)
+        self._intake = Intake(source, clock)
         self._keeper = Housekeeper(
             source, index, self._attendant, self._stalls, settings.near_bytes_max, settings.clock_skew_max_ms
         )
@@ -149,6 +149,11 @@ class Worker:
     def statuses(self) -> tuple[ShardStatus, ...]:
         """The shards as of half a second ago at most."""
         return self._statuses
+
+    @property
+    def joined(self) -> bool:
+        """Whether the source has spoken, and how each of its shards stands is known."""
+        return self._polled and len(self._statuses) == len(self._owned)
 
     @property
     def ready(self) -> bool:
@@ -422,7 +427,11 @@ class Worker:
             case Fetched(shard=shard):
                 owned = self._owned.get(shard)
                 if owned is not None and owned.core is not None:
-                    self._ingest(owned, owned.core, event)
+                    self._intake.take_in(owned, owned.core, event)
+            case Unreadable(shard=shard, detail=detail):
+                owned = self._owned.get(shard)
+                if owned is not None and owned.core is not None:
+                    self._intake.hold_back(owned, owned.core, UNREADABLE, detail)
             case Assigned(shards):
                 for shard in shards:
                     self._owned[shard] = Owned(shard)
@@ -435,26 +444,7 @@ class Worker:
                     self._index.drop(shard)
             case _:
                 if (owned := self._owned.get(event.shard)) is not None:
-                    self._stalls.lose(owned, LOG_REASONS[type(event)], event.detail)
-
-    def _ingest(self, owned: Owned, core: Shard, fetched: Fetched) -> None:
-        try:
-            core.ingest(fetched.records, self._source.now_ms(owned.id))
-        except StoreFull as error:
-            self._hold_back(owned, core, "store_full", str(error))
-        except UnknownFormat as error:
-            self._hold_back(owned, core, "unknown_format", str(error))
-        else:
-            core.advance(fetched.next_offset)
-            owned.reading_stalled = None
-
-    def _hold_back(self, owned: Owned, core: Shard, reason: str, detail: str) -> None:
-        """Reading stops, what is indexed goes on being delivered; `_relieve` tries again."""
-        if owned.reading_stalled != reason:
-            log.error("reading stopped", **fields(owned.id), reason=reason, detail=detail)
-        owned.paused, owned.reading_stalled, owned.detail = True, reason, detail
-        self._source.pause(owned.id)
-        self._source.seek(owned.id, core.position)
+                    self._stalls.lose(owned, OUT_OF_RANGE, event.detail)
 
     def _let_go(self, shards: Sequence[ShardId]) -> None:
         """Revoked: the commit in flight must end first, then everything of the shards is dropped."""

@@ -3,8 +3,8 @@
 A queue may hold what a producer has sent and its broker has stored without being able to read it: a compressed batch
 that unpacks to more than anything should, or records that do not fill it. Reading on behind such a batch is safe,
 because what it holds is a function of its bytes, which the log never changes: every reader sets it aside, now and on
-replay, and finds one record at its first offset and none at the others. That record goes to the dead letters, with the
-bytes of the batch as they stand in the log.
+replay, and finds one record at its first offset and none at the others. That record goes to the dead letters, with
+the bytes of the batch as they stand in the log.
 """
 
 from delayline.headers import SET_ASIDE

@@ -41,7 +41,7 @@ class HealthRoutes:
         is_ready, reason = self._readiness()
         if not is_ready:
             raise Refusal(NOT_READY, reason)
-        return json_answer(200, HealthOut("ready"))
+        return json_answer(200, HealthOut("ready", None if reason == "ready" else reason))
 
     async def metrics(self, request: Request) -> Response:
         text = await asyncio.get_running_loop().run_in_executor(self._scrapes, generate_latest, self._registry)

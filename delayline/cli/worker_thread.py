@@ -6,12 +6,16 @@ import threading
 from collections.abc import Callable, Sequence
 
 from delay_service.owned import ShardStatus
+from delay_service.stalls import UNAVAILABLE
 from delay_service.worker import Worker
 from delayline import logs
 from mq.errors import QueueError
 
 RETRY_S = 1.0
 """Between two tries to open the worker where the queue does not answer."""
+
+SHOWN_MAX = 10
+"""Stalled shards that a health check names."""
 
 STOP_WITHIN_S = 4.0
 """What the worker gets for its last commit. A longer one is cut off, by the end of the process: nothing is lost by
@@ -28,6 +32,7 @@ class WorkerThread:
         self._open_worker = open_worker
         self._stopping = threading.Event()
         self._waiting_for = "the queue"
+        self._has_been_ready = False
         self._thread = threading.Thread(target=self._work, name="worker", daemon=True)
         self.worker: Worker | None = None
         self.failure: BaseException | None = None
@@ -52,17 +57,24 @@ class WorkerThread:
         return self.worker.statuses if self.worker is not None else ()
 
     def readiness(self) -> tuple[bool, str]:
-        """Whether every shard is caught up, and if not, why not."""
+        """Whether the process can serve, and what is to be said of its shards: once it has caught up with them, it
+        can unless the queue is away. A shard that stalls, or is taken over later, is no reason: the others go on, and
+        no other process would do better with it."""
         worker = self.worker
         if worker is None:
             return False, f"waiting for {self._waiting_for}"
-        if worker.ready:
-            return True, "ready"
-        behind = [status for status in worker.statuses if not status.ready]
-        if not behind:
+        if not worker.joined and not self._has_been_ready:
             return False, "starting"
-        first = behind[0]
-        return False, f"{len(behind)} shards are catching up, {'.'.join(first.id)}: {first.detail or 'reading'}"
+        statuses = worker.statuses
+        stalled = [status for status in statuses if status.stalled is not None]
+        away = [status for status in stalled if status.stalled == UNAVAILABLE]
+        if away and len(away) == len(statuses):
+            return False, f"the queue cannot be reached: {away[0].detail}"
+        behind = [status for status in statuses if not status.ready and status.stalled is None]
+        if behind and not self._has_been_ready:
+            return False, f"{len(behind)} shards are catching up, {'.'.join(behind[0].id)}"
+        self._has_been_ready = True
+        return True, _said(stalled)
 
     def _work(self) -> None:
         """A worker that ends by itself takes the process with it: better dead than deaf."""
@@ -96,6 +108,12 @@ class WorkerThread:
             log.warning("the worker waits for the queue", detail=detail)
         self._waiting_for = detail
         self._stopping.wait(RETRY_S)
+
+
+def _said(stalled: Sequence[ShardStatus]) -> str:
+    shown = ", ".join(f"{'.'.join(one.id)} ({one.stalled})" for one in stalled[:SHOWN_MAX])
+    more = f" and {len(stalled) - SHOWN_MAX} more" if len(stalled) > SHOWN_MAX else ""
+    return f"stalled: {shown}{more}" if stalled else "ready"
 
 
 def end_process() -> None:

@@ -37,6 +37,8 @@ def test_a_process_that_answers_is_healthy_even_when_it_is_not_ready() -> None:
 def test_readiness_is_200_or_a_problem_with_the_reason() -> None:
     door = Door()
     assert door.get("/readyz").json() == {"status": "ready"}
+    door.readiness = (True, "stalled: orders.0 (unreadable_log)")
+    assert door.get("/readyz").json() == {"status": "ready", "detail": "stalled: orders.0 (unreadable_log)"}
     door.readiness = (False, "3 shards are catching up")
     answer = door.get("/readyz")
     assert problem(answer) == (503, "not-ready")

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import replace
+from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -15,7 +16,7 @@ from delayline.message import Key, MessageId, Shard
 from delayline.outcome import AuditRow, Outcome, decode_audit
 from delayline.record import decode_body, encode_body
 from delayline.rules import Rules
-from mq.contract import Append, DispatchBatch, ShardBatch, Unreadable
+from mq.contract import Append, DispatchBatch, Event, OutOfRange, ShardBatch, Source, Unreadable
 from mq.errors import CommitAborted, CommitUnknown, DeliveryRefused, Fenced, QueueUnavailable
 from store.errors import StoreFull
 from store.memory import MemoryIndex
@@ -397,17 +398,67 @@ def test_a_shard_whose_read_position_was_trimmed_away_is_taken_over_anew(bench: 
     assert (lost, len(bench.delivered())) == ("out_of_range", 3)
 
 
-def test_a_shard_whose_log_cannot_be_read_stops_with_a_reason_and_is_looked_at_again(bench: Bench) -> None:
+def test_a_log_that_cannot_be_read_stops_reading_with_a_reason_and_what_is_read_is_delivered(bench: Bench) -> None:
+    bench.send(b"a", (b"delay-ms", b"1"))
     bench.turn()
-    for _ in range(3):
-        bench.send(b"a", (b"delay-ms", b"1"))
     events = [Unreadable(ORDERS, "at offset 7: a checksum")]
     with patch.object(bench.worker._source, "poll", lambda *_: [events.pop()] if events else []):
         bench.turn()
-    lost = bench.worker.statuses[0]
+        bench.clock.advance(100)
+        bench.turn()
+    stopped = bench.worker.statuses[0]
+    seen = stopped.stalled, stopped.detail, stopped.retry_s, bench.delivered()
+    bench.send(b"b", (b"delay-ms", b"1"))
     bench.clock.advance(2000)
     bench.turn(8)
-    assert (lost.stalled, lost.detail, len(bench.delivered())) == ("unreadable_log", "at offset 7: a checksum", 3)
+    assert seen == ("unreadable_log", "at offset 7: a checksum", 0.9, [b"a"])
+    assert (bench.worker.statuses[0].stalled, bench.delivered()) == (None, [b"a", b"b"])
+
+
+class Broken:
+    """A source whose log breaks off at once, wherever it is read from; `tries` counts how often it was."""
+
+    def __init__(self, source: Source, event: type[Unreadable | OutOfRange]) -> None:
+        self._source = source
+        self._event = event
+        self._reading = True
+        self._paused = False
+        self.tries = 0
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._source, name)
+
+    def poll(self, *_: object) -> list[Event]:
+        if not self._reading or self._paused:
+            return []
+        self._reading = False
+        self.tries += 1
+        return [self._event(ORDERS, "broken")]
+
+    def seek(self, *_: object) -> None:
+        self._reading = True
+
+    def pause(self, *_: object) -> None:
+        self._paused = True
+
+    def resume(self, *_: object) -> None:
+        self._paused = False
+
+
+@pytest.mark.parametrize("event", [Unreadable, OutOfRange])
+def test_a_log_that_stays_as_it_is_is_looked_at_with_growing_distance(
+    bench: Bench, event: type[Unreadable | OutOfRange]
+) -> None:
+    """After 1, 2, 4 .. seconds, and every minute from then on. What cannot be read is not claimed anew for it."""
+    bench.turn()
+    broken: Any = Broken(bench.worker._source, event)
+    bench.worker._source = bench.worker._intake._source = bench.worker._keeper._source = broken
+    for _ in range(600):
+        bench.clock.advance(1000)
+        bench.turn(2)
+    claims = len({part.cursor.owner_epoch for batch in bench.sink.batches for part in batch}) - 1
+    assert 10 <= broken.tries <= 18
+    assert claims == (0 if event is Unreadable else broken.tries - 1)
 
 
 def test_a_claim_that_is_fenced_does_not_keep_other_shards_waiting(bench: Bench) -> None:
