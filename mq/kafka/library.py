@@ -1,6 +1,10 @@
 """Reading buffers with a consumer of librdkafka: a partition is unassigned, or assigned at an offset.
 
 What was fetched before such a change never comes out behind it (the library's version barrier).
+
+The library takes a record at its word where its offset is concerned, drops one that names an offset which was read
+before, and goes on behind a batch that it cannot take apart. What can be seen of that stops reading: nothing is
+skipped silently. (The other reader sees the batches themselves.)
 """
 
 from collections.abc import Sequence
@@ -13,7 +17,7 @@ from delayline.clock import Clock
 from mq.contract import LogRecord
 from mq.kafka import trouble
 from mq.kafka.bodies import record_of
-from mq.kafka.reading import At, Gone, Part, Read
+from mq.kafka.reading import At, Gone, Part, Read, Spoilt
 from mq.kafka.settings import KafkaSettings
 
 SLICE_S = 0.005
@@ -29,7 +33,7 @@ class LibraryReader:
         self._clock = clock
         self._woken = Flag()
         self._offsets: dict[At, int] = {}  # to be read next
-        self._consumer = Consumer(settings.reader())
+        self._consumer = Consumer({"check.crcs": True, **settings.reader()})
 
     def assign(self, at: At, offset: int) -> None:
         self._consumer.incremental_assign([TopicPartition(*at, offset)])
@@ -82,9 +86,28 @@ class LibraryReader:
                 self._trouble(at, message.offset(), error, found, ended)
             else:
                 record = record_of(message)
+                if record.offset != self._offsets[at] and not self._can_be(at, record.offset):
+                    self._end(
+                        Spoilt(at, f"at offset {self._offsets[at]}: a record says it is {record.offset}"),
+                        found,
+                        ended,
+                    )
+                    continue
                 found.setdefault(at, []).append(record)
                 self._offsets[at] = record.offset + 1
         return [*(Part(at, records, self._offsets[at]) for at, records in found.items()), *ended]
+
+    def _can_be(self, at: At, offset: int) -> bool:
+        """Whether a record may stand there: behind what was read, where there may be holes, and before the end."""
+        end = self.log_end(at)
+        return self._offsets[at] <= offset and (offset < end or not end)
+
+    def _end(self, why: Gone | Spoilt, found: dict[At, list[LogRecord]], ended: list[Read]) -> None:
+        """Behind what was read before it."""
+        if (records := found.pop(why.at, None)) is not None:
+            ended.append(Part(why.at, records, self._offsets[why.at]))
+        ended.append(why)
+        self.unassign(why.at)
 
     def _trouble(
         self, at: At, offset: int | None, error: KafkaError, found: dict[At, list[LogRecord]], ended: list[Read]
@@ -96,7 +119,8 @@ class LibraryReader:
                 )
                 found.setdefault(at, [])
         elif trouble.out_of_range(error):
-            ended.append(Gone(at, error.str()))
-            self.unassign(at)
+            self._end(Gone(at, error.str()), found, ended)
+        elif trouble.unreadable(error):
+            self._end(Spoilt(at, f"at offset {self._offsets[at]}: {error.str()}"), found, ended)
         else:
             log.warning("reading a buffer", topic=at.topic, partition=at.partition, detail=error.str())
