@@ -104,7 +104,9 @@ def _kafka(settings: Settings) -> "KafkaSettings":
         bootstrap_servers=mq.bootstrap_servers,
         namespace=settings.namespace,
         atomic=mq.guarantee == "exactly-once",
+        path=mq.path,
         topics_create=False,
+        set_aside_bytes_max=mq.set_aside_bytes_max,
         properties=mq.client_properties(),
     )
 

@@ -20,7 +20,7 @@ from delayline.clock import Clock, SystemClock
 from delayline.message import Shard
 from mq.errors import TopicUnknown
 from mq.kafka import trouble
-from mq.kafka.bodies import record_of
+from mq.kafka.buffer_ranges import read_buffer
 from mq.kafka.cluster import Cluster as KafkaCluster
 from mq.kafka.cursors import Cursors
 from mq.kafka.finishing import Nobody
@@ -230,8 +230,8 @@ class _Accepted(_Reading):
 
     def run(self, task: Read) -> Iterator[pa.RecordBatch]:
         topic = self.settings.names.buffer(task.topic)
-        chunks = self.messages(_Task(topic, task.shard, task.start, task.end))
-        return rows.accepted(task, ([record_of(message) for message in chunk] for chunk in chunks))
+        chunks = read_buffer(self.settings, SystemClock(), topic, task.shard, task.start, task.end)
+        return rows.accepted(task, chunks)
 
 
 class _Delivered(_Reading):

@@ -1,17 +1,25 @@
 """Batches that a broker stores and no client of ours would send, straight into a buffer topic: what waits before and
 behind them is delivered, other shards are not touched, and nothing is claimed for it."""
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
+from typing import Any
 
 import pytest
 
+from delayline.buffer_facts import fact_of
 from delayline.headers import DEAD_ERROR_CODE
+from delayline.message import Shard
+from delayline.outcome import decode_audit
 from delayline.record import decode_body, encode_body
 from delayline.rules import DEFAULT_RULES
+from mq.contract import LogRecord
 from mq.kafka.access import read_access
 from mq.kafka.address import parse_servers
+from mq.kafka.buffer_ranges import read_buffer
 from mq.kafka.direct.nodes import Nodes
+from mq.kafka.settings import KafkaSettings
 from mq.kafka.wire.messages.produce import ProducePartition, ProduceRequest, ProduceResponse, ProduceTopic
 from tests.integration.kafka.conftest import CLOCK, Place, soon
 from tests.integration.kafka.whole_worker import arrived, records, send, working
@@ -60,6 +68,40 @@ def bomb(codec: int) -> bytes:
     return sealed(0, codec, 0, NOBODY, 1, payload)
 
 
+Account = Counter[tuple[int, int, str | None, int | None]]
+"""By partition, offset, id and due time."""
+
+
+def accepted(place: Place, queue: Any) -> Account:
+    """What the reconcile job reads of the buffer."""
+    settings = KafkaSettings(bootstrap_servers=place.kafka.bootstrap_servers, namespace=place.namespace)
+    found: Account = Counter()
+    for number in range(2):
+        end = queue.offsets(place.buffer, str(number))[1]
+        for chunk in read_buffer(settings, CLOCK, place.buffer, number, 0, end):
+            for offset, at_ms, body in chunk:
+                fact = fact_of(Shard(place.topic, str(number)), offset, at_ms, body, DEFAULT_RULES)
+                found[number, offset, fact.id, fact.due_ms] += 1
+    return found
+
+
+def everything(place: Place, queue: Any, name: str) -> list[LogRecord]:
+    """Of a topic of the installation."""
+    topic = f"{place.namespace}.{name}"
+    return records(place, queue, topic, len(queue.topic(topic).partitions))
+
+
+def check_accounts(place: Place, queue: Any, account: Account) -> None:
+    """Each of these records has one outcome row that calls it by the same name."""
+    found: Account = Counter()
+    for record in everything(place, queue, "audit"):
+        said, rows = decode_audit(decode_body(record.body).value or b"")
+        found.update((int(said.shard), row.offset, row.id, row.due_ms) for row in rows)
+    places = {key[:2] for key in account}
+    assert {key: count for key, count in found.items() if key[:2] in places} == account
+    assert set(account.values()) == {1}
+
+
 def test_records_that_name_other_places_are_delivered_and_so_is_what_waits_around_them(
     place: Place, nodes: Nodes
 ) -> None:
@@ -72,6 +114,7 @@ def test_records_that_name_other_places_are_delivered_and_so_is_what_waits_aroun
         produce(nodes, place.buffer, batch(deltas, number))
         number += len(deltas)
     send(place, queue, range(number, number + 2), DELAY_MS)
+    account = accepted(place, queue)
     with working(place, queue) as worker:
         assert arrived(place, queue, number + 2) == list(range(number + 2))
         assert [status.stalled for status in worker.statuses] == [None, None]
@@ -80,7 +123,8 @@ def test_records_that_name_other_places_are_delivered_and_so_is_what_waits_aroun
         soon(lambda: worker.ready and len(worker.statuses) == 2)
         send(place, queue, range(number + 2, number + 4), 1)
         assert arrived(place, queue, number + 4) == list(range(number + 4))
-    assert records(place, queue, f"{place.namespace}.dead") == []
+    assert everything(place, queue, "dead") == []
+    check_accounts(place, queue, account)
 
 
 def test_a_batch_that_unpacks_to_more_than_anything_should_is_a_dead_letter(place: Place, nodes: Nodes) -> None:
@@ -91,10 +135,12 @@ def test_a_batch_that_unpacks_to_more_than_anything_should_is_a_dead_letter(plac
     offset = produce(nodes, place.buffer, bomb(ZSTD))
     produce(nodes, place.buffer, bomb(GZIP))
     send(place, queue, range(2, 4), DELAY_MS)
+    account = accepted(place, queue)
     with working(place, queue) as worker:
         assert arrived(place, queue, 4) == list(range(4))
-        dead = soon(lambda: found if len(found := records(place, queue, f"{place.namespace}.dead")) == 2 else None)
+        dead = soon(lambda: found if len(found := everything(place, queue, "dead")) == 2 else None)
         assert [status.stalled for status in worker.statuses] == [None, None]
+    check_accounts(place, queue, account)
     letters = [decode_body(record.body) for record in dead]
     assert {dict(letter.headers)[DEAD_ERROR_CODE] for letter in letters} == {b"malformed-batch"}
     first = min(letters, key=lambda letter: int(dict(letter.headers)[b"delayline-offset"] or b""))
