@@ -8,6 +8,9 @@ ShardStalled
 
 from delayline.errors import DelaylineError
 
+STORE_FULL, UNKNOWN_FORMAT, UNREADABLE = "store_full", "unknown_format", "unreadable_log"
+"""Why reading has stopped, and not the shard: no room; a record of a later version; one that cannot be read."""
+
 
 class ShardStalled(DelaylineError):
     """The shard stays as it is until somebody mends the cause. `reason` is a metric label."""

@@ -15,6 +15,7 @@ from typing import Protocol, TypeVar
 from delay_service import finding
 from delay_service.decisions import Decisions
 from delay_service.history import History
+from delay_service.owned import Owned
 from delay_service.shard import Shard
 from delay_service.worker import Worker
 from delayline.inquiry import (
@@ -28,13 +29,15 @@ from delayline.inquiry import (
     Query,
     Resolution,
     ShardFigures,
+    Skip,
+    StallReport,
     State,
 )
 from delayline.message import MessageId
 from delayline.message import Shard as ShardId
 from delayline.names import Names
 from mq.contract import Client, LogRecord
-from mq.errors import OffsetOutOfRange, PartitionUnknown, TopicUnknown
+from mq.errors import OffsetOutOfRange, PartitionUnknown, QueueError, TopicUnknown
 
 T = TypeVar("T")
 THREADS_MAX = 4
@@ -43,6 +46,10 @@ WALKS_MAX = 2
 
 ANSWER_WITHIN_S = 4.0
 """What the worker's thread gets for a question: it is at work, and a takeover may take a while."""
+
+
+SHOWN_BYTES = 4096
+"""Of a record at which a shard has stalled."""
 
 
 class HasWorker(Protocol):
@@ -112,6 +119,29 @@ class WorkerInquiry:
         with suppress(OwnerUnavailable):
             return finding.due_counts(self._ask, shards, query)
         return []
+
+    def stall(self, shard: ShardId) -> "Future[StallReport]":
+        """See `delayline.inquiry.Owners`."""
+        return self._threads.submit(self._stall, shard)
+
+    def skip(self, shard: ShardId, skip: Skip) -> "Future[StallReport]":
+        """See `delayline.inquiry.Owners`."""
+        return self._threads.submit(self._skip, shard, skip)
+
+    def _stall(self, shard: ShardId) -> StallReport:
+        report = self._ask(lambda worker: worker.way_out.report(_owned(worker, shard)))
+        return replace(report, record=self._record(shard, report.offset)[:SHOWN_BYTES])
+
+    def _skip(self, shard: ShardId, skip: Skip) -> StallReport:
+        body = self._record(shard, skip.offset)
+        return self._ask(lambda worker: worker.way_out.skip(_owned(worker, shard), skip, body))
+
+    def _record(self, shard: ShardId, offset: int) -> bytes:
+        """What can be read there; nothing where nothing can be."""
+        with suppress(QueueError):
+            records = self._client.read(self._names.buffer(shard.topic), shard.name, offset, 1)
+            return records[0].body if records and records[0].offset == offset else b""
+        return b""
 
     def figures(self) -> "Future[list[ShardFigures]]":
         """See `delayline.inquiry.Owners`."""
@@ -228,6 +258,14 @@ class WorkerInquiry:
         if core.due_ms(evidence) != message_id.due_ms:
             return None
         return Gone() if message_id.offset < core.position else _accepted(message_id, evidence)
+
+
+def _owned(worker: Worker, shard: ShardId) -> Owned:
+    """Raises OwnerUnavailable."""
+    owned = worker.owned(shard)
+    if owned is None:
+        raise OwnerUnavailable(f"shard {'.'.join(shard)} belongs to another worker")
+    return owned
 
 
 def _accepted(message_id: MessageId, record: LogRecord) -> Found:

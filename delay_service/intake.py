@@ -2,6 +2,7 @@
 indexed goes on being delivered, and the place is looked at again, with growing distance where the log is the reason.
 """
 
+from delay_service.errors import STORE_FULL, UNKNOWN_FORMAT, UNREADABLE
 from delay_service.owned import Owned
 from delay_service.shard import Shard
 from delayline import logs
@@ -9,9 +10,6 @@ from delayline.clock import Clock
 from delayline.errors import UnknownFormat
 from mq.contract import Fetched, Source
 from store.errors import StoreFull
-
-STORE_FULL, UNKNOWN_FORMAT, UNREADABLE = "store_full", "unknown_format", "unreadable_log"
-"""Why reading has stopped: there is no room; what was read is of a later version; the next record cannot be read."""
 
 log = logs.get(__name__)
 
@@ -23,6 +21,14 @@ class Intake:
         self._source = source
         self._clock = clock
 
+    def unreadable(self, owned: Owned, core: Shard, detail: str) -> None:
+        """What stands next cannot be read. An operator may have said to go on behind it."""
+        if (end := core.cursor.skipped_until(core.position)) is None:
+            self.hold_back(owned, core, UNREADABLE, detail)
+        else:
+            core.advance(end)
+            self._source.seek(owned.id, end)
+
     def take_in(self, owned: Owned, core: Shard, fetched: Fetched) -> None:
         try:
             core.ingest(fetched.records, self._source.now_ms(owned.id))
@@ -31,7 +37,7 @@ class Intake:
         except UnknownFormat as error:
             self.hold_back(owned, core, UNKNOWN_FORMAT, f"at offset {core.position}: {error}")
         else:
-            core.advance(fetched.next_offset)
+            core.advance(max(fetched.next_offset, fetched.records[-1][0] + 1 if fetched.records else 0))
             owned.read_on()
 
     def hold_back(self, owned: Owned, core: Shard, reason: str, detail: str) -> None:

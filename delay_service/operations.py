@@ -40,7 +40,7 @@ BEHIND_ALL = (1 << 63) - 1
 
 CANCELLED, RESCHEDULED = "cancelled", "rescheduled"
 NOT_PENDING = "not-pending"
-REPLACED, SCHEDULED, PURGED = "replaced", "scheduled", "purged"
+REPLACED, SCHEDULED, PURGED, SKIPPED = "replaced", "scheduled", "purged", "skipped"
 """Reasons in the outcome rows of operations, and of the records that they end."""
 
 
@@ -237,6 +237,9 @@ class _Deciding:
         match asked.what:
             case Control("purge"):
                 return self._purge(asked)
+            case Control("skip"):  # it tells what was done
+                self.decided.answer(asked, Outcome.APPLIED, SKIPPED)
+                return True
             case Control(kind):
                 self.decided.paused = kind == "pause"
                 self.decided.answer(asked, Outcome.APPLIED, f"{kind}d")

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from delay_service.pace import Pace
 from delay_service.roller import Roller
 from delay_service.shard import Shard
+from delay_service.takeover import Accepted
 from delayline.message import Key
 from delayline.message import Shard as ShardId
 from mq.contract import ClockOffset
@@ -86,6 +87,7 @@ class Owned:
     rate_limited: bool = False  # messages that are due wait for that
     tending: "Future[LookedAfter | None] | None" = None
     looked_after: LookedAfter | None = None
+    accepted: Accepted | None = None  # what an operator has said of the next takeover
     roller: Roller = field(default_factory=Roller)
 
     def stall(self, reason: str, detail: str, now_s: float, backoff_max_s: float = BACKOFF_MAX_S) -> None:

@@ -28,6 +28,7 @@ from delay_service.low_water import LowWater, add_mark
 from delay_service.moving import Moved
 from delay_service.operations import BEHIND_ALL, DECIDED_MAX, NOTHING, Decided, Operations, Target
 from delay_service.register import Pending, Register
+from delay_service.skipping import skip
 from delay_service.taken import Finished, Taken
 from delay_service.takeover import Plan, prepare
 from delay_service.weight import fitting, weight
@@ -134,6 +135,7 @@ class Shard:
         """Take in the next records of the log, from `position` on. Raises StoreFull and UnknownFormat; `position`
         then says from where to read again."""
         near_until_ms = self._near_until_ms(now_ms)
+        records = self.cursor.unskipped(records)
         if records and records[0][0] < self.position:
             raise Bug(f"{self.id}: offset {records[0][0]} read again, position is {self.position}")
         at = 0
@@ -370,6 +372,7 @@ class Shard:
             low_offset=low_offset,
             rules=self._rules.at(low_offset),
             paused=paused,
+            skipped=tuple(one for one in self.cursor.skipped if one[1] > low_offset),
         )
 
     def _rolled(
@@ -407,6 +410,13 @@ class Shard:
             number = self._rules.latest.number + 1
             draft.appends.append(encode_rules(self._settings.rules.numbered(number)))
             self._rules_announced = True
+
+    def take_skip(self, through: int, body: bytes, now_ms: int, reason: str) -> ShardBatch:
+        """A batch that passes over what stands from `position` up to the offset `through`, whether or not the shard
+        has caught up; none may be in flight. `body` is what could be read of it."""
+        is_new = self.position >= self._inherited.next_offset
+        self._taken = skip(self.id, self.cursor, (self.position, through), body, now_ms, reason, is_new=is_new)
+        return self._taken.batch
 
     # --- the commit's result
 
@@ -472,7 +482,7 @@ class Shard:
         return self._taken
 
     def _checkpoint(self) -> Checkpoint:
-        lowest = (self.cursor.next_offset, self._index.memory_low(), self._register.owed_low())
+        lowest = (self.cursor.next_offset, self.position, self._index.memory_low(), self._register.owed_low())
         offset = max(min(offset for offset in lowest if offset is not None), self.cursor.low_offset)
         return Checkpoint(offset, self.cursor.topic_id, self._rules.encode(offset))
 

@@ -11,6 +11,7 @@ Skipping 5 delivers twice (a decision record above the cursor was not obeyed), d
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from delay_service.errors import BufferRecreated, BufferTruncated, CursorLost
 from delay_service.rules_log import RulesLog
@@ -20,20 +21,37 @@ from mq.contract import Handover
 from store.index import Checkpoint, Covered, ShardIndex
 
 
-def claim(handover: Handover, log_start: int, writer: str) -> Cursor:
+class Accepted(NamedTuple):
+    """An operator has said to go on where a takeover stalls with this reason; without a cursor, at `begin`."""
+
+    reason: str
+    begin: int
+
+
+def claim(handover: Handover, log_start: int, writer: str, accepted: Accepted | None = None) -> Cursor:
     """The cursor of a new owner's first commit: nothing moves but the owner.
 
     A shard without a cursor has never been owned; that is only believable while its log is whole.
-    Raises CursorLost, BufferRecreated.
+    What an operator has `accepted` is no reason to stall any more. Raises CursorLost, BufferRecreated.
     """
+    reason, begin = accepted or Accepted("", 0)
     cursor = handover.cursor
     if cursor is None:
-        if log_start > 0:
+        if log_start > 0 and reason != CursorLost.reason:
             raise CursorLost(f"the buffer was trimmed up to {log_start}, but there is no cursor")
-        cursor = Cursor(topic_id=handover.topic_id)
+        cursor = _beginning(handover.topic_id, begin if reason == CursorLost.reason else 0)
     if cursor.topic_id != handover.topic_id:
-        raise BufferRecreated("the cursor belongs to an earlier buffer topic of this name")
+        if reason != BufferRecreated.reason:
+            raise BufferRecreated("the cursor belongs to an earlier buffer topic of this name")
+        new = _beginning(handover.topic_id, log_start)
+        cursor = replace(new, owner_epoch=cursor.owner_epoch, paused=cursor.paused)
+    if reason == BufferTruncated.reason and log_start > cursor.low_offset:
+        cursor = replace(cursor, low_offset=log_start, next_offset=max(cursor.next_offset, log_start))
     return replace(cursor, owner_epoch=cursor.owner_epoch + 1, writer=writer)
+
+
+def _beginning(topic_id: bytes, offset: int) -> Cursor:
+    return Cursor(topic_id=topic_id, next_offset=offset, low_offset=offset)
 
 
 @dataclass(frozen=True, slots=True)

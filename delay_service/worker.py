@@ -22,7 +22,7 @@ from typing import Protocol, TypeVar
 from delay_service.attendant import Attendant
 from delay_service.errors import BufferRecreated
 from delay_service.housekeeper import Housekeeper
-from delay_service.intake import UNREADABLE, Intake
+from delay_service.intake import Intake
 from delay_service.owned import TARGET, Owned, ShardStatus
 from delay_service.pace import Reading
 from delay_service.rates import Rates
@@ -31,6 +31,7 @@ from delay_service.stalls import OUT_OF_RANGE, UNAVAILABLE, Stalls, fields
 from delay_service.taken import Finished
 from delay_service.takeover import claim, plan
 from delay_service.turns import Room, Turns
+from delay_service.way_out import WayOut
 from delayline import logs
 from delayline.clock import Clock
 from delayline.cursor import Cursor
@@ -111,6 +112,7 @@ class Worker:
         self._keeper = Housekeeper(
             source, index, self._attendant, self._stalls, settings.near_bytes_max, settings.clock_skew_max_ms
         )
+        self.way_out = WayOut(admin, source, clock, self._commit_alone, self._acquire)
         self._in_flight: tuple[Future[None], Sequence[ShardBatch], float] | None = None
         self._questions: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._stopping = threading.Event()
@@ -183,6 +185,10 @@ class Worker:
             self._in_flight[0].exception()
             self._settle()
 
+    def owned(self, shard: ShardId) -> Owned | None:
+        """A shard that is this worker's, running or not. Worker's thread only."""
+        return self._owned.get(shard)
+
     def core(self, shard: ShardId) -> Shard | None:
         """The running core of a shard that this worker owns. Worker's thread only."""
         owned = self._owned.get(shard)
@@ -221,7 +227,7 @@ class Worker:
     def _commit_claims(self, claims: Sequence[tuple[Owned, Cursor]]) -> None:
         try:
             batch = [ShardBatch(owned.id, claimed) for owned, claimed in claims]
-            self._committer.submit(self._sink.commit, batch).result()
+            self._commit_alone(batch)
         except CommitError as error:
             blamed = error.shards if isinstance(error, Fenced) else [owned.id for owned, _ in claims]
             for owned, _ in claims:
@@ -234,10 +240,14 @@ class Worker:
         started = sum(owned.core is not None for owned, _ in claims)
         log.info("shards taken over", shards=started, writer=self._settings.writer)
 
+    def _commit_alone(self, batch: Sequence[ShardBatch]) -> None:
+        self.wait_for_commit()
+        self._committer.submit(self._sink.commit, batch).result()
+
     def _claim(self, owned: Owned) -> Cursor | None:
         with self._stalls.stalling(owned):
             handover = self._admin.takeover(owned.id)
-            return claim(handover, self._admin.log_range(owned.id)[0], self._settings.writer)
+            return claim(handover, self._admin.log_range(owned.id)[0], self._settings.writer, owned.accepted)
         return None
 
     def _start(self, owned: Owned, claimed: Cursor) -> None:
@@ -431,7 +441,7 @@ class Worker:
             case Unreadable(shard=shard, detail=detail):
                 owned = self._owned.get(shard)
                 if owned is not None and owned.core is not None:
-                    self._intake.hold_back(owned, owned.core, UNREADABLE, detail)
+                    self._intake.unreadable(owned, owned.core, detail)
             case Assigned(shards):
                 for shard in shards:
                     self._owned[shard] = Owned(shard)

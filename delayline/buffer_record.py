@@ -113,13 +113,14 @@ class Operation(NamedTuple):
 
 
 class Control(NamedTuple):
-    """Something to do with the whole shard: `pause`, `resume` or `purge`."""
+    """Something to do with the whole shard: `pause`, `resume` or `purge`; `skip`: what an operator has done."""
 
     kind: str
 
 
 BufferRecord = Message | Operation | Control | Decision | RulesChange
-CONTROLS = ("pause", "resume", "purge")
+SKIP = "skip"
+CONTROLS = ("pause", "resume", "purge", SKIP)
 
 _META = msgspec.msgpack.Decoder(Meta)
 _NO_META = b"\x00"
@@ -301,9 +302,9 @@ def _read_control(kind: bytes | None) -> Control:
     return Control(text)
 
 
-def encode_control(kind: str) -> bytes:
-    """The body of a control record."""
-    return encode_body(None, None, [(CONTROL, kind.encode())])
+def encode_control(kind: str, detail: bytes | None = None) -> bytes:
+    """The body of a control record; `detail` is for people."""
+    return encode_body(None, detail, [(CONTROL, kind.encode())])
 
 
 def _natural(text: str) -> int:

@@ -165,6 +165,35 @@ class ShardFigures:
     paused: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class StallReport:
+    """Why a shard has stalled, and what skipping would do and lose: empty where nothing can be skipped. `offset` is
+    where it stands, the log holds `[first, end)`, and the cursor's offsets are 0 where it has none. `record` is the
+    beginning of what can be read at `offset`. After a skip, `refused` says why nothing was done."""
+
+    shard: Shard
+    reason: str | None = None
+    detail: str = ""
+    offset: int = 0
+    first: int = 0
+    end: int = 0
+    does: str = ""
+    loses: str = ""
+    record: bytes = b""
+    refused: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """What an operator has seen, and wants: the shard has stalled at `offset` with this reason, and shall go on
+    behind `through`; where it stalls at its takeover, from `through` on."""
+
+    reason: str
+    offset: int
+    through: int
+    by: str = ""
+
+
 VERSION_MISMATCH = "version-mismatch"
 """The reason of an operation whose message has another version than it wants."""
 
@@ -203,6 +232,13 @@ class Owners(Protocol):
 
     def due_counts(self, shards: Sequence[Shard], query: DueQuery) -> Future[list[DueCounts]]:
         """How many messages of these shards are due when. Exact."""
+
+    def stall(self, shard: Shard) -> Future[StallReport]:
+        """Why the shard has stalled, and the way out."""
+
+    def skip(self, shard: Shard, skip: Skip) -> Future[StallReport]:
+        """Take the way out, if the shard stands as the operator has seen it: asking twice skips once. How it stands
+        behind that."""
 
     def figures(self) -> Future[list[ShardFigures]]:
         """How all shards stand that anybody owns. Cheap: nothing is counted for it."""

@@ -16,7 +16,18 @@ from delay_service.owners.remote import Remote
 from delay_service.owners.routing import NoShard, Routing
 from delay_service.owners.signing import Signer
 from delayline.clock import Clock
-from delayline.inquiry import DueCounts, DueQuery, Found, Gone, Listing, Query, Resolution, ShardFigures
+from delayline.inquiry import (
+    DueCounts,
+    DueQuery,
+    Found,
+    Gone,
+    Listing,
+    Query,
+    Resolution,
+    ShardFigures,
+    Skip,
+    StallReport,
+)
 from delayline.message import MessageId, Shard
 from mq.contract import Admin
 
@@ -101,6 +112,14 @@ class RoutedOwners:
     def due_counts(self, shards: Sequence[Shard], query: DueQuery) -> "Future[list[DueCounts]]":
         """See `delayline.inquiry.Owners`."""
         return self._submit(self._routing.ask_all(METHODS["due_counts"], (shards, query), LIST_S))
+
+    def stall(self, shard: Shard) -> "Future[StallReport]":
+        """See `delayline.inquiry.Owners`."""
+        return self._submit(self._routing.ask(METHODS["stall"], (shard,), FIND_S))
+
+    def skip(self, shard: Shard, skip: Skip) -> "Future[StallReport]":
+        """See `delayline.inquiry.Owners`."""
+        return self._submit(self._routing.ask(METHODS["skip"], (shard, skip), DECIDE_S))
 
     def figures(self) -> "Future[list[ShardFigures]]":
         """See `delayline.inquiry.Owners`."""

@@ -24,8 +24,8 @@ WAIT_S = 0.1
 def read_buffer(
     settings: KafkaSettings, clock: Clock, topic: str, partition: int, start: int, end: int
 ) -> Iterator[Sequence[LogRecord]]:
-    """The committed records with offsets in `[start, end)`, in chunks. Raises OffsetOutOfRange where the log no longer
-    holds `start`, or does not reach to `end` within the patience of a request; QueueUnavailable where nothing
+    """The committed records with offsets in `[start, end)`, in chunks. Raises OffsetOutOfRange where the log does not
+    hold `start` any more, or does not reach to `end` within the patience of a request; QueueUnavailable where nothing
     answers, or a batch cannot be read."""
     nodes = None if settings.path == "librdkafka" or unspoken(settings) else nodes_beside(settings, clock)
     if start >= end:

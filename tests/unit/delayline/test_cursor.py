@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from delayline.cursor import CURSOR_BYTES_MAX, Cursor, newest
+from delayline.cursor import CURSOR_BYTES_MAX, SKIPPED_MAX, Cursor, newest
 from delayline.errors import UnknownFormat
 from delayline.message import BEFORE_ALL, Key
 from delayline.rules import ALIASES, HORIZON_MAX_MS, RULES_BYTES_MAX, Rules
@@ -23,6 +23,7 @@ CURSORS = st.builds(
     owner_epoch=st.integers(0, (1 << 32) - 1),
     writer=st.text(st.characters(codec="ascii"), max_size=255),
     rules=RULES,
+    skipped=st.lists(st.tuples(OFFSETS, OFFSETS), max_size=SKIPPED_MAX).map(tuple),
 )
 
 
@@ -45,8 +46,8 @@ def test_any_bytes_are_a_cursor_or_an_unknown_format(data: bytes) -> None:
 
 
 def test_a_cursor_of_another_version_is_never_guessed() -> None:
-    with pytest.raises(UnknownFormat, match="cursor format 3"):
-        Cursor.decode(b"\x03" + Cursor(topic_id=bytes(16)).encode()[1:])
+    with pytest.raises(UnknownFormat, match="cursor format 4"):
+        Cursor.decode(b"\x04" + Cursor(topic_id=bytes(16)).encode()[1:])
 
 
 def test_a_cursor_of_the_first_version_knew_no_pause() -> None:
@@ -54,6 +55,18 @@ def test_a_cursor_of_the_first_version_knew_no_pause() -> None:
     encoded = cursor.encode()
     assert Cursor.decode(b"\x01" + encoded[1:53] + encoded[54:]) == cursor
     assert Cursor.decode(replace(cursor, paused=True).encode()).paused
+
+
+def test_a_cursor_with_nothing_skipped_can_be_read_by_an_older_program() -> None:
+    cursor = Cursor(topic_id=bytes(16))
+    assert (cursor.encode()[0], replace(cursor, skipped=((1, 2),)).encode()[0]) == (2, 3)
+
+
+def test_of_two_cursors_the_one_with_more_skipped_was_committed_later() -> None:
+    cursor = Cursor(topic_id=bytes(16))
+    later = replace(cursor, skipped=((5, 6),))
+    last = replace(cursor, skipped=((5, 6), (1, 2)))
+    assert newest(cursor, last, later) == newest(last, later, cursor) == last
 
 
 def test_a_writer_that_is_not_text_is_an_unknown_format() -> None:
@@ -71,7 +84,11 @@ def test_the_largest_cursor_keeps_its_bound() -> None:
         retry_attempts_max=1000,
     )
     assert len(rules.encoded) <= RULES_BYTES_MAX
-    assert len(Cursor(topic_id=bytes(16), writer="w" * 255, rules=rules).encode()) + 2 < CURSOR_BYTES_MAX
+    skipped = ((1, 2),) * SKIPPED_MAX
+    assert (
+        len(Cursor(topic_id=bytes(16), writer="w" * 255, rules=rules, skipped=skipped).encode()) + 2
+        < CURSOR_BYTES_MAX
+    )
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,8 @@ from delayline.inquiry import (
     Resolution,
     Row,
     ShardFigures,
+    Skip,
+    StallReport,
     State,
 )
 from delayline.message import Shard
@@ -33,6 +35,8 @@ QUESTIONS = [
     ("page", ([], Query())),
     ("due_counts", ([SHARD], DueQuery(1, 2, 3))),
     ("figures", ()),
+    ("stall", (SHARD,)),
+    ("skip", (SHARD, Skip("unknown_format", 5, 6, "eva"))),
 ]
 ANSWERS = [
     ("find", FOUND),
@@ -44,6 +48,8 @@ ANSWERS = [
     ("due_counts", [DueCounts(SHARD, (1, 0, 2))]),
     ("figures", [ShardFigures(SHARD, True, "target", "gone", 4000, next_due_ms=None), ShardFigures(SHARD, False)]),
     ("figures", []),
+    ("stall", StallReport(SHARD)),
+    ("skip", StallReport(SHARD, "target", "gone", 5, 1, 9, "a", "b", b"\xff", "no")),
 ]
 
 
@@ -57,7 +63,9 @@ def test_a_question_arrives_as_it_was_asked(method: str, arguments: tuple[Any, .
     arrived = METHODS[method].decode_question(METHODS[method].encode_question(arguments))
     assert arrived == arguments
     assert [type(one) for one in arrived] == [type(one) for one in arguments]
-    assert METHODS[method].shard(arrived) == (SHARD if method in ("find", "decided", "all_decided") else None)
+    assert METHODS[method].shard(arrived) == (
+        SHARD if method in ("find", "decided", "all_decided", "stall", "skip") else None
+    )
 
 
 @pytest.mark.parametrize(("method", "answer"), ANSWERS)

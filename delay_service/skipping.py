@@ -1,0 +1,73 @@
+"""What an operator has a stalled shard pass over, and what is lost by that. Page: docs/howto/stalled-shard.md.
+
+A shard stalls only where going on could lose a message or deliver one twice. The operator who says to go on all the
+same has seen which, and the commit that does it leaves a dead letter with what could be read, and an outcome row.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from delay_service.dead import as_it_came, encode_dead
+from delay_service.draft import Draft
+from delay_service.errors import UNKNOWN_FORMAT, UNREADABLE, BufferRecreated, BufferTruncated, CursorLost
+from delay_service.operations import NOTHING
+from delay_service.taken import Taken
+from delayline.cursor import Cursor
+from delayline.message import Key, Shard
+from delayline.outcome import AuditRow, Outcome, encode_audit
+from mq.contract import ShardBatch
+
+SKIPPED = "skipped"
+"""Code of the dead letter, and reason in the outcome row."""
+
+
+class WayOut(NamedTuple):
+    """What skipping would do, and what is lost by that."""
+
+    does: str
+    loses: str
+
+
+WAYS_OUT: Mapping[str, WayOut] = {
+    UNKNOWN_FORMAT: WayOut(
+        "passes over this record, for this owner and all later ones; it becomes a dead letter",
+        "what a later version meant by it: a decision that is passed over delivers again what it names, rules give "
+        "what stands behind them other due times, the message of a re-append is not delivered",
+    ),
+    UNREADABLE: WayOut(
+        "passes over the offsets up to the one that is named, for this owner and all later ones",
+        "the messages that stand there: nobody can say how many, and their bytes are not copied",
+    ),
+    CursorLost.reason: WayOut(
+        "begins at the offset that is named, as if the shard had never been owned",
+        "what waits before it; what stands from there on and has been delivered is delivered again",
+    ),
+    BufferRecreated.reason: WayOut(
+        "takes the buffer topic as it is now for the shard's",
+        "what waited in the topic that was deleted",
+    ),
+    BufferTruncated.reason: WayOut(
+        "takes the first record that the log still has for the first that may be pending",
+        "the messages that waited before it",
+    ),
+}
+"""By the reason of a stall. What is not here mends itself, or is mended where the reason says."""
+
+AT_TAKEOVER = frozenset({CursorLost.reason, BufferRecreated.reason, BufferTruncated.reason})
+
+
+def skip(
+    shard: Shard, cursor: Cursor, where: tuple[int, int], body: bytes, now_ms: int, reason: str, *, is_new: bool
+) -> Taken:
+    """The batch that passes over the first offset of `where` up to the last one, and moves nothing else. What is not
+    new has been passed by an earlier owner, and has its outcome."""
+    offset, through = where
+    name = f"{shard.topic}.{shard.name}.{offset}.{now_ms}"
+    why = f"{reason}: an operator has had the offsets {offset} to {through} skipped"
+    dead = encode_dead(shard, Key(now_ms, offset), name, SKIPPED, why, as_it_came(body))
+    rows = [AuditRow(offset, None, None, now_ms, Outcome.DEAD, None, SKIPPED)] if is_new else []
+    passed = replace(cursor, skipped=(*cursor.skipped, (offset, through + 1)))
+    audit = list(encode_audit(shard, cursor.owner_epoch, now_ms, rows))
+    batch = ShardBatch(shard, passed, audit=audit, dead=[dead])
+    return Taken(batch, [], {}, NOTHING, Draft(rows=rows), now_ms, None)

@@ -1,0 +1,118 @@
+"""How a stalled shard is looked at, and made to go on, by its owner: nobody else writes for it."""
+
+from collections.abc import Callable, Sequence
+
+from delay_service.errors import UNKNOWN_FORMAT, UNREADABLE
+from delay_service.owned import Owned
+from delay_service.skipping import AT_TAKEOVER, WAYS_OUT
+from delay_service.takeover import Accepted
+from delayline import logs
+from delayline.buffer_record import SKIP, encode_control
+from delayline.clock import Clock
+from delayline.cursor import SKIPPED_MAX
+from delayline.inquiry import Skip, StallReport
+from mq.contract import Admin, ShardBatch, Source
+from mq.errors import CommitError
+
+NO_WAY_OUT = "it goes on by itself when the cause is gone: nothing is skipped for that"
+
+log = logs.get(__name__)
+
+
+class WayOut:
+    """Called from the worker's thread. `commit` waits for the one in flight, and raises CommitError; `acquire` takes
+    over what waits for it."""
+
+    def __init__(
+        self,
+        admin: Admin,
+        source: Source,
+        clock: Clock,
+        commit: Callable[[Sequence[ShardBatch]], None],
+        acquire: Callable[[], None],
+    ) -> None:
+        self._admin = admin
+        self._source = source
+        self._clock = clock
+        self._commit = commit
+        self._acquire = acquire
+
+    def report(self, owned: Owned, refused: str = "") -> StallReport:
+        """Raises QueueError."""
+        first, end = self._admin.log_range(owned.id)
+        does, loses = WAYS_OUT.get(owned.reason or "", ("", ""))
+        offset = first if owned.core is None else owned.core.position
+        return StallReport(owned.id, owned.reason, owned.detail, offset, first, end, does, loses, refused=refused)
+
+    def skip(self, owned: Owned, wanted: Skip, body: bytes) -> StallReport:
+        """Raises QueueError."""
+        seen = self.report(owned)
+        if why := _refusal(owned, seen, wanted):
+            return self.report(owned, why)
+        log.warning(
+            "an operator skips",
+            topic=owned.id.topic,
+            partition=owned.id.name,
+            reason=seen.reason,
+            offset=wanted.offset,
+            through=wanted.through,
+            by=wanted.by,
+            loses=seen.loses,
+        )
+        try:
+            if wanted.reason in AT_TAKEOVER:
+                self._accept(owned, wanted)
+            else:
+                self._pass_over(owned, wanted, body)
+        except CommitError as error:
+            return self.report(owned, f"it was not written: {error}")
+        return self.report(owned)
+
+    def _pass_over(self, owned: Owned, wanted: Skip, body: bytes) -> None:
+        core = owned.core
+        assert core is not None, "that was looked at"
+        batch = core.take_skip(wanted.through, body, self._source.now_ms(owned.id), wanted.reason)
+        try:
+            self._commit([batch])
+        except CommitError as error:
+            core.aborted()
+            owned.lose("commit_unknown", str(error), self._clock.monotonic_s())  # read back what has become of it
+            raise
+        core.committed()
+        core.advance(wanted.through + 1)
+        owned.read_on()
+        owned.detail = ""
+        self._source.seek(owned.id, core.position)
+
+    def _accept(self, owned: Owned, wanted: Skip) -> None:
+        """Taken over with what an operator has accepted; the log says so from then on."""
+        owned.accepted, owned.retry_at_s = Accepted(wanted.reason, wanted.through), 0.0
+        try:
+            self._acquire()
+        finally:
+            owned.accepted = None
+        if owned.core is not None:
+            note = f"{wanted.reason} was accepted, from {wanted.through} on, by {wanted.by or 'an operator'}"
+            self._commit([ShardBatch(owned.id, owned.core.cursor, appends=[encode_control(SKIP, note.encode())])])
+
+
+def _refusal(owned: Owned, seen: StallReport, wanted: Skip) -> str:
+    if seen.reason is None:
+        return "the shard is healthy: a record that waits is cancelled, not skipped"
+    if (seen.reason, seen.offset) != (wanted.reason, wanted.offset):
+        return f"it stands at offset {seen.offset} now, with the reason {seen.reason}: look again"
+    if not seen.does:
+        return NO_WAY_OUT
+    if seen.reason in AT_TAKEOVER:
+        outside = not seen.first <= wanted.through <= seen.end
+    else:
+        last = wanted.offset if seen.reason == UNKNOWN_FORMAT else seen.end - 1
+        outside = not wanted.offset <= wanted.through <= last
+    if outside:
+        return (
+            f"offset {wanted.through} is not one that it could go on at; the log holds {seen.first} to {seen.end - 1}"
+        )
+    skipped = owned.core.cursor.skipped if owned.core is not None else ()
+    if seen.reason in (UNKNOWN_FORMAT, UNREADABLE) and len(skipped) >= SKIPPED_MAX:
+        return f"{SKIPPED_MAX} ranges are skipped already: the first is forgotten when what waits before it has ended"
+    return ""
