@@ -6,7 +6,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from api.schemas import Int64, ShardOut
+from api.schemas import Int64, PartitionNumber, ShardOut
 
 _MomentIn = Annotated[str | Int64 | None, Meta(description="RFC 3339 with offset, or epoch milliseconds")]
 
@@ -69,6 +69,32 @@ class TopicDeleted(msgspec.Struct, frozen=True):
 
     topic: str
     cancelled: int
+
+
+class SkipIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How the shard has stalled, as it was seen, and where it shall go on."""
+
+    reason: str
+    offset: Annotated[int, Meta(ge=0, description="Where it stands")]
+    through: Annotated[
+        int, Meta(ge=0, description="The last offset to be skipped; at a takeover, the first to begin at")
+    ]
+    by: Annotated[str, Meta(max_length=200, description="Who has decided it, for the log")] = ""
+
+
+class StalledOut(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a shard has stalled, and what skipping would do and lose; null where there is nothing to skip."""
+
+    topic: str
+    partition: PartitionNumber | str
+    reason: Annotated[str | None, Meta(description="Null where the shard is healthy")]
+    detail: str
+    offset: Annotated[int, Meta(description="Where it stands")]
+    first_offset: Annotated[int, Meta(description="The first that the log holds")]
+    end_offset: Annotated[int, Meta(description="Behind the last one")]
+    does: str | None
+    loses: str | None
+    record: Annotated[str | None, Meta(description="The beginning of what can be read at `offset`, base64")]
 
 
 class PurgeOut(msgspec.Struct, frozen=True):

@@ -39,6 +39,7 @@ from api.routes.operations import OperationRoutes
 from api.routes.own import OwnRoutes
 from api.routes.records import RecordRoutes
 from api.routes.send import SendRoutes
+from api.routes.stalls import StallRoutes
 from api.routing import PlainRoute
 from api.sender import Sender
 from api.services import Services
@@ -110,6 +111,7 @@ def create_app(services: Services) -> DelaylineApi:
     controls = ControlRoutes(services, topics, survey, sender, claims)
     controls.register(app.router)
     ManagingRoutes(services, topics, controls).register(app.router)
+    StallRoutes(services, topics, bridge).register(app.router)
     OwnRoutes(topics, survey, messages, operations).register(app.router)
     RecordRoutes(reader, topics, followers, problems).register(app.router)
     InstallationRoutes(services, topics, survey, metrics.unheeded).register(app.router)

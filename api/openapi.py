@@ -29,6 +29,8 @@ _DOCUMENTED = (
     acts.PurgeOut,
     acts.TopicMade,
     acts.TopicDeleted,
+    acts.SkipIn,
+    acts.StalledOut,
     schemas.SentMessage,
     schemas.UnconfirmedMessage,
     schemas.BatchAnswer,

@@ -44,6 +44,39 @@ RESUME = {
     "responses": _CONTROLLED,
 }
 
+_SHARD = [
+    TOPIC,
+    parameter("partition", "path", "The partition", {"type": "string"}, "0"),
+]
+
+STALL = {
+    "operationId": "getStall",
+    "summary": "Why a shard has stalled, and the way out",
+    "parameters": _SHARD,
+    "responses": {"200": content("How it stands", acts.StalledOut), **problems(400, 404, 503)},
+}
+
+SKIP = {
+    "operationId": "skipStall",
+    "summary": "Let a stalled shard go on, and lose what that costs",
+    "parameters": _SHARD,
+    "requestBody": {
+        "required": True,
+        "content": {
+            "application/json": {
+                "schema": ref(acts.SkipIn),
+                "examples": {
+                    "record": {
+                        "summary": "One record",
+                        "value": {"reason": "unknown_format", "offset": 1042, "through": 1042, "by": "eva"},
+                    }
+                },
+            }
+        },
+    },
+    "responses": {"200": content("How it stands now", acts.StalledOut), **problems(400, 404, 409, 413, 415, 503)},
+}
+
 PURGE = {
     "operationId": "purgeTopic",
     "summary": "Cancel all messages that wait for a topic, or count them",

@@ -58,6 +58,7 @@ REQUEST_TIMEOUT = Kind("request-timeout", "The body did not arrive in time", 408
 AMBIGUOUS = Kind("ambiguous", "Several messages have this own id", 409)
 TOPIC_EXISTS = Kind("topic-exists", "There is such a topic already", 409)
 TOPIC_BUSY = Kind("topic-busy", "The topic is in use", 409)
+NOT_SKIPPED = Kind("not-skipped", "The shard was not made to go on", 409)
 IDEMPOTENCY_IN_FLIGHT = Kind("idempotency-in-flight", "A request with this key is not answered yet", 409)
 ALREADY_TERMINAL = Kind("already-terminal", "The message has ended", 410)
 VERSION_MISMATCH = Kind("version-mismatch", "The message has another version", 412)

@@ -146,8 +146,8 @@ class Shard:
                 at, meaning = read_plain(records, at, self._rules.latest, entries)
             finally:  # what stands before a record that nobody knows is read all the same
                 at = begin + len(entries)
-                uncovered = self._inherited.uncovered(entries)
-                self._put(uncovered, near_until_ms, records[at - 1][0] + 1 if at else 0)
+                entries = self._inherited.uncovered(entries)
+                self._put(entries, near_until_ms, records[at - 1][0] + 1 if at else 0)
             if meaning is not None:
                 self._obey(*records[at][:2], meaning, near_until_ms)
                 at += 1

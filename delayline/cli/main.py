@@ -17,6 +17,7 @@ from delayline.cli import (
     reconcile_commands,
     scrub_commands,
     serve_commands,
+    shard_commands,
     topic_commands,
 )
 from delayline.cli.failure import DAMAGED, FAILED, USAGE, Failure
@@ -33,6 +34,7 @@ http_commands.register(app)
 message_commands.register(app)
 topic_commands.register(app)
 dead_commands.register(app)
+shard_commands.register(app)
 reconcile_commands.register(app)
 
 

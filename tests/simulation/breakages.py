@@ -124,7 +124,7 @@ BREAKAGES = (
     one(
         "the checkpoint passes records that are only in memory",
         SHARD,
-        "lowest = (self.cursor.next_offset, self._index.memory_low(), self._register.owed_low())",
+        "lowest = (self.cursor.next_offset, self.position, self._index.memory_low(), self._register.owed_low())",
         "lowest = (self.cursor.next_offset, self._register.owed_low())",
     ),
     one(

@@ -104,7 +104,7 @@ BREAKAGES_OF_WISHES = (
     one(
         "the checkpoint passes a name that is owed",
         SHARD,
-        "lowest = (self.cursor.next_offset, self._index.memory_low(), self._register.owed_low())",
+        "lowest = (self.cursor.next_offset, self.position, self._index.memory_low(), self._register.owed_low())",
         "lowest = (self.cursor.next_offset, self._index.memory_low())",
         first=5400,
     ),

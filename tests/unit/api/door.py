@@ -11,7 +11,18 @@ from prometheus_client import CollectorRegistry
 from api.app import create_app
 from api.services import ApiSettings, Services
 from delayline.clock import ManualClock
-from delayline.inquiry import DueCounts, DueQuery, Found, Gone, Listing, Query, Resolution, ShardFigures
+from delayline.inquiry import (
+    DueCounts,
+    DueQuery,
+    Found,
+    Gone,
+    Listing,
+    Query,
+    Resolution,
+    ShardFigures,
+    Skip,
+    StallReport,
+)
 from delayline.message import MessageId, Shard
 from delayline.outcome import Outcome
 from delayline.record import Record, decode_body
@@ -38,6 +49,8 @@ class KnownOwners:
         self.decide: Callable[[], Resolution | None] = lambda: Resolution(Outcome.APPLIED)
         self.shards: list[ShardFigures] = []
         self.counts: list[DueCounts] = []
+        self.stalls: dict[Shard, StallReport] = {}
+        self.skips: list[tuple[Shard, Skip]] = []
         self.listings: list[Listing] = []
         self.asked: list[tuple[Sequence[Shard], Query | DueQuery]] = []
 
@@ -51,6 +64,13 @@ class KnownOwners:
 
     def figures(self) -> "Future[list[ShardFigures]]":
         return self._answer(self.shards)
+
+    def stall(self, shard: Shard) -> "Future[StallReport]":
+        return self._answer(self.stalls.get(shard, StallReport(shard)))
+
+    def skip(self, shard: Shard, skip: Skip) -> "Future[StallReport]":
+        self.skips.append((shard, skip))
+        return self._answer(self.stalls.get(shard, StallReport(shard, refused="the shard is healthy")))
 
     def _answer(self, found: T) -> "Future[T]":
         answer: Future[T] = Future()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from api import openapi
-from delayline.inquiry import Found, Listing, Place, Resolution, Row, State
+from delayline.inquiry import Found, Listing, Place, Resolution, Row, StallReport, State
 from delayline.message import MessageId, Shard
 from delayline.outcome import Outcome
 from tests.unit.api.door import NOW_MS, Door
@@ -99,6 +99,7 @@ def _knowing_door() -> Door:
     shards = tuple(Shard("orders", str(number)) for number in range(4))
     door.owners.listings = [Listing(shards, (Row(Place(found.due_ms, found.id.shard, 1041), found),), None)]
     door.owners.decide = lambda: Resolution(Outcome.APPLIED)
+    door.owners.stalls[shards[0]] = StallReport(shards[0])
     return door
 
 

@@ -1,4 +1,4 @@
-"""The way out of a stall: what is skipped stays skipped for every owner, the rest is delivered, and it is written down."""
+"""The way out of a stall: what is skipped stays skipped for every owner, the rest is delivered, and it is told."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,0 +1,86 @@
+"""Why a shard has stalled, and letting it go on: questions to its owner, who alone writes for it."""
+
+from base64 import b64encode
+from concurrent.futures import Future
+
+import msgspec
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from api import openapi_acts
+from api.acts import SkipIn, StalledOut
+from api.answers import json_answer
+from api.bridge import Bridge
+from api.decoding import decode
+from api.problems import NOT_SKIPPED, OWNER_UNAVAILABLE, Refusal
+from api.requests import Query, read_body
+from api.routing import add_route
+from api.sender import partition_label
+from api.services import Services
+from api.topics import TopicBook
+from delayline.inquiry import Skip, StallReport
+from delayline.message import Shard
+
+_SKIP = msgspec.json.Decoder(SkipIn)
+
+
+class StallRoutes:
+    """The way out is for an operator who has seen what it loses: it is refused where the shard stands otherwise."""
+
+    def __init__(self, services: Services, topics: TopicBook, bridge: Bridge) -> None:
+        self._owners = services.owners
+        self._timeout_s = services.settings.owner_timeout_s
+        self._settings = services.settings
+        self._topics = topics
+        self._bridge = bridge
+
+    def register(self, router: APIRouter) -> None:
+        path = "/v1/topics/{topic}/shards/{partition}"
+        add_route(router, "GET", f"{path}/stall", self.stall, openapi_acts.STALL)
+        add_route(router, "POST", f"{path}:skip", self.skip, openapi_acts.SKIP)
+
+    async def stall(self, request: Request) -> Response:
+        Query(request)
+        return _answer(await self._ask(self._owners.stall(self._shard(request))))
+
+    async def skip(self, request: Request) -> Response:
+        Query(request)
+        asked = decode(_SKIP, await read_body(request, self._settings.body_bytes_max, self._settings.body_timeout_s))
+        wanted = Skip(asked.reason, asked.offset, asked.through, asked.by)
+        report = await self._ask(self._owners.skip(self._shard(request), wanted))
+        if report.refused:
+            raise Refusal(NOT_SKIPPED, report.refused)
+        return _answer(report)
+
+    def _shard(self, request: Request) -> Shard:
+        """Raises Refusal."""
+        topic: str = request.path_params["topic"]
+        self._topics.check_users(topic)
+        return Shard(topic, request.path_params["partition"])
+
+    async def _ask(self, future: "Future[StallReport]") -> StallReport:
+        """Raises Refusal, OwnerUnavailable."""
+        try:
+            return await self._bridge.result(future, self._timeout_s)
+        except TimeoutError as error:
+            raise Refusal(OWNER_UNAVAILABLE, "the shard's owner has not answered in time; look again") from error
+
+
+def _answer(report: StallReport) -> Response:
+    record = b64encode(report.record).decode() if report.record else None
+    return json_answer(
+        200,
+        StalledOut(
+            topic=report.shard.topic,
+            partition=partition_label(report.shard.name),
+            reason=report.reason,
+            detail=report.detail,
+            offset=report.offset,
+            first_offset=report.first,
+            end_offset=report.end,
+            does=report.does or None,
+            loses=report.loses or None,
+            record=record,
+        ),
+    )

@@ -1,0 +1,61 @@
+"""Why a shard has stalled, and letting it go on."""
+
+from delayline.inquiry import Skip, StallReport
+from delayline.message import Shard
+from tests.unit.api.door import Door, problem
+
+SHARD = Shard("orders", "0")
+PATH = "/v1/topics/orders/shards/0"
+SKIP = {"reason": "unknown_format", "offset": 5, "through": 5, "by": "eva"}
+
+
+def stalled() -> Door:
+    door = Door()
+    door.owners.stalls[SHARD] = StallReport(
+        SHARD, "unknown_format", "at offset 5: x", 5, 1, 9, "passes", "it", b"\xff"
+    )
+    return door
+
+
+def test_a_stall_is_told_with_what_skipping_would_do_and_lose() -> None:
+    assert stalled().get(f"{PATH}/stall").json() == {
+        "topic": "orders",
+        "partition": 0,
+        "reason": "unknown_format",
+        "detail": "at offset 5: x",
+        "offset": 5,
+        "first_offset": 1,
+        "end_offset": 9,
+        "does": "passes",
+        "loses": "it",
+        "record": "/w==",
+    }
+
+
+def test_a_healthy_shard_has_no_reason_and_no_way_out() -> None:
+    answer = Door().get(f"{PATH}/stall").json()
+    assert (answer["reason"], answer["does"], answer["loses"], answer["record"]) == (None, None, None, None)
+
+
+def test_a_skip_goes_to_the_owner_as_it_was_asked() -> None:
+    door = stalled()
+    answer = door.request("POST", f"{PATH}:skip", json=SKIP)
+    assert (answer.status_code, door.owners.skips) == (200, [(SHARD, Skip("unknown_format", 5, 5, "eva"))])
+
+
+def test_what_the_owner_refuses_is_a_conflict_with_the_reason() -> None:
+    answer = Door().request("POST", f"{PATH}:skip", json=SKIP)
+    assert (problem(answer), answer.json()["detail"]) == ((409, "not-skipped"), "the shard is healthy")
+
+
+def test_an_owner_that_does_not_answer_is_unavailable() -> None:
+    door = Door(owner_timeout_s=0.01)
+    door.owners.silent = True
+    assert problem(door.get(f"{PATH}/stall"))[0] == 503
+
+
+def test_what_is_asked_is_checked() -> None:
+    door = stalled()
+    bodies = ({}, {**SKIP, "offset": -1}, {**SKIP, "by": "x" * 201}, {**SKIP, "more": 1})
+    assert [door.request("POST", f"{PATH}:skip", json=body).status_code for body in bodies] == [400] * 4
+    assert door.owners.skips == []
