@@ -43,6 +43,7 @@ def _examine(config: Path | None) -> "Iterator[Finding]":
     from delayline.cli.findings import Finding
     from delayline.cli.machine_doctor import examine_machine
     from delayline.cli.serve_commands import read_settings
+    from delayline.cli.shard_doctor import examine_shards
     from delayline.errors import ConfigError
 
     try:
@@ -52,6 +53,7 @@ def _examine(config: Path | None) -> "Iterator[Finding]":
         return
     yield Finding("ok", "settings", "`delayline config check` shows them")
     yield from examine_machine(settings)
+    yield from examine_shards(settings)
     if settings.mq.kind == "kafka":
         yield from _kafka(settings)
 

@@ -40,7 +40,7 @@ def listed(server: Server) -> list[Any]:
     return found
 
 
-def test_a_stalled_shard_is_listed_inspected_and_made_to_go_on(stalled: Server) -> None:
+def test_a_stalled_shard_is_listed_inspected_and_made_to_go_on(stalled: Server, tmp_path: Path) -> None:
     url = stalled.url
     (one,) = wait_for(lambda: listed(stalled), bool)
     assert (one["topic"], one["partition"], one["reason"]) == ("bills", 0, "unknown_format")
@@ -48,6 +48,8 @@ def test_a_stalled_shard_is_listed_inspected_and_made_to_go_on(stalled: Server) 
     assert "unknown_format" in run("shard", "list", url=url).out
     inspected = run("shard", "inspect", "bills", "0", url=url)
     assert all(text in inspected.out for text in ("unknown_format", "dead letter", "a later version", "parser"))
+    port = url.rpartition(":")[2]
+    assert "bills 0: unknown_format" in run("doctor", api__port=port, data_dir=str(tmp_path / "other")).out
     assert run("shard", "skip", "bills", "0", url=url).code == 2
     asked = run("shard", "skip", "bills", "0", "--to-dead", url=url)
     assert (asked.code, "There is nobody to ask" in asked.err) == (2, True)
