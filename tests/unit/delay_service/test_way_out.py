@@ -11,7 +11,7 @@ from delayline.inquiry import Skip, StallReport
 from delayline.outcome import Outcome
 from delayline.record import decode_body, encode_body
 from delayline.rules import Rules
-from mq.contract import Unreadable
+from mq.contract import Fetched, Unreadable
 from mq.errors import CommitAborted, CommitUnknown
 from store.memory import MemoryIndex
 from tests.unit.delay_service.harness import NAMES, ORDERS, Bench
@@ -133,6 +133,45 @@ def test_a_place_that_cannot_be_read_is_passed_over_up_to_the_offset_that_is_nam
     bench.turn()
     assert (found.refused, bench.delivered()) == ("", [b"3"])
     assert rows(bench)[0] == (0, Outcome.DEAD, "skipped")
+
+
+def test_the_next_owner_passes_over_a_place_that_still_cannot_be_read(bench: Bench) -> None:
+    bench.turn()
+    bench.send(b"first", (b"delay-ms", b"%d" % HOUR))  # the low offset stays before the place
+    bench.turn()
+    for value in (b"1", b"2", b"3"):
+        bench.send(value, (b"delay-ms", b"%d" % HOUR))
+    break_off(bench, 1, 3)
+    bench.turn(2)
+    assert skip(bench, seen(bench, 2), b"").refused == ""
+    bench.worker.stop()
+    bench.worker.run()
+    bench.index = MemoryIndex()
+    bench.start("w2")
+    break_off(bench, 1, 3)
+    bench.turn(8)
+    bench.clock.advance(HOUR)
+    bench.turn(4)
+    assert (bench.worker.statuses[0].stalled, bench.delivered()) == (None, [b"first", b"3"])
+
+
+def break_off(bench: Bench, first: int, end: int) -> None:
+    """What stands there cannot be read: reading breaks off before it, wherever it comes from."""
+    source: Any = bench.worker._source
+    poll = source.poll
+
+    def broken(*given: Any) -> list[Any]:
+        found = []
+        for event in poll(*given):
+            if isinstance(event, Fetched) and any(first <= record[0] < end for record in event.records):
+                before = [record for record in event.records if record[0] < first]
+                found += [event._replace(records=before, next_offset=first)] if before else []
+                found.append(Unreadable(ORDERS, f"at offset {first}: a checksum"))
+            else:
+                found.append(event)
+        return found
+
+    source.poll = broken
 
 
 def test_it_is_refused_where_the_shard_is_healthy(bench: Bench) -> None:
