@@ -24,7 +24,7 @@ from bench.report import Lap, Report, measured
 from delay_service.decisions import Decisions
 from delay_service.history import History
 from delay_service.metrics import WorkerMetrics
-from delay_service.shard import ShardSettings
+from delay_service.shard_settings import ShardSettings
 from delay_service.worker import Worker, WorkerSettings
 from delayline.clock import SystemClock
 from delayline.names import Names

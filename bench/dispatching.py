@@ -12,7 +12,7 @@ from delay_service.history import History
 from delay_service.metrics import WorkerMetrics
 from delay_service.rules_log import RulesLog
 from delay_service.shard import Shard as Core
-from delay_service.shard import ShardSettings
+from delay_service.shard_settings import ShardSettings
 from delay_service.taken import Finished
 from delay_service.takeover import Plan
 from delayline.buffer_record import encode_value

@@ -9,7 +9,7 @@ from pathlib import Path
 from bench.dispatching import ACCEPTED_MS
 from delay_service.rules_log import RulesLog
 from delay_service.shard import Shard as Core
-from delay_service.shard import ShardSettings
+from delay_service.shard_settings import ShardSettings
 from delay_service.takeover import Plan
 from delayline.buffer_record import read
 from delayline.cursor import Cursor

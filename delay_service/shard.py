@@ -18,16 +18,17 @@ ends it). A commit whose fate is unknown ends the object: the shard is taken ove
 """
 
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from operator import itemgetter
 
 from delay_service.draft import Draft, Drafter
 from delay_service.forwarding import forward
-from delay_service.lateness import NEVER_MS, take_due
+from delay_service.lateness import take_due
 from delay_service.low_water import LowWater, add_mark
 from delay_service.moving import Moved
 from delay_service.operations import BEHIND_ALL, DECIDED_MAX, NOTHING, Decided, Operations, Target
 from delay_service.register import Pending, Register
+from delay_service.shard_settings import ShardSettings
 from delay_service.skipping import skip
 from delay_service.taken import Finished, Taken
 from delay_service.takeover import Plan, prepare
@@ -49,9 +50,7 @@ from delayline.cursor import Cursor
 from delayline.errors import Bug
 from delayline.message import Key, MessageId
 from delayline.message import Shard as ShardId
-from delayline.names import Names
 from delayline.outcome import AuditRow, Outcome, encode_audit
-from delayline.rules import Rules
 from delayline.shapes import PlainRecords, read_plain
 from mq.contract import Append, LogRecord, ShardBatch
 from store.index import Checkpoint, Entry, Named, PlainEntry, ShardIndex
@@ -60,20 +59,6 @@ _KEY = itemgetter(0, 1)
 SURPLUS = "duplicate", "a repair sent it again at the moment at which it ended"
 ROLLED_BYTES_MAX = 1 << 20
 """Per commit, so that what is due does not wait behind what is merely old."""
-
-
-@dataclass(frozen=True, slots=True)
-class ShardSettings:
-    """What the configuration says about the shards of a topic. `timestamp` is `delivery`, `due` or `accepted`."""
-
-    rules: Rules
-    names: Names
-    near_due_ms: int = 5000
-    timestamp: str = "delivery"
-    late_max_ms: int = NEVER_MS
-    rate_max: int | None = None  # deliveries of the whole topic per second: the worker keeps to it
-    low_water_interval_ms: int = 30_000
-    idempotency_retention_ms: int = 86_400_000
 
 
 class Shard:

@@ -26,7 +26,8 @@ from delay_service.intake import Intake
 from delay_service.owned import TARGET, Owned, ShardStatus
 from delay_service.pace import Reading
 from delay_service.rates import Rates
-from delay_service.shard import Shard, ShardSettings
+from delay_service.shard import Shard
+from delay_service.shard_settings import ShardSettings
 from delay_service.stalls import OUT_OF_RANGE, UNAVAILABLE, Stalls, fields
 from delay_service.taken import Finished
 from delay_service.takeover import claim, plan

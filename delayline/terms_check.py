@@ -5,11 +5,11 @@ somebody has written into a buffer by hand may end a process that tries, or keep
 import re
 from contextlib import suppress
 
+from delayline.directives import GROUP_CHARS_MAX, KEPT_MAX, OWN_ID_BYTES_MAX
 from delayline.errors import Foreign, MalformedDirective, MalformedMessageId, UnknownFormat
 from delayline.message import MessageId
 from delayline.names import is_topic_name
 from delayline.recurrence import PERIOD_MIN_MS, check_cron, check_time_zone
-from delayline.schedule import GROUP_CHARS_MAX, KEPT_MAX, OWN_ID_BYTES_MAX
 from delayline.terms import Retry, Series, Terms
 
 BACKOFF_END = 10_000

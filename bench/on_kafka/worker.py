@@ -16,7 +16,7 @@ from delay_service.decisions import Decisions
 from delay_service.history import History
 from delay_service.interpreter import set_up_interpreter
 from delay_service.metrics import WorkerMetrics
-from delay_service.shard import ShardSettings
+from delay_service.shard_settings import ShardSettings
 from delay_service.worker import Worker, WorkerSettings
 from delayline import logs
 from delayline.clock import SystemClock

@@ -16,7 +16,7 @@ from uuid import uuid4
 from bench.rolling.curve import Sample
 from delay_service.draft import ROLL_REASON
 from delay_service.roller import Roller
-from delay_service.shard import ShardSettings
+from delay_service.shard_settings import ShardSettings
 from delay_service.taken import Finished
 from delay_service.worker import Worker, WorkerSettings
 from delayline.clock import SystemClock

@@ -16,7 +16,7 @@ from delay_service.inquiry import WorkerInquiry
 from delay_service.lateness import NEVER_MS
 from delay_service.metrics import WorkerMetrics
 from delay_service.owners.listener import Listener
-from delay_service.shard import ShardSettings
+from delay_service.shard_settings import ShardSettings
 from delay_service.worker import Worker, WorkerSettings
 from delayline import __version__, logs
 from delayline.cli.between import address_of, all_owners, answering, internal_port

@@ -20,7 +20,7 @@ from delay_service.history import History
 from delay_service.metrics import WorkerMetrics
 from delay_service.operations import REPLACED
 from delay_service.shard import Shard as Core
-from delay_service.shard import ShardSettings
+from delay_service.shard_settings import ShardSettings
 from delay_service.worker import Worker, WorkerSettings
 from delayline.buffer_record import Message, RulesChange, read
 from delayline.clock import ManualClock

@@ -8,7 +8,7 @@ from typing import Any
 
 from delay_service.lateness import NEVER_MS
 from delay_service.shard import Shard as RealShard
-from delay_service.shard import ShardSettings
+from delay_service.shard_settings import ShardSettings
 from delay_service.takeover import Plan
 from delayline.cursor import Cursor
 from delayline.message import BEFORE_ALL, Shard

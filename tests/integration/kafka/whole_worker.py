@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 from delay_service.decisions import Decisions
 from delay_service.history import History
 from delay_service.metrics import WorkerMetrics
-from delay_service.shard import ShardSettings
+from delay_service.shard_settings import ShardSettings
 from delay_service.worker import Worker, WorkerSettings
 from delayline.clock import Clock
 from delayline.headers import DUE

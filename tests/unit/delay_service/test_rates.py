@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from delay_service.rates import STEP_S
-from delay_service.shard import ShardSettings
+from delay_service.shard_settings import ShardSettings
 from delayline.message import Shard
 from delayline.rules import DEFAULT_RULES
 from mq.errors import CommitAborted

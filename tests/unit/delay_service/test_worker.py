@@ -9,7 +9,7 @@ from unittest.mock import patch
 import pytest
 
 from delay_service.shard import Shard as Core
-from delay_service.shard import ShardSettings
+from delay_service.shard_settings import ShardSettings
 from delayline.buffer_record import encode_rules
 from delayline.cursor import Cursor
 from delayline.message import Key, MessageId, Shard
