@@ -172,7 +172,7 @@ class Trimmed(NamedTuple):
     low_offset: int
 
 
-class Found(NamedTuple):
+class NamesAnswered(NamedTuple):
     """What the shard's owner answered, asked who has these names: the message's id, or None. `unheard`: its latest
     commit had been applied, and it did not know yet."""
 
@@ -194,4 +194,4 @@ class Ended(NamedTuple):
     drained: bool
 
 
-Fact = Appended | Committed | Found | Limited | Moved | Trimmed | Failed | Ended
+Fact = Appended | Committed | NamesAnswered | Limited | Moved | Trimmed | Failed | Ended

@@ -19,7 +19,7 @@ from mq.errors import DeliveryRefused, Fenced, OffsetOutOfRange
 from store.errors import StoreFull
 from tests.simulation.broker import Partition, Request
 from tests.simulation.disk import AnyDisk
-from tests.simulation.history import Found, Name
+from tests.simulation.history import Name, NamesAnswered
 from tests.simulation.scene import ABORTED, APPLIED, LATE, LOST, UNHEARD, Scene, name_of
 from tests.simulation.wishes import KEYS, OWN_IDS
 
@@ -107,7 +107,7 @@ class Worker:
 
     # --- names
 
-    def look_up(self, shard: Shard) -> Found | None:
+    def look_up(self, shard: Shard) -> NamesAnswered | None:
         """What the shard's owner answers, asked who has the names in use; None where it must not answer."""
         core = self.shards[shard]
         if not core.caught_up or self._is_zombie(shard):
@@ -116,7 +116,7 @@ class Worker:
         holders = {name: found and found.message_id for name, found in pending.items()}
         self.scene.seen["name looked up and found"] += any(holders.values())
         self.scene.seen["name looked up on its way to another record"] += bool(core.pending()[1])
-        return Found(name_of(shard), holders, unheard=self.answer == APPLIED)
+        return NamesAnswered(name_of(shard), holders, unheard=self.answer == APPLIED)
 
     # --- taking
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from tests.simulation.checker.known import Closed, Known
 from tests.simulation.checker.repeats import Next, leave_out
-from tests.simulation.history import CONTROL, OPERATION, Appended, Committed, Found, Name
+from tests.simulation.history import CONTROL, OPERATION, Appended, Committed, Name, NamesAnswered
 
 _BY_DECISION = ("rescheduled", "replaced", "scheduled")
 """Reasons for which a decision supersedes a record; the others are what happens to what is taken, and rolls."""
@@ -228,7 +228,7 @@ class AskedRules(Known):
         if taken and (expected.paused or expected.purges):
             self.say("control", f"records {taken} were taken while the shard was paused or purged")
 
-    def compare_answer(self, found: Found) -> None:
+    def compare_answer(self, found: NamesAnswered) -> None:
         """A name is known from the commit that gives it to a message to the one that ends the message, whatever
         record carries it, and to every owner that has caught up. An owner that has not heard that its commit was
         applied may answer as before. A claim that is late and holds O itself may be decided in one commit, or by

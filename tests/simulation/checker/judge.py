@@ -37,10 +37,10 @@ from tests.simulation.history import (
     Ended,
     Fact,
     Failed,
-    Found,
     Key,
     Limited,
     Moved,
+    NamesAnswered,
     Trimmed,
 )
 
@@ -79,7 +79,7 @@ class _Judge(CursorRules, AskedRules):
                 self.append(fact)
             case Committed():
                 self.commit(fact)
-            case Found():
+            case NamesAnswered():
                 self.compare_answer(fact)
             case Limited(late_max_ms=late_max_ms):
                 self.late_max_ms = late_max_ms
