@@ -1,18 +1,19 @@
 """Records written straight into a buffer topic by somebody with the right to: every kind that there is, changed.
 
-One shard and one worker in this process. Whatever stands in the log, the next good message is delivered, nothing
-is delivered early, and no record is delivered twice.
+One shard and one worker in this process. Whatever the log holds, the next good message is delivered, neither early
+nor twice. Only a record that a later version may have written stops a shard; an operator skips it then.
 """
 
 from pathlib import Path
 from random import Random
 
 from delayline.buffer_record import encode_control, encode_decision, encode_reappend, encode_rules, encode_value
+from delayline.inquiry import Skip
 from delayline.message import Header, Key
 from delayline.record import decode_body, encode_body, pack, split_directives
 from delayline.rules import DEFAULT_RULES
 from tests.fuzz.campaign import Broken, Campaign
-from tests.unit.delay_service.harness import Bench
+from tests.unit.delay_service.harness import ORDERS, Bench
 
 HEADERS: tuple[Header, ...] = (
     (b"delay", b"5s"), (b"delay-ms", b"1000"),
@@ -36,6 +37,11 @@ HEADERS: tuple[Header, ...] = (
 RECORDS_MAX = 400
 """In one shard: then a new one begins, for a purge or a pause hides what comes behind it."""
 TURNS_MAX = 12
+STALLS = ("unknown_format",)
+"""Reasons for which a shard may wait for an operator (docs/howto/stalled-shard.md)."""
+
+SKIPS_MAX = 6
+"""In one cursor (docs/formats/cursor.md)."""
 
 
 class Buffers(Campaign):
@@ -52,6 +58,7 @@ class Buffers(Campaign):
         self.bench = Bench(batch_records_max=50)
         self.bench.turn()
         self._sent: list[bytes] = []
+        self._skips = 0
 
     def case(self) -> str:
         kind, body = self._record()
@@ -64,10 +71,26 @@ class Buffers(Campaign):
             self.bench.turn(1)
         except Exception as error:
             raise Broken(f"{error!r} of {kind} {body!r}") from error
-        if len(self._sent) >= RECORDS_MAX:
+        if len(self._sent) >= RECORDS_MAX or self._skips >= SKIPS_MAX - 1:
             self.judge()
             self._begin()
-        return kind
+        return f"{kind}, skipped" if self._skip() else kind
+
+    def _skip(self) -> bool:
+        """What an operator does where the shard has stalled. Raises Broken for a stall without a way out."""
+        owned = self.bench.worker.owned(ORDERS)
+        assert owned is not None, "there is one worker"
+        seen = self.bench.worker.way_out.report(owned)
+        if seen.reason is None:
+            return False
+        if seen.reason not in STALLS or self._skips >= SKIPS_MAX:
+            raise Broken(f"stalled: {seen.reason}, {seen.detail}, behind {self._last()}")
+        wanted = Skip(seen.reason, seen.offset, seen.offset, by="fuzz")
+        done = self.bench.worker.way_out.skip(owned, wanted, b"raw")
+        if done.refused or done.reason is not None:
+            raise Broken(f"not skipped: {done.refused or done.reason}, behind {self._last()}")
+        self._skips += 1
+        return True
 
     def _record(self) -> tuple[str, bytes]:
         """Some record of each kind, sound."""
@@ -105,6 +128,8 @@ class Buffers(Campaign):
         canary = b"canary %d" % self.random.getrandbits(60)
         self.bench.send(canary, (b"delay-ms", b"1000"))
         self.bench.turn(2)
+        while self._skip():
+            self.bench.turn(2)
         if canary in self._delivered():
             raise Broken(f"delivered early behind {self._last()}")
         self.bench.clock.advance(1000)
