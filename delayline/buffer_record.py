@@ -331,7 +331,7 @@ def _read_decision(body: bytes, version: bytes | None) -> Decision:
     if version != b"%d" % DECISION_VERSION:
         later = _VERSION.fullmatch(version or b"") and int(version or b"") > DECISION_VERSION
         kind = UnknownFormat if later else Foreign
-        raise kind(f"a decision record of version {(version or b'')[:20]!r}")
+        raise kind(f"a decision record of version {(version or b'')[:20].decode('ascii', 'replace')!r}")
     try:
         value = msgspec.msgpack.decode(decode_body(body).value or b"", type=_DecisionValue)
         if not all(0 <= number < _NUMBERS_END for number in (*value.due, *value.off)):

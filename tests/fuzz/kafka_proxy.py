@@ -27,9 +27,9 @@ from tests.integration.proxy.wire_client import WireClient
 from tests.unit.mq.kafka.batches import CODECS, COMPRESS, SNAPPY, SNAPPY_XERIAL, batch_of, plain, with_payload
 
 RESIDENT_MAX = 2 << 30
-ANSWER_S = 15.0
+ANSWER_S = 30.0
 DELAY_MS = 300
-LATE_S = 20.0
+LATE_S = 60.0
 TOPIC = "orders-fuzz"
 DIRECTIVES: tuple[dict[str, bytes], ...] = (
     {"delay": b"300ms"}, {"delay_ms": b"1"}, {"delay_ms": b"9"},

@@ -230,7 +230,7 @@ def test_a_record_of_a_format_that_is_not_known_stops_the_read_and_is_named(
 ) -> None:
     append(queue, BUFFER, message(), encode_body(None, b"", [(b"delayline-decision", b"2")]), message())
 
-    with pytest.raises(CannotJudge, match="orders, shard 0, offset 1: a decision record of another version"):
+    with pytest.raises(CannotJudge, match="orders, shard 0, offset 1: a decision record of version '2'"):
         rows(reader.accepted(spark, [Read("orders", 0, 0, 3)]))
 
 
