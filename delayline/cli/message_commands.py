@@ -124,7 +124,7 @@ def _pages(
         size = PAGE_SIZE if limit is None else min(limit - len(rows), PAGE_SIZE)
         page = client.get("/v1/messages", **asked, page_size=size, page_token=token)
         rows += page["messages"]
-        looked += page["looked"]
+        looked += page.get("looked", 0)  # a server of an earlier version does not say
         missing |= {(shard["topic"], str(shard["partition"])): shard for shard in page["missing_shards"]}
         token = page["next_page_token"]
         is_full = limit is not None and len(rows) >= limit
