@@ -28,9 +28,13 @@ class Missing(NamedTuple):
     said: int
     held: int
 
+    @property
+    def records(self) -> int:
+        return self.said - self.held
+
     def __str__(self) -> str:
-        lost = self.said - self.held
-        return f"{self.topic}/{self.partition} ends at {self.held}, acknowledged up to {self.said} ({lost} missing)"
+        ends = f"{self.topic}/{self.partition} ends at {self.held}, acknowledged up to {self.said}"
+        return f"{ends} ({self.records} missing)"
 
 
 class Loss(NamedTuple):
@@ -41,9 +45,10 @@ class Loss(NamedTuple):
     said: Said | None = None
 
     def __str__(self) -> str:
-        shown = [str(one) for one in self.missing[:PARTITIONS_SHOWN]]
-        if len(self.missing) > PARTITIONS_SHOWN:
-            shown.append(f"and {len(self.missing) - PARTITIONS_SHOWN} partitions more")
+        lacking = sorted((one for one in self.missing if one.records > 0), key=lambda one: -one.records)
+        shown = [str(one) for one in lacking[:PARTITIONS_SHOWN]]
+        if len(lacking) > PARTITIONS_SHOWN:
+            shown.append(f"and {len(lacking) - PARTITIONS_SHOWN} partitions more")
         return "; ".join([self.detail, *shown])
 
 

@@ -13,7 +13,6 @@ A group is one WriteBatch in the write-ahead log, then one fsync. Page: docs/for
 """
 
 import shutil
-import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -26,7 +25,8 @@ from mq.embedded.reclaim import Reclaimer
 from mq.embedded.stored import (
     CURSORS,
     KEY,
-    NUMBERS,
+    NUMBER,
+    NUMBERS_KEY,
     START,
     STARTS,
     TABLES,
@@ -48,8 +48,6 @@ from mq.local.topic import Partition, Topic
 
 TRIM_COMPACT_BYTES = 256 * MIB
 """How much trimmed log may wait for RocksDB's own compactions before the range is compacted by us."""
-
-_NUMBER = struct.Struct(">I")
 
 DELETE_BYTES_MIN = 256 << 10
 """How much of a partition one range tombstone covers at least. Every one in the memtable makes every seek slower
@@ -85,8 +83,8 @@ class RocksLog:
         except Exception as error:
             raise QueueUnavailable(f"the log in {folder} cannot be opened: {error}") from error
         self._reclaimer = Reclaimer(self._db, trim_compact_bytes)
-        row = self._db.get(KEY.pack(TABLES, NUMBERS, 0))
-        self._highest: int = 0 if row is None else _NUMBER.unpack(row)[0]
+        row = self._db.get(NUMBERS_KEY)
+        self._highest: int = 0 if row is None else NUMBER.unpack(row)[0]
 
     def close(self) -> None:
         if not self._closed:
@@ -172,7 +170,7 @@ class RocksLog:
             batch.delete(KEY.pack(TABLES, CURSORS, _id(partition)))
         batch.delete_range(begin, behind)
         self._highest = max(self._highest, topic.number)
-        batch.put(KEY.pack(TABLES, NUMBERS, 0), _NUMBER.pack(self._highest))
+        batch.put(NUMBERS_KEY, NUMBER.pack(self._highest))
         self._reclaimer.deleted(_id(topic.partitions[0]), (begin, behind))
 
     def _trim(self, batch: WriteBatch, partition: Partition, low_offset: int) -> None:

@@ -1,12 +1,13 @@
 """Go on without what is missing, because the operator has said so (`--accept-loss`).
 
 What can be read stays. Where records are gone, an entry says so (`entry.py`), so that their offsets, and with them
-the ids of messages, are never given to others. A row of the log keeps what was accepted, and what is thrown away of
-RocksDB's small files (write-ahead logs, list of files) is copied beside the log before.
+the ids of messages, are never given to others. Where a topic's own row is gone, its number is not used again. A row
+of the log keeps what was accepted, and what is thrown away of RocksDB's small files (write-ahead logs, list of files)
+is copied beside the log before.
 """
 
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 
@@ -16,7 +17,18 @@ from rocksdict import Rdict, RdictIter
 from mq.embedded.entry import encode_lost, read_head
 from mq.embedded.examine import Loss
 from mq.embedded.mark import LogId
-from mq.embedded.stored import KEY, LOSSES, TABLES, stored_topics, table, valid
+from mq.embedded.stored import (
+    KEY,
+    LOSSES,
+    NUMBER,
+    NUMBERS_KEY,
+    TABLES,
+    end_of,
+    starts,
+    stored_topics,
+    table,
+    valid,
+)
 from mq.embedded.tuning import options
 from mq.errors import QueueUnavailable
 from mq.local.storage import StoredTopic
@@ -45,18 +57,50 @@ def salvage(log: Path, loss: Loss, at_ms: int) -> Accepted:
     except Exception as error:
         raise QueueUnavailable(f"the log in {log} cannot be opened, whatever is given up: {error}") from error
     with closing(db):
-        found = db.iter()
+        ends = {} if loss.said is None else loss.said.ends
+        topics = list(stored_topics(db.iter()))
         records = 0
-        for topic in list(stored_topics(found)):
-            for log_id, hole in _holes_of(db.iter(), topic, {} if loss.said is None else loss.said.ends):
+        for topic in topics:
+            for log_id, hole in _holes_of(db.iter(), topic, ends):
                 records += hole[1] - hole[0]
                 for base, entry in encode_lost(*hole, at_ms):
                     db[KEY.pack(*log_id, base)] = entry
+        nameless = _nameless(db.iter(), {topic.number for topic in topics}, ends)
+        records += sum(nameless.values())
+        _never_again(db, [topic for topic, _ in nameless])
         accepted = Accepted(at_ms, str(loss), records)
         db[KEY.pack(TABLES, LOSSES, at_ms)] = msgspec.json.encode(accepted)
         db.flush()
         db.flush_wal(True)
     return accepted
+
+
+def _nameless(found: RdictIter, named: Container[int], ends: Mapping[LogId, int]) -> dict[LogId, int]:
+    """Partitions whose topic's row is gone, and how many records each had: nobody can say any more to whom they
+    belong. They stay where they are, and no topic gets their number."""
+    starts_of = starts(found)
+    gone = {log_id: end for log_id, end in ends.items() if log_id[0] not in named}
+    for log_id in _log_ids(found):
+        if log_id[0] not in named:
+            gone[log_id] = max(gone.get(log_id, 0), end_of(found, log_id))
+    return {
+        log_id: max(0, end - starts_of.get(log_id[0] << 32 | log_id[1], (0, 0))[0]) for log_id, end in gone.items()
+    }
+
+
+def _log_ids(found: RdictIter) -> Iterator[LogId]:
+    """Of every partition that has an entry."""
+    found.seek(KEY.pack(TABLES + 1, 0, 0))
+    while valid(found):
+        topic, partition, _ = KEY.unpack(found.key())
+        yield topic, partition
+        found.seek(KEY.pack(topic, partition + 1, 0))
+
+
+def _never_again(db: Rdict, numbers: Iterable[int]) -> None:
+    """The numbers are used up, as those of deleted topics are."""
+    row = db.get(NUMBERS_KEY)
+    db[NUMBERS_KEY] = NUMBER.pack(max([0 if row is None else NUMBER.unpack(row)[0], *numbers]))
 
 
 def losses(found: RdictIter) -> list[Accepted]:

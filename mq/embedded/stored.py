@@ -21,6 +21,8 @@ LAST = (1 << 64) - 1
 KEY = struct.Struct(">IIQ")
 TOPIC = struct.Struct(">B16sI")
 START = struct.Struct(">QQ")
+NUMBER = struct.Struct(">I")
+NUMBERS_KEY = KEY.pack(TABLES, NUMBERS, 0)
 
 
 def identity_of(log: Path) -> str:
@@ -97,6 +99,12 @@ def _partition(found: RdictIter, id_: int, known: tuple[int, int], cursor: bytes
             break
         head = read_head(found.value())
     return StoredPartition(start, max(start, end), cursor, next_offset)
+
+
+def end_of(found: RdictIter, log: tuple[int, int]) -> int:
+    """Behind the last entry of a partition; 0 where it has none."""
+    base = seek_entry(found, *log, LAST)
+    return 0 if base is None else base + read_head(found.value()).records
 
 
 def seek_entry(found: RdictIter, topic: int, partition: int, offset: int) -> int | None:

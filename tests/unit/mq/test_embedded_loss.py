@@ -9,10 +9,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from rocksdict import Rdict
 
 from delayline.clock import ManualClock
 from mq.embedded import EmbeddedQueue, log, tuning
+from mq.embedded.examine import Loss, Missing
 from mq.embedded.mark import read_mark
+from mq.embedded.salvage import salvage
+from mq.embedded.stored import KEY, NUMBER, NUMBERS_KEY, TABLES, table
+from mq.embedded.stored import TOPICS as TOPIC_ROWS
 from mq.errors import QueueDamaged
 from tests.contract.drive import append
 from tests.unit.mq.conftest import OpenQueue
@@ -335,3 +340,42 @@ def test_without_its_list_of_files_everything_can_still_be_recovered(
     DAMAGES[damage](folder)
     with opened(folder, **ACCEPT) as queue:
         assert read_all(queue) == images["closed"].held
+
+
+def test_a_topic_whose_row_is_lost_leaves_its_number_and_records_to_no_other(folder: Path, tmp_path: Path) -> None:
+    with opened(folder) as queue:
+        queue.ensure_topic("old")
+        for _ in range(3):
+            append(queue, "old", "0", b"secret")
+    with closing(Rdict(str(folder / "log"), tuning.options())) as db:
+        for number, _ in list(table(db.iter(), TOPIC_ROWS)):
+            del db[KEY.pack(TABLES, TOPIC_ROWS, number)]
+
+    accepted = salvage(folder / "log", Loss("a table is gone", said=read_mark(tmp_path / "queue.mark")), 1)
+
+    assert accepted.records >= 3
+    with opened(folder, **ACCEPT) as queue:  # it is another log to the mark
+        queue.ensure_topic("new")
+        append(queue, "new", "0", b"mine")
+        assert [record.body for record in queue.read("new", "0", 0, 10, 1 << 20)] == [b"mine"]
+
+
+def test_numbers_that_only_the_mark_remembers_are_used_up_as_well(folder: Path, tmp_path: Path) -> None:
+    with opened(folder) as queue:
+        queue.ensure_topic("old")
+        append(queue, "old", "1", b"secret")
+    said = read_mark(tmp_path / "queue.mark")
+    assert said is not None
+    shutil.rmtree(folder / "log")
+
+    assert salvage(folder / "log", Loss("the log is gone", said=said), 1).records == 1
+
+    with closing(Rdict(str(folder / "log"), tuning.options())) as db:
+        assert NUMBER.unpack(db[NUMBERS_KEY])[0] == max(topic for topic, _ in said.ends)
+
+
+def test_figures_name_the_partitions_that_lack_most_and_none_that_lack_nothing() -> None:
+    lacking = [Missing("orders", number, said=10, held=10 - number) for number in range(4)]
+    text = str(Loss("cut", tuple(lacking)))
+    assert "orders/0" not in text
+    assert text.index("orders/3") < text.index("orders/1")
