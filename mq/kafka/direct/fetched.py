@@ -40,8 +40,9 @@ from mq.kafka.wire.frames import FRAME_BYTES_MAX
 BATCH_BYTES_MAX = FRAME_BYTES_MAX // 2
 """A larger one is not asked for: an answer has to fit a frame."""
 
-PLAIN_BYTES_MAX = 128 << 20
-"""Of one batch, decompressed."""
+PLAIN_BYTES_MAX = 60 << 20
+"""Of one batch, decompressed. Whatever is in it has room among the dead letters (`mq.kafka.buffers`: 64 MiB) and in a
+request to a broker (100 MiB); the proxy takes batches of half as much."""
 
 RECORD_BYTES = 150
 """What a record takes up beside its body (`records.RECORDS_MAX`)."""

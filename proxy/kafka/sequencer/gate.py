@@ -317,7 +317,7 @@ class Gate:
         self._told[event.side] = event
         if event.other_epoch > batch.epoch:
             self._refuse(ErrorCode.INVALID_PRODUCER_EPOCH)
-        elif self._step is _Step.ASK_TARGET and self._target_judges(batch):
+        elif self._step is _Step.ASK_TARGET and self._target_judges(batch) and not self._is_early(batch):
             self._settle(batch)
         elif self._step is _Step.ASK_TARGET:
             self._put(batch, _Step.ASK_AGAIN)
@@ -332,6 +332,13 @@ class Gate:
     def _target_judges(self, batch: Batch) -> bool:
         """Whether T itself will say if the batch is there: it gets a part, and D is 0."""
         return not self._thorough and batch.immediate > 0 and self._next_of(Side.BUFFER) is None
+
+    def _is_early(self, batch: Batch) -> bool:
+        """Whether T lacks what is before the batch, if D is 0. It may not be: a part in B may have come since B was
+        asked. Sent with D = 0 all the same, T would refuse it now, and take it a second time later, when the shifted
+        sequence has become the next one."""
+        target = self._next_of(Side.TARGET)
+        return target is not None and distance(target, batch.base_sequence) > 0
 
     def _ask_target(self, batch: Batch) -> None:
         self._rounds += 1
@@ -359,7 +366,9 @@ class Gate:
         we, unless only B could show whether the batch is there, or this connection knew of something that speaks
         against it."""
         forgotten = target is None and self._told[Side.TARGET].other_epoch < 0 and self._may_start(batch)
-        if self._target_judges(batch) or (forgotten and batch.immediate and not self._thorough):
+        if self._target_judges(batch) and self._is_early(batch):
+            ahead = -1
+        elif self._target_judges(batch) or (forgotten and batch.immediate and not self._thorough):
             ahead = 0
         else:
             ahead = distance(batch.base_sequence, ((target or 0) + (buffered or 0)) % SEQUENCES)
