@@ -8,12 +8,13 @@ nobody else catches.
 import itertools
 import re
 import secrets
+from collections import Counter
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.hosts import Hosts
 from api.in_flight import InFlight
-from api.problems import NOT_SUPPORTED, Problems, Refusal
+from api.problems import INVALID_REQUEST, NOT_SUPPORTED, Problems, Refusal
 from delayline.http.places import address_key
 
 _REQUEST_ID = re.compile(rb"[\x21-\x7e]{1,128}")
@@ -21,6 +22,8 @@ _CONDITIONAL = re.compile(r"(PATCH|DELETE) /v1/(messages/[^/]+|topics/[^/]+/own/
 _SENDING = re.compile(r"POST /v1/topics/[^/]+/messages")
 _TAKEN = {b"idempotency-key": _SENDING, b"if-match": _CONDITIONAL}
 """Request headers that promise something, and where the promise is kept."""
+_ONCE = frozenset({b"idempotency-key", b"if-match", b"content-type", b"origin"})
+"""Of two of these one would be heeded, and nobody would know which."""
 _ALWAYS_ANSWERED = frozenset({"/healthz", "/readyz", "/metrics"})
 """An overloaded server is still alive, and says so."""
 _UNSEEN = frozenset({"/healthz", "/readyz"})
@@ -74,6 +77,8 @@ class Edge:
             await self._app(scope, receive, send)
             return
         headers = scope["delayline.headers"]
+        if len(headers) < len(scope["headers"]):
+            _refuse_twice(scope)
         for name, where in _TAKEN.items():
             if name in headers and not where.fullmatch(f"{scope['method']} {scope['path']}"):
                 raise Refusal(NOT_SUPPORTED, f"the request header {name.decode().title()} means nothing here")
@@ -87,3 +92,11 @@ class Edge:
         if given is not None and _REQUEST_ID.fullmatch(given):
             return given.decode()
         return f"{self._run}-{next(self._numbers):x}"
+
+
+def _refuse_twice(scope: Scope) -> None:
+    """Raises Refusal."""
+    counts = Counter(name for name, _ in scope["headers"] if name in _ONCE)
+    for name, times in counts.items():
+        if times > 1:
+            raise Refusal(INVALID_REQUEST, f"the request header {name.decode().title()} is given {times} times")

@@ -31,8 +31,11 @@ def scrub(config: ConfigPath = None, data_dir: DataDir = None, as_json: Json = F
         raise Failure("scrub reads the embedded queue; Kafka's brokers check their own logs", USAGE)
     from mq.embedded.scrub import scrub as scrub_queue
 
-    report = scrub_queue(settings.data_dir / "queue", settings.namespace)
-    index = _index(settings.data_dir / "index")
+    try:
+        report = scrub_queue(settings.data_dir / "queue", settings.namespace)
+        index = _index(settings.data_dir / "index")
+    except OSError as error:
+        raise Failure(f"{error.filename}: {error.strerror}; scrub as the user that runs the server") from error
     show_json(_document(report, index)) if as_json else _show(report, index)
     if not report.whole or index:
         raise SystemExit(DAMAGED)

@@ -72,6 +72,15 @@ def test_a_body_that_does_not_say_it_is_json_is_refused(content_type: str) -> No
     assert problem(answer) == (415, "unsupported-media-type")
 
 
+@pytest.mark.parametrize("name", ["idempotency-key", "content-type"])
+def test_a_request_header_of_which_one_would_be_heeded_is_refused_when_given_twice(name: str) -> None:
+    body = b'{"value": 1, "schedule": {"delay": "1h"}}'
+    headers = [("content-type", "application/json"), ("idempotency-key", "a"), (name, "application/json")]
+    answer = Door().request("POST", MESSAGES, content=body, headers=headers)
+    assert problem(answer) == (400, "invalid-request")
+    assert "given 2 times" in answer.json()["detail"]
+
+
 def test_a_body_without_a_type_is_refused() -> None:
     assert problem(Door().request("POST", MESSAGES, content=b"{}")) == (415, "unsupported-media-type")
 
