@@ -61,7 +61,7 @@ DEFAULT_LIMITS = HttpLimits()
 
 class DelaylineApi(FastAPI):
     """FastAPI with a document of our own making. `closing` begins when the server stops. `guard` bounds connections.
-    `metrics` are shared with whatever other door stands in the same process."""
+    `metrics` are shared with the other entrances of the same process."""
 
     closing: Closing
     guard: Guard

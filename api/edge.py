@@ -23,7 +23,7 @@ _SENDING = re.compile(r"POST /v1/topics/[^/]+/messages")
 _TAKEN = {b"idempotency-key": _SENDING, b"if-match": _CONDITIONAL}
 """Request headers that promise something, and where the promise is kept."""
 _ONCE = frozenset({b"idempotency-key", b"if-match", b"content-type", b"origin"})
-"""Of two of these one would be heeded, and nobody would know which."""
+"""Given twice, only one of the values would count, and the client could not tell which."""
 _ALWAYS_ANSWERED = frozenset({"/healthz", "/readyz", "/metrics"})
 """An overloaded server is still alive, and says so."""
 _UNSEEN = frozenset({"/healthz", "/readyz"})

@@ -59,7 +59,7 @@ class Hosts:
 
 
 def _is_address(host: str) -> bool:
-    """Nobody can make an address point elsewhere."""
+    """DNS cannot make an address point elsewhere, as it can a name."""
     try:
         ipaddress.ip_address(host.strip("[]"))
     except ValueError:

@@ -30,7 +30,7 @@ from delayline.inquiry import OwnerUnavailable
 from mq.errors import QueueError
 
 BODY_TIMEOUT_S = 10.0
-"""A question is small, and whoever asks waits for less."""
+"""A question is small, and the process that asks it gives up sooner."""
 
 GRACE_S = 1
 """For questions that are open when the process ends: twice `local.LOOK_AGAIN_S`."""
