@@ -21,7 +21,7 @@ import msgspec
 from msgspec.structs import replace
 
 from delayline.directives import directive_names
-from delayline.errors import Foreign, MalformedMessageId, MalformedRecord, UnknownFormat
+from delayline.errors import Bug, DelaylineError, Foreign, MalformedMessageId, MalformedRecord, UnknownFormat
 from delayline.headers import (
     ACCEPTED,
     ATTEMPT,
@@ -120,6 +120,7 @@ class Control(NamedTuple):
 
 BufferRecord = Message | Operation | Control | Decision | RulesChange
 SKIP = "skip"
+READING_FAILS = "this program fails to read it"
 CONTROLS = ("pause", "resume", "purge", SKIP)
 
 _META = msgspec.msgpack.Decoder(Meta)
@@ -181,8 +182,18 @@ def read(body: bytes, accepted_at_ms: int, rules: Rules) -> BufferRecord:
     So is a record that looks like one of ours and that no version writes: nothing depends on it.
 
     Raises UnknownFormat for records of ours in a version this program does not know: the shard must stop, for what
-    stands behind may depend on them.
+    stands behind may depend on them. And for a record on which this program fails: one shard stops, where an operator
+    can skip it, and not the process, at every start again.
     """
+    try:
+        return _meaning(body, accepted_at_ms, rules)
+    except (Bug, DelaylineError):
+        raise
+    except Exception as error:
+        raise UnknownFormat(f"{READING_FAILS}: {error!r}"[:300]) from error
+
+
+def _meaning(body: bytes, accepted_at_ms: int, rules: Rules) -> BufferRecord:
     try:
         split = split_directives(body, names_of(rules.aliases))
     except MalformedRecord as error:
@@ -274,7 +285,7 @@ def _read_with(ours: dict[bytes, bytes | None], body: bytes, accepted_at_ms: int
         if isinstance(verdict, Schedule) and (written := ours.get(IDEMPOTENCY)) is not None:
             digest, key = written.decode().split(" ", 1)
             terms = replace(verdict.terms or Terms(), idempotency=Idempotency(key, digest))
-            verdict = Schedule(verdict.due_ms, terms)
+            verdict = Schedule(verdict.due_ms, check_terms(terms))
     except ValueError as error:
         return _dead("malformed-record", f"a header of the HTTP door: {error}", body, accepted_at_ms)
     return _read_unusual(verdict, split, body, accepted_at_ms)

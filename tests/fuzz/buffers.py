@@ -7,7 +7,14 @@ nor twice. Only a record that a later version may have written stops a shard; an
 from pathlib import Path
 from random import Random
 
-from delayline.buffer_record import encode_control, encode_decision, encode_reappend, encode_rules, encode_value
+from delayline.buffer_record import (
+    READING_FAILS,
+    encode_control,
+    encode_decision,
+    encode_reappend,
+    encode_rules,
+    encode_value,
+)
 from delayline.inquiry import Skip
 from delayline.message import Header, Key
 from delayline.record import decode_body, encode_body, pack, split_directives
@@ -83,7 +90,7 @@ class Buffers(Campaign):
         seen = self.bench.worker.way_out.report(owned)
         if seen.reason is None:
             return False
-        if seen.reason not in STALLS or self._skips >= SKIPS_MAX:
+        if READING_FAILS in seen.detail or seen.reason not in STALLS or self._skips >= SKIPS_MAX:
             raise Broken(f"stalled: {seen.reason}, {seen.detail}, behind {self._last()}")
         wanted = Skip(seen.reason, seen.offset, seen.offset, by="fuzz")
         done = self.bench.worker.way_out.skip(owned, wanted, b"raw")

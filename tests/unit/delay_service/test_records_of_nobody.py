@@ -9,7 +9,19 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from delayline.buffer_record import encode_decision, encode_rules
-from delayline.headers import ACCEPTED, CONTROL, DECISION, DUE, ORIGIN, REPLACES, RULES, SET_ASIDE, TERMS, VERSION
+from delayline.headers import (
+    ACCEPTED,
+    CONTROL,
+    DECISION,
+    DUE,
+    IDEMPOTENCY,
+    ORIGIN,
+    REPLACES,
+    RULES,
+    SET_ASIDE,
+    TERMS,
+    VERSION,
+)
 from delayline.message import Header, Key
 from delayline.outcome import Outcome
 from delayline.record import decode_body, encode_body
@@ -93,6 +105,9 @@ QUARANTINED = {
     "an own id beyond all length": reappend({"own_id": "x" * 70_000}),
     "an own id that looks like another's": reappend({"own_id": "orders.0.1.2"}),
     "a key beyond all length": reappend({"idempotency": {"key": "x" * 70_000, "digest": "d"}}),
+    "a key beyond all length, of a message": encode_body(
+        None, b"x", [(b"delay-ms", b"1000"), (IDEMPOTENCY, b"digest " + b"k" * 70_000)]
+    ),
     "a group that is no name": reappend({"retry": {"group": "a b"}}),
     "a group that has failed less than never": reappend({"retry": {"group": "g", "attempt": -1}}),
     "a batch that was set aside": encode_body(None, b"raw", [(SET_ASIDE, b"offsets 1 to 2")]),

@@ -1,13 +1,15 @@
 """What stands in a buffer topic."""
 
-from contextlib import suppress
+from typing import NoReturn
 
 import msgspec
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from delayline import buffer_record
 from delayline.buffer_record import (
+    READING_FAILS,
     Decision,
     Message,
     Meta,
@@ -102,9 +104,22 @@ def test_bytes_that_are_no_record_are_dead_and_kept_as_they_came() -> None:
 @example(encode_body(None, b"\xff", [(RULES, b"0")]))
 @example(encode_body(None, None, [(DECISION, None)]))
 def test_whatever_a_client_writes_is_a_record_or_stops_the_shard(body: bytes) -> None:
-    with suppress(UnknownFormat):
+    found, refused = None, ""
+    try:
         found = read(body, NOW_MS, DEFAULT_RULES)
-        assert not isinstance(found, Message) or 0 <= found.due_ms < 1 << 63
+    except UnknownFormat as error:
+        refused = str(error)
+    assert READING_FAILS not in refused
+    assert not isinstance(found, Message) or 0 <= found.due_ms < 1 << 63
+
+
+def test_a_record_on_which_this_program_fails_stops_the_shard(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> NoReturn:
+        raise OverflowError("int too big to convert")
+
+    monkeypatch.setattr(buffer_record, "read_directives", fails)
+    with pytest.raises(UnknownFormat, match="fails to read it: OverflowError"):
+        read(encode_body(None, b"x", [(b"delay-ms", b"1")]), NOW_MS, DEFAULT_RULES)
 
 
 # --- index values
