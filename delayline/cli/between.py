@@ -13,7 +13,6 @@ from prometheus_client import CollectorRegistry
 from delay_service.inquiry import WorkerInquiry
 from delay_service.owners.directory import Directory
 from delay_service.owners.listener import Desk, Listener
-from delay_service.owners.routed import RoutedOwners
 from delay_service.owners.signing import Signer
 from delayline.cli.http_limits import internal_limits
 from delayline.cli.worker_thread import end_process
@@ -69,6 +68,8 @@ def all_owners(settings: Settings, queue: Queue, clock: Clock, here: WorkerInqui
         assert here is not None, "the commands check that there is a worker"
         yield here
         return
+    from delay_service.owners.routed import RoutedOwners  # here: it takes 60 ms, for httpx
+
     with (
         Directory(queue, clock) as directory,
         RoutedOwners(directory, _signer(settings, clock), queue, clock, here) as routed,

@@ -4,12 +4,13 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-import httpx
-
 from delayline.cli.failure import CONFLICT, FAILED, NOT_FOUND, USAGE, Failure
+
+if TYPE_CHECKING:
+    import httpx
 
 DEFAULT_URL = "http://127.0.0.1:8080"
 TIMEOUT_S = 15.0
@@ -39,8 +40,11 @@ class HttpClient:
     """One Delayline server. Problems (RFC 9457) and refused connections become `Failure`."""
 
     def __init__(self, url: str) -> None:
+        import httpx  # here: commands that ask no server would wait 60 ms for it
+
         self._url = url.rstrip("/")
-        self._http = httpx.Client(base_url=self._url, timeout=TIMEOUT_S, headers=ACT)
+        verify = not self._url.startswith("http://")  # reading certificates, where there are none, takes 30 ms
+        self._http = httpx.Client(base_url=self._url, timeout=TIMEOUT_S, headers=ACT, verify=verify)
 
     def get(self, path: str, **params: Any) -> Any:
         return self._ask("GET", path, params=_given(params))
@@ -58,6 +62,8 @@ class HttpClient:
     def events(self, path: str, **params: Any) -> Iterator[Any]:
         """The data of server-sent events (WHATWG HTML 9.2), until the server ends the stream. An event called
         `problem` is its last one, and raised."""
+        import httpx
+
         headers = {"accept": "text/event-stream"}
         timeout = httpx.Timeout(TIMEOUT_S, read=None)
         with (
@@ -86,6 +92,8 @@ class HttpClient:
 
     @contextmanager
     def _failing(self) -> Iterator[None]:
+        import httpx
+
         try:
             yield
         except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
@@ -108,7 +116,7 @@ def _headers(headers: dict[str, str | None]) -> dict[str, str]:
         raise Failure(f"{error.object!r} is not ASCII, and HTTP headers are", USAGE) from error
 
 
-def _failure(answer: httpx.Response) -> Failure:
+def _failure(answer: "httpx.Response") -> Failure:
     """What a problem document says, in one sentence."""
     code = _EXIT_CODES.get(answer.status_code, FAILED)
     try:

@@ -3,16 +3,16 @@
 import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from delayline.clock import SystemClock
 from delayline.errors import MalformedDirective
 from delayline.times import parse_moment_ms
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 DAY_MS = 86_400_000
 PIPE_COLUMNS = 10_000
@@ -21,16 +21,23 @@ PIPE_COLUMNS = 10_000
 
 def show_rows(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """A table with a heading."""
+    from rich.table import Table  # here: commands without a table would wait 30 ms for it
+
     _show(Table(*columns, box=None), rows)
 
 
 def show_fields(fields: Mapping[str, Any]) -> None:
     """Names and values, one below the other; what is empty is left out."""
+    from rich.table import Table
+
     rows = ((name, value) for name, value in fields.items() if value is not None and value != [])
     _show(Table(box=None, show_header=False), rows)
 
 
-def _show(table: Table, rows: Iterable[Sequence[Any]]) -> None:
+def _show(table: "Table", rows: Iterable[Sequence[Any]]) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
     for row in rows:
         table.add_row(*(Text(_written(value)) for value in row))  # Text: brackets in values are no markup
     Console(width=None if sys.stdout.isatty() else PIPE_COLUMNS).print(table)

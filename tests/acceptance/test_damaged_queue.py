@@ -7,10 +7,9 @@ import stat
 from collections.abc import Callable
 from pathlib import Path
 
-import httpx
 import pytest
 
-from tests.acceptance.asking import Ran, answer_of, delivered, numbers, run, send, wait_delivered, wait_for
+from tests.acceptance.asking import HTTP, Ran, answer_of, delivered, numbers, run, send, wait_delivered, wait_for
 from tests.acceptance.conftest import MakeServer
 from tests.fault.server import Server, free_port
 
@@ -38,7 +37,7 @@ def killed_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def pending(server: Server) -> int:
-    return int(httpx.get(f"{server.url}/v1/topics/orders").raise_for_status().json()["pending"])
+    return int(HTTP.get(f"{server.url}/v1/topics/orders").raise_for_status().json()["pending"])
 
 
 @pytest.fixture
@@ -195,7 +194,7 @@ def test_once_a_damaged_table_was_met_nothing_is_taken_in_and_readiness_says_so(
     server.wait_ready()
     for _ in range(20):
         body = {"value": os.urandom(10_000).hex(), "partition": 0}
-        httpx.post(f"{server.url}/v1/topics/orders/messages", json=body).raise_for_status()
+        HTTP.post(f"{server.url}/v1/topics/orders/messages", json=body).raise_for_status()
     assert server.stop()[0] == 0
     table = max((server.data_dir / "queue" / "log").glob("*.sst"), key=lambda file: file.stat().st_size)
     content = bytearray(table.read_bytes())
@@ -205,8 +204,8 @@ def test_once_a_damaged_table_was_met_nothing_is_taken_in_and_readiness_says_so(
     server.start()
     server.wait_ready()
     where = {"partition": 0, "offset": 0, "limit": 100}
-    assert httpx.get(f"{server.url}/v1/topics/orders/records", params=where).status_code == 503
-    refused = httpx.post(f"{server.url}/v1/topics/orders/messages", json={"value": 1})
+    assert HTTP.get(f"{server.url}/v1/topics/orders/records", params=where).status_code == 503
+    refused = HTTP.post(f"{server.url}/v1/topics/orders/messages", json={"value": 1})
     assert (refused.status_code, "the log is damaged" in refused.json()["detail"]) == (503, True)
-    ready = httpx.get(f"{server.url}/readyz")
+    ready = HTTP.get(f"{server.url}/readyz")
     assert (ready.status_code, "the log is damaged" in ready.json()["detail"]) == (503, True)

@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from random import SystemRandom
 from string import Template
@@ -19,6 +19,7 @@ from string import Template
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
+from tests.brokers import archive
 from tests.brokers.distribution import CACHE, NEWEST, Unavailable, fetch
 from tests.brokers.guarded import Guarded
 
@@ -36,6 +37,13 @@ SMALL_HEAP = [
 ]
 QUICK_START = ["-XX:TieredStopAtLevel=1"]
 """Half the start-up time and half the throughput: leave it out where speed is measured."""
+
+
+def java(lib: Path, options: Sequence[str], behind: str = "") -> list[str]:
+    """A JVM with the jars of `lib`, and with the classes `behind` them."""
+    logging = f"-Dlog4j2.configurationFile={HERE / 'log4j2.xml'}"
+    shared = archive.options(lib)
+    return ["java", *SMALL_HEAP, *shared, *options, logging, "-cp", f"{lib}/*{behind and ':'}{behind}"]
 
 
 class Node:
@@ -77,15 +85,14 @@ class Node:
         self._process.start([*self._java(), "kafka.Kafka", str(self._folder / "server.properties")])
 
     def _java(self) -> list[str]:
-        logging = f"-Dlog4j2.configurationFile={HERE / 'log4j2.xml'}"
-        return ["java", *SMALL_HEAP, *self._java_options, logging, "-cp", f"{self._lib}/*"]
+        return java(self._lib, self._java_options)
 
-    def stop(self) -> None:
-        """Orderly, as far as it takes no longer than STOP_S."""
+    def stop(self, within_s: float = STOP_S) -> None:
+        """Orderly, as far as it takes no longer than `within_s`."""
         self._process.signal(signal.SIGCONT)
         self._process.signal(signal.SIGTERM)
         try:
-            self._process.wait(STOP_S)
+            self._process.wait(within_s)
         except subprocess.TimeoutExpired:
             self.kill()
 
@@ -115,7 +122,7 @@ class Kafka:
     ) -> None:
         """`ports` are those of the plaintext listeners, free ones where none are given; `folder` keeps the data,
         which is else removed at the end; `properties` come behind those of the template."""
-        lib = fetch(version)
+        self._lib = lib = fetch(version)
         self._keep = folder is not None
         self._folder = folder or _run_folder()
         free = _free_ports(3 * nodes)
@@ -157,6 +164,17 @@ class Kafka:
 
     def start(self) -> None:
         """Returns when every node answers. Raises Unavailable."""
+        archive.make_once(self._lib, self._dump)
+        self._start()
+
+    def _dump(self, file: Path) -> None:
+        """The classes of a node that has started, into `file`."""
+        dumping = [*QUICK_START, f"-XX:ArchiveClassesAtExit={file}"]
+        with closing(Kafka(version=self._lib.parent.name, java_options=dumping)) as first:
+            first._start()
+            first.nodes[0].stop(archive.DUMP_S)
+
+    def _start(self) -> None:
         for node in self.nodes:
             node.format()
         for node in self.nodes:

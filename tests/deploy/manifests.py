@@ -43,7 +43,7 @@ def kustomization() -> dict[str, Any]:
 def resources() -> list[Resource]:
     """Of every file that the kustomization names, in their order."""
     texts = [(FOLDER / name).read_text() for name in kustomization()["resources"]]
-    return [one for text in texts for one in yaml.safe_load_all(text)]
+    return [one for text in texts for one in yaml.load_all(text, yaml.CSafeLoader)]
 
 
 def containers() -> Iterator[Container]:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import httpx
 
-from tests.fault.server import Server, read_topic
+from tests.fault.server import Server, http_client, read_topic
 from tests.tiers import THOROUGH
 
 KILLS = int(os.environ.get("KILLS", "0")) or (20 if THOROUGH else 6)
@@ -93,8 +93,8 @@ def read_target(url: str) -> list[tuple[str, int, int]]:
     return found
 
 
-def pending(url: str) -> float:
-    lines = httpx.get(f"{url}/metrics", timeout=5).text.splitlines()
+def pending(http: httpx.Client, url: str) -> float:
+    lines = http.get(f"{url}/metrics").text.splitlines()
     names = ("delayline_pending_messages{", "delayline_ingest_lag_records{")
     return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(names))
 
@@ -102,10 +102,11 @@ def pending(url: str) -> float:
 def wait_drained(server: Server) -> None:
     deadline = time.monotonic() + DRAIN_WITHIN_S
     quiet = 0
-    while quiet < 5:
-        assert time.monotonic() < deadline, f"not drained; the log ends:\n{server.tail_of_log()}"
-        quiet = quiet + 1 if pending(server.url) == 0 else 0
-        time.sleep(0.25)
+    with http_client(5) as http:
+        while quiet < 5:
+            assert time.monotonic() < deadline, f"not drained; the log ends:\n{server.tail_of_log()}"
+            quiet = quiet + 1 if pending(http, server.url) == 0 else 0
+            time.sleep(0.25)
 
 
 def test_what_was_acknowledged_arrives_exactly_once_and_never_early_through_sigkills(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from tests.fault.kafka.evidence import Evidence, Outage
 from tests.fault.kafka.processes import Process, Worker
 from tests.fault.kafka.reader import At, Reader
 from tests.fault.kafka.transactions import Transactions
-from tests.fault.server import free_port
+from tests.fault.server import free_port, http_client
 
 NAMESPACE = "delayline"
 SESSION_S = 6.0
@@ -126,13 +126,15 @@ class Scene:
         self.wait(self.all_owned, "the workers own every shard")
 
     def wait_for_api(self) -> None:
-        def answers() -> bool:
-            try:
-                return httpx.get(f"{self.api_url}/healthz", timeout=2).status_code == 200
-            except httpx.TransportError:
-                return False
+        with http_client(2) as http:
 
-        self.wait(answers, f"the door opens, see {self.api.log}")
+            def answers() -> bool:
+                try:
+                    return http.get(f"{self.api_url}/healthz").status_code == 200
+                except httpx.TransportError:
+                    return False
+
+            self.wait(answers, f"the door opens, see {self.api.log}")
 
     def supervise(self) -> None:
         """Start again what ended by itself; that it did must have a reason."""

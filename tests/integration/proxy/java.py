@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.brokers.distribution import CACHE, fetch
-from tests.brokers.kafka import HERE, QUICK_START, SMALL_HEAP
+from tests.brokers.kafka import QUICK_START
+from tests.brokers.kafka import java as jvm
 
 CONSOLE_PRODUCER = "org.apache.kafka.tools.ConsoleProducer"
 CONSOLE_CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
@@ -17,9 +18,7 @@ CLASSES = CACHE.parent / "java"
 
 def program(name: str, classes: Path | None = None, *options: str) -> list[str]:
     """The command that runs a class of the jars, or one of `classes`."""
-    logging = f"-Dlog4j2.configurationFile={HERE / 'log4j2.xml'}"
-    path = f"{fetch()}/*" if classes is None else f"{classes}:{fetch()}/*"
-    return ["java", *SMALL_HEAP, *QUICK_START, *options, logging, "-cp", path, name]
+    return [*jvm(fetch(), [*QUICK_START, *options], str(classes or "")), name]
 
 
 def compiled(source: Path) -> Path:

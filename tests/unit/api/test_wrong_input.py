@@ -120,7 +120,7 @@ def _run(monkeypatch: pytest.MonkeyPatch, schedule: Mapping[str, Any]) -> str:
         def request(self, method: str, url: Any, **options: Any) -> httpx.Response:  # type: ignore[override]
             return door.request(method, str(url), json=options["json"])
 
-    monkeypatch.setattr(http_client.httpx, "Client", Client)
+    monkeypatch.setattr(httpx, "Client", Client)
     options = [f"{FIELDS[name][1]}={said}" for name, said in schedule.items()]
     try:
         CliRunner().invoke(app, ["send", "orders", "x", *options], catch_exceptions=False, standalone_mode=False)
