@@ -13,10 +13,11 @@ import fcntl
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from rocksdict import (
+    AccessType,
     BlockBasedOptions,
     Cache,
     DBCompressionType,
@@ -28,6 +29,7 @@ from rocksdict import (
 )
 
 from delayline.clock import Clock, SystemClock
+from delayline.links import linked, no_file, unreadable
 from store.errors import StoreDamaged, StoreError, StoreFormat, StoreFull, StoreLocked, StoreUnusable
 from store.index import RESERVE_SHARE
 from store.keys import FORMAT, FORMAT_ROW, decode_number, encode_number
@@ -92,7 +94,7 @@ class Database:
     """Rows of bytes in key order. Everything here may raise StoreUnusable; what may raise StoreFull says so."""
 
     def __init__(
-        self, rocks: Rdict, options: Options, lock: int, space: FreeSpace, clock: Clock, damaged: Path
+        self, rocks: Rdict, options: Options, lock: int, space: FreeSpace, clock: Clock, damaged: Path | None
     ) -> None:
         self._rocks = rocks
         self._damaged = damaged
@@ -122,10 +124,9 @@ class Database:
         lock = _lock(folder)
         try:
             _refuse_foreign(folder)
-            if (folder / _DAMAGED).exists():
-                raise StoreDamaged("damage was found while it was in use")
+            _refuse_obstacles(folder)
             options = _options(memory_bytes_max, statistics=statistics)
-            with _with_meaning():
+            with _with_meaning(), _opening():
                 rocks = Rdict(str(folder / _ROCKS), options)
             space = FreeSpace(free_bytes or (lambda: shutil.disk_usage(folder).free), disk_free_min_bytes)
             database = cls(rocks, options, lock, space, clock or SystemClock(), folder / _DAMAGED)
@@ -135,12 +136,46 @@ class Database:
             raise type(error)(f"time index {folder}: {error}") from error
         return database
 
+    @classmethod
+    @contextmanager
+    def to_read(cls, folder: Path) -> "Iterator[Database | None]":
+        """What is in the folder, of which nothing is changed; None where there is no index. Raises StoreLocked,
+        StoreFormat, StoreUnusable, StoreDamaged."""
+        with ExitStack() as held:
+            lock = _lock(folder, make=False)
+            held.callback(os.close, lock)
+            try:
+                database = cls._linked(folder, lock, held) if folder.exists() else None
+            except StoreError as error:
+                raise type(error)(f"time index {folder}: {error}") from error
+            yield database
+
+    @classmethod
+    def _linked(cls, folder: Path, lock: int, held: ExitStack) -> "Database | None":
+        rocks = folder / _ROCKS
+        _refuse_foreign(folder)
+        _refuse_obstacles(folder)
+        if not (rocks / "CURRENT").exists():
+            return None
+        links = held.enter_context(linked(rocks))
+        options = _options(MEMORY_BYTES_MIN, statistics=False)
+        try:
+            with _with_meaning(), _opening():
+                db = Rdict(str(links), options, access_type=AccessType.read_only(False))
+        except StoreError as error:
+            raise type(error)(str(error).replace(str(links), str(rocks))) from error
+        held.callback(db.close)
+        return cls(db, options, lock, FreeSpace(lambda: 0, 0), SystemClock(), None)
+
     @staticmethod
     def discard(folder: Path) -> None:
         """Throw away what a damaged folder holds. Raises StoreLocked, StoreUnusable."""
         lock = _lock(folder)
         try:
-            shutil.rmtree(folder / _ROCKS, ignore_errors=True)
+            if (folder / _ROCKS).is_dir() and not (folder / _ROCKS).is_symlink():
+                shutil.rmtree(folder / _ROCKS, ignore_errors=True)
+            else:
+                (folder / _ROCKS).unlink(missing_ok=True)
             (folder / _DAMAGED).unlink(missing_ok=True)
         finally:
             os.close(lock)
@@ -266,13 +301,18 @@ def bounded_by(end: bytes) -> ReadOptions:
     return bound
 
 
-def _lock(folder: Path) -> int:
-    """The file descriptor that holds the folder's lock; the kernel lets go of it when the process ends."""
+def _lock(folder: Path, *, make: bool = True) -> int:
+    """The file descriptor that holds the folder's lock; the kernel lets go of it when the process ends. It
+    holds nothing where there is none, and none is to be made."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        if make:
+            folder.mkdir(parents=True, exist_ok=True)
+        lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if make else 0), 0o644)
     except OSError as error:
-        raise StoreUnusable(f"time index {folder}: cannot be made or written: {error.strerror}") from error
+        if isinstance(error, FileNotFoundError) and not make and not _leads_nowhere(folder):
+            return os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        where = f": {error.filename}" if error.filename != str(folder) else ""
+        raise StoreUnusable(f"time index {folder}: cannot be made or written: {error.strerror}{where}") from error
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
@@ -281,9 +321,47 @@ def _lock(folder: Path) -> int:
     return lock
 
 
+def _leads_nowhere(folder: Path) -> bool:
+    return any(path.is_symlink() and not path.exists() for path in (folder, folder / _LOCK))
+
+
 def _refuse_foreign(folder: Path) -> None:
     if foreign := sorted(path.name for path in folder.iterdir() if path.name not in {_LOCK, _ROCKS, _DAMAGED}):
         raise StoreFormat(f"it holds something else: {', '.join(foreign[:3])}")
+
+
+def _refuse_obstacles(folder: Path) -> None:
+    """What RocksDB could not open, or only after it has changed something. Raises StoreDamaged (what is there may be
+    thrown away), StoreUnusable (it cannot be read)."""
+    rocks = folder / _ROCKS
+    if (folder / _DAMAGED).exists():
+        raise StoreDamaged("damage was found while it was in use")
+    if not os.path.lexists(rocks):
+        return
+    if not rocks.is_dir():
+        raise StoreDamaged(f"{rocks} is no folder")
+    try:
+        path = unreadable(rocks)
+        obstacle = "" if path is not None else no_file(rocks)
+    except OSError as error:
+        raise StoreUnusable(f"{rocks} cannot be read: {error.strerror}") from error
+    if path is not None:
+        raise StoreUnusable(f"{path} cannot be read: Permission denied. Give the server's user the right to read it")
+    if obstacle:
+        raise StoreDamaged(obstacle)
+    if not (rocks / "CURRENT").exists() and next(rocks.glob("*.sst"), None) is not None:
+        raise StoreDamaged(f"{rocks} holds tables, but no list of them (CURRENT)")
+
+
+@contextmanager
+def _opening() -> Iterator[None]:
+    """A file that RocksDB's list names, and is gone, is damage as any other."""
+    try:
+        yield
+    except Exception as error:
+        if type(error) is Exception and "No such file or directory" in str(error):
+            raise Exception(f"Corruption: {error}") from error
+        raise
 
 
 def _options(memory_bytes_max: int, *, statistics: bool) -> Options:

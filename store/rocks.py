@@ -15,7 +15,7 @@ from delayline.errors import Bug
 from delayline.message import Key, Shard
 from store import keys
 from store.counts import Counts
-from store.database import MEMORY_BYTES_MIN, Database, bounded_by
+from store.database import Database, bounded_by
 from store.errors import StoreDamaged, StoreError, StoreFull
 from store.far import FarRecords
 from store.index import SCAN_BYTES_MAX, Buckets, Checkpoint, Covered, Entry, PlainEntry, ShardIndex
@@ -28,13 +28,17 @@ _DUE, _OFFSET, _VALUE = itemgetter(0), itemgetter(1), itemgetter(2)
 
 
 def verify(folder: Path) -> None:
-    """Read every row of the index in `folder`. Raises StoreDamaged, StoreLocked, StoreFormat, StoreUnusable."""
-    database = Database.open(folder, memory_bytes_max=MEMORY_BYTES_MIN)
-    try:
-        for _ in database.rows(b"", ReadOptions()):
+    """Read every row of the index in `folder`, and change nothing. Raises StoreDamaged, StoreLocked, StoreFormat,
+    StoreUnusable."""
+    with Database.to_read(folder) as database:
+        for _ in () if database is None else database.rows(b"", ReadOptions()):
             pass
-    finally:
-        database.close()
+
+
+def checkpoints_in(folder: Path) -> dict[Shard, Checkpoint]:
+    """How far the index in `folder` has read the logs of its shards; nothing is changed. Raises as `verify` does."""
+    with Database.to_read(folder) as database:
+        return {} if database is None else RocksIndex(database).checkpoints()
 
 
 class RocksIndex:

@@ -4,7 +4,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, disable_created_metrics
 
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from delayline.cli.proxy_thread import ProxyThread
 
 log = logs.get(__name__)
+
+AnyQueue = TypeVar("AnyQueue", bound=Queue)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +121,7 @@ def _asked_worker(
     make_private()
     with (
         internal_port(settings) as bound,
-        _stored(settings, registry, clock, address_of(bound, settings), accept_loss=accept_loss) as (queue, index),
+        stored(settings, registry, clock, address_of(bound, settings), accept_loss=accept_loss) as (queue, index),
     ):
         keep_private(settings.data_dir)
         history, decisions = _history(settings), Decisions()
@@ -176,7 +178,7 @@ def _limits(settings: Settings, owners: Owners, clock: Clock) -> PendingLimits:
 
 
 @contextmanager
-def _held(queue: Queue) -> Iterator[Queue]:
+def _held(queue: AnyQueue) -> Iterator[AnyQueue]:
     try:
         yield queue
     finally:
@@ -222,7 +224,7 @@ def _ready(queue: Queue, thread: WorkerThread) -> tuple[bool, str]:
 
 
 @contextmanager
-def _stored(
+def stored(
     settings: Settings, registry: CollectorRegistry, clock: Clock, address: str, *, accept_loss: bool
 ) -> Iterator[tuple[Queue, RocksIndex]]:
     """The queue and the index; an embedded queue is compared with the index first. Raises QueueError, StoreError."""
@@ -231,20 +233,13 @@ def _stored(
             yield queue, _open_index(settings)
         return
     folder = settings.data_dir / "index"
-    index = _open_index(settings)
-    try:
-        witness = IndexWitness(index, folder, accept_loss=accept_loss)
-        queue = open_embedded(settings, clock, witness, accept_loss=accept_loss)
-    except BaseException:
-        index.close()
-        raise
-    with _held(queue):
+    witness = IndexWitness(folder, accept_loss=accept_loss)
+    with _held(open_embedded(settings, clock, witness, accept_loss=accept_loss)) as queue:
         if witness.ahead:
-            index.close()
             kept = put_aside(folder, clock.now_ms())
             log.warning("loss accepted, index put aside", folder=str(kept), shards=list(map(str, witness.ahead[:10])))
-            index = _open_index(settings)
-        else:
+        index = _open_index(settings)
+        if not witness.ahead:
             index.forget(witness.deleted)
         with Retainer(
             _expiry(settings, queue, clock), settings.topics.retention_interval / 1000, _counting(registry)

@@ -10,11 +10,16 @@ from delayline import logs
 from delayline.message import Shard
 from mq.embedded.queue import BufferEnd
 from mq.errors import QueueDamaged
-from store.rocks import RocksIndex
+from store.errors import StoreDamaged
+from store.index import Checkpoint
+from store.rocks import checkpoints_in
 
 log = logs.get(__name__)
 
-OURS = ("queue", "queue.mark", "index", "reconcile.json")
+SECOND_MARK = "index.mark"
+"""The embedded queue's high-water mark a second time: it shows a queue that was put back with its own mark."""
+
+OURS = ("queue", "queue.mark", "index", SECOND_MARK, "reconcile.json")
 """The rest of `data_dir`, and itself where it was there before us, may be somebody else's as well."""
 
 FOLDER_MODE, FILE_MODE = 0o700, 0o600
@@ -72,18 +77,17 @@ class Ahead(NamedTuple):
 class IndexWitness:
     """The index follows the log: where it is in front of it, the log has lost its end, or is an older copy."""
 
-    def __init__(self, index: RocksIndex, folder: Path, *, accept_loss: bool) -> None:
-        """`folder` is the index's. Where the loss is accepted, `ahead` is what was found."""
-        self._index = index
+    def __init__(self, folder: Path, *, accept_loss: bool) -> None:
+        """`folder` is the index's, and is only read. Where the loss is accepted, `ahead` is what was found."""
         self._folder = folder
         self._accept_loss = accept_loss
         self.ahead: list[Ahead] = []
         self.deleted: list[Shard] = []
 
     def __call__(self, ends: Mapping[Shard, BufferEnd], vouched: bool) -> None:
-        """Raises QueueDamaged. Of a log that has been compared with its mark, `vouched`, a topic that is missing was
-        deleted."""
-        for shard, checkpoint in self._index.checkpoints().items():
+        """Of a log that has been compared with its mark, `vouched`, a topic that is missing was deleted. Raises
+        QueueDamaged; StoreLocked, StoreFormat and StoreUnusable of the index."""
+        for shard, checkpoint in self._checkpoints().items():
             known = shard in ends and ends[shard].topic_id == checkpoint.topic_id
             end = ends[shard].offset if known else 0
             if shard not in ends and vouched:
@@ -97,6 +101,13 @@ class IndexWitness:
                 f"{len(self.ahead)} shards, {shown}. Put the log back; or start once with --accept-loss, which puts "
                 f"the index aside and goes on with what the log holds."
             )
+
+    def _checkpoints(self) -> Mapping[Shard, Checkpoint]:
+        """An index that is damaged is thrown away when it is opened: it says nothing."""
+        try:
+            return checkpoints_in(self._folder)
+        except StoreDamaged:
+            return {}
 
 
 def put_aside(folder: Path, now_ms: int) -> Path:

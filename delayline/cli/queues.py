@@ -30,6 +30,7 @@ def open_embedded(
     accept_loss: bool = False,
 ) -> "EmbeddedQueue":
     """See `EmbeddedQueue.open`. Raises QueueError, ConfigError."""
+    from delayline.cli.data_dir import SECOND_MARK
     from mq.embedded.queue import EmbeddedQueue
 
     return EmbeddedQueue.open(
@@ -42,6 +43,7 @@ def open_embedded(
         group_topics_max=settings.retry.topics_made_max,
         accept_loss=accept_loss,
         witness=witness,
+        second_mark=settings.data_dir / SECOND_MARK,
     )
 
 

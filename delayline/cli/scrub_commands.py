@@ -29,10 +29,11 @@ def scrub(config: ConfigPath = None, data_dir: DataDir = None, as_json: Json = F
     settings = read_settings(config, {"data_dir": data_dir})
     if settings.mq.kind != "embedded":
         raise Failure("scrub reads the embedded queue; Kafka's brokers check their own logs", USAGE)
+    from delayline.cli.data_dir import SECOND_MARK
     from mq.embedded.scrub import scrub as scrub_queue
 
     try:
-        report = scrub_queue(settings.data_dir / "queue", settings.namespace)
+        report = scrub_queue(settings.data_dir / "queue", settings.namespace, settings.data_dir / SECOND_MARK)
         index = _index(settings.data_dir / "index")
     except OSError as error:
         raise Failure(f"{error.filename}: {error.strerror}; scrub as the user that runs the server") from error

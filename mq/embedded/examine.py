@@ -5,18 +5,23 @@ of files does not name, and a list that was cut names too few.
 """
 
 from collections.abc import Iterator, Mapping
-from contextlib import closing
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from rocksdict import AccessType, Rdict
+import structlog
+from rocksdict import AccessType, Options, Rdict
 
+from delayline.links import linked, no_file, unreadable
 from mq.embedded.mark import LogId, Said, manifest_of, read_mark
 from mq.embedded.stored import identity_of, stored_topics
 from mq.embedded.tuning import options
 from mq.errors import QueueUnavailable
 from mq.local.storage import StoredTopic
 
+_log = structlog.get_logger("queue")
+
+IDENTITY_SHOWN = 60
 PARTITIONS_SHOWN = 10
 
 
@@ -66,54 +71,130 @@ class Found(NamedTuple):
         return {(topic, number): part.next_offset for topic, number, part in parts}
 
 
-def examine(log: Path, mark: Path, *, marked: bool) -> Loss | None:
-    """What is missing in `log`; None where nothing is. `marked`: there must be a mark.
+class Examined(NamedTuple):
+    """What is missing, if anything is; the topics of a log that could be read."""
+
+    loss: Loss | None
+    topics: tuple[StoredTopic, ...] = ()
+
+
+def examine(log: Path, mark: Path, second: Path | None = None, *, marked: bool) -> Examined:
+    """What is missing in `log`, and what it holds. `marked`: there must be a mark. `second` is the mark's copy: it
+    may be missing, or behind; where it is ahead, log and mark are older copies.
 
     Raises QueueUnavailable where it cannot be looked at, QueueFormat."""
+    _refuse_unreadable(log)
+    known = None if second is None else _second(second)
+    said, trouble = _first(mark)
+    if said is None and (trouble or marked):
+        detail = f"its high-water mark {mark} {trouble or 'is gone'}, so nothing says whether it is whole"
+        return Examined(Loss(detail, said=known if _is_of(known, log) else None))
+    if log.is_dir() and (obstacle := no_file(log)):
+        return Examined(Loss(obstacle, said=said or (known if _is_of(known, log) else None)))
+    if known is None:
+        return _unmarked(log) if said is None else _compare(log, said)
+    if said is None or (said.identity == known.identity and known.sequence > said.sequence):
+        found = _compare(log, known)
+        if found.loss is None:
+            return found
+        return found._replace(loss=found.loss._replace(detail=f"{found.loss.detail} ({second} says so)"))
+    found = _compare(log, said)
+    if found.loss is None and said.identity != known.identity:
+        detail = f"{second} was written of another log ({known.identity}) than this one ({said.identity})"
+        return found._replace(loss=Loss(f"{detail}: what was acknowledged there is not here", said=said))
+    return found
+
+
+def _refuse_unreadable(log: Path) -> None:
+    """What this user may not read is there all the same: no loss, and nothing to be given up. Raises
+    QueueUnavailable."""
+    if (path := unreadable(log)) is not None:
+        raise QueueUnavailable(f"{path} cannot be read: Permission denied. {GIVE_RIGHTS}")
+
+
+GIVE_RIGHTS = "Start as the user whose files these are, or give this one the right to read and write them."
+
+
+def _first(mark: Path) -> tuple[Said | None, str]:
+    """What it says, and what is wrong with it where that is nothing; ("", None) where there is none."""
     try:
         said = read_mark(mark)
     except FileNotFoundError:
-        return _unmarked(log, mark, marked=marked)
+        return None, "leads nowhere" if mark.is_symlink() else ""
+    except IsADirectoryError:
+        return None, "is no file"
     except OSError as error:
-        raise QueueUnavailable(f"the high-water mark {mark} cannot be read: {error.strerror}") from error
+        raise QueueUnavailable(
+            f"the high-water mark {mark} cannot be read: {error.strerror}. {GIVE_RIGHTS}"
+        ) from error
+    return said, "" if said is not None else "is damaged"
+
+
+def _second(mark: Path) -> Said | None:
+    """One that is damaged says nothing, as one that is gone: the first one is there."""
+    try:
+        said = read_mark(mark)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        advice = f"While no server runs it may be deleted. {GIVE_RIGHTS}"
+        raise QueueUnavailable(f"the second mark {mark} cannot be read: {error.strerror}. {advice}") from error
     if said is None:
-        return Loss(f"its high-water mark {mark} is damaged, so nothing says whether it is whole")
-    loss = _compare(log, said)
-    return None if loss is None else loss._replace(said=said)
+        _log.warning("the second high-water mark is damaged and is made anew", file=str(mark))
+    return said
 
 
-def _unmarked(log: Path, mark: Path, *, marked: bool) -> Loss | None:
+def _is_of(said: Said | None, log: Path) -> bool:
+    """Whether it was written of this log, or there is none that tells."""
+    if said is None:
+        return False
+    try:
+        return identity_of(log) == said.identity
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+
+
+def _unmarked(log: Path) -> Examined:
     """Logs of earlier versions have none; RocksDB would make a new one in their place where its list is missing."""
-    if marked:
-        return Loss(f"its high-water mark {mark} is gone, so nothing says whether it is whole")
-    if log.is_dir() and not (log / "CURRENT").exists() and any(log.glob("*.sst")):
-        return Loss(f"{log} holds tables, but no list of them (CURRENT)")
-    return None
+    if not log.is_dir():
+        return Examined(None)
+    if not (log / "CURRENT").exists():
+        if any(file.suffix in (".sst", ".log") and file.stat().st_size for file in log.iterdir()):
+            return Examined(Loss(f"{log} holds tables, but no list of them (CURRENT)"))
+        return Examined(None)
+    return Examined(None, look(log).topics)
 
 
-def _compare(log: Path, said: Said) -> Loss | None:
+def _compare(log: Path, said: Said) -> Examined:
     figures = f"{said.sequence} writes in {len(said.ends)} partitions were acknowledged"
     if not log.exists():
-        return Loss(f"there is no log: {figures}", tuple(_nothing(said)))
+        return Examined(Loss(f"there is no log: {figures}", tuple(_nothing(said)), said))
     try:
         manifest, size = manifest_of(log)
     except (OSError, ValueError) as error:
-        return Loss(f"its list of files cannot be opened ({error}): {figures}")
+        return Examined(Loss(f"its list of files cannot be opened ({error}): {figures}", said=said))
     if manifest < said.manifest or (manifest == said.manifest and size < said.manifest_bytes):
         names = f"MANIFEST-{manifest:06} with {size} bytes, it was MANIFEST-{said.manifest:06} with"
-        return Loss(
-            f"its list of files is {names} {said.manifest_bytes} bytes: {figures}", _as_far_as_read(log, said)
-        )
+        detail = f"its list of files is {names} {said.manifest_bytes} bytes: {figures}"
+        return Examined(Loss(detail, _as_far_as_read(log, said), said))
     try:
         found = look(log)
     except QueueUnavailable as error:
-        return Loss(f"{error}: {figures}")
-    if (identity := identity_of(log)) != said.identity:
-        return Loss(f"it is another log ({identity}) than the one that was written ({said.identity}): {figures}")
+        return Examined(Loss(f"{error}: {figures}", said=said))
+    try:
+        identity = identity_of(log)
+    except OSError as error:
+        detail = f"its identity {log / 'IDENTITY'} cannot be read ({error.strerror})"
+        return Examined(Loss(f"{detail}: {figures}", said=said), found.topics)
+    if identity != said.identity:
+        detail = f"it is another log ({identity[:IDENTITY_SHOWN]}) than the one that was written ({said.identity})"
+        return Examined(Loss(f"{detail}: {figures}", said=said), found.topics)
     missing = tuple(_missing(found, said.ends))
     if found.sequence >= said.sequence and not missing:
-        return None
-    return Loss(f"{figures}, it holds {found.sequence}", missing)
+        return Examined(None, found.topics)
+    return Examined(Loss(f"{figures}, it holds {found.sequence}", missing, said), found.topics)
 
 
 def _as_far_as_read(log: Path, said: Said) -> tuple[Missing, ...]:
@@ -125,12 +206,25 @@ def _as_far_as_read(log: Path, said: Said) -> tuple[Missing, ...]:
 
 def look(log: Path) -> Found:
     """Raises QueueUnavailable (damaged), QueueFormat."""
-    try:
-        db = Rdict(str(log), options(), access_type=AccessType.read_only(False))
-    except Exception as error:
-        raise QueueUnavailable(f"the log in {log} cannot be opened: {error}") from error
-    with closing(db):
+    with opened_to_read(log, options()) as db:
         return Found(db.latest_sequence_number(), tuple(stored_topics(db.iter())))
+
+
+@contextmanager
+def opened_to_read(log: Path, chosen: Options) -> Iterator[Rdict]:
+    """The database, of which no file is changed. Raises QueueUnavailable."""
+    with ExitStack() as held:
+        try:
+            links = held.enter_context(linked(log))
+        except OSError as error:
+            raise QueueUnavailable(f"the log in {log} cannot be read: {error.strerror}") from error
+        try:
+            db = Rdict(str(links), chosen, access_type=AccessType.read_only(False))
+        except Exception as error:
+            detail = str(error).replace(str(links), str(log))
+            raise QueueUnavailable(f"the log in {log} cannot be opened: {detail}") from error
+        held.enter_context(closing(db))
+        yield db
 
 
 def _missing(found: Found, said: Mapping[LogId, int]) -> Iterator[Missing]:

@@ -6,11 +6,14 @@ log/        RocksDB
 lost-*/     what was thrown away of the log with `--accept-loss`
 
 Beside it, under its name and `.mark`, is the high-water mark (`mark.py`): an older copy of the folder shows.
+Reading all of it changes none of it; `Folder.make` is what makes and writes.
 """
 
 import errno
 import fcntl
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
@@ -19,7 +22,7 @@ import msgspec
 from mq.errors import QueueFormat, QueueLocked, QueueUnavailable
 
 FORMAT_VERSION = 1
-UNFINISHED = "queue.json.new"
+SETTINGS, UNFINISHED = "queue.json", "queue.json.new"
 
 
 class Marker(msgspec.Struct, frozen=True):
@@ -31,53 +34,94 @@ class Marker(msgspec.Struct, frozen=True):
 
 
 class Folder:
-    """A folder that is this process's alone until `close`."""
+    """A folder that is this process's alone until `close`, where it is there. Nothing is made before `make`."""
 
     def __init__(self, path: Path, namespace: str) -> None:
-        """Make or open it. Raises QueueUnavailable, QueueLocked, QueueFormat."""
+        """Raises QueueUnavailable, QueueLocked, QueueFormat."""
         self.path = path
         self.log = path / "log"
         self.mark = mark_of(path)
-        try:
-            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.trouble = ""
+        """Why `queue.json` of a folder that holds a log cannot be believed; empty where it can."""
+        self._expected = Marker(FORMAT_VERSION, namespace)
+        if path.is_symlink() and not path.exists():
+            raise QueueUnavailable(
+                f"the queue's folder {path} is a link that leads nowhere: put back what it leads to"
+            )
+        with telling(path):
             self._lock = _lock(path / "LOCK")
-            self._marker = self._check(Marker(FORMAT_VERSION, namespace))
-        except OSError as error:
-            raise QueueUnavailable(f"the queue's folder {path} cannot be used: {error.strerror}") from error
+            try:
+                self._marker = self._read()
+            except BaseException:
+                self.close()
+                raise
 
     def close(self) -> None:
-        self._lock.close()
+        if self._lock is not None:
+            self._lock.close()
 
     @property
     def marked(self) -> bool:
         """Whether the log has a high-water mark, so that one that is gone is missed."""
-        return self._marker.marked
+        return bool(self.trouble) or (self._marker is not None and self._marker.marked)
+
+    def make(self) -> None:
+        """What is missing of it. Raises QueueUnavailable, QueueLocked."""
+        with telling(self.path):
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if self._lock is None:
+                self._lock = _lock(self.path / "LOCK", make=True)
+            if self._marker is None:
+                self._write(self._expected)
+                self.trouble = ""
 
     def note_marked(self) -> None:
-        """From now on it has. Raises QueueUnavailable."""
+        """From now on it has a mark. Raises QueueUnavailable."""
         if not self.marked:
-            self._marker = msgspec.structs.replace(self._marker, marked=True)
-            try:
-                _write_durably(self.path / "queue.json", msgspec.json.encode(self._marker) + b"\n")
-            except OSError as error:
-                raise QueueUnavailable(f"the queue's folder {self.path} cannot be used: {error.strerror}") from error
+            with telling(self.path):
+                self._write(msgspec.structs.replace(self._expected, marked=True))
 
-    def _check(self, expected: Marker) -> Marker:
+    def _write(self, marker: Marker) -> None:
+        _write_durably(self.path / SETTINGS, msgspec.json.encode(marker) + b"\n")
+        self._marker = marker
+
+    def _read(self) -> Marker | None:
+        """What `queue.json` says; None where there is no queue yet, or `trouble`."""
+        file = self.path / SETTINGS
         try:
-            return self._settle(expected)
-        except BaseException:
-            self.close()
-            raise
+            data = file.read_bytes()
+        except FileNotFoundError:
+            self.trouble = self._without_settings()
+            return None
+        except IsADirectoryError:
+            self.trouble = f"{file} is a folder"
+            return None
+        if not data.strip():
+            self.trouble = f"{file} is empty"
+            return None
+        try:
+            return _compare(self.path, data, self._expected)
+        except msgspec.DecodeError as error:
+            self.trouble = f"{file} cannot be read: {error}"
+            return None
 
-    def _settle(self, expected: Marker) -> Marker:
-        """Compare the folder's marker, or write it into an empty folder."""
-        file = self.path / "queue.json"
-        if file.exists():
-            return _compare(self.path, file.read_bytes(), expected)
-        if any(entry.name not in ("LOCK", UNFINISHED) for entry in self.path.iterdir()):
+    def _without_settings(self) -> str:
+        names = {entry.name for entry in self.path.iterdir()} if self.path.exists() else set()
+        if self.log.name in names:
+            return f"{self.path / SETTINGS} is gone"
+        if names - {"LOCK", UNFINISHED}:
             raise QueueFormat(f"{self.path} is not empty and holds no embedded queue")
-        _write_durably(file, msgspec.json.encode(expected) + b"\n")
-        return expected
+        return ""
+
+
+@contextmanager
+def telling(path: Path) -> Iterator[None]:
+    """Errors of the system as QueueUnavailable, with the file that they are about."""
+    try:
+        yield
+    except OSError as error:
+        where = f": {error.filename}" if error.filename not in (None, str(path)) else ""
+        raise QueueUnavailable(f"the queue's folder {path} cannot be used: {error.strerror}{where}") from error
 
 
 def mark_of(path: Path) -> Path:
@@ -89,15 +133,28 @@ def check_marker(path: Path, namespace: str) -> None:
     """For who looks into the folder of a queue that another process may have open. Raises QueueFormat, and
     QueueUnavailable where there is no queue."""
     try:
-        data = (path / "queue.json").read_bytes()
+        _compare(path, (path / SETTINGS).read_bytes(), Marker(FORMAT_VERSION, namespace))
     except OSError as error:
         raise QueueUnavailable(f"there is no queue in {path}: {error.strerror}") from error
-    _compare(path, data, Marker(FORMAT_VERSION, namespace))
+    except msgspec.DecodeError as error:
+        raise QueueFormat(f"{path / SETTINGS} cannot be read: {error}") from error
 
 
-def _lock(path: Path) -> IO[bytes]:
-    """flock belongs to the open file: a second open in this very process is refused as well."""
-    file = path.open("ab")
+def put_aside(path: Path, at_ms: int, *, folder: bool = False) -> None:
+    """Rename what has the place of a file (or of a folder), and is none, or leads nowhere. Raises OSError."""
+    if os.path.lexists(path) and (not path.exists() or path.is_dir() != folder):
+        path.rename(path.with_name(f"{path.name}.lost-{at_ms}"))
+
+
+def _lock(path: Path, *, make: bool = False) -> IO[bytes] | None:
+    """flock belongs to the open file: a second open in this very process is refused as well. None where there is no
+    such file, and it is not to be made."""
+    try:
+        file = os.fdopen(os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if make else 0), 0o600), "r+b")
+    except FileNotFoundError:
+        if make:
+            raise
+        return None
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
@@ -109,10 +166,8 @@ def _lock(path: Path) -> IO[bytes]:
 
 
 def _compare(path: Path, data: bytes, expected: Marker) -> Marker:
-    try:
-        found = msgspec.json.decode(data, type=Marker)
-    except msgspec.DecodeError as error:
-        raise QueueFormat(f"{path / 'queue.json'} cannot be read: {error}") from error
+    """Raises QueueFormat, msgspec.DecodeError."""
+    found = msgspec.json.decode(data, type=Marker)
     if found.embedded_queue != expected.embedded_queue:
         raise QueueFormat(
             f"the queue in {path} has format {found.embedded_queue}, this program knows {expected.embedded_queue}"

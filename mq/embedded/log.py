@@ -13,7 +13,7 @@ A group is one WriteBatch in the write-ahead log, then one fsync. Page: docs/for
 """
 
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from rocksdict import DbClosedError, Rdict, RdictIter, WriteBatch, WriteOptions
@@ -100,14 +100,15 @@ class RocksLog:
         """RocksDB's number of the last write: it only grows, and what is lost of the log shows in it."""
         return self._db.latest_sequence_number()
 
-    def keep_mark(self, path: Path, ends: Mapping[LogId, int]) -> None:
-        """From now on note every group in the high-water mark `path`, before it is acknowledged; the partitions end
-        at `ends`. Raises QueueUnavailable."""
+    def keep_marks(self, paths: Sequence[Path], ends: Mapping[LogId, int]) -> None:
+        """From now on note every group in the high-water marks `paths`, before it is acknowledged; the partitions
+        end at `ends`. Raises QueueUnavailable."""
         try:
             manifest, size = synced_manifest(self._folder)
             said = Said(self.identity(), self.sequence(), manifest, size, ends)
-            self._mark = Mark(path, self._folder, said)
+            self._mark = Mark(paths, self._folder, said)
         except OSError as error:
+            path = error.filename2 or error.filename or paths[0]
             raise QueueUnavailable(f"the high-water mark {path} cannot be written: {error.strerror}") from error
 
     def identity(self) -> str:

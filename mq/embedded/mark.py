@@ -1,7 +1,8 @@
-"""The high-water mark: how far the log has been acknowledged, in a file beside the log's folder.
+"""The high-water mark: how far the log has been acknowledged, in a file beside the log's folder, and in a second one.
 
 A log that was cut, deleted or put back from an older copy looks whole to whoever opens it. The mark is what it is
-compared with (`examine.py`). Page: docs/formats/embedded-log.md; decision: docs/adr/0018-high-water-mark.md.
+compared with (`examine.py`); the second file, kept elsewhere, shows a log that was put back with its
+mark. Page: docs/formats/embedded-log.md; decision: docs/adr/0018-high-water-mark.md.
 
     page 0, page 1   the same head, written in turn, so that one of them is whole whatever interrupts a write:
                      "DLMARK1\\n" | u64 turn | u64 sequence number | u64 manifest | u64 its bytes | 36 bytes identity
@@ -13,12 +14,13 @@ what was noted outlives the process (kill -9), because the page cache does. Agai
 the disk once a second. It is never ahead of the log: a group is noted after its fsync.
 """
 
+import errno
 import mmap
 import os
 import re
 import struct
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from threading import Event, Lock, Thread
 from typing import NamedTuple
@@ -58,8 +60,13 @@ class Said(NamedTuple):
 
 
 def read_mark(path: Path) -> Said | None:
-    """What the file says; None where neither head can be believed. Raises OSError."""
+    """What the file says; None where it is cut, or neither head can be believed. Raises OSError: IsADirectoryError
+    where something else has its name."""
+    if not path.is_file() and path.exists():
+        raise IsADirectoryError(errno.EISDIR, "it is no file", str(path))
     data = path.read_bytes()
+    if len(data) != FILE_BYTES:
+        return None
     heads = [head for page in (0, PAGE) if (head := _head(data[page : page + PAGE])) is not None]
     if not heads:
         return None
@@ -72,7 +79,7 @@ def _head(page: bytes) -> tuple[int, int, int, int, str] | None:
     if len(page) < _HEAD.size + 4 or _CRC.unpack_from(page, _HEAD.size)[0] != zlib.crc32(page[: _HEAD.size]):
         return None
     magic, turn, sequence, manifest, manifest_bytes, identity = _HEAD.unpack_from(page)
-    return (turn, sequence, manifest, manifest_bytes, identity.decode()) if magic == _MAGIC else None
+    return (turn, sequence, manifest, manifest_bytes, identity.decode(errors="replace")) if magic == _MAGIC else None
 
 
 def _row(data: bytes, at: int) -> tuple[LogId, int] | None:
@@ -83,10 +90,10 @@ def _row(data: bytes, at: int) -> tuple[LogId, int] | None:
 
 
 class Mark:
-    """The file, open for noting. `note` belongs to the thread that writes the log."""
+    """The files, open for noting. `note` belongs to the thread that writes the log."""
 
-    def __init__(self, path: Path, log: Path, said: Said) -> None:
-        """Make the file anew, durably, saying `said` of the database in `log`. Raises OSError."""
+    def __init__(self, paths: Sequence[Path], log: Path, said: Said) -> None:
+        """Make each of the files anew, durably, saying `said` of the database in `log`. Raises OSError."""
         self._log = log
         self._identity = said.identity.encode()
         self._lock = Lock()
@@ -95,11 +102,12 @@ class Mark:
         self._rows: dict[LogId, int] = {}
         self._free: list[int] = [2 * PAGE + _ROW_BYTES * row for row in reversed(range(ROWS_MAX))]
         self._list = os.open(log / manifest_name(said.manifest), os.O_RDONLY | os.O_CLOEXEC)
-        self._file = _make(path)
-        self._map = mmap.mmap(self._file, FILE_BYTES)
+        self._files = [_make(path) for path in paths]
+        self._maps = [mmap.mmap(file, FILE_BYTES) for file in self._files]
         self.note(said.sequence, [(*log_id, end) for log_id, end in said.ends.items()])
-        os.fdatasync(self._file)
-        _put_in_place(path)
+        for file, path in zip(self._files, paths, strict=True):
+            os.fdatasync(file)
+            _put_in_place(path)
         self._synced = self._turn
         self._closing = Event()
         self._thread = Thread(target=self._run, name="embedded-queue-mark", daemon=True)
@@ -113,10 +121,14 @@ class Mark:
                 at = self._rows.get((topic, partition)) or self._new_row(topic, partition)
                 if at:
                     row = _ROW.pack(topic, partition, end)
-                    self._map[at : at + _ROW_BYTES] = row + _CRC.pack(zlib.crc32(row)) + b"\0\0\0\0"
+                    self._put(at, row + _CRC.pack(zlib.crc32(row)) + b"\0\0\0\0")
             self._sequence = sequence
             self._look_at_list()
             self._write_head()
+
+    def _put(self, at: int, data: bytes) -> None:
+        for mapped in self._maps:
+            mapped[at : at + len(data)] = data
 
     def _look_at_list(self) -> None:
         """The list of files grows in few groups. One that were cut to what it was before it named a write-ahead log
@@ -139,14 +151,13 @@ class Mark:
             for partition in range(partitions):
                 at = self._rows.pop((topic, partition), None)
                 if at is not None:
-                    self._map[at : at + _ROW_BYTES] = bytes(_ROW_BYTES)
+                    self._put(at, bytes(_ROW_BYTES))
                     self._free.append(at)
 
     def _write_head(self) -> None:
         self._turn += 1
         head = _HEAD.pack(_MAGIC, self._turn, self._sequence, *self._manifest, self._identity)
-        at = PAGE * (self._turn & 1)
-        self._map[at : at + _HEAD.size + 4] = head + _CRC.pack(zlib.crc32(head))
+        self._put(PAGE * (self._turn & 1), head + _CRC.pack(zlib.crc32(head)))
 
     def _run(self) -> None:
         while not self._closing.wait(SYNC_S):
@@ -169,7 +180,8 @@ class Mark:
             if self._turn == self._synced:
                 return
             self._synced = self._turn
-        os.fdatasync(self._file)
+        for file in self._files:
+            os.fdatasync(file)
 
     def close(self) -> None:
         """After the log is closed, so that what closing has written counts."""
@@ -178,9 +190,10 @@ class Mark:
         try:
             self._sync()
         finally:
-            self._map.close()
-            os.close(self._file)
-            os.close(self._list)
+            for mapped in self._maps:
+                mapped.close()
+            for file in (*self._files, self._list):
+                os.close(file)
 
 
 def manifest_of(log: Path) -> tuple[int, int]:

@@ -1,6 +1,6 @@
 """EmbeddedQueue: what users open."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -12,16 +12,17 @@ from delayline.message import Shard
 from delayline.names import Names
 from mq.audited import decode_positions
 from mq.contract import Audited
-from mq.embedded.examine import Loss, examine
-from mq.embedded.folder import Folder, mark_of
+from mq.embedded.examine import Loss, examine, look
+from mq.embedded.folder import SETTINGS, Folder, put_aside, telling
 from mq.embedded.log import RocksLog, disk_free_bytes
 from mq.embedded.mark import LogId
 from mq.embedded.salvage import salvage
 from mq.embedded.writer import GroupWriter
-from mq.errors import QueueDamaged, QueueUnavailable
+from mq.errors import QueueDamaged, QueueFormat, QueueUnavailable
 from mq.local.ledger import Ledger
 from mq.local.queue import RECORD_BYTES_MAX, TOPICS_MAX, Limits, LocalQueue, installation
 from mq.local.steps import TrimStep
+from mq.local.storage import StoredTopic
 from mq.local.topic import Partition, Topic
 from mq.making import GROUP_TOPICS_MAX
 
@@ -72,7 +73,7 @@ class EmbeddedQueue(LocalQueue):
         names: Names,
         clock: Clock,
         limits: Limits,
-        witness: Witness = lambda ends, vouched: None,
+        second_mark: Path | None = None,
     ) -> None:
         """Takes over `folder` and `log`, failing or not. Raises as `open` does."""
         self._folder = folder
@@ -81,8 +82,8 @@ class EmbeddedQueue(LocalQueue):
         ledger = Ledger(names)
         with closing_on_error(log):
             ledger.restore(log.load(), log.last_number())
-            witness(_buffer_ends(ledger), folder.marked)
-            log.keep_mark(folder.mark, _ends(ledger))
+            marks = [folder.mark] if second_mark is None else [folder.mark, second_mark]
+            log.keep_marks(marks, _ends(ledger))
             folder.note_marked()
         writer = GroupWriter(ledger, log, clock)
         with closing_on_error(log), closing_on_error(writer):
@@ -103,30 +104,35 @@ class EmbeddedQueue(LocalQueue):
         free_bytes: Callable[[Path], int] = disk_free_bytes,
         accept_loss: bool = False,
         witness: Witness = lambda ends, vouched: None,
+        second_mark: Path | None = None,
     ) -> "EmbeddedQueue":
         """Open the queue in `folder`, which is made where it does not exist. `partitions` counts for topics made from
         now on. Below `disk_free_min_bytes` of free disk (as `free_bytes` tells it) clients' appends are refused.
         `accept_loss` goes on where acknowledged records are missing, with what is left. `witness` is shown
         where the buffers end before anything is made, and whether a mark has vouched for the log; it may refuse.
+        `second_mark` is where the mark is kept a second time.
 
         Raises QueueDamaged (they are missing), QueueLocked, QueueFormat, QueueUnavailable (the folder cannot be
-        used), ConfigError (the namespace)."""
+        used), ConfigError (the namespace). Where it raises without `accept_loss`, nothing has been changed."""
         names = installation(namespace)
-        if not accept_loss and mark_of(folder).exists() and not (folder / "queue.json").exists():
-            _refuse(folder, examine(folder / "log", mark_of(folder), marked=True))
         ours = Folder(folder, namespace)
         with closing_on_error(ours):
-            loss = examine(ours.log, ours.mark, marked=ours.marked)
-            if not accept_loss:
-                _refuse(folder, loss)
-            elif loss is not None:
-                accepted = salvage(ours.log, loss, clock.now_ms())
-                _log.warning("loss accepted", folder=str(folder), records=accepted.records, detail=accepted.detail)
+            found = examine(ours.log, ours.mark, second_mark, marked=ours.marked)
+            loss = Loss(ours.trouble) if ours.trouble and found.loss is None else found.loss
+            if loss is None:
+                witness(_buffer_ends(names, found.topics), ours.marked)
+                ours.make()
+                if accept_loss:
+                    _log.info("there is no loss to accept", folder=str(folder))
+            elif accept_loss:
+                _refuse_other_namespace(ours, names, found.topics)
+                left = _go_on(ours, found.loss, second_mark, clock.now_ms())
+                witness(_buffer_ends(names, left), ours.marked)
             else:
-                _log.info("there is no loss to accept", folder=str(folder))
+                _refuse(ours, loss)
             log = RocksLog(ours.log, disk_free_min_bytes, free_bytes)
             limits = Limits(partitions, record_bytes_max, topics_max, group_topics_max)
-            return cls(ours, log, names, clock, limits, witness)
+            return cls(ours, log, names, clock, limits, second_mark)
 
     def _positions(self) -> Mapping[Shard, Audited]:
         """Read again where the job has put another file in its place."""
@@ -180,13 +186,40 @@ class EmbeddedQueue(LocalQueue):
             self._folder.close()
 
 
-def _refuse(folder: Path, loss: Loss | None) -> None:
-    """Raises QueueDamaged where there is a loss."""
-    if loss is not None:
-        raise QueueDamaged(
-            f"the queue in {folder} is not whole: {loss}. Nothing was changed. Put back what is missing; or start "
-            f"once with --accept-loss, which goes on with what is left."
+def _refuse(ours: Folder, loss: Loss) -> None:
+    """Raises QueueDamaged."""
+    details = "; ".join(dict.fromkeys(filter(None, (ours.trouble, str(loss)))))
+    raise QueueDamaged(
+        f"the queue in {ours.path} is not whole: {details}. Nothing was changed. Put back what is missing; or start "
+        f"once with --accept-loss, which goes on with what is left."
+    )
+
+
+def _refuse_other_namespace(ours: Folder, names: Names, topics: Sequence[StoredTopic]) -> None:
+    """Without its settings a log does not say whose it is; but every installation has an audit topic. Raises
+    QueueFormat."""
+    found = [topic.name for topic in topics]
+    if ours.trouble and found and names.audit not in found:
+        raise QueueFormat(
+            f"{ours.trouble}, and the log in {ours.log} has no topic {names.audit}, but {', '.join(found[:3])}: it "
+            f"belongs to another namespace than {names.namespace!r}. Set namespace to what it was."
         )
+
+
+def _go_on(ours: Folder, loss: Loss | None, second_mark: Path | None, at_ms: int) -> Sequence[StoredTopic]:
+    """Accept that this is missing: the topics that are left. Raises QueueUnavailable, QueueFormat."""
+    trouble = ours.trouble
+    with telling(ours.path):
+        for path in filter(None, (ours.path / SETTINGS, ours.mark, second_mark)):
+            put_aside(path, at_ms)
+        put_aside(ours.log, at_ms, folder=True)
+        ours.make()
+        if loss is None:
+            _log.warning("loss accepted", folder=str(ours.path), records=0, detail=trouble)
+        else:
+            accepted = salvage(ours.log, loss, at_ms)
+            _log.warning("loss accepted", folder=str(ours.path), records=accepted.records, detail=accepted.detail)
+    return look(ours.log).topics if ours.log.exists() else ()
 
 
 def _ends(ledger: Ledger) -> dict[LogId, int]:
@@ -194,6 +227,8 @@ def _ends(ledger: Ledger) -> dict[LogId, int]:
     return {(part.topic.number, part.number): part.next_offset for part in parts}
 
 
-def _buffer_ends(ledger: Ledger) -> dict[Shard, BufferEnd]:
+def _buffer_ends(names: Names, topics: Sequence[StoredTopic]) -> dict[Shard, BufferEnd]:
+    ledger = Ledger(names)
+    ledger.restore(topics)
     parts = (part for topic in ledger.topics.values() for part in topic.partitions)
     return {part.shard: BufferEnd(part.topic.topic_id, part.end) for part in parts if part.shard is not None}

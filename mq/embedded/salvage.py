@@ -6,6 +6,7 @@ of the log keeps what was accepted, and what is thrown away of RocksDB's small f
 is copied beside the log before.
 """
 
+import re
 import shutil
 from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import closing
@@ -24,6 +25,7 @@ from mq.embedded.stored import (
     NUMBERS_KEY,
     TABLES,
     end_of,
+    identity_of,
     starts,
     stored_topics,
     table,
@@ -32,6 +34,8 @@ from mq.embedded.stored import (
 from mq.embedded.tuning import options
 from mq.errors import QueueUnavailable
 from mq.local.storage import StoredTopic
+
+SMALL = ("MANIFEST-", "CURRENT", "OPTIONS-", "IDENTITY")
 
 Hole = tuple[int, int]
 """From the first offset that is gone to the one behind the last."""
@@ -51,6 +55,7 @@ def salvage(log: Path, loss: Loss, at_ms: int) -> Accepted:
         log.mkdir(exist_ok=True)
     else:
         _keep_evidence(log, log.with_name(f"lost-{at_ms}"))
+        _clear(log, log.with_name(f"lost-{at_ms}"))
         _repair(log)
     try:
         db = Rdict(str(log), options(create=True, salvage=True))
@@ -111,8 +116,19 @@ def losses(found: RdictIter) -> list[Accepted]:
 def _keep_evidence(log: Path, copy: Path) -> None:
     copy.mkdir(mode=0o700)
     for file in log.iterdir():
-        if file.suffix == ".log" or file.name.startswith(("MANIFEST-", "CURRENT", "OPTIONS-")):
+        if file.is_file() and (file.suffix == ".log" or file.name.startswith(SMALL)):
             shutil.copy2(file, copy / file.name)
+
+
+def _clear(log: Path, kept: Path) -> None:
+    """Of what would keep RocksDB from opening it, and holds no records: folders that have the place of files, and an
+    identity that is none, for which RocksDB makes another one."""
+    for entry in list(log.iterdir()):
+        if entry.is_dir() or not entry.exists():
+            entry.rename(kept / entry.name)
+    identity = log / "IDENTITY"
+    if identity.exists() and re.fullmatch(r"[0-9a-f-]{36}", identity_of(log)) is None:
+        identity.unlink()
 
 
 def _repair(log: Path) -> None:

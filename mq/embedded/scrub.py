@@ -8,10 +8,10 @@ from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
-from rocksdict import AccessType, Rdict, RdictIter
+from rocksdict import RdictIter
 
 from mq.embedded.entry import ENTRY_RECORDS_MAX, decode_entry, read_head
-from mq.embedded.examine import examine
+from mq.embedded.examine import examine, opened_to_read
 from mq.embedded.folder import Folder
 from mq.embedded.mark import LogId
 from mq.embedded.salvage import Accepted, losses
@@ -45,14 +45,15 @@ class Report(NamedTuple):
         return not self.damage and not any(one.damage for one in self.partitions)
 
 
-def scrub(folder: Path, namespace: str) -> Report:
-    """Raises QueueLocked (a process has it open), QueueFormat, QueueUnavailable (there is none)."""
-    if not (folder / "queue.json").exists():
-        raise QueueUnavailable(f"there is no queue in {folder}")
+def scrub(folder: Path, namespace: str, second: Path | None = None) -> Report:
+    """`second` is the second mark. Raises QueueLocked (a process has it open), QueueFormat, QueueUnavailable (there
+    is none, or it may not be read)."""
     ours = Folder(folder, namespace)
     with closing(ours):
-        loss = examine(ours.log, ours.mark, marked=ours.marked)
-        said = () if loss is None else (str(loss),)
+        loss = examine(ours.log, ours.mark, second, marked=ours.marked).loss
+        said = tuple(filter(None, (ours.trouble, "" if loss is None else str(loss))))
+        if not said and not ours.log.exists():
+            raise QueueUnavailable(f"there is no queue in {folder}")
         try:
             return _read(ours.log, said)
         except QueueError as error:
@@ -62,11 +63,7 @@ def scrub(folder: Path, namespace: str) -> Report:
 def _read(log: Path, said: tuple[str, ...]) -> Report:
     chosen = options()
     chosen.set_paranoid_checks(True)
-    try:
-        db = Rdict(str(log), chosen, access_type=AccessType.read_only(False))
-    except Exception as error:
-        raise QueueDamaged(f"the log in {log} cannot be opened: {error}") from error
-    with closing(db):
+    with opened_to_read(log, chosen) as db:
         topics = list(stored_topics(db.iter()))
         read = tuple(
             _partition(db.iter(), topic.name, (topic.number, number), held)

@@ -26,8 +26,8 @@ NUMBERS_KEY = KEY.pack(TABLES, NUMBERS, 0)
 
 
 def identity_of(log: Path) -> str:
-    """RocksDB gives each of its databases another one."""
-    return (log / "IDENTITY").read_text().strip()
+    """RocksDB gives each of its databases another one. Raises OSError."""
+    return (log / "IDENTITY").read_text(errors="replace").strip()
 
 
 def stored_topics(found: RdictIter) -> Iterator[StoredTopic]:

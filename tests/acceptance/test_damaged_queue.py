@@ -11,6 +11,7 @@ import pytest
 
 from tests.acceptance.asking import HTTP, Ran, answer_of, delivered, numbers, run, send, wait_delivered, wait_for
 from tests.acceptance.conftest import MakeServer
+from tests.acceptance.seen import seen
 from tests.fault.server import Server, free_port
 
 DAMAGED = 3
@@ -74,9 +75,11 @@ def put_back_older_queue(killed_data: Path, data: Path) -> None:
 @pytest.mark.parametrize("damage", [cut_write_ahead_log, remove_log])
 def test_a_log_that_lacks_something_is_not_started(killed: Server, damage: Callable[[Path], None]) -> None:
     damage(killed.data_dir)
+    before = seen(killed.data_dir)
     for _ in range(2):
         ran = serve(killed.data_dir)
         assert (ran.code, ran.out) == (DAMAGED, "")
+        assert seen(killed.data_dir) == before
         assert "acknowledged" in ran.err
         assert "--accept-loss" in ran.err
 
@@ -89,13 +92,15 @@ def test_an_older_copy_of_the_queue_is_not_started(killed: Server, killed_data: 
 
 
 def damage_index_is_ahead(killed_data: Path, data: Path) -> None:
-    """The log and its mark of earlier, and the index of a server that was stopped later."""
+    """The log and its mark of earlier, and the index of a server that was stopped later; no second mark, as after a
+    version that had none."""
     server = Server(data)
     server.start()
     server.wait_ready()
     server.stop()
     put_back_older_queue(killed_data, data)
     shutil.copy2(killed_data.with_name("earlier") / "queue.mark", data / "queue.mark")
+    (data / "index.mark").unlink()
 
 
 @pytest.mark.parametrize("mark", ["kept", "removed"])
@@ -103,11 +108,13 @@ def test_an_index_that_is_ahead_of_its_log_is_evidence(killed: Server, killed_da
     damage_index_is_ahead(killed_data, killed.data_dir)
     if mark == "removed":
         remove_queue_and_mark(killed.data_dir)
+    before = seen(killed.data_dir)
     for _ in range(2):
         ran = serve(killed.data_dir)
         assert ran.code == DAMAGED
         assert "the time index" in ran.err
         assert "orders/" in ran.err
+        assert seen(killed.data_dir) == before
 
 
 def test_an_index_that_is_ahead_is_put_aside_where_the_loss_is_accepted(
@@ -171,11 +178,15 @@ def scrub(data: Path) -> Ran:
     return run("scrub", "--json", data_dir=str(data))
 
 
-def test_scrub_finds_a_whole_queue_whole_and_a_damaged_one_damaged(killed: Server) -> None:
+def test_scrub_finds_a_whole_queue_whole_and_a_damaged_one_damaged_and_changes_neither(killed: Server) -> None:
+    before = seen(killed.data_dir)
     whole = scrub(killed.data_dir)
     assert (whole.code, answer_of(whole)["whole"]) == (0, True)
+    assert seen(killed.data_dir) == before
     cut_write_ahead_log(killed.data_dir)
+    before = seen(killed.data_dir)
     damaged = scrub(killed.data_dir)
+    assert seen(killed.data_dir) == before
     assert damaged.code == DAMAGED
     assert "acknowledged" in str(json.loads(damaged.out)["damage"])
 

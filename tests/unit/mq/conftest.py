@@ -69,6 +69,7 @@ def open_queue(folder: Path, clock: ManualClock) -> Iterator[OpenQueue]:
 def faulty(folder: Path, clock: ManualClock) -> Iterator[tuple[EmbeddedQueue, FaultyLog]]:
     """A queue with topics `orders` and its buffer, and the log that it lies on."""
     ours = Folder(folder, "delayline")
+    ours.make()
     log = FaultyLog(ours.log, 0, trim_compact_bytes=4 << 20)
     queue = EmbeddedQueue(ours, log, installation("delayline"), clock, Limits())
     with closing(queue):

@@ -10,7 +10,7 @@ from rocksdict import Rdict
 from mq.contract import Append
 from mq.embedded.stored import KEY
 from mq.embedded.tuning import options
-from mq.errors import QueueFormat, QueueLocked, QueueUnavailable
+from mq.errors import QueueDamaged, QueueFormat, QueueLocked, QueueUnavailable
 from tests.unit.mq.conftest import OpenQueue
 
 
@@ -58,8 +58,6 @@ def test_an_opening_that_was_cut_short_is_taken_up(open_queue: OpenQueue, folder
     [
         ('{"embedded_queue":2,"namespace":"delayline","more":1}', "has format 2, this program knows 1"),
         ('{"embedded_queue":1,"namespace":"other"}', "belongs to the namespace 'other'"),
-        ('{"embedded_queue":', "cannot be read"),
-        ("[]", "cannot be read"),
     ],
 )
 def test_a_folder_of_another_format_is_refused(open_queue: OpenQueue, folder: Path, marker: str, said: str) -> None:
@@ -67,6 +65,21 @@ def test_a_folder_of_another_format_is_refused(open_queue: OpenQueue, folder: Pa
     (folder / "queue.json").write_text(marker)
     with pytest.raises(QueueFormat, match=said):
         open_queue()
+
+
+@pytest.mark.parametrize("settings", ["", "[]", '{"embedded_queue":', None])
+def test_settings_that_are_lost_or_broken_are_damage_and_made_anew_where_that_is_accepted(
+    open_queue: OpenQueue, folder: Path, settings: str | None
+) -> None:
+    open_queue().close()
+    whole = (folder / "queue.json").read_text()
+    (folder / "queue.json").unlink()
+    if settings is not None:
+        (folder / "queue.json").write_text(settings)
+    with pytest.raises(QueueDamaged, match=r"queue\.json .*--accept-loss"):
+        open_queue()
+    open_queue(accept_loss=True).close()
+    assert (folder / "queue.json").read_text() == whole
 
 
 @pytest.mark.parametrize(("topic", "partition", "number"), [(0, 1, 1), (1, 0, 0)])
@@ -95,7 +108,7 @@ def test_an_opening_that_failed_leaves_nothing_locked(open_queue: OpenQueue, fol
     open_queue().close()
     marker = (folder / "queue.json").read_text()
     (folder / "queue.json").write_text("{}")
-    with pytest.raises(QueueFormat):
+    with pytest.raises(QueueDamaged):
         open_queue()
     (folder / "queue.json").write_text(marker)
     open_queue()
