@@ -99,6 +99,8 @@ class WorkerMetrics(Collector):
         yield self._lateness.family()
         pending = ((status.id.topic, status.pending) for status in statuses)
         yield self._sum_by_topic("delayline_pending_messages", "Messages waiting, as indexed", pending)
+        repeats = ((status.id.topic, status.repeats) for status in statuses)
+        yield self._sum_by_topic("delayline_pending_repeats", "Of them, messages that repeat", repeats)
         backlog = ((status.id.topic, status.backlog) for status in statuses)
         yield self._sum_by_topic("delayline_due_backlog_messages", "Messages that are due and not delivered", backlog)
         limited = ((status.id.topic, int(status.rate_limited)) for status in statuses)

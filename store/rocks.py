@@ -187,6 +187,7 @@ class RocksShard:
         if near:
             self._near.put(near, [(name, key) for name, key in names if key[0] <= border])
         self._counts.add(list(map(_DUE, ordered)), list(map(_OFFSET, far)))
+        self._counts.repeats.add(ordered)
 
     def name(self, name: bytes, key: Key) -> None:
         self._require_ready()
@@ -210,6 +211,7 @@ class RocksShard:
         far = self._near.remove(keys) if self._near else keys
         self._far.remove(far, checkpoint)
         self._counts.subtract(list(map(_DUE, keys)), list(map(_OFFSET, far)))
+        self._counts.repeats.subtract(keys)
 
     def discard(self, key: Key) -> bool:
         self._require_ready()
@@ -217,6 +219,7 @@ class RocksShard:
         if far and not self._far.discard(key):
             return False
         self._counts.subtract([key.due_ms], [offset for _, offset in far])
+        self._counts.repeats.subtract([key])
         return True
 
     def get(self, key: Key) -> bytes | None:
@@ -238,6 +241,9 @@ class RocksShard:
 
     def pending(self) -> int:
         return self._counts.pending
+
+    def repeats(self) -> int:
+        return len(self._counts.repeats)
 
     def histogram(self, buckets: Buckets) -> list[int]:
         return self._counts.minutes.histogram(buckets)
