@@ -25,7 +25,7 @@ from api.problems import (
     refused,
 )
 from api.schemas import HeaderIn, MessageIn, ScheduleIn, TimeIn
-from delayline.directives import directive_names
+from delayline.directives import REPEATING, directive_names
 from delayline.errors import Bug
 from delayline.headers import ATTEMPT, ECHOED, IDEMPOTENCY, RESERVED
 from delayline.lookalikes import Lookalike, lookalike
@@ -89,6 +89,11 @@ class Draft(NamedTuple):
     def is_claim(self) -> bool:
         """Whether it wants a name for itself, which its owner decides."""
         return self.own_id is not None or self.idempotency is not None
+
+    @property
+    def repeats(self) -> bool:
+        """Whether it is delivered again and again. Hot: once per delayed message."""
+        return any(name in REPEATING for name, _ in self.directives)
 
     @property
     def place_key(self) -> bytes | None:

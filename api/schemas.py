@@ -388,6 +388,7 @@ class TopicOut(msgspec.Struct, frozen=True, kw_only=True):
     partitions: int
     delay_enabled: bool
     pending: Annotated[int | None, Meta(description="Messages that wait, as indexed")]
+    repeats: Annotated[int | None, Meta(description="Of them, those that repeat")]
     due_backlog: Annotated[int | None, Meta(description="Of them, those that are due and not delivered yet")]
     oldest_due_at: Annotated[Moment | None, Meta(description="When the first of those was due")]
     next_due_at: Annotated[Moment | None, Meta(description="The first due time of all that wait")]
@@ -412,6 +413,7 @@ class ShardView(msgspec.Struct, frozen=True, kw_only=True):
     partition: int | str
     state: Annotated[str, Meta(description="`running`, `catching-up`, `stalled` or `missing`")]
     pending: int | None = None
+    repeats: int | None = None
     due_backlog: int | None = None
     oldest_due_at: Moment | None = None
     next_due_at: Moment | None = None

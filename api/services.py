@@ -8,6 +8,7 @@ from prometheus_client import CollectorRegistry
 from delayline.clock import Clock
 from delayline.http.guard import HttpLimits
 from delayline.inquiry import Owners
+from delayline.pending import Full
 from delayline.rules import Rules
 from mq.contract import Admin, Client
 
@@ -71,4 +72,4 @@ class Services:
     clock: Clock
     registry: CollectorRegistry
     readiness: Callable[[], tuple[bool, str]]
-    full: Callable[[str], str | None]  # why a topic takes no more delayed messages; asked per request: must be quick
+    full: Full  # asked per request: must be quick

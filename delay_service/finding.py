@@ -356,6 +356,7 @@ def figures(status: ShardStatus) -> ShardFigures:
         status.next_offset,
         status.low_offset,
         status.dispatch_paused,
+        status.repeats,
     )
 
 

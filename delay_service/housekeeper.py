@@ -98,6 +98,7 @@ class Housekeeper:
             owned.reason,
             owned.detail,
             pending=index.pending(),
+            repeats=core.repeats(),
             ingest_lag=max(0, self._source.log_end(owned.id) - core.position),
             oldest_due_ms=index.next_due_ms(),
             owner_epoch=cursor.owner_epoch,

@@ -2,10 +2,10 @@
 
 from bisect import bisect_left
 from collections import Counter as Tally
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
-from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from delay_service.decisions import Decisions
@@ -62,6 +62,7 @@ class WorkerMetrics(Collector):
         self._clock = clock
         self._lateness = Lateness()
         self._statuses: Callable[[], Sequence[ShardStatus]] = tuple
+        self._group_topics_refused: Callable[[], Mapping[str, int]] = dict
         self._finished = Counter(
             "delayline_messages_finished", "Messages by outcome", ["topic", "outcome"], registry=registry
         )
@@ -73,6 +74,10 @@ class WorkerMetrics(Collector):
     def watch(self, statuses: Callable[[], Sequence[ShardStatus]]) -> None:
         """Where the shard gauges come from."""
         self._statuses = statuses
+
+    def watch_group_topics(self, refused: Callable[[], Mapping[str, int]]) -> None:
+        """Where the count of topics that were not made comes from (`mq.contract.Queue.group_topics_refused`)."""
+        self._group_topics_refused = refused
 
     # --- delay_service.worker.Observer
 
@@ -99,6 +104,8 @@ class WorkerMetrics(Collector):
         yield self._lateness.family()
         pending = ((status.id.topic, status.pending) for status in statuses)
         yield self._sum_by_topic("delayline_pending_messages", "Messages waiting, as indexed", pending)
+        repeats = ((status.id.topic, status.repeats) for status in statuses)
+        yield self._sum_by_topic("delayline_pending_repeats", "Of them, messages that repeat", repeats)
         backlog = ((status.id.topic, status.backlog) for status in statuses)
         yield self._sum_by_topic("delayline_due_backlog_messages", "Messages that are due and not delivered", backlog)
         limited = ((status.id.topic, int(status.rate_limited)) for status in statuses)
@@ -107,6 +114,7 @@ class WorkerMetrics(Collector):
         held = ((status.id.topic, status.held) for status in statuses)
         text = "Buffer records that are kept for the reconcile job alone, counted by offset"
         yield self._sum_by_topic("delayline_buffer_held_records", text, held)
+        yield self._refused_topics()
         yield self._oldest(statuses)
         yield self._buffer_age(statuses)
         yield self._clocks(statuses)
@@ -122,6 +130,13 @@ class WorkerMetrics(Collector):
                 stalled.add_metric([*status.id, status.stalled], 1)
         yield lag
         yield stalled
+
+    def _refused_topics(self) -> CounterMetricFamily:
+        text = "Messages for a consumer group whose topic was not made because of retry.topics_made_max"
+        family = CounterMetricFamily("delayline_group_topics_refused", text, labels=["topic"])
+        for topic, count in self._group_topics_refused().items():
+            family.add_metric([topic], count)
+        return family
 
     @staticmethod
     def _sum_by_topic(name: str, text: str, counts: Iterable[tuple[str, int]]) -> GaugeMetricFamily:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from delayline.buffer_record import is_repeat
 from delayline.message import Key
 
 
@@ -20,6 +21,7 @@ class Moving:
     def __init__(self) -> None:
         self._moved: dict[str, Moved] = {}
         self._by_name: dict[bytes, str] = {}
+        self._repeats: set[str] = set()
 
     def __len__(self) -> int:
         return len(self._moved)
@@ -31,15 +33,22 @@ class Moving:
     def add(self, message_id: str, moved: Moved) -> None:
         self._moved[message_id] = moved
         self._by_name.update(dict.fromkeys(moved.names, message_id))
+        if is_repeat(moved.value):
+            self._repeats.add(message_id)
 
     def pop(self, message_id: str) -> None:
         """It has been read back."""
         moved = self._moved.pop(message_id, None)
+        self._repeats.discard(message_id)
         for name in moved.names if moved else ():
             self._by_name.pop(name, None)
 
     def get(self, message_id: str) -> Moved | None:
         return self._moved.get(message_id)
+
+    def repeats(self) -> int:
+        """How many of them are messages that repeat."""
+        return len(self._repeats)
 
     def all(self) -> Mapping[str, tuple[Key, bytes]]:
         """(key, value) by message id."""

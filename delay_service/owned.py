@@ -153,11 +153,11 @@ class Owned:
 
 @dataclass(frozen=True, slots=True)
 class ShardStatus:
-    """A shard as metrics and health checks see it. `backlog` are messages that are due and not delivered, of the
-    running minute at most BACKLOG_COUNTED_MAX; `low_appended_at_ms` is when the record at `low_offset` was appended;
-    `retry_s` how long until a stalled shard tries again; `rate_limited` that what is due waits for its topic's rate;
-    `dispatch_paused` that nothing is delivered before somebody resumes the topic; `held` are offsets below
-    `low_offset` that are kept for the reconcile job."""
+    """A shard as metrics and health checks see it. `repeats` are the pending messages that repeat; `backlog` are
+    messages that are due and not delivered, of the running minute at most BACKLOG_COUNTED_MAX; `low_appended_at_ms`
+    is when the record at `low_offset` was appended; `retry_s` how long until a stalled shard tries again;
+    `rate_limited` that what is due waits for its topic's rate; `dispatch_paused` that nothing is delivered before
+    somebody resumes the topic; `held` are offsets below `low_offset` that are kept for the reconcile job."""
 
     id: ShardId
     ready: bool
@@ -176,6 +176,7 @@ class ShardStatus:
     rate_limited: bool = False
     dispatch_paused: bool = False
     held: int = 0
+    repeats: int = 0
 
 
 def backlog(index: ShardIndex, now_ms: int) -> int:

@@ -489,6 +489,10 @@ class Shard:
         """The index, and by message id what is re-appended and not read back: its new due time, its old value."""
         return self._index, self._register.moving.all()
 
+    def repeats(self) -> int:
+        """How many messages that repeat are pending, with those that are re-appended and not read back."""
+        return self._index.repeats() + self._register.moving.repeats()
+
     def due_ms(self, record: LogRecord) -> int | None:
         """When the message of a buffer record is due; None for a record that is no message."""
         _, accepted_at_ms, body = record

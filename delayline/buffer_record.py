@@ -125,6 +125,9 @@ CONTROLS = ("pause", "resume", "purge", SKIP)
 
 _META = msgspec.msgpack.Decoder(Meta)
 _NO_META = b"\x00"
+_SERIES = b"\xa6series"
+"""A field's name in msgpack: no index value of a repeat is without it."""
+
 OURS = RESERVED | ECHOED
 """Names of headers that no client gives a meaning to."""
 
@@ -160,6 +163,14 @@ def is_claim(value: bytes) -> bool:
     """The same (`Message.is_claim`) of an index value."""
     meta, _ = decode_value(value)
     return meta is not None and meta.origin is None and _claims(meta.terms)
+
+
+def is_repeat(value: bytes) -> bool:
+    """Whether the message of an index value repeats. Hot: asked of every one that is not plain."""
+    if value[:1] <= _NO_META or _SERIES not in value:
+        return False
+    meta = decode_value(value)[0]
+    return meta is not None and meta.terms is not None and meta.terms.series is not None
 
 
 def version_of(value: bytes) -> int:

@@ -139,6 +139,9 @@ _CHECKS: Mapping[bytes, Callable[[str], object]] = {
     b"delay-retry": _group,
 }
 
+REPEATING = frozenset({b"delay-cron", b"delay-every"})
+"""A message with one of them is delivered again and again."""
+
 _ALIAS_CHECKS: Mapping[str, Mapping[bytes, Callable[[str], object]]] = {
     "rocketmq": dict.fromkeys((b"DELAY", b"TIMER_DELAY_SEC", b"TIMER_DELAY_MS", b"TIMER_DELIVER_MS"), str),
     "rabbitmq": {b"x-delay": signed_integer},

@@ -147,8 +147,8 @@ class DueCounts:
 class ShardFigures:
     """How a shard stood half a second ago at most. `ready`: it has been read to the end. `stalled` says in a word why
     it cannot go on, `detail` in a sentence, `retry_ms` when it tries again. The other fields mean nothing while it is
-    being taken over (`owner_epoch` is 0 then); `next_due_ms` is the lowest due time of what is pending. While it is
-    `paused`, nothing is delivered."""
+    being taken over (`owner_epoch` is 0 then); `next_due_ms` is the lowest due time of what is pending, `repeats`
+    how many of it repeat. While it is `paused`, nothing is delivered."""
 
     shard: Shard
     ready: bool
@@ -163,6 +163,7 @@ class ShardFigures:
     next_offset: int = 0
     low_offset: int = 0
     paused: bool = False
+    repeats: int = 0
 
 
 @dataclass(frozen=True, slots=True)

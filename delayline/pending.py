@@ -1,13 +1,14 @@
-"""Whether a topic takes more delayed messages: its rule's `pending_max`, and what the owners of its shards count.
+"""Whether a topic takes more delayed messages: its `pending_max` and its `repeats_max`, and what the owners of its
+shards count.
 
 The counts are half a second old or little more, and lack what is accepted and not indexed yet: a limit is passed by
 what comes in within about a second. What is not known refuses nothing: a shard whose owner does not answer counts as
 empty, and old figures are forgotten.
 """
 
-from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from typing import NamedTuple, Protocol
 
 from delayline.clock import Clock
 from delayline.inquiry import ShardFigures
@@ -16,41 +17,72 @@ ASK_EVERY_S = 0.5
 BELIEVED_S = 5.0
 
 
+class Bounds(NamedTuple):
+    """How many messages of a topic may wait, None: any number; and how many of them may be repeats."""
+
+    pending_max: int | None
+    repeats_max: int
+
+
+class Full(Protocol):
+    """Why a topic takes no more delayed messages, or, with `repeats`, no more of those that repeat."""
+
+    def __call__(self, topic: str, *, repeats: bool) -> str | None:
+        """For people; None where it takes them."""
+
+
+class _Count(NamedTuple):
+    """What waits in a topic, and how much of it repeats."""
+
+    pending: int = 0
+    repeats: int = 0
+
+
+_NONE = _Count()
+
+
 class PendingLimits:
     """Shared by the doors of a process; may be asked from any thread. `figures` must not block, and must end."""
 
     def __init__(
         self,
-        pending_max_of: Callable[[str], int | None],
+        bounds_of: Callable[[str], Bounds],
         figures: Callable[[], Future[list[ShardFigures]]],
         clock: Clock,
     ) -> None:
-        self._pending_max_of = pending_max_of
+        self._bounds_of = bounds_of
         self._figures = figures
         self._clock = clock
         self._asking = False
         self._ask_again_s = float("-inf")
-        self._known: tuple[float, Mapping[str, int]] = float("-inf"), {}
+        self._known: tuple[float, Mapping[str, _Count]] = float("-inf"), {}
 
-    def full(self, topic: str) -> str | None:
-        """Why the topic takes no more delayed messages right now, for people; None where it does. Hot: once per
-        message or batch."""
-        pending_max = self._pending_max_of(topic)
-        if pending_max is None:
+    def full(self, topic: str, *, repeats: bool) -> str | None:
+        """See `Full`. Hot: once per message or batch."""
+        bounds = self._bounds_of(topic)
+        if bounds.pending_max is None and not repeats:
             return None
+        count = self._count(topic)
+        if bounds.pending_max is not None and count.pending >= bounds.pending_max:
+            return f"{count.pending} messages wait for {topic}, its limit is {bounds.pending_max}"
+        if repeats and count.repeats >= bounds.repeats_max:
+            return f"{count.repeats} messages that repeat wait for {topic}, its repeats_max is {bounds.repeats_max}"
+        return None
+
+    def _count(self, topic: str) -> _Count:
         now_s = self._clock.monotonic_s()
         if not self._asking and now_s >= self._ask_again_s:
             self._asking = True
             self._figures().add_done_callback(self._answered)
         told_s, counts = self._known
-        pending = counts.get(topic, 0) if now_s - told_s <= BELIEVED_S else 0
-        return f"{pending} messages wait for {topic}, its limit is {pending_max}" if pending >= pending_max else None
+        return counts.get(topic, _NONE) if now_s - told_s <= BELIEVED_S else _NONE
 
     def _answered(self, answer: Future[list[ShardFigures]]) -> None:
         now_s = self._clock.monotonic_s()
         if not answer.cancelled() and answer.exception() is None:
-            counts: Counter[str] = Counter()
+            counts: dict[str, _Count] = {}
             for one in answer.result():
-                counts[one.shard.topic] += one.pending
+                so_far = counts.get(one.shard.topic, _NONE)
+                counts[one.shard.topic] = _Count(so_far.pending + one.pending, so_far.repeats + one.repeats)
             self._known = now_s, counts
         self._asking, self._ask_again_s = False, now_s + ASK_EVERY_S

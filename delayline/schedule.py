@@ -18,7 +18,7 @@ from typing import NamedTuple, cast
 
 import msgspec
 
-from delayline.directives import checks_of, signed_integer
+from delayline.directives import REPEATING, checks_of, signed_integer
 from delayline.errors import MalformedDirective
 from delayline.headers import ATTEMPT, ECHOED, RESERVED
 from delayline.message import Header, MessageId
@@ -43,6 +43,10 @@ class Schedule(msgspec.Struct, frozen=True):
 
     due_ms: int
     terms: Terms | None = None
+
+    @property
+    def repeats(self) -> bool:
+        return self.terms is not None and self.terms.series is not None
 
 
 class Immediate(msgspec.Struct, frozen=True):
@@ -341,7 +345,7 @@ def _retry(group: str, headers: Sequence[Header], accepted_at_ms: int, rules: Ru
 
 
 def _series(values: Values) -> Series | None:
-    if b"delay-cron" not in values and b"delay-every" not in values:
+    if REPEATING.isdisjoint(values):
         return None
     return Series(
         cron=cast(str | None, values.get(b"delay-cron")),

@@ -75,6 +75,8 @@ class UnheededNames:
             log.warning("a header is not heeded", topic=pair[0], header=pair[1], why=why.value, detail=ADVICE[why])
 
     def of(self, topic: str) -> list[Unheeded]:
-        """What was seen in the topic, by name."""
+        """What was seen in the topic, by name. What was too much to be told apart is no topic's, not even of one that
+        is called so."""
         with self._lock:
-            return sorted(Unheeded(*pair, seen) for pair, seen in self._counts.items() if pair[0] == topic)
+            found = [Unheeded(*pair, seen) for pair, seen in self._counts.items() if pair[0] == topic]
+        return sorted(one for one in found if one.name != OTHER)

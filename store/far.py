@@ -24,6 +24,7 @@ from operator import itemgetter
 import structlog
 from rocksdict import WriteBatch
 
+from delayline.buffer_record import is_repeat
 from delayline.message import Key
 from store import keys
 from store.counts import Counts
@@ -307,8 +308,11 @@ class FarRecords:
             passed = offset < next_offset and (due_ms, offset) <= delivered
             return passed or not low_offset <= offset < resume_offset
 
-        for rows, names in self._chunks():
+        for rows, names, repeats in self._chunks():
             self._retain_chunk(rows, names, ends, counts)
+            counts.repeats.add_known(
+                offset for _, due_ms, offset in keys.decode_records(repeats) if not ends(due_ms, offset)
+            )
 
     def _retain_chunk(
         self,
@@ -345,20 +349,24 @@ class FarRecords:
         ranges = removal.write_to(batch, self._number)
         self._database.write(batch, ranges)
 
-    def _chunks(self) -> Iterator[tuple[list[bytes], list[tuple[bytes, bytes]]]]:
-        """Record rows, some thousand at a time, and the names behind them as (record row, name)."""
+    def _chunks(self) -> Iterator[tuple[list[bytes], list[tuple[bytes, bytes]], list[bytes]]]:
+        """Record rows, some thousand at a time, the names behind them as (record row, name), and which of the rows
+        are of messages that repeat."""
         rows: list[bytes] = []
         names: list[tuple[bytes, bytes]] = []
-        for row in self._database.keys(keys.shard_start(self._number), self._bound):
+        repeats: list[bytes] = []
+        for row, value in self._database.rows(keys.shard_start(self._number), self._bound):
             if len(row) != keys.RECORD_BYTES:
                 names.append((rows[-1], keys.name_of(row)))
                 continue
             if len(rows) == _RETAIN_ROWS:
-                yield rows, names
-                rows, names = [], []
+                yield rows, names, repeats
+                rows, names, repeats = [], [], []
             rows.append(row)
+            if value[:1] > b"\0" and is_repeat(value):
+                repeats.append(row)
         if rows:
-            yield rows, names
+            yield rows, names, repeats
 
 
 def _visible(rows: Iterable[tuple[bytes, bytes]], owed: _Removal) -> Iterator[tuple[bytes, bytes]]:

@@ -8,7 +8,8 @@ truth: every claim of it is repaired from the cursor and the log. Three promises
      record below the checkpoint's offset that was still pending at that commit is in that same state.
   3. Records that are held only in memory have offsets at or above `memory_low`; the owner never checkpoints past it.
 
-Values are opaque bytes. Called from one thread.
+Values are opaque bytes but for one thing: whether the message repeats (`buffer_record.is_repeat`). Called from one
+thread.
 """
 
 from collections.abc import Iterable, Sequence
@@ -128,6 +129,9 @@ class ShardIndex(Protocol):
 
     def pending(self) -> int:
         """How many records are present: exact."""
+
+    def repeats(self) -> int:
+        """How many of them are messages that repeat: exact."""
 
     def histogram(self, buckets: Buckets) -> list[int]:
         """How many records are present by due time, without a scan: before the first bucket, in each of them, behind

@@ -11,6 +11,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import partial
 
+from delayline.buffer_record import is_repeat
 from delayline.errors import Bug
 from delayline.message import BEFORE_ALL, Key, Shard
 from store.counts import SEGMENT_OFFSETS
@@ -234,6 +235,9 @@ class MemoryShard:
 
     def pending(self) -> int:
         return len(self._order)
+
+    def repeats(self) -> int:
+        return sum(is_repeat(self._entry(key).value) for key in self._order)
 
     def histogram(self, buckets: Buckets) -> list[int]:
         counts = Counter(buckets.slot(key.due_ms // 60_000) for key in self._order)

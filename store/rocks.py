@@ -191,6 +191,7 @@ class RocksShard:
         if near:
             self._near.put(near, [(name, key) for name, key in names if key[0] <= border])
         self._counts.add(list(map(_DUE, ordered)), list(map(_OFFSET, far)))
+        self._counts.repeats.add(ordered)
 
     def name(self, name: bytes, key: Key) -> None:
         self._require_ready()
@@ -214,6 +215,7 @@ class RocksShard:
         far = self._near.remove(keys) if self._near else keys
         self._far.remove(far, checkpoint)
         self._counts.subtract(list(map(_DUE, keys)), list(map(_OFFSET, far)))
+        self._counts.repeats.subtract(keys)
 
     def discard(self, key: Key) -> bool:
         self._require_ready()
@@ -221,6 +223,7 @@ class RocksShard:
         if far and not self._far.discard(key):
             return False
         self._counts.subtract([key.due_ms], [offset for _, offset in far])
+        self._counts.repeats.subtract([key])
         return True
 
     def get(self, key: Key) -> bytes | None:
@@ -242,6 +245,9 @@ class RocksShard:
 
     def pending(self) -> int:
         return self._counts.pending
+
+    def repeats(self) -> int:
+        return len(self._counts.repeats)
 
     def histogram(self, buckets: Buckets) -> list[int]:
         return self._counts.minutes.histogram(buckets)

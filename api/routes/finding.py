@@ -117,14 +117,18 @@ def _identity(given: Parameters, query: Query) -> object:
 
 def _due_query(given: Parameters, now_ms: int) -> DueQuery:
     """Raises Refusal."""
-    width = _bucket_minutes(given.text("bucket") or "1m")
+    bucket = given.text("bucket")
+    width = _bucket_minutes("1m" if bucket is None else bucket)
     start_ms, end_ms = given.moment_ms("from"), given.moment_ms("to")
     start = (now_ms if start_ms is None else start_ms) // (width * _MINUTE_MS)
     end = start + BUCKETS if end_ms is None else -(-end_ms // (width * _MINUTE_MS))
-    if not 0 < end - start <= BUCKETS_MAX:
-        pointer = "?from" if end_ms is None else "?to"
-        detail = f"from `from` to `to` there are {end - start} buckets; 1 to {BUCKETS_MAX} are possible"
-        raise refused(INVALID_REQUEST, pointer, "invalid-value", detail)
+    if end <= start:
+        after = "now, where `from` is not given" if start_ms is None else "`from`"
+        raise refused(INVALID_REQUEST, "?to", "invalid-value", f"`to`: it is not later than {after}")
+    if end - start > BUCKETS_MAX:
+        wanted = f"from `from` on these are {end - start} buckets of {format_duration(width * _MINUTE_MS)}"
+        detail = f"`to`: {wanted}, at most {BUCKETS_MAX} are possible; take a larger `bucket`"
+        raise refused(INVALID_REQUEST, "?to", "invalid-value", detail)
     return DueQuery(start * width, width, end - start)
 
 
@@ -136,6 +140,6 @@ def _bucket_minutes(text: str) -> int:
         raise refused(INVALID_REQUEST, "?bucket", "invalid-value", f"`bucket`: {error}") from error
     step_ms = _MINUTE_MS if bucket_ms <= _DAY_MS else _DAY_MS
     if bucket_ms % step_ms or not 0 < bucket_ms <= BUCKET_MS_MAX:
-        detail = "a bucket has whole minutes, beyond a day whole days, and no more than 3650 days"
+        detail = f"`bucket`: expected whole minutes up to 1d, or whole days up to 3650d, not {text}"
         raise refused(INVALID_REQUEST, "?bucket", "invalid-value", detail)
     return bucket_ms // _MINUTE_MS

@@ -130,7 +130,8 @@ class SendRoutes:
         self, request: Request, topic: str, message: MessageIn, mode: Mode, key: Idempotency | None
     ) -> Response:
         draft = self._drafter.draft(topic, message, self._clock.now_ms(), key)
-        if draft.directives and (refusal := self._refusal_where_full(topic)) is not None:
+        refusal = self._refusal_where_full(topic, repeats=draft.repeats) if draft.directives else None
+        if refusal is not None:
             raise refusal
         target = await self._sender.target(topic, [draft])
         append = self._sender.place(target, draft)
@@ -200,18 +201,19 @@ class SendRoutes:
 
     def _refuse_where_full(self, topic: str, batch: _Batch, atomic: bool) -> None:
         """Raises Refusal for an atomic batch; of another only the messages that would wait are refused."""
-        delayed = [index for index, draft in batch.drafts.items() if draft.directives]
-        refusal = self._refusal_where_full(topic) if delayed else None
-        if refusal is None:
-            return
-        if atomic:
-            raise refusal
-        for index in delayed:
+        delayed = {index: draft.repeats for index, draft in batch.drafts.items() if draft.directives}
+        found = {repeats: self._refusal_where_full(topic, repeats=repeats) for repeats in set(delayed.values())}
+        for index, repeats in delayed.items():
+            refusal = found[repeats]
+            if refusal is None:
+                continue
+            if atomic:
+                raise refusal
             del batch.drafts[index]
             batch.refusals[index] = refusal
 
-    def _refusal_where_full(self, topic: str) -> Refusal | None:
-        full = self._full(topic)
+    def _refusal_where_full(self, topic: str, *, repeats: bool) -> Refusal | None:
+        full = self._full(topic, repeats=repeats)
         return None if full is None else Refusal(LIMIT_EXCEEDED, full, status=429)
 
     def _placed(self, target: Target, batch: _Batch) -> list[Append]:

@@ -29,7 +29,7 @@ from delayline.clock import Clock
 from delayline.config import Settings
 from delayline.inquiry import Owners
 from delayline.names import Names
-from delayline.pending import PendingLimits
+from delayline.pending import Full, PendingLimits
 from mq.contract import Queue
 from mq.embedded.queue import EmbeddedQueue
 from mq.embedded.retention import Expiry, Retainer, Retention
@@ -152,7 +152,7 @@ def _proxying(
     registry: CollectorRegistry,
     app: DelaylineApi,
     clock: Clock,
-    full: Callable[[str], str | None],
+    full: Full,
 ) -> "Iterator[ProxyThread | None]":
     """The Kafka proxy where the settings have a port for it."""
     if settings.proxy.kafka.port == 0:
@@ -174,7 +174,7 @@ def _worker_app(
 
 
 def _limits(settings: Settings, owners: Owners, clock: Clock) -> PendingLimits:
-    return PendingLimits(lambda topic: settings.rule_for(topic).pending_max, owners.figures, clock)
+    return PendingLimits(settings.bounds_for, owners.figures, clock)
 
 
 @contextmanager
@@ -215,6 +215,7 @@ def _worker_thread(
 
     thread = WorkerThread(open_worker)
     metrics.watch(lambda: thread.statuses)
+    metrics.watch_group_topics(queue.group_topics_refused)
     return thread
 
 

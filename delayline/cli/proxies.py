@@ -1,6 +1,5 @@
 """The Kafka proxy that the settings describe."""
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, Counter
@@ -9,6 +8,7 @@ from delayline.clock import Clock
 from delayline.config import Settings
 from delayline.errors import ConfigError
 from delayline.names import Names
+from delayline.pending import Full
 from delayline.unheeded import UnheededNames
 from mq.contract import Admin
 
@@ -24,7 +24,7 @@ def kafka_proxy(
     accepted: Counter,
     unheeded: UnheededNames,
     clock: Clock,
-    full: Callable[[str], str | None],
+    full: Full,
 ) -> "ProxyThread":
     """Not started yet. `accepted`, `unheeded` and `full` are those of the whole process. Raises ConfigError."""
     try:

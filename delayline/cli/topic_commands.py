@@ -18,12 +18,22 @@ TOPIC_COLUMNS = (
     "partitions",
     "delay_enabled",
     "pending",
+    "repeats",
     "due_backlog",
     "next_due_at",
     "ingest_lag",
     "paused",
 )
-SHARD_COLUMNS = ("partition", "state", "pending", "due_backlog", "next_due_at", "ingest_lag", "owner_epoch")
+SHARD_COLUMNS = (
+    "partition",
+    "state",
+    "pending",
+    "repeats",
+    "due_backlog",
+    "next_due_at",
+    "ingest_lag",
+    "owner_epoch",
+)
 BAR_CHARS = 40
 
 Topic = Annotated[str, typer.Argument(help="The topic's name.")]

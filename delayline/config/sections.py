@@ -158,6 +158,7 @@ class DelayRule(Section):
     default_delay: Annotated[Duration, durations("1ms", "36500d")] | None = None
     rate_max: int | None = Field(default=None, ge=1, le=1_000_000)
     pending_max: int | None = Field(default=None, ge=1)
+    repeats_max: int | None = Field(default=None, ge=0)
     late_max: Annotated[Duration, durations("1s", "36500d")] | None = None
 
     @cached_property
@@ -202,6 +203,7 @@ class Delay(Section):
     topics: Patterns = ("*",)
     unknown: Literal["warn", "refuse"] = "warn"
     horizon_max: Annotated[Duration, durations("1s", "36500d")] = _default("3650d")
+    repeats_max: int = Field(default=10_000, ge=0)
     aliases: Annotated[tuple[Literal["rocketmq", "rabbitmq", "etf1"], ...], CommaSeparated] = ()
     levels: Levels = _default("1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h")
     discovery_interval: Annotated[Duration, durations("100ms", "1h")] = _default("2s")

@@ -32,6 +32,7 @@ from delayline.config.sections import (
 )
 from delayline.config.types import Folder, Namespace
 from delayline.names import Names, is_topic_name
+from delayline.pending import Bounds
 from delayline.rules import RULES_BYTES_MAX, Rules
 
 
@@ -114,6 +115,11 @@ class Settings(Section):
     def rule_for(self, topic: str) -> DelayRule:
         """The first rule that matches."""
         return next((rule for rule in self.delay.rule if rule.pattern.match(topic)), NO_RULE)
+
+    def bounds_for(self, topic: str) -> Bounds:
+        """How many of the topic's messages may wait."""
+        rule = self.rule_for(topic)
+        return Bounds(rule.pending_max, self.delay.repeats_max if rule.repeats_max is None else rule.repeats_max)
 
     @cached_property
     def _rules_by_default(self) -> Mapping[int, Rules]:

@@ -26,6 +26,7 @@ from mq.kafka.settings import KafkaSettings
 POLL_S = 0.1
 LEAVE_S = 10.0
 HEAR_OUT_S = 5.0
+LOOK_S = 1.0
 """How long a member that leaves listens for what it is still told."""
 
 log = logs.get(__name__)
@@ -54,6 +55,7 @@ class Membership:
         self._news = 0
         self._closing = False
         self._closed = False
+        self._look = False
         self._alive_s = clock.monotonic_s()
         self._named_s: float | None = None
         """When the group last knew us; None before the first time."""
@@ -90,6 +92,10 @@ class Membership:
             self._revoked.difference_update(shards)
             self._changed.notify_all()
 
+    def look_for_buffers(self) -> None:
+        """There is a new buffer topic: not to be found only when `discovery_interval_s` is over."""
+        self._look = True
+
     def close(self) -> None:
         """Leave the group."""
         with self._changed:
@@ -105,9 +111,17 @@ class Membership:
                 self._wait_closed()  # the library's own limit then takes us out of the group
                 continue
             self._poll()
+            if self._look:
+                self._look_around()
             if self._adrift():
                 self._join_anew()
         self._leave()
+
+    def _look_around(self) -> None:
+        """A list of all topics is what the library matches its subscription against, whoever has asked for it."""
+        self._look = False
+        with suppress(KafkaException):
+            self._member.list_topics(timeout=LOOK_S)
 
     def _worker_hangs(self) -> bool:
         return self._clock.monotonic_s() - self._alive_s > self._settings.poll_interval_max_s

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 from threading import Event, Thread
+from weakref import WeakSet
 
 from delayline import logs
 from delayline.clock import Clock
@@ -29,6 +30,7 @@ from mq.kafka.direct.reader import WireReader
 from mq.kafka.elsewhere import Elsewhere
 from mq.kafka.finishing import Finisher, Nobody
 from mq.kafka.library import LibraryReader
+from mq.kafka.membership import Membership
 from mq.kafka.offsets import GroupOffsets
 from mq.kafka.producers import LibraryTransactions, Transactions
 from mq.kafka.readers import Readers
@@ -70,6 +72,8 @@ class KafkaQueue:
             settings, settings.reconcile_group, stable=False, timeout_s=settings.request_timeout_s, clock=clock
         )
         self._client = KafkaClient(settings, self._cluster, self._readers, clock, self._finisher)
+        self._members: WeakSet[Membership] = WeakSet()
+        self._buffered: set[str] = set()  # topics whose buffers this process has asked for; bounded by the topics
         self._tending: Thread | None = None
         self._nodes: list[Nodes] = []  # one of each worker
 
@@ -99,6 +103,7 @@ class KafkaQueue:
         except BaseException:
             source.close()
             raise
+        self._members.add(source.membership)
         if self._tending is None:
             self._tending = Thread(target=self._tend, name="kafka-tend", daemon=True)
             self._tending.start()
@@ -280,7 +285,12 @@ class KafkaQueue:
 
     def ensure_buffer(self, name: str, rules: Rules) -> TopicInfo:
         self._check()
-        return self._buffers.ensure(name, rules)
+        info = self._buffers.ensure(name, rules)
+        if name not in self._buffered:
+            self._buffered.add(name)
+            for member in list(self._members):
+                member.look_for_buffers()
+        return info
 
     def takeover(self, shard: Shard) -> Handover:
         self._check()
@@ -326,6 +336,9 @@ class KafkaQueue:
 
     def delete_topic(self, name: str) -> None:
         raise NotDoneHere(f"topic {name!r}: topics of users are deleted with Kafka's own tools")
+
+    def group_topics_refused(self) -> Mapping[str, int]:
+        return self._buffers.group_topics_refused()
 
     def trouble(self) -> str | None:
         return None  # brokers mend themselves, or say so for each partition

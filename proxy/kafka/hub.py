@@ -2,10 +2,10 @@
 
 import asyncio
 import ssl
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from delayline.clock import Clock
+from delayline.pending import Full
 from mq.contract import Admin
 from proxy.kafka.backend import Backend
 from proxy.kafka.limits import THREADS_MAX, Budget
@@ -32,7 +32,7 @@ class Hub:
     twins: Twins
     budget: Budget
     looking: asyncio.Semaphore  # at records, beside the event loop
-    full: Callable[[str], str | None]  # why a topic takes no more delayed messages, if it does not
+    full: Full
 
     def unnamed(self) -> Unnamed:
         """What looks at batches for topics without delays, for a new connection."""
@@ -55,9 +55,7 @@ class Hub:
         self.backend.close()
 
 
-def open_hub(
-    settings: ProxySettings, admin: Admin, metrics: ProxyMetrics, clock: Clock, full: Callable[[str], str | None]
-) -> Hub:
+def open_hub(settings: ProxySettings, admin: Admin, metrics: ProxyMetrics, clock: Clock, full: Full) -> Hub:
     topology = Topology(settings)
     backend = Backend(settings, topology, clock)
     twins = Twins(settings, backend, admin, clock)

@@ -46,6 +46,7 @@ class PartitionBatch:
     records: Buffer | None
     parts: Parts | None = None
     refusal: Refusal | None = None
+    denied: Refusal | None = None  # by the broker, before its records are looked at
     batch: Batch | None = None
     told: ProducedPartition | None = None
 

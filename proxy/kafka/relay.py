@@ -18,7 +18,7 @@ that takes no answers (acks=0) sends, closes, and counts on it. `drain_max_s` bo
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from delayline import logs
 from mq.kafka.wire.apis import ApiKey, is_let_through
@@ -36,11 +36,13 @@ from mq.kafka.wire.message import (
     response_frame,
 )
 from mq.kafka.wire.messages.cluster import SaslAuthenticateResponse, SaslHandshakeResponse
+from mq.kafka.wire.messages.metadata import MetadataResponse
 from mq.kafka.wire.messages.produce import ProduceRequest, ProduceResponse
 from mq.kafka.wire.primitives import Buffer
 from proxy.kafka.limits import SMALL_BYTES, Deadlines, Grant
 from proxy.kafka.refuse import refuse, refuse_decoded, request_is_read
 from proxy.kafka.rewrite import conceal, response_is_read, rewrite_response, unsupported_version
+from proxy.kafka.rights import RightsAsked
 from proxy.kafka.side import Side
 from proxy.kafka.split import Split
 from proxy.kafka.turns import Line, Noting, Turn
@@ -59,6 +61,9 @@ HELD_BYTES_MAX = 32 << 20
 NO_ROOM = "no room for a request"
 BROKER_NOT_READING = "the broker does not read"
 NOT_READING = "the client does not read"
+
+Expected: TypeAlias = "Turn | UpstreamProduce | RightsAsked"
+"""What the broker is to answer."""
 
 log = logs.get(__name__)
 
@@ -85,11 +90,9 @@ class Relay:
         self._deadlines = Deadlines(limits)
         self._grants: set[Grant] = set()
         self._flushing: list[Turn] = []  # relayed to a broker that does not read right now
-        self._answers: Noting[Turn | UpstreamProduce] = Noting(
-            self._note_answer, RESPONSE_HEAD_BYTES, frame_bytes_max
-        )
+        self._answers: Noting[Expected] = Noting(self._note_answer, RESPONSE_HEAD_BYTES, frame_bytes_max)
         self._inbox: deque[tuple[Piece, Sequence[Turn]]] = deque()  # of what was read in one go
-        self._expected: deque[Turn | UpstreamProduce] = deque()
+        self._expected: deque[Expected] = deque()
         self._passing: deque[Turn] = deque()
         self._line = Line(self.client.write)
         self._split = Split(hub, self)
@@ -418,6 +421,11 @@ class Relay:
         self._expected.append(shipment)
         self._broker.write(request_frame(shipment.header, encode(shipment.request, shipment.header.version)))
 
+    def ask(self, asked: RightsAsked) -> None:
+        """A question of the proxy's that the broker answers for the client."""
+        self._expected.append(asked)
+        self._broker.write(request_frame(asked.header, encode(asked.request, asked.header.version)))
+
     # --- answers
 
     def _broker_said(self, data: bytes) -> None:
@@ -435,7 +443,7 @@ class Relay:
         else:
             self.take_up()
 
-    def _pass(self, data: memoryview, turns: "Sequence[Turn | UpstreamProduce]") -> None:
+    def _pass(self, data: memoryview, turns: "Sequence[Expected]") -> None:
         """A turn is over when all of its answer has passed: another one's must not get into the middle of it."""
         self.client.write([data])
         for turn in turns:
@@ -445,7 +453,7 @@ class Relay:
         while len(self._passing) > unfinished:
             self._line.leave(self._passing.popleft())
 
-    def _note_answer(self, _head: memoryview, _length: int) -> "tuple[Turn | UpstreamProduce, bool]":
+    def _note_answer(self, _head: memoryview, _length: int) -> "tuple[Expected, bool]":
         if not self._expected:
             raise PeerError("an answer to nothing")
         expected = self._expected.popleft()
@@ -460,8 +468,11 @@ class Relay:
             self._logged_in = True
             self._requests.limit(self._hub.settings.frame_bytes_max)
 
-    def _answered(self, expected: "Turn | UpstreamProduce", payload: memoryview) -> None:
-        if not isinstance(expected, Turn):
+    def _answered(self, expected: "Expected", payload: memoryview) -> None:
+        if isinstance(expected, RightsAsked):
+            _, body = read_response(ApiKey.METADATA, expected.header.version, payload)
+            self._split.proved(expected, decode(MetadataResponse, expected.header.version, body))
+        elif not isinstance(expected, Turn):
             _, body = read_response(ApiKey.PRODUCE, expected.header.version, payload)
             self._split.answered(expected, decode(ProduceResponse, expected.header.version, body))
         elif not response_is_read(expected.api_key, expected.version):

@@ -59,12 +59,13 @@ class Target:
 @dataclass(frozen=True, slots=True)
 class Seen:
     """A batch that was looked at. `delayed` are places in it; `adds` where one of them will wait, and is no operation
-    on what does."""
+    on what does; `repeats` where one of those is delivered again and again."""
 
     scan: Scan
     delayed: Set[int]
     refusal: Refusal | None
     adds: bool = False
+    repeats: bool = False
 
 
 _HINTS = (b"elay", b"ELAY", b"eliver-", b"ELIVER-")
@@ -106,7 +107,7 @@ class Screen:
         scan = scan_batch(batch, directives_of(rules.aliases), every=every, allowance=allowance)
         delayed: set[int] = set()
         errors: list[tuple[int, str]] = []
-        adds = False
+        adds = repeats = False
         for found in scan.found:
             if wrong := self._misnamed(topic, found, rules):
                 errors.append((found.place, wrong))
@@ -117,10 +118,11 @@ class Screen:
             elif not isinstance(verdict, Immediate):
                 delayed.add(found.place)
                 adds = adds or isinstance(verdict, Schedule)
+                repeats = repeats or (isinstance(verdict, Schedule) and verdict.repeats)
         if delayed:
             scan.batch.check()
             check_head(batch.head)
-        return Seen(scan, delayed, invalid(errors), adds)
+        return Seen(scan, delayed, invalid(errors), adds, repeats)
 
     def _misnamed(self, topic: str, found: Found, rules: Rules) -> str:
         """What is wrong with the names of a record's headers, where that refuses it."""

@@ -17,6 +17,7 @@ from mq.kafka.batch.head import Batch as Records
 from mq.kafka.batch.head import Kind, kind_of, read_batch
 from mq.kafka.wire.errors import BatchError, CorruptBatch, ErrorCode, PeerError
 from mq.kafka.wire.message import RequestHeader, encode
+from mq.kafka.wire.messages.metadata import MetadataResponse
 from mq.kafka.wire.messages.produce import (
     ProducedPartition,
     ProducedTopic,
@@ -36,6 +37,7 @@ from proxy.kafka.produces import (
     target_part,
 )
 from proxy.kafka.rewrite import readdress_endpoints
+from proxy.kafka.rights import Rights, RightsAsked
 from proxy.kafka.screen import Refusal, Seen, check_compression, compressed_bytes, fits, refusal_of
 from proxy.kafka.sequencer import (
     Answer,
@@ -76,6 +78,7 @@ class Split:
         self._open: dict[ClientProduce, None] = {}
         self._pieces: dict[Batch, PartitionBatch] = {}  # of batches that the sequencer has; bounded by what is open
         self._unnamed = hub.unnamed()
+        self._rights = Rights(hub.clock)
         self._asking = False
         self._events: deque[Event] = deque()
         self._shipments: list[UpstreamProduce] = []
@@ -118,13 +121,35 @@ class Split:
         production = ClientProduce(answered, turn, header, request, size, missing=len(sent))
         self._open[production] = None
         self.bytes_held += size
-        self._look([PartitionBatch(production, *key, records) for key, records in sent.items()])
+        self._prove([PartitionBatch(production, *key, records) for key, records in sent.items()])
 
     # --- looking at records
 
+    def _prove(self, pieces: list[PartitionBatch]) -> None:
+        """Nothing is unpacked for a client that may not write to the topic."""
+        topics = [piece.topic for piece in pieces if compressed_bytes(piece.records) and self._looks_at(piece.topic)]
+        asked = self._rights.ask(topics, pieces) if topics else None
+        if asked is None:
+            self._look(pieces)
+        else:
+            self._asking = True
+            self._relay.ask(asked)
+
+    def _looks_at(self, topic: str) -> bool:
+        return self._unnamed.refuses or self._hub.settings.is_delay_enabled(topic)
+
+    def proved(self, asked: RightsAsked, response: MetadataResponse) -> None:
+        """The broker's answer to `relay.ask`."""
+        self._asking = False
+        denied = self._rights.answered(response)
+        for piece in asked.pieces:
+            if (code := denied.get(piece.topic)) is not None:
+                piece.denied = Refusal(code, f"the broker takes no records of this client for {piece.topic}")
+        self._look(asked.pieces)
+
     def _look(self, pieces: list[PartitionBatch]) -> None:
         """Here, where that takes no time worth speaking of; else beside the event loop."""
-        compressed = sum(compressed_bytes(piece.records) for piece in pieces)
+        compressed = sum(compressed_bytes(piece.records) for piece in pieces if piece.denied is None)
         inline = Allowance(INLINE_PLAIN_BYTES)
         try:
             if compressed > INLINE_BYTES:
@@ -161,6 +186,8 @@ class Split:
                 piece.refusal = Refusal(ErrorCode.INVALID_RECORD, "a null records field")
             elif self._hub.settings.is_delay_enabled(piece.topic):
                 self._see(piece, piece.records, seen, allowance)
+            elif piece.denied is not None:
+                piece.refusal = piece.denied
             else:
                 piece.refusal = self._unnamed.refusal(piece.topic, piece.records, allowance)
         return seen
@@ -196,6 +223,9 @@ class Split:
                 piece.refusal = self._hub.screen.look_at_legacy(piece.topic)
             elif kind is Kind.BATCH:
                 records = read_batch(data)
+                if piece.denied is not None:
+                    piece.refusal, seen[piece] = piece.denied, (records, None)
+                    return
                 check_compression(records.head, piece.production.header.version)
                 seen[piece] = (
                     records,
@@ -259,7 +289,7 @@ class Split:
         if isinstance(target, Unready):
             return Refusal(ErrorCode.NOT_ENOUGH_REPLICAS, target.reason)
         assert piece.parts is not None, "it was split"
-        full = self._hub.full(piece.topic) if seen.adds else None
+        full = self._hub.full(piece.topic, repeats=seen.repeats) if seen.adds else None
         if full is not None:
             return Refusal(ErrorCode.POLICY_VIOLATION, full)
         return fits(seen, piece.parts, target)

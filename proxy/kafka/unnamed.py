@@ -41,12 +41,12 @@ class Unnamed:
         self._aliases = aliases
         self._directives = directives_of(aliases)
         self._is_watched = is_watched
-        self._refuse = refuse
+        self.refuses = refuse
         self._batches: dict[str, int] = {}
 
     def pass_by(self, topic: str, batches: Iterable[Buffer | None]) -> bool:
         """Whether they must not be relayed before `refusal` has seen each."""
-        if self._refuse:
+        if self.refuses:
             return self._is_watched(topic)
         for data in batches:
             if data is not None and self._is_turn(topic):
@@ -57,7 +57,7 @@ class Unnamed:
 
     def refusal(self, topic: str, data: Buffer, allowance: Allowance) -> Refusal | None:
         """A function of topic and bytes."""
-        if not self._refuse:
+        if not self.refuses:
             return None
         text = "{}: delay.topics does not name the topic, and delay.unknown is refuse"
         try:

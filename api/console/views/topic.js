@@ -91,6 +91,7 @@ function overview(topic, lateness) {
   const late = topic.oldest_due_at ? `the oldest ${duration(Math.max(nowMs() - epoch(topic.oldest_due_at), 0))} late` : "nothing is late";
   return figures(
     ["Waiting", topic.pending, topic.next_due_at ? ["next ", away(topic.next_due_at)] : "nothing to come", "first"],
+    topic.repeats ? ["Of them, repeats", topic.repeats, "delivered again and again"] : null,
     ["Due, not delivered", topic.due_backlog, late, isLate(topic) ? "warn" : null],
     ["Not read in yet", topic.ingest_lag, "ingest lag, records"],
     ["Lateness, p99", latenessText(lateness, topic.name, 0.99), lateness.quantile(topic.name, 0.99) === undefined ? "no delivery by this process" : "of what this process delivered"],

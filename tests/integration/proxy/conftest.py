@@ -81,6 +81,10 @@ class Door:
         self.port = free_range(1 + NODES_MAX)
         self.registry = CollectorRegistry()
         self.full: str | None = None
+        self.full_of_repeats: str | None = None
+
+    def _why_full(self, _topic: str, *, repeats: bool) -> str | None:
+        return self.full or (self.full_of_repeats if repeats else None)
 
     @property
     def address(self) -> str:
@@ -108,7 +112,7 @@ class Door:
         settings = replace(proxy_settings(self.place, self.port), **changes)
         admin = queue or self.place.queue()
         metrics = ProxyMetrics(registry or CollectorRegistry())
-        thread = ProxyThread(lambda: open_hub(settings, admin, metrics, CLOCK, lambda _: self.full))
+        thread = ProxyThread(lambda: open_hub(settings, admin, metrics, CLOCK, self._why_full))
         thread.start()
         try:
             yield thread

@@ -71,6 +71,17 @@ def test_a_full_topic_refuses_what_would_wait_and_takes_it_when_there_is_room(op
     assert (in_target(opened, 2), in_buffer(opened, 3)) == ([3, 4], [1, 5, 6])
 
 
+@pytest.mark.parametrize("codec", ["none", "zstd"])
+def test_a_topic_with_as_many_repeats_as_it_may_have_takes_everything_else(opened: Door, codec: str) -> None:
+    opened.make_topic(1)
+    opened.full_of_repeats = "full of repeats"
+    for repeat in ([("delay-every", b"1h")], [("delay-cron", b"0 9 * * *")]):
+        told = produced(opened, [(b"1", DELAY), (b"2", repeat)], **{"compression.type": codec})
+        assert [error.code() for error in told] == [KafkaError.POLICY_VIOLATION] * 2
+    assert produced(opened, [(b"3", DELAY), (b"4", [])]) == [None, None]
+    assert (in_target(opened, 1), in_buffer(opened, 1)) == ([4], [3])
+
+
 def test_one_producer_goes_on_behind_a_refusal(opened: Door) -> None:
     opened.make_topic(1)
     producer = Producer({"bootstrap.servers": opened.address, "enable.idempotence": True, "linger.ms": 0})

@@ -132,6 +132,7 @@ class Door:
         self.registry = CollectorRegistry()
         self.readiness = (True, "ready")
         self.full: set[str] = set()
+        self.full_of_repeats: set[str] = set()
         self.app = create_app(
             Services(
                 settings=ApiSettings(
@@ -154,9 +155,14 @@ class Door:
                 clock=self.clock,
                 registry=self.registry,
                 readiness=lambda: self.readiness,
-                full=lambda topic: f"{topic} is full" if topic in self.full else None,
+                full=self._why_full,
             )
         )
+
+    def _why_full(self, topic: str, *, repeats: bool) -> str | None:
+        if topic in self.full:
+            return f"{topic} is full"
+        return f"{topic} is full of repeats" if repeats and topic in self.full_of_repeats else None
 
     def run(self, work: Callable[[httpx.AsyncClient], Awaitable[T]]) -> T:
         """Several requests on one event loop."""

@@ -79,7 +79,9 @@ def test_a_topic_has_the_sums_of_its_shards() -> None:
         figures(0, pending=5, backlog=2, next_due_ms=NOW_MS - 500, ingest_lag=1),
         figures(1, pending=7, next_due_ms=NOW_MS + 500, ingest_lag=2),
         figures(2, next_due_ms=None),
-        figures(3, pending=1, next_due_ms=NOW_MS + 900, stalled="target", detail="it is full", retry_ms=4000),
+        figures(
+            3, pending=1, repeats=4, next_due_ms=NOW_MS + 900, stalled="target", detail="it is full", retry_ms=4000
+        ),
         ShardFigures(Shard("other", "0"), ready=True, owner_epoch=1, pending=99),
     )
     assert door.get("/v1/topics").json() == {
@@ -89,6 +91,7 @@ def test_a_topic_has_the_sums_of_its_shards() -> None:
                 "partitions": 4,
                 "delay_enabled": True,
                 "pending": 13,
+                "repeats": 4,
                 "due_backlog": 2,
                 "oldest_due_at": "2025-12-31T23:59:59.500Z",
                 "next_due_at": "2025-12-31T23:59:59.500Z",
@@ -151,6 +154,7 @@ def test_the_shards_of_a_topic_stand_one_by_one() -> None:
             "partition": 0,
             "state": "running",
             "pending": 5,
+            "repeats": 0,
             "due_backlog": 1,
             "oldest_due_at": "2026-01-01T00:00:00.000Z",
             "next_due_at": "2026-01-01T00:00:00.000Z",

@@ -2,6 +2,7 @@
 
 import pytest
 
+from delayline.unheeded import OTHER, PAIRS_MAX
 from tests.unit.api.door import Door, pointers, problem
 
 PLAIN = "/v1/topics/plain/messages"
@@ -47,3 +48,14 @@ def test_the_topic_shows_what_was_seen_in_it() -> None:
     [seen] = door.get("/v1/topics/orders").json()["unheeded"]
     assert (seen["header"], seen["why"], seen["seen"]) == ("delay-reason", "unknown-name", 1)
     assert "docs/directives.md" in seen["detail"]
+
+
+def test_names_that_a_sender_invents_make_no_more_series_than_their_bound() -> None:
+    door = Door()
+    for first in range(0, 3 * PAIRS_MAX, 50):
+        messages = [with_header(f"delay-{number}-x") for number in range(first, first + 50)]
+        assert door.send({"messages": messages}).status_code == 201
+    (family,) = [one for one in door.registry.collect() if one.name == "delayline_unheeded_headers"]
+    counts = {sample.labels["header"]: sample.value for sample in family.samples if sample.name.endswith("_total")}
+    assert len(counts) == PAIRS_MAX + 1
+    assert counts[OTHER] == 2 * PAIRS_MAX

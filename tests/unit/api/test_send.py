@@ -144,6 +144,33 @@ def test_a_full_topic_takes_no_delayed_messages_and_says_when_to_come_again(body
         door.queue.topic("orders")
 
 
+EVERY = {"value": "x", "schedule": {"every": "1h"}}
+REPEATS = [
+    EVERY,
+    {"value": "x", "schedule": {"cron": "0 9 * * *"}},
+    {"value": "x", "schedule": {"every": "1s", "times": 2}},
+]
+
+
+@pytest.mark.parametrize("body", [*REPEATS, {"messages": [FULL[1], *REPEATS]}])
+@pytest.mark.parametrize("mode", ["sync", "async", "oneway"])
+def test_a_topic_with_as_many_repeats_as_it_may_have_takes_no_more(body: Any, mode: str) -> None:
+    door = Door()
+    door.full_of_repeats = {"orders"}
+    answer = door.send(body, f"{MESSAGES}?mode={mode}")
+    assert problem(answer) == (429, "limit-exceeded")
+    assert (answer.headers["retry-after"], answer.json()["detail"]) == ("1", "orders is full of repeats")
+    with pytest.raises(TopicUnknown):
+        door.queue.topic("orders")
+
+
+def test_a_topic_with_as_many_repeats_as_it_may_have_takes_everything_else() -> None:
+    door = Door()
+    door.full_of_repeats = {"orders"}
+    answer = door.send({"messages": [*FULL, EVERY], "atomic": False})
+    assert [member["status"] for member in answer.json()["results"]] == [201, 201, 429]
+
+
 def test_a_full_topic_takes_what_does_not_wait() -> None:
     door = full_door()
     assert door.send(FULL[1]).json()["state"] == "delivered"

@@ -152,6 +152,46 @@ def test_a_value_of_another_kind_is_said_in_words_of_json(body: Any, sentence: s
     assert (answer.status_code, answer.json()["detail"]) == (400, sentence)
 
 
+QUERIES = [
+    ("bucket=soon", "bucket", "expected a duration such as 90s, 1h30m or PT1H"),
+    ("bucket=5", "bucket", "the unit is missing"),
+    ("bucket=", "bucket", "expected a duration such as 90s"),
+    ("bucket=-1h", "bucket", "it cannot be negative"),
+    ("bucket=0s", "bucket", "expected whole minutes up to 1d, or whole days up to 3650d, not 0s"),
+    ("bucket=90s", "bucket", "expected whole minutes up to 1d, or whole days up to 3650d, not 90s"),
+    ("bucket=25h", "bucket", "expected whole minutes up to 1d, or whole days up to 3650d, not 25h"),
+    ("bucket=3651d", "bucket", "expected whole minutes up to 1d, or whole days up to 3650d, not 3651d"),
+    ("from=tomorrow", "from", "expected epoch milliseconds or RFC 3339 with an offset"),
+    ("to=-5", "to", "nothing is due before 1970"),
+    ("from=1767225605", "from", "looks like seconds"),
+    ("from=2026-01-02T00:00:00Z&to=2026-01-01T00:00:00Z", "to", "it is not later than `from`"),
+    ("to=2025-01-01T00:00:00Z", "to", "it is not later than now, where `from` is not given"),
+    (
+        "from=2026-01-01T00:00:00Z&to=2026-01-03T00:00:00Z",
+        "to",
+        "from `from` on these are 2880 buckets of 1m, at most 1440 are possible; take a larger `bucket`",
+    ),
+]
+
+
+@pytest.mark.parametrize(("query", "name", "sentence"), QUERIES)
+def test_a_histogram_is_refused_with_the_name_of_the_parameter(query: str, name: str, sentence: str) -> None:
+    answer = Door().get(f"/v1/topics/orders/histogram?{query}")
+    assert answer.status_code == 400
+    assert pointers(answer)[0][0] == f"?{name}"
+    assert answer.json()["detail"].startswith(f"`{name}`: ")
+    assert sentence in answer.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    "query", ["from=253402300799999", "from=9223372036854775807", "from=2026-01-01T00:00:00Z&bucket=3650d"]
+)
+def test_a_histogram_of_a_far_future_is_empty_or_refused(query: str) -> None:
+    door = Door()
+    door.queue.ensure_topic("orders")
+    assert door.get(f"/v1/topics/orders/histogram?{query}").status_code in (200, 400)
+
+
 @pytest.mark.parametrize(
     "body",
     [

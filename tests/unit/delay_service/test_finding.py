@@ -272,6 +272,33 @@ def test_a_moved_message_is_listed_at_its_new_time_before_its_record_is_read_bac
     assert sum(counts.counts) == 1
 
 
+def test_repeats_are_counted_also_while_they_move_and_by_the_next_owner(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench, _ = made()
+    for number in range(6):
+        repeat = ((b"delay-every", b"2s"),) if number % 2 else ()
+        bench.send(b"%d" % number, (b"delay-ms", b"1000"), *repeat)
+    bench.turn()
+    assert repeats(bench) == 3
+
+    bench.clock.advance(1000)
+    with monkeypatch.context() as reading:
+        reading.setattr(bench.worker, "_read", lambda: None)
+        bench.turn()
+    core = bench.worker.core(ORDERS)
+    assert core is not None
+    assert len(core.pending()[1]) == 3, "their re-appends are not read yet"
+    assert repeats(bench) == 3
+
+    bench.start("another")
+    bench.turn()
+    assert repeats(bench) == 3
+
+
+def repeats(bench: Bench) -> int:
+    core = bench.worker.core(ORDERS)
+    return 0 if core is None else core.repeats()
+
+
 def test_a_message_that_moves_far_ahead_waits_for_its_place_in_the_list(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(finding, "STRETCH_ENTRIES", 3)
     bench, ask = made()

@@ -268,6 +268,13 @@ def test_a_rule_says_how_fast_and_how_late(load: Any) -> None:
     assert (rule.rate_max, rule.late_max, rule.default_delay) == (5, 3_600_000, None)
 
 
+def test_a_rule_bounds_what_waits_and_how_much_of_it_repeats(load: Any) -> None:
+    rules = "[[delay.rule]]\ntopics = 'sms'\nrepeats_max = 0\n[[delay.rule]]\ntopics = 'mail'\npending_max = 5"
+    settings = load(f"[delay]\nrepeats_max = 7\n{rules}")
+    assert [settings.bounds_for(topic) for topic in ("sms", "mail", "x")] == [(None, 0), (5, 7), (None, 7)]
+    assert load("").bounds_for("x") == (None, 10_000)
+
+
 def test_a_topic_without_a_rule_has_the_rules_of_all(load: Any) -> None:
     settings = load("[[delay.rule]]\ntopics = 'mail'\ndefault_delay = '15m'")
     assert settings.rules_for("orders") == settings.rules() == DEFAULT_RULES
@@ -290,6 +297,7 @@ def test_rules_in_the_environment_are_json_and_shown_as_such(load: Any) -> None:
         ("topics = ['*']\ndefault_delay = 15", "delay.rule.0.default_delay: expected a duration with its unit"),
         ("topics = ['*']\ndefault_delay = '3651d'", "a default_delay is longer than delay.horizon_max"),
         ("topics = ['*']\npending_max = 0", "delay.rule.0.pending_max: input should be greater"),
+        ("topics = ['*']\nrepeats_max = -1", "delay.rule.0.repeats_max: input should be greater"),
         ("topics = ['*']\nrate_max = 0", "delay.rule.0.rate_max: input should be greater"),
         ("topics = ['*']\nlate_max = '999ms'", "delay.rule.0.late_max: expected 1s to 36500d, not '999ms'"),
         ("topics = ['delayline.dead']", "delay.rule: delayline.dead takes no delays, see delay.topics"),

@@ -7,11 +7,14 @@ import pytest
 from delayline.clock import ManualClock
 from delayline.inquiry import ShardFigures
 from delayline.message import Shard
-from delayline.pending import ASK_EVERY_S, BELIEVED_S, PendingLimits
+from delayline.pending import ASK_EVERY_S, BELIEVED_S, Bounds, PendingLimits
 
 
-def figures(shard: Shard, pending: int) -> ShardFigures:
-    return ShardFigures(shard, ready=True, pending=pending)
+def figures(shard: Shard, pending: int, repeats: int = 0) -> ShardFigures:
+    return ShardFigures(shard, ready=True, pending=pending, repeats=repeats)
+
+
+NO_RULE = Bounds(None, 8)
 
 
 class Owners:
@@ -32,11 +35,12 @@ class Owners:
 class Scene:
     def __init__(self) -> None:
         self.clock, self.owners = ManualClock(), Owners()
-        self.limits = PendingLimits({"mail": 10}.get, self.owners.figures, self.clock)
+        bounds = {"mail": Bounds(10, 5)}
+        self.limits = PendingLimits(lambda topic: bounds.get(topic, NO_RULE), self.owners.figures, self.clock)
 
     def asked_and_told(self, *pending: int) -> None:
         self.clock.advance(round(1000 * ASK_EVERY_S))
-        self.limits.full("mail")
+        self.limits.full("mail", repeats=False)
         self.owners.say(*pending)
 
 
@@ -58,56 +62,89 @@ def test_a_topic_is_full_once_its_shards_together_have_as_many_as_its_rule_allow
     scene: Scene, pending: tuple[int, ...], sentence: str | None
 ) -> None:
     scene.asked_and_told(*pending)
-    full = scene.limits.full("mail")
+    full = scene.limits.full("mail", repeats=False)
     assert full == sentence if sentence is None else (full or "").startswith(sentence)
 
 
 def test_a_topic_without_a_limit_is_never_full_and_nobody_is_asked(scene: Scene) -> None:
-    assert scene.limits.full("orders") is None
+    assert scene.limits.full("orders", repeats=False) is None
     assert scene.owners.questions == []
 
 
 def test_what_is_not_known_refuses_nothing(scene: Scene) -> None:
-    assert scene.limits.full("mail") is None
+    assert scene.limits.full("mail", repeats=False) is None
     scene.owners.questions[-1].set_exception(OSError("nobody answers"))
-    assert scene.limits.full("mail") is None
+    assert scene.limits.full("mail", repeats=False) is None
 
 
 def test_owners_are_not_asked_again_at_once(scene: Scene) -> None:
     scene.asked_and_told(1)
     for _ in range(100):
-        scene.limits.full("mail")
+        scene.limits.full("mail", repeats=False)
     assert len(scene.owners.questions) == 1
     scene.clock.advance(round(1000 * ASK_EVERY_S))
-    scene.limits.full("mail")
+    scene.limits.full("mail", repeats=False)
     assert len(scene.owners.questions) == 2
 
 
 def test_figures_of_another_time_are_forgotten(scene: Scene) -> None:
     scene.asked_and_told(99)
     scene.clock.advance(round(1000 * BELIEVED_S))
-    before = scene.limits.full("mail")
+    before = scene.limits.full("mail", repeats=False)
     scene.clock.advance(1)
-    assert (before is not None, scene.limits.full("mail")) == (True, None)
+    assert (before is not None, scene.limits.full("mail", repeats=False)) == (True, None)
 
 
 def test_a_full_topic_takes_messages_again_once_there_is_room(scene: Scene) -> None:
     scene.asked_and_told(10)
     scene.asked_and_told(9)
-    assert scene.limits.full("mail") is None
+    assert scene.limits.full("mail", repeats=False) is None
 
 
 def test_there_is_one_question_at_a_time_however_long_it_takes(scene: Scene) -> None:
-    scene.limits.full("mail")
+    scene.limits.full("mail", repeats=False)
     scene.clock.advance(60_000)
-    scene.limits.full("mail")
+    scene.limits.full("mail", repeats=False)
     assert len(scene.owners.questions) == 1
     scene.owners.say(10)
-    assert scene.limits.full("mail") is not None
+    assert scene.limits.full("mail", repeats=False) is not None
 
 
 def test_after_a_question_that_failed_another_is_asked(scene: Scene) -> None:
-    scene.limits.full("mail")
+    scene.limits.full("mail", repeats=False)
     scene.owners.questions[-1].cancel()
     scene.asked_and_told(10)
-    assert scene.limits.full("mail") is not None
+    assert scene.limits.full("mail", repeats=False) is not None
+
+
+def say_repeats(scene: Scene, topic: str, *repeats: int) -> None:
+    scene.clock.advance(round(1000 * ASK_EVERY_S))
+    scene.limits.full(topic, repeats=True)
+    shards = [figures(Shard(topic, str(number)), count, count) for number, count in enumerate(repeats)]
+    scene.owners.questions[-1].set_result(shards)
+
+
+@pytest.mark.parametrize(("topic", "repeats_max"), [("mail", 5), ("orders", 8)])
+def test_a_topic_takes_no_more_repeats_once_its_shards_together_have_as_many_as_its_bound_allows(
+    scene: Scene, topic: str, repeats_max: int
+) -> None:
+    say_repeats(scene, topic, 3, repeats_max - 4)
+    assert scene.limits.full(topic, repeats=True) is None
+    say_repeats(scene, topic, 3, repeats_max - 3)
+    sentence = f"{repeats_max} messages that repeat wait for {topic}, its repeats_max is {repeats_max}"
+    assert scene.limits.full(topic, repeats=True) == sentence
+
+
+def test_a_topic_full_of_repeats_takes_what_is_delivered_once(scene: Scene) -> None:
+    say_repeats(scene, "orders", 8)
+    assert scene.limits.full("orders", repeats=False) is None
+
+
+def test_a_topic_full_of_messages_takes_no_repeat_either(scene: Scene) -> None:
+    scene.asked_and_told(10)
+    assert "10 messages wait" in (scene.limits.full("mail", repeats=True) or "")
+
+
+def test_a_bound_of_no_repeats_holds_before_anything_is_known(scene: Scene) -> None:
+    limits = PendingLimits(lambda _: Bounds(None, 0), scene.owners.figures, scene.clock)
+    assert limits.full("mail", repeats=True) is not None

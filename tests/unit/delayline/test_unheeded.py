@@ -31,3 +31,20 @@ def test_a_sender_cannot_make_any_number_of_labels(why: Why) -> None:
     totals = [sample for sample in family.samples if sample.name.endswith("_total")]
     assert len(totals) == PAIRS_MAX + 1
     assert sum(sample.value for sample in totals if sample.labels["header"] == OTHER) == 2 * PAIRS_MAX
+
+
+def test_what_is_too_much_to_be_told_apart_is_held_against_no_topic() -> None:
+    unheeded = UnheededNames(CollectorRegistry())
+    for number in range(PAIRS_MAX + 5):
+        unheeded.note(OTHER if number < 2 else "mail", f"delay-{number}", Why.NAME)
+    assert [one.name for one in unheeded.of(OTHER)] == ["delay-0", "delay-1"]
+
+
+def test_a_sender_cannot_make_the_memory_of_names_grow() -> None:
+    """Counts, moments and log lines, however many names and topics come."""
+    unheeded = UnheededNames(CollectorRegistry(), ManualClock(1_767_225_600_000))
+    with capture_logs() as lines:
+        for number in range(20 * PAIRS_MAX):
+            unheeded.note(f"t{number % 7}", f"delay-{number}", list(Why)[number % 2])
+    most = PAIRS_MAX + len(Why)
+    assert (len(unheeded._counts), len(unheeded._said_ms), len(lines)) == (most, most, most)

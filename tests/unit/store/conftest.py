@@ -6,7 +6,9 @@ from typing import Protocol
 
 import pytest
 
+from delayline.buffer_record import Meta, encode_value
 from delayline.message import Key, Shard
+from delayline.terms import Series, Terms
 from store.index import Checkpoint, Entry, PlainEntry, ShardIndex, TimeIndex
 from store.memory import MemoryIndex
 from store.rocks import RocksIndex
@@ -19,6 +21,13 @@ T0 = 1_767_225_600_000
 
 def entry(due_ms: int, offset: int, value: bytes | None = None) -> Entry:
     return Entry(due_ms, offset, b"v%d" % offset if value is None else value)
+
+
+REPEAT = encode_value(Meta(terms=Terms(own_id="series", series=Series(every_ms=1000))), b"packed")
+"""The index value of a message that repeats."""
+
+SPEAKS_OF_REPEATS = encode_value(Meta(terms=Terms(own_id="\xa6series")), b"\xa6series")
+"""And of one that does not."""
 
 
 def key_of(found: PlainEntry) -> Key:

@@ -9,7 +9,7 @@ from delayline.message import BEFORE_ALL, Key, Shard
 from store.counts import SEGMENT_OFFSETS
 from store.errors import StoreFull
 from store.index import Buckets, Covered, ShardIndex, TimeIndex
-from tests.unit.store.conftest import ORDERS, T0, House, checkpoint, entry, key_of
+from tests.unit.store.conftest import ORDERS, REPEAT, SPEAKS_OF_REPEATS, T0, House, checkpoint, entry, key_of
 
 EVERYTHING = 1 << 30
 NOTHING_COVERED = Covered(0, BEFORE_ALL)
@@ -412,6 +412,32 @@ def test_retain_drops_below_low_from_resume_on_and_what_is_covered(house: House)
 
     assert keys_due(shard) == [(0, 6), (10, 7), (20, 2), (20, 5), (20, 8)]
     assert shard.pending() == 5
+
+
+@pytest.mark.parametrize("near_until_ms", [None, T0 + 100])
+def test_messages_that_repeat_are_counted_while_they_are_present(
+    shard: ShardIndex, near_until_ms: int | None
+) -> None:
+    values = [REPEAT, b"\0plain", REPEAT, SPEAKS_OF_REPEATS, REPEAT]
+    shard.put([entry(T0 + n, n, value) for n, value in enumerate(values)], near_until_ms)
+    assert shard.repeats() == 3
+    shard.remove([Key(T0, 0), Key(T0 + 1, 1)], checkpoint(2))
+    assert shard.repeats() == 2
+    shard.discard(Key(T0 + 4, 4))
+    assert shard.repeats() == 1
+    shard.reset()
+    assert shard.repeats() == 0
+
+
+def test_a_takeover_counts_the_repeats_that_it_keeps(house: House) -> None:
+    index = house.open()
+    index.shard(ORDERS).put([entry(T0 + n, n, REPEAT if n % 2 else b"\0plain") for n in range(12)], None)
+    index.shard(ORDERS).remove([], checkpoint(12))
+    index.close()
+    shard = house.open().shard(ORDERS)
+    shard.retain(2, 10, Covered(6, Key(T0 + 4, 4)))
+    assert keys_due(shard) == [(n, n) for n in range(5, 10)]
+    assert shard.repeats() == 3
 
 
 def test_retain_keeps_or_drops_names_with_their_records(house: House) -> None:

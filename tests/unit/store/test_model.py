@@ -11,10 +11,10 @@ from delayline.message import BEFORE_ALL, Key
 from store.counts import SEGMENT_OFFSETS
 from store.index import Buckets, Covered, Entry
 from tests.tiers import examples
-from tests.unit.store.conftest import ORDERS, T0, MemoryHouse, RocksHouse, checkpoint
+from tests.unit.store.conftest import ORDERS, REPEAT, T0, MemoryHouse, RocksHouse, checkpoint
 
 DUE = st.integers(0, 300).map(lambda n: T0 + n * 37)
-VALUE = st.binary(max_size=40)
+VALUE = st.binary(max_size=40) | st.just(REPEAT)
 RECORDS = st.lists(st.tuples(DUE, st.sampled_from([1, 2, 3000]), VALUE, st.booleans()), min_size=5, max_size=40)
 BYTES = st.sampled_from([1, 100, 100_000])
 SELDOM = st.sampled_from([False] * 5 + [True])
@@ -167,6 +167,7 @@ class Model(RuleBasedStateMachine):
         if not hasattr(self, "shard"):
             return
         assert self.shard.pending() == len(self.present)
+        assert self.shard.repeats() == sum(value == REPEAT for value in self.present.values())
         assert self.shard.next_due_ms() == min((key.due_ms for key in self.present), default=None)
         assert sum(self.shard.histogram(Buckets(0, 60, 2))) == len(self.present)
         for low, keys in ((self.shard.low_offset(), self.present), (self.shard.memory_low(), self.near)):

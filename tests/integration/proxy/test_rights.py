@@ -1,0 +1,148 @@
+"""What is unpacked for a client follows from what it may write: on a broker with an authorizer."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from mq.kafka.batch.compression import compress
+from mq.kafka.batch.head import Codec
+from mq.kafka.wire.errors import ErrorCode
+from mq.kafka.wire.message import RequestHeader, encode, read_response, request_frame
+from mq.kafka.wire.messages import cluster, produce
+from proxy.kafka.limits import Limits
+from tests.conftest import started
+from tests.integration.kafka.conftest import Place, soon
+from tests.integration.proxy.conftest import Door
+from tests.integration.proxy.test_split import in_buffer, in_target, produced
+from tests.integration.proxy.wire_client import WireClient
+from tests.unit.mq.kafka.batches import GZIP, batch_of, plain, with_payload
+
+if TYPE_CHECKING:
+    from tests.brokers.kafka import Kafka
+
+NOBODY = {"producer_id": -1, "producer_epoch": -1, "base_sequence": -1}
+MIB = 1 << 20
+DELAY = [("delay", b"1h")]
+BOMB = with_payload(batch_of([], **NOBODY), compress(Codec.GZIP, bytes(8 * MIB), b""), GZIP, 1)
+"""Whoever unpacks it meets a limit, and counts that."""
+
+LIMITS = Limits(plain_bytes_max=2 * MIB)
+EVERYBODY_ELSE = "User:ANONYMOUS"
+
+
+@pytest.fixture(scope="module")
+def strict() -> "Iterator[Kafka]":
+    from tests.brokers.kafka import Kafka
+
+    properties = {"super.users": "User:root"}  # and no more the one that everybody is who does not log in
+    with started(lambda: Kafka(properties=properties)) as broker:
+        yield broker
+
+
+@pytest.fixture
+def guarded(strict: "Kafka") -> Iterator[Door]:
+    """A proxy before it, and a topic."""
+    with ExitStack() as stack:
+        door = Door(Place(strict, stack), stack)
+        door.make_topic(1)
+        stack.enter_context(door.open(door.registry, limits=LIMITS))
+        yield door
+
+
+def forbid(door: Door, operation: AclOperation = AclOperation.WRITE) -> None:
+    name, pattern = door.place.topic, ResourcePatternType.LITERAL
+    acl = AclBinding(ResourceType.TOPIC, name, pattern, EVERYBODY_ELSE, "*", operation, AclPermissionType.DENY)
+    for future in door.place.admin.create_acls([acl]).values():
+        future.result(30)
+    soon(lambda: sent(door, batch_of([plain(1)], **NOBODY)) == ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+
+
+def allow(door: Door) -> None:
+    any_of = AclBindingFilter(
+        ResourceType.TOPIC,
+        door.place.topic,
+        ResourcePatternType.LITERAL,
+        None,
+        None,
+        AclOperation.ANY,
+        AclPermissionType.ANY,
+    )
+    for future in door.place.admin.delete_acls([any_of]).values():
+        future.result(30)
+
+
+def asked(topic: str, records: bytes) -> produce.ProduceRequest:
+    parts = [produce.ProducePartition(0, records)]
+    return produce.ProduceRequest(acks=1, timeout_ms=5000, topic_data=[produce.ProduceTopic(topic, parts)])
+
+
+def code_of(client: WireClient, topic: str, records: bytes) -> int:
+    answer = client.ask(asked(topic, records), 9, produce.ProduceResponse)
+    return answer.responses[0].partition_responses[0].error_code
+
+
+def unpacked(door: Door) -> float:
+    """How many bombs."""
+    return door.count("delayline_kafka_proxy_limited_total")
+
+
+def sent(door: Door, records: bytes, topic: str = "") -> int:
+    with closing(WireClient(f"127.0.0.1:{door.port + 1}")) as client:
+        return code_of(client, topic or door.place.topic, records)
+
+
+@pytest.mark.parametrize("operation", [AclOperation.WRITE, AclOperation.DESCRIBE])
+def test_nothing_is_unpacked_for_a_client_that_may_not_write(guarded: Door, operation: AclOperation) -> None:
+    assert sent(guarded, BOMB) == ErrorCode.MESSAGE_TOO_LARGE
+    forbid(guarded, operation)
+    with closing(WireClient(f"127.0.0.1:{guarded.port + 1}")) as client:
+        for _ in range(3):
+            assert code_of(client, guarded.place.topic, BOMB) == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        assert unpacked(guarded) == 1
+        allow(guarded)
+        soon(lambda: code_of(client, guarded.place.topic, BOMB) == ErrorCode.MESSAGE_TOO_LARGE)
+        assert unpacked(guarded) == 2
+
+
+def test_nothing_is_unpacked_for_a_topic_that_is_not_there(guarded: Door) -> None:
+    assert sent(guarded, BOMB, "orders-missing") == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert unpacked(guarded) == 0
+    assert "orders-missing" not in guarded.place.admin.list_topics(timeout=30).topics
+
+
+def test_a_producer_is_told_as_by_the_broker_and_goes_on_when_it_may(guarded: Door) -> None:
+    forbid(guarded)
+    for idempotent in (True, False):
+        zstd = {"compression.type": "zstd", "enable.idempotence": idempotent, "message.timeout.ms": 60_000}
+        (error,) = produced(guarded, [(b"1", DELAY)], **zstd)
+        assert error.code() == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    allow(guarded)
+    soon(lambda: produced(guarded, [(b"2", DELAY), (b"3", [])], **{"compression.type": "zstd"}) == [None, None])
+    assert (in_target(guarded, 1), in_buffer(guarded, 1)) == ([3], [2])
+
+
+def test_answers_keep_their_order_around_a_question_of_the_proxy(guarded: Door) -> None:
+    with closing(WireClient(f"127.0.0.1:{guarded.port + 1}")) as client:
+        requests = [
+            (cluster.ApiVersionsRequest("test", "1"), 3),
+            (asked(guarded.place.topic, BOMB), 9),
+            (cluster.ApiVersionsRequest("test", "1"), 3),
+            (asked(guarded.place.topic, BOMB), 9),
+        ]
+        frames = [
+            b"".join(request_frame(RequestHeader(one.api, version, 70 + n, "x"), encode(one, version)))
+            for n, (one, version) in enumerate(requests)
+        ]
+        client.send(b"".join(frames))
+        answered = [read_response(one.api, version, client.payload())[0] for one, version in requests]
+    assert answered == [70, 71, 72, 73]
