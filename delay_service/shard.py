@@ -399,8 +399,7 @@ class Shard:
     def take_skip(self, through: int, body: bytes, now_ms: int, reason: str) -> ShardBatch:
         """A batch that passes over what stands from `position` up to the offset `through`, whether or not the shard
         has caught up; none may be in flight. `body` is what could be read of it."""
-        is_new = self.position >= self._inherited.next_offset
-        self._taken = skip(self.id, self.cursor, (self.position, through), body, now_ms, reason, is_new=is_new)
+        self._taken = skip(self.id, self.cursor, (self.position, through), body, now_ms, reason)
         return self._taken.batch
 
     # --- the commit's result
