@@ -129,10 +129,10 @@ class Shard:
             begin, meaning = at, None
             try:
                 at, meaning = read_plain(records, at, self._rules.latest, entries)
-            finally:  # what stands before a record that nobody knows is read all the same
+            finally:  # what stands before a record that nobody knows is read all the same, holes too
                 at = begin + len(entries)
                 entries = self._inherited.uncovered(entries)
-                self._put(entries, near_until_ms, records[at - 1][0] + 1 if at else 0)
+                self._put(entries, near_until_ms, records[at][0] if at < len(records) else records[-1][0] + 1)
             if meaning is not None:
                 self._obey(*records[at][:2], meaning, near_until_ms)
                 at += 1
