@@ -173,9 +173,9 @@ def encode_low_water(
     return _body(shard, record)
 
 
-def encode_skipped(shard: Shard, owner_epoch: int, at_ms: int, first: int, end: int) -> bytes:
+def encode_skipped(shard: Shard, owner_epoch: int, at_ms: int, first: int | None, end: int) -> bytes:
     """The body of an audit record that says which offsets an operator has had passed over: what pends among them has
-    ended by it."""
+    ended by it. Without `first`, all below `end`: what was given up at a takeover."""
     record = AuditRecord(AUDIT_VERSION, SKIPPED, shard.topic, shard.name, owner_epoch, at_ms, first=first, next=end)
     return _body(shard, record)
 
