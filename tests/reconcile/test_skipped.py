@@ -63,7 +63,7 @@ def test_what_ends_after_it_was_skipped_is_found(job: Job) -> None:
     job.run()
     world.skip("orders", 0, None, 1)
     world.pass_on(5 * HOUR_MS)
-    world.end(read)
+    world.end(read, done_ms=read["due_ms"])
     world.pass_on(HOUR_MS)
 
     found = job.run()
