@@ -129,10 +129,10 @@ class Shard:
             begin, meaning = at, None
             try:
                 at, meaning = read_plain(records, at, self._rules.latest, entries)
-            finally:  # what stands before a record that nobody knows is read all the same
+            finally:  # what stands before a record that nobody knows is read all the same, holes too
                 at = begin + len(entries)
                 entries = self._inherited.uncovered(entries)
-                self._put(entries, near_until_ms, records[at - 1][0] + 1 if at else 0)
+                self._put(entries, near_until_ms, records[at][0] if at < len(records) else records[-1][0] + 1)
             if meaning is not None:
                 self._obey(*records[at][:2], meaning, near_until_ms)
                 at += 1
@@ -399,8 +399,7 @@ class Shard:
     def take_skip(self, through: int, body: bytes, now_ms: int, reason: str) -> ShardBatch:
         """A batch that passes over what stands from `position` up to the offset `through`, whether or not the shard
         has caught up; none may be in flight. `body` is what could be read of it."""
-        is_new = self.position >= self._inherited.next_offset
-        self._taken = skip(self.id, self.cursor, (self.position, through), body, now_ms, reason, is_new=is_new)
+        self._taken = skip(self.id, self.cursor, (self.position, through), body, now_ms, reason)
         return self._taken.batch
 
     # --- the commit's result

@@ -15,7 +15,7 @@ from delay_service.operations import NOTHING
 from delay_service.taken import Taken
 from delayline.cursor import Cursor
 from delayline.message import Key, Shard
-from delayline.outcome import AuditRow, Outcome, encode_audit
+from delayline.outcome import AuditRow, Outcome, encode_audit, encode_skipped
 from mq.contract import ShardBatch
 
 SKIPPED = "skipped"
@@ -57,17 +57,16 @@ WAYS_OUT: Mapping[str, WayOut] = {
 AT_TAKEOVER = frozenset({CursorLost.reason, BufferRecreated.reason, BufferTruncated.reason})
 
 
-def skip(
-    shard: Shard, cursor: Cursor, where: tuple[int, int], body: bytes, now_ms: int, reason: str, *, is_new: bool
-) -> Taken:
-    """The batch that passes over the first offset of `where` up to the last one, and moves nothing else. What is not
-    new has been passed by an earlier owner, and has its outcome."""
+def skip(shard: Shard, cursor: Cursor, where: tuple[int, int], body: bytes, now_ms: int, reason: str) -> Taken:
+    """The batch that passes over the first offset of `where` up to the last one, and moves nothing else. Its outcome
+    row is that of the range, under the dead letter's name: what stands there may have ended under another owner."""
     offset, through = where
     name = f"{shard.topic}.{shard.name}.{offset}.{now_ms}"
     why = f"{reason}: an operator has had the offsets {offset} to {through} skipped"
     dead = encode_dead(shard, Key(now_ms, offset), name, SKIPPED, why, as_it_came(body))
-    rows = [AuditRow(offset, None, None, now_ms, Outcome.DEAD, None, SKIPPED)] if is_new else []
+    rows = [AuditRow(offset, name, now_ms, now_ms, Outcome.DEAD, None, SKIPPED)]
     passed = replace(cursor, skipped=(*cursor.skipped, (offset, through + 1)))
     audit = list(encode_audit(shard, cursor.owner_epoch, now_ms, rows))
+    audit.append(encode_skipped(shard, cursor.owner_epoch, now_ms, offset, through + 1))
     batch = ShardBatch(shard, passed, audit=audit, dead=[dead])
     return Taken(batch, [], {}, NOTHING, Draft(rows=rows), now_ms, None)

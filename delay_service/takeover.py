@@ -70,7 +70,7 @@ def plan(cursor: Cursor, log_range: tuple[int, int], checkpoint: Checkpoint | No
 
     The local index is reused if it speaks of this very topic and its checkpoint lies between the low offset (below
     it, records it lacks may be gone from the log) and the cursor's next offset (above it, it would know more than the
-    queue does: a restored backup).
+    queue does: a restored backup). One that reaches behind an offset that was skipped may hold what stood there.
     """
     log_start, log_end = log_range
     if log_start > cursor.low_offset:
@@ -79,6 +79,7 @@ def plan(cursor: Cursor, log_range: tuple[int, int], checkpoint: Checkpoint | No
         checkpoint is not None
         and checkpoint.topic_id == cursor.topic_id
         and cursor.low_offset <= checkpoint.offset <= min(cursor.next_offset, log_end)
+        and all(checkpoint.offset <= start for start, _ in cursor.skipped)
     )
     if checkpoint is not None and usable:
         with suppress(UnknownFormat):  # another version's index: it is a cache, and is made anew

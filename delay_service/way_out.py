@@ -11,6 +11,7 @@ from delayline.buffer_record import SKIP, encode_control
 from delayline.clock import Clock
 from delayline.cursor import SKIPPED_MAX
 from delayline.inquiry import Skip, StallReport
+from delayline.outcome import encode_skipped
 from mq.contract import Admin, ShardBatch, Source
 from mq.errors import CommitError
 
@@ -20,8 +21,8 @@ log = logs.get(__name__)
 
 
 class WayOut:
-    """Called from the worker's thread. `commit` waits for the one in flight, and raises CommitError; `acquire` takes
-    over what waits for it."""
+    """Called from the worker's thread. `commit` raises CommitError; `acquire` takes over what waits for it; `settle`
+    waits for the commit in flight: a shard has one batch at a time."""
 
     def __init__(
         self,
@@ -30,12 +31,14 @@ class WayOut:
         clock: Clock,
         commit: Callable[[Sequence[ShardBatch]], None],
         acquire: Callable[[], None],
+        settle: Callable[[], None],
     ) -> None:
         self._admin = admin
         self._source = source
         self._clock = clock
         self._commit = commit
         self._acquire = acquire
+        self._settle = settle
 
     def report(self, owned: Owned, refused: str = "") -> StallReport:
         """Raises QueueError."""
@@ -46,6 +49,7 @@ class WayOut:
 
     def skip(self, owned: Owned, wanted: Skip, body: bytes) -> StallReport:
         """Raises QueueError."""
+        self._settle()
         seen = self.report(owned)
         if why := _refusal(owned, seen, wanted):
             return self.report(owned, why)
@@ -93,7 +97,10 @@ class WayOut:
             owned.accepted = None
         if owned.core is not None:
             note = f"{wanted.reason} was accepted, from {wanted.through} on, by {wanted.by or 'an operator'}"
-            self._commit([ShardBatch(owned.id, owned.core.cursor, appends=[encode_control(SKIP, note.encode())])])
+            cursor, now_ms = owned.core.cursor, self._source.now_ms(owned.id)
+            told = encode_skipped(owned.id, cursor.owner_epoch, now_ms, None, cursor.low_offset)
+            control = encode_control(SKIP, note.encode())
+            self._commit([ShardBatch(owned.id, cursor, appends=[control], audit=[told])])
 
 
 def _refusal(owned: Owned, seen: StallReport, wanted: Skip) -> str:

@@ -113,7 +113,7 @@ class Worker:
         self._keeper = Housekeeper(
             source, index, self._attendant, self._stalls, settings.near_bytes_max, settings.clock_skew_max_ms
         )
-        self.way_out = WayOut(admin, source, clock, self._commit_alone, self._acquire)
+        self.way_out = WayOut(admin, source, clock, self._commit_alone, self._acquire, self.wait_for_commit)
         self._in_flight: tuple[Future[None], Sequence[ShardBatch], float] | None = None
         self._questions: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._stopping = threading.Event()

@@ -90,7 +90,8 @@ class AuditRecord(msgspec.Struct, frozen=True, omit_defaults=True):
 
     kind `outcomes`: rows by column; index i of each column is one row. kind `low_water`: every record of the shard
     with an offset below `next` and a due time before `low` (epoch ms) is terminal; of all that its owner has read,
-    `pending` are not (None: the writer did not say)."""
+    `pending` are not (None: the writer did not say). kind `skipped`: an operator has had the offsets from `first` up
+    to `next`, which is not among them, passed over."""
 
     v: int
     kind: str
@@ -108,9 +109,10 @@ class AuditRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     next: int | None = None
     low: int | None = None
     pending: int | None = None
+    first: int | None = None
 
 
-OUTCOMES, LOW_WATER = "outcomes", "low_water"
+OUTCOMES, LOW_WATER, SKIPPED = "outcomes", "low_water", "skipped"
 
 
 def spread(shard: Shard, partitions: int) -> int:
@@ -168,6 +170,13 @@ def encode_low_water(
     record = AuditRecord(
         version, LOW_WATER, topic, name, owner_epoch, at_ms, next=next_offset, low=low_ms, pending=pending
     )
+    return _body(shard, record)
+
+
+def encode_skipped(shard: Shard, owner_epoch: int, at_ms: int, first: int | None, end: int) -> bytes:
+    """The body of an audit record that says which offsets an operator has had passed over: what pends among them has
+    ended by it. Without `first`, all below `end`: what was given up at a takeover."""
+    record = AuditRecord(AUDIT_VERSION, SKIPPED, shard.topic, shard.name, owner_epoch, at_ms, first=first, next=end)
     return _body(shard, record)
 
 

@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
-from reconcile.ledger import BUCKETS, HOUR_MS, LATENESS_BINS, OUTCOMES, POSITION_BITS, REPLACED, WINDOW_MS
+from reconcile.ledger import BUCKETS, HOUR_MS, LATENESS_BINS, OUTCOMES, POSITION_BITS, REPLACED, SKIPPED, WINDOW_MS
 
 CELL = ("topic", "window_ms", "bucket")
 COUNTS = ("accepted", "others", "done", "links", "carried", *OUTCOMES, "early", "late")
@@ -63,7 +63,7 @@ def cells(accepted: DataFrame, links: DataFrame, done: DataFrame, late_after_ms:
     than `late_after_ms` after it was due is late. A counter for each outcome and each lateness would be dear per
     row: what a row says is one number of the key, and only `summed` spreads it over counters."""
     timed = in_cell(done, moment_ms()).withColumn("lateness_ms", lateness_ms())
-    kind = F.when(F.col("kind") == "message", _ACCEPTED | _UNTIMED).otherwise(_OTHER | _UNTIMED)
+    kind = F.when(F.col("kind").isin("message", SKIPPED), _ACCEPTED | _UNTIMED).otherwise(_OTHER | _UNTIMED)
     sides = (
         _said(in_cell(accepted, moment_ms()), kind, F.col("id")),
         _said(in_cell(links, F.col("due_ms")), F.lit(_LINK | _UNTIMED), F.lit(None)),

@@ -20,7 +20,7 @@ from reconcile.advance import Counted
 from reconcile.cells import CELLS, LINKS
 from reconcile.ledger import OUTCOMES
 from reconcile.manifest import Manifest, Plan, Reads, Shard, Totals
-from reconcile.plan import Mark
+from reconcile.plan import Mark, Skip
 from reconcile.planning import MarksRead, shards_after
 from reconcile.readers.contract import Audit, Reader
 from reconcile.rooms import HOUR, Rooms
@@ -54,7 +54,7 @@ class Counting:
 
     def marks(self, plan: Plan) -> Said:
         audit = self._reader.audit(self._rooms.spark, plan.audit)
-        return Said(_last_two(audit.marks), _first_ms(audit, list(plan.lost)))
+        return Said(_last_two(audit.marks), _first_ms(audit, list(plan.lost)), _skips(audit))
 
     def count(self, plan: Plan, reads: Reads, previous: Manifest | None) -> Counted:
         shards = shards_after(plan, reads, previous, {})
@@ -150,6 +150,15 @@ def _last_two(marks: DataFrame) -> MarksRead:
     for row in best.select("topic", "shard", *Mark.__struct_fields__).collect():
         topic, shard, *mark = row
         found.setdefault(topic, {}).setdefault(shard, []).append(Mark(*mark))
+    return found
+
+
+def _skips(audit: Audit) -> dict[str, dict[int, list[Skip]]]:
+    """All of them: each is an operator's act, so there are few."""
+    found: dict[str, dict[int, list[Skip]]] = {}
+    for row in audit.skips.orderBy("audit_offset").collect():
+        skip = Skip(row["first"] or 0, row["end"], row["at_ms"], row["first"] is not None, row["audit_offset"])
+        found.setdefault(row["topic"], {}).setdefault(row["shard"], []).append(skip)
     return found
 
 

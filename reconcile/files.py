@@ -51,7 +51,7 @@ class LocalFiles:
 
     @property
     def root(self) -> str:
-        return self._folder.as_uri()
+        return f"file://{self._folder}"  # Hadoop takes it as it is: what were escaped would be another folder
 
     def read(self, name: str) -> bytes | None:
         try:

@@ -14,6 +14,7 @@ moment) comes together in one group: who was accepted there, its outcome rows, a
 
 from collections.abc import Sequence
 from functools import reduce
+from operator import or_
 from typing import NamedTuple
 
 from pyspark.sql import Column, DataFrame
@@ -21,7 +22,7 @@ from pyspark.sql import functions as F
 
 from reconcile.cells import CELL, carried, in_cell, lateness_ms, moment_ms
 from reconcile.judge import FINDINGS, absence, decoded, dirty
-from reconcile.ledger import NO_OUTCOME, Category
+from reconcile.ledger import NO_OUTCOME, SKIPPED, Category
 from reconcile.small import small
 
 _PLACE = ("topic", "window_ms", "shard", "offset", "moment_ms")
@@ -54,6 +55,19 @@ class Rules(NamedTuple):
     late_after_ms: int
     settled: Sequence[Settled]
     untold_until_ms: int = 0
+    skips: "Sequence[Skipped]" = ()
+
+
+class Skipped(NamedTuple):
+    """Offsets `[first, end)` that an operator has had passed over. A place in the log is a record of its own, due
+    `at_ms`, at `first`."""
+
+    topic: str
+    shard: int
+    first: int
+    end: int
+    at_ms: int | None
+    audit_offset: int
 
 
 def verdicts(summed: DataFrame, staged: Staged, rules: Rules) -> DataFrame:
@@ -64,7 +78,11 @@ def verdicts(summed: DataFrame, staged: Staged, rules: Rules) -> DataFrame:
     named = decoded(unclean, rules.run, rules.untold_until_ms).withColumn("settled", F.lit(True))
     looked_up = _looked_up(unclean.where(~F.col("named")), staged, rules)
     untimely = _untimely(summed, staged.done, rules).withColumn("settled", F.lit(True))
-    return named.unionByName(looked_up).unionByName(untimely)
+    every = named.unionByName(looked_up).unionByName(untimely)
+    if not rules.skips:
+        return every
+    excused = every.withColumn("category", _excused(rules.skips))
+    return excused.unionByName(_ended_after_skip(summed, staged.done, rules).withColumn("settled", F.lit(True)))
 
 
 def findings(verdicts: DataFrame) -> DataFrame:
@@ -75,6 +93,41 @@ def findings(verdicts: DataFrame) -> DataFrame:
 def unsettled(verdicts: DataFrame) -> DataFrame:
     """The windows (`topic`, `window_ms`) that are to be judged again."""
     return verdicts.where(~F.col("settled")).select("topic", "window_ms").distinct()
+
+
+# --- what an operator has had skipped
+
+
+def _excused(skips: Sequence[Skipped]) -> Column:
+    """Who waited in a skipped range has ended by that, and who had ended before it need not be readable any more.
+    A place is a record itself, and ends by its own row."""
+    absent = (F.col("category") == Category.MISSING.value) & F.col("done_ms").isNull()
+    here = reduce(or_, (_is_in(skip) & ~_is_itself(skip) for skip in skips))
+    places = reduce(or_, map(_is_in, skips))
+    strange = F.col("category") == Category.ORPHAN.value
+    return F.when((absent & here) | (strange & places), SKIPPED).otherwise(F.col("category"))
+
+
+def _is_in(skip: Skipped) -> Column:
+    here = (F.col("topic") == skip.topic) & (F.col("shard") == skip.shard)
+    return here & (F.col("offset") >= skip.first) & (F.col("offset") < skip.end)
+
+
+def _is_itself(skip: Skipped) -> Column:
+    return (
+        F.lit(skip.at_ms is not None)
+        & (F.col("offset") == skip.first)
+        & F.col("due_ms").eqNullSafe(F.lit(skip.at_ms))
+    )
+
+
+def _ended_after_skip(summed: DataFrame, done: DataFrame, rules: Rules) -> DataFrame:
+    """Outcome rows of what had been skipped: in the audit they stand behind it."""
+    rows = _of_cells(done, moment_ms(), summed).withColumn("lateness_ms", lateness_ms())
+    behind = (_is_in(skip) & (F.col("audit_offset") > skip.audit_offset) for skip in rules.skips)
+    category, none = F.lit(Category.ENDED_AFTER_SKIP.value), F.lit(0).cast("long")
+    found = rows.where(reduce(or_, behind) & (F.col("outcome") != SKIPPED))
+    return _finding(found.withColumns({"category": category, "surplus": none, "detail": _said()}), rules.run)
 
 
 # --- early and late: from the outcome row alone

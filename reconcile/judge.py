@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType, StructField, StructType
 
 from reconcile.cells import COUNTS, LATENESS
-from reconcile.ledger import NO_OUTCOME, POSITION_BITS, Category
+from reconcile.ledger import NO_OUTCOME, POSITION_BITS, SKIPPED, Category
 
 FINDINGS = StructType(
     [
@@ -52,13 +52,15 @@ WINDOWS = StructType(
         *(StructField(category.value, LongType(), False) for category in Category),
         StructField("unanswered", LongType(), False),
         StructField("unanswered_unauditable", LongType(), False),
+        StructField("unanswered_skipped", LongType(), False),
         StructField("surplus", LongType(), False),
     ]
 )
 """One judgement of one window; a later version replaces it. Counts as in `cells.summed`, of all runs; outcomes count
 rows; categories count findings; `lateness[i]` is bin i. `unanswered` counts the messages without an outcome row that
-are `missing`, `unanswered_unauditable` those that are not, and `surplus` outcome rows of messages beyond one each, so
-that accepted - others + surplus = the outcomes of messages + unanswered + unanswered_unauditable."""
+are `missing`, `unanswered_unauditable` those that are not, `unanswered_skipped` those that an operator has had
+skipped, and `surplus` outcome rows of messages beyond one each, so that
+accepted - others + surplus = the outcomes of messages + unanswered + unanswered_unauditable + unanswered_skipped."""
 
 
 def dirty(summed: DataFrame) -> DataFrame:
@@ -170,6 +172,7 @@ def _of_findings(findings: DataFrame) -> DataFrame:
         *categories,
         F.count_if(absent & (F.col("category") == Category.MISSING.value)).alias("unanswered"),
         F.count_if(absent & (F.col("category") == Category.UNAUDITABLE.value)).alias("unanswered_unauditable"),
+        F.count_if(absent & (F.col("category") == SKIPPED)).alias("unanswered_skipped"),
         F.sum(F.when(message, F.col("surplus")).otherwise(0)).alias("surplus"),
     )
 

@@ -19,9 +19,9 @@ from reconcile.cells import CELLS, LINKS, hour
 from reconcile.cells import summed as summed_cells
 from reconcile.closing import Due, hours_of
 from reconcile.counting import COUNTED, INSTRUCTIONS
-from reconcile.findings import Rules, Settled, Staged
+from reconcile.findings import Rules, Settled, Skipped, Staged
 from reconcile.judge import FINDINGS, WINDOWS
-from reconcile.ledger import HOUR_MS, OUTCOMES, Category
+from reconcile.ledger import HOUR_MS, OUTCOMES, SKIPPED, Category
 from reconcile.manifest import Judged, Spans
 from reconcile.rooms import HOUR, Rooms, folders
 from reconcile.schemas import ACCEPTED, DONE
@@ -29,7 +29,7 @@ from reconcile.small import small
 
 MESSAGE_OUTCOMES = tuple(name for name in OUTCOMES if name not in INSTRUCTIONS)
 
-NUMBERS = ("unanswered", "unanswered_unauditable", "surplus")
+NUMBERS = ("unanswered", "unanswered_unauditable", "unanswered_skipped", "surplus")
 """Columns of a window that a topic's sums keep under the same name."""
 
 
@@ -64,11 +64,12 @@ class Judging:
     def _verdicts(self, summed: DataFrame, task: Task) -> DataFrame:
         """No row is opened where cells tell everything, as on every good day."""
         untold_ms = max((gap.until_ms for gap in task.audit_gaps), default=0)
-        hours = _hours_to_look_up(summed)
+        skips = _skips(task)
+        hours = _hours(summed) if skips else _hours_to_look_up(summed)
         if not hours:
             named = verdict.decoded(verdict.dirty(summed), task.run, untold_ms)
             return named.withColumn("settled", F.lit(True))
-        rules = Rules(task.run, self._late_after_ms, _settled(task), untold_ms)
+        rules = Rules(task.run, self._late_after_ms, _settled(task), untold_ms, skips)
         looked_up = look_up.verdicts(summed, self._staged(hours, task.rows), rules)
         return looked_up.withColumn("category", _category(task))
 
@@ -85,8 +86,8 @@ class Judging:
         self._rooms.write(windows.withColumn(HOUR, hour(F.col("window_ms"))), f"windows/run={run}", HOUR)
 
     def first_findings(self, run: int, limit: int) -> list[Row]:
-        """Rows by `judge.FINDINGS`: what a report has room for."""
-        found = self._rooms.read(FINDINGS, [f"findings/run={run}"])
+        """Rows by `judge.FINDINGS`: what a report has room for. What was skipped is none."""
+        found = self._rooms.read(FINDINGS, [f"findings/run={run}"]).where(F.col("category") != SKIPPED)
         return found.orderBy("category", "topic", "window_ms", "shard", "offset").limit(limit).collect()
 
     def missing(self, run: int, limit: int) -> list[Row]:
@@ -121,7 +122,11 @@ def sums(windows: DataFrame) -> dict[str, Judged]:
         "done": sum((F.col(name) for name in MESSAGE_OUTCOMES), F.lit(0)),
         **{name: F.col(name) for name in (*NUMBERS, *Category)},
     }
-    rows = windows.groupBy("topic").agg(*(F.sum(column).alias(name) for name, column in columns.items())).collect()
+    rows = (
+        windows.groupBy("topic")
+        .agg(*(F.coalesce(F.sum(column), F.lit(0)).alias(name) for name, column in columns.items()))
+        .collect()
+    )
     return {row["topic"]: _judged(row) for row in rows}
 
 
@@ -151,8 +156,21 @@ def _hours_to_look_up(summed: DataFrame) -> list[int]:
     """Where a cell alone does not tell everything."""
     unclean = verdict.dirty(summed).where(~F.col("named")).select("window_ms")
     untimely = summed.where(F.col("early") + F.col("late") > 0).select("window_ms")
-    hours = unclean.union(untimely).select(hour(F.col("window_ms")).alias(HOUR)).distinct().collect()
+    return _hours(unclean.union(untimely))
+
+
+def _hours(windows: DataFrame) -> list[int]:
+    hours = windows.select(hour(F.col("window_ms")).alias(HOUR)).distinct().collect()
     return sorted(row[HOUR] for row in hours)
+
+
+def _skips(task: Task) -> list[Skipped]:
+    return [
+        Skipped(topic, number, skip.first, skip.end, skip.at_ms if skip.is_place else None, skip.audit_offset)
+        for topic, shards in task.shards.items()
+        for number, shard in shards.items()
+        for skip in shard.skips
+    ]
 
 
 def _settled(task: Task) -> list[Settled]:

@@ -18,7 +18,11 @@ POSITION_BITS = 44
 """A position is `shard << 44 | offset`: 17 * 10^12 records in each of half a million shards."""
 
 
-OUTCOMES = tuple(outcome.value for outcome in Outcome)
+SKIPPED = "skipped"
+"""What an operator has had passed over. In the audit an outcome row `dead` with this reason speaks of a range; what
+still waited there has no row, and ends as this too. No finding: somebody has said so."""
+
+OUTCOMES = (*(outcome.value for outcome in Outcome), SKIPPED)
 REPLACED = "replaced"
 """The reason of an outcome row whose successor is another message of the same own id."""
 
@@ -39,5 +43,6 @@ class Category(StrEnum):
     LATE = "late"  # delivered later than tolerated
     ORPHAN = "orphan"  # an outcome of a record that nobody accepted
     DELIVERED_AFTER_CANCEL = "delivered_after_cancel"  # its cancel had been confirmed
+    ENDED_AFTER_SKIP = "ended_after_skip"  # an operator had had its offset skipped
     TWO_OUTCOMES = "two_outcomes"  # contradictory ends of one record
     UNAUDITABLE = "unauditable"  # what would tell has been deleted from the queue

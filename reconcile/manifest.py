@@ -10,7 +10,7 @@ from typing import TypeVar
 import msgspec
 
 from reconcile import documents
-from reconcile.plan import FORMAT_VERSION, Cluster, Held, Mark, Range, Read
+from reconcile.plan import FORMAT_VERSION, Cluster, Held, Mark, Range, Read, Skip
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,7 +49,7 @@ class Reads(msgspec.Struct, frozen=True, kw_only=True):
 class Shard(msgspec.Struct, frozen=True, kw_only=True):
     """`start`: the first offset ever read; `position`: the one to be read next; `rules`: in force there. `lost`:
     offsets in between that were gone before they were read; `lost_until_ms`: nothing appended later is among
-    them."""
+    them. `skips`: all that an operator has ever had passed over."""
 
     start: int
     position: int
@@ -57,6 +57,7 @@ class Shard(msgspec.Struct, frozen=True, kw_only=True):
     rules: str | None = None
     lost: list[Range] = []
     lost_until_ms: int = 0
+    skips: list[Skip] = []
 
 
 class AuditGap(msgspec.Struct, frozen=True):
@@ -98,6 +99,7 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     done: int = 0
     unanswered: int = 0
     unanswered_unauditable: int = 0
+    unanswered_skipped: int = 0
     surplus: int = 0
     findings: dict[str, int] = {}
 

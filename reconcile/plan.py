@@ -58,12 +58,23 @@ class Mark(msgspec.Struct, frozen=True):
     audit_offset: int
 
 
+class Skip(msgspec.Struct, frozen=True):
+    """Offsets `[first, end)` that an operator has had passed over (schemas.SKIPS), with the place in the audit."""
+
+    first: int
+    end: int
+    at_ms: int
+    is_place: bool  # in the log; what was accepted at a takeover has no outcome row
+    audit_offset: int
+
+
 class Read(msgspec.Struct, frozen=True):
     """A part of one shard's buffer, and the rules in force where it begins (JSON as in a rules record, or None for
-    the default ones)."""
+    the default ones). `skips`: all that are known of the shard."""
 
     topic: str
     shard: int
     start: int
     end: int
     rules: str | None = None
+    skips: list[Skip] = []

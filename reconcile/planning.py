@@ -10,11 +10,12 @@ what it was (a topic deleted and made again, a log that ends before what has bee
 
 from collections.abc import Iterable, Mapping
 from itertools import chain
+from types import MappingProxyType
 
 from msgspec.structs import replace
 
 from reconcile.manifest import Manifest, Marks, Plan, Reads, Shard, Topic
-from reconcile.plan import Buffer, Cluster, Held, Mark, Range, Read
+from reconcile.plan import Buffer, Cluster, Held, Mark, Range, Read, Skip
 
 RECREATED = "recreated"  # deleted and made again: offsets mean other records now
 DELETED = "deleted"  # gone, with messages that nobody can tell of
@@ -128,12 +129,17 @@ MarksRead = Mapping[str, Mapping[int, Iterable[Mark]]]
 """By topic and shard: at least the last two marks in the part of the audit that the run reads."""
 
 
+SkipsRead = Mapping[str, Mapping[int, Iterable[Skip]]]
+"""By topic and shard: what the run's part of the audit says was skipped."""
+
+
 def plan_reads(
     plan: Plan,
     previous: Manifest | None,
     found: MarksRead,
     rules: Mapping[str, Mapping[int, str]],
     audit_first_ms: Mapping[int, int],
+    skips: SkipsRead = MappingProxyType({}),
 ) -> Reads:
     """`rules` of the fresh shards, by topic. A topic with a mark behind the end of its buffer is set aside."""
     reads: list[Read] = []
@@ -152,7 +158,9 @@ def plan_reads(
             aside[name] = TRUNCATED
             continue
         for number, kept in sorted(buffer.shards.items()):
-            reads.append(_read(name, number, kept, known, marks[name][number], rules.get(name, {})))
+            read = _read(name, number, kept, known, marks[name][number], rules.get(name, {}))
+            earlier = known.shards[number].skips if number in known.shards else []
+            reads.append(replace(read, skips=[*earlier, *skips.get(name, {}).get(number, ())]))
     return Reads(run=plan.run, reads=reads, marks=marks, aside=aside, audit_first_ms=dict(audit_first_ms))
 
 
@@ -181,7 +189,7 @@ def shards_after(
         shard = _moved(known or Shard(start=read.start, position=read.start), read, plan.held.at_ms)
         in_force = rules.get(read.topic, {}).get(read.shard, read.rules)
         marks = reads.marks[read.topic][read.shard]
-        after.setdefault(read.topic, {})[read.shard] = replace(shard, marks=marks, rules=in_force)
+        after.setdefault(read.topic, {})[read.shard] = replace(shard, marks=marks, rules=in_force, skips=read.skips)
     return after
 
 

@@ -30,11 +30,16 @@ class Rooms:
             rows = rows.hint("rebalance", *by) if self._is_adaptive else rows.repartition(*by)
         writer = rows.write.mode("overwrite")
         (writer.partitionBy(*by) if by else writer).parquet(self._uri(name))
+        if not self._files.exists(name):
+            raise OSError(f"what Spark has written to {self._uri(name)} is not there")
 
     def read(self, schema: StructType, names: Sequence[str]) -> DataFrame:
-        """Rows of all these folders; no rows of those that do not exist."""
+        """Rows of all these folders; no rows of those that do not exist. Without the names of folders, which Spark
+        adds as columns."""
         found = [self._uri(name) for name in names if self._files.exists(name)]
-        return self.spark.read.schema(schema).parquet(*found) if found else small(self.spark, [], schema)
+        if not found:
+            return small(self.spark, [], schema)
+        return self.spark.read.schema(schema).parquet(*found).select(*schema.fieldNames())
 
     def exists(self, name: str) -> bool:
         """Whether anything has been written there."""

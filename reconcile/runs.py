@@ -14,6 +14,7 @@ Whoever reads the directory opens only runs that have a manifest.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -26,7 +27,7 @@ from reconcile.ledger import HOUR_MS
 from reconcile.lock import Lock
 from reconcile.manifest import Manifest, Plan, Reads, decode, encode
 from reconcile.plan import Cluster, Held
-from reconcile.planning import MarksRead, can_be_read, fresh_shards, plan_reads, plan_run
+from reconcile.planning import MarksRead, SkipsRead, can_be_read, fresh_shards, plan_reads, plan_run
 from reconcile.report.repair_plan import RepairPlan, decode_repair_plan
 
 ROOMS = ("stage", "cells", "findings", "windows", "malformed")
@@ -41,11 +42,12 @@ log = logs.get(__name__)
 
 
 class Said(NamedTuple):
-    """Of the planned part of the audit: the last marks of each shard, and by partition the time of its first
-    record."""
+    """Of the planned part of the audit: the last marks of each shard, by partition the time of its first record, and
+    what operators have had skipped."""
 
     marks: MarksRead
     first_ms: Mapping[int, int]
+    skips: SkipsRead = MappingProxyType({})
 
 
 class Stages(Protocol):
@@ -193,7 +195,7 @@ class _Run:
         said = self._stages.marks(plan)
         fresh = fresh_shards(plan, self._previous)
         rules = {topic: self._source.rules(topic, shards) for topic, shards in fresh.items()}
-        reads = plan_reads(plan, self._previous, said.marks, rules, said.first_ms)
+        reads = plan_reads(plan, self._previous, said.marks, rules, said.first_ms, said.skips)
         self._files.write(name, encode(reads))
         return reads
 

@@ -12,7 +12,7 @@ ACCEPTED = _schema(
     ("topic", StringType, False),  # the target topic
     ("shard", IntegerType, False),
     ("offset", LongType, False),  # in the buffer topic
-    ("kind", StringType, False),  # message, operation, control, decision, rules
+    ("kind", StringType, False),  # message, operation, control, decision, rules; skipped, of a range
     ("id", StringType, True),  # as outcome rows call it, with ~n for an occurrence; null where it is no message
     ("due_ms", LongType, True),  # null where it is no message
     ("accepted_ms", LongType, False),  # of the first acceptance
@@ -52,6 +52,17 @@ MARKS = _schema(
 )
 """One low-water row: every record of the shard with an offset below `next` and a due time before `low_ms` is
 terminal; `pending` counts those below `next` that are not."""
+
+SKIPS = _schema(
+    ("topic", StringType, False),
+    ("shard", IntegerType, False),
+    ("first", LongType, True),  # null: what was given up at a takeover, all below `end`
+    ("end", LongType, False),
+    ("at_ms", LongType, False),
+    ("audit_partition", IntegerType, False),
+    ("audit_offset", LongType, False),
+)
+"""Offsets `[first, end)` that an operator has had passed over."""
 
 MALFORMED = _schema(
     ("audit_partition", IntegerType, False),

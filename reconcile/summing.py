@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from delayline.names import Names
 from reconcile.advance import Judgement, Task
-from reconcile.ledger import Category
+from reconcile.ledger import SKIPPED, Category
 from reconcile.manifest import Judged, Manifest, Totals
 from reconcile.manifest import Topic as Known
 from reconcile.planning import AUDIT
@@ -14,6 +14,7 @@ from reconcile.report.summary import (
     Ledger,
     Malformed,
     NotJudged,
+    Skipped,
     State,
     Summary,
     Topic,
@@ -75,9 +76,19 @@ def summarise(
         findings=[finding_of(row, manifest) for row in rows.findings],
         findings_total=rows.findings_total,
         not_judged=not_judged,
+        skips=_skips(manifest),
         malformed=[Malformed(**row) for row in rows.malformed],
         malformed_total=rows.malformed_total,
     )
+
+
+def _skips(manifest: Manifest) -> list[Skipped]:
+    return [
+        Skipped(topic=name, shard=number, first=skip.first, end=skip.end, at_ms=skip.at_ms, is_place=skip.is_place)
+        for name, topic in manifest.topics.items()
+        for number, shard in topic.shards.items()
+        for skip in shard.skips
+    ]
 
 
 def exit_code(judgement: Judgement, not_judged: Iterable[NotJudged], threshold: int) -> int:
@@ -166,13 +177,14 @@ def _state(name: str, fresh: Mapping[str, int], not_judged: Iterable[NotJudged])
 def ledger_of(totals: Totals, judged: Judged) -> Ledger:
     """What is pending is what the windows that are still open lack."""
     lacking = totals.accepted - sum(totals.outcomes.values())
+    skipped = totals.outcomes.get(SKIPPED, 0) + judged.unanswered_skipped
     return Ledger(
         accepted=totals.accepted,
         pending=lacking - (judged.accepted - judged.done),
         missing=judged.unanswered,
         unauditable=judged.unanswered_unauditable,
         surplus=judged.surplus,
-        **totals.outcomes,
+        **(totals.outcomes | {SKIPPED: skipped}),
     )
 
 

@@ -10,7 +10,7 @@ from pyspark.sql.types import StructType
 
 from reconcile.plan import Buffer, Cluster, Held, Range, Read
 from reconcile.readers.contract import Audit
-from reconcile.schemas import ACCEPTED, DELIVERED, DONE, MALFORMED, MARKS
+from reconcile.schemas import ACCEPTED, DELIVERED, DONE, MALFORMED, MARKS, SKIPS
 from reconcile.small import small
 
 TOPIC = "orders"
@@ -75,7 +75,7 @@ class Flow:
         ]
         asked = ranges[_MARKS]
         said = [mark for mark in marks if asked.start <= mark[-1] < asked.end]
-        return Audit(done, small(spark, said, MARKS), small(spark, [], MALFORMED))
+        return Audit(done, small(spark, said, MARKS), small(spark, [], SKIPS), small(spark, [], MALFORMED))
 
     def accepted(self, spark: SparkSession, reads: Sequence[Read]) -> DataFrame:
         return self._rows(spark, ACCEPTED, {Range(read.start, read.end) for read in reads})

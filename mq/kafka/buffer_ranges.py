@@ -45,6 +45,8 @@ def _chunks(
     position, give_up_s = -1, clock.monotonic_s() + settings.request_timeout_s
     while position < end:
         for found in reader.read(CHUNK, WAIT_S):
+            if position >= end:
+                return  # what stands behind need not be readable
             position, records = _part(found, what)
             give_up_s = clock.monotonic_s() + settings.request_timeout_s
             if wanted := [LogRecord(*record) for record in records if record[0] < end]:

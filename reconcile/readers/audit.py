@@ -6,9 +6,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
 
-from delayline.outcome import AUDIT_VERSION, LOW_WATER, OUTCOMES, Outcome
+from delayline.outcome import AUDIT_VERSION, LOW_WATER, OUTCOMES, SKIPPED, Outcome
+from reconcile import ledger
 from reconcile.readers.contract import Audit
-from reconcile.schemas import DONE, MALFORMED, MARKS
+from reconcile.schemas import DONE, MALFORMED, MARKS, SKIPS
 
 SHOWN_CHARS = 1000
 """Of a record that cannot be read."""
@@ -20,7 +21,7 @@ _COLUMNS |= {"suc": StringType, "rsn": StringType}
 _REQUIRED = ("off", "acc", "out")
 _VALUE = StructType(
     [
-        *(StructField(name, LongType()) for name in ("v", "at", "epoch", "next", "low", "pending")),
+        *(StructField(name, LongType()) for name in ("v", "at", "epoch", "next", "low", "pending", "first")),
         *(StructField(name, StringType()) for name in ("kind", "topic", "shard", _CORRUPT)),
         *(StructField(name, ArrayType(kind())) for name, kind in _COLUMNS.items()),
     ]
@@ -38,6 +39,7 @@ def parse(raw: DataFrame) -> Audit:
     return Audit(
         _rows(sound.where(F.col("kind") == OUTCOMES)),
         _marks(sound.where(F.col("kind") == LOW_WATER)),
+        _skips(sound.where(F.col("kind") == SKIPPED)),
         _typed(records.where(F.col("why").isNotNull()).withColumn("value", value), MALFORMED),
     )
 
@@ -47,11 +49,18 @@ def _rows(outcomes: DataFrame) -> DataFrame:
     columns = ("topic", "shard", "at", "epoch", "audit_partition", "audit_offset")
     names = {"off": "offset", "due": "due_ms", "acc": "accepted_ms", "at": "done_ms"}
     names |= {"out": "outcome", "suc": "successor", "rsn": "reason"}
-    return _typed(outcomes.select(*columns, rows).withColumnsRenamed(names), DONE)
+    named = outcomes.select(*columns, rows).withColumnsRenamed(names)
+    is_skip = (F.col("outcome") == Outcome.DEAD) & F.col("reason").eqNullSafe(ledger.SKIPPED)
+    outcome = F.when(is_skip, ledger.SKIPPED).otherwise(F.col("outcome"))
+    return _typed(named.withColumn("outcome", outcome), DONE)
 
 
 def _marks(low_water: DataFrame) -> DataFrame:
     return _typed(low_water.withColumnsRenamed({"at": "at_ms", "low": "low_ms"}), MARKS)
+
+
+def _skips(skipped: DataFrame) -> DataFrame:
+    return _typed(skipped.withColumnsRenamed({"at": "at_ms", "next": "end"}), SKIPS)
 
 
 def _typed(rows: DataFrame, schema: StructType) -> DataFrame:
@@ -62,23 +71,25 @@ def _typed(rows: DataFrame, schema: StructType) -> DataFrame:
 def _why() -> Column:
     """Why a record cannot be read: one sentence, null where it can."""
     said = F.col("said")
-    is_mark = said["kind"] == LOW_WATER
+    is_mark, is_skip = said["kind"] == LOW_WATER, said["kind"] == SKIPPED
+    has_rows = said["kind"] == OUTCOMES
     return (
         F.when(F.col("value").isNull(), "there is no value")
         .when(said[_CORRUPT].isNotNull() | said.isNull(), "it is not the JSON of an audit record")
         .when(~said["v"].eqNullSafe(F.lit(AUDIT_VERSION)), "it is of another version")
-        .when(~F.coalesce(said["kind"].isin(OUTCOMES, LOW_WATER), F.lit(False)), "it is of an unknown kind")
+        .when(~F.coalesce(said["kind"].isin(OUTCOMES, LOW_WATER, SKIPPED), F.lit(False)), "it is of an unknown kind")
         .when(said["topic"].isNull() | said["at"].isNull(), "topic or time is missing")
         .when(~_fits(said["epoch"], _EPOCH_MAX), "its epoch is missing, or none")
         .when(~F.coalesce(said["shard"].rlike(_SHARD), F.lit(False)), "its shard is no partition of Kafka")
         .when(is_mark & (said["next"].isNull() | said["low"].isNull()), "a mark lacks its numbers")
-        .when(~is_mark & _uneven(said), "its columns are not of one length")
-        .when(~is_mark & _holes(said), "a row lacks its offset, its times or its outcome")
-        .when(~is_mark & _unknown(said["out"]), "an outcome is unknown")
+        .when(is_skip & ~_fits(F.coalesce(said["first"], F.lit(0)), said["next"]), "a skip lacks its offsets")
+        .when(has_rows & _uneven(said), "its columns are not of one length")
+        .when(has_rows & _holes(said), "a row lacks its offset, its times or its outcome")
+        .when(has_rows & _unknown(said["out"]), "an outcome is unknown")
     )
 
 
-def _fits(number: Column, most: int) -> Column:
+def _fits(number: Column, most: Column | int) -> Column:
     return F.coalesce(number.between(0, most), F.lit(False))
 
 

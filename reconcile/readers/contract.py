@@ -9,10 +9,12 @@ from reconcile.plan import Cluster, Held, Range, Read
 
 
 class Audit(NamedTuple):
-    """A part of the audit topic: rows by `schemas.DONE`, `MARKS` and `MALFORMED`. Lazy: each may read it anew."""
+    """A part of the audit topic: rows by `schemas.DONE`, `MARKS`, `SKIPS` and `MALFORMED`. Lazy: each may read it
+    anew."""
 
     done: DataFrame
     marks: DataFrame
+    skips: DataFrame
     malformed: DataFrame
 
 
@@ -34,7 +36,7 @@ class Reader(Protocol):
     def audit(self, spark: SparkSession, ranges: Mapping[int, Range]) -> Audit: ...
 
     def accepted(self, spark: SparkSession, reads: Sequence[Read]) -> DataFrame:
-        """Rows by `schemas.ACCEPTED`."""
+        """Rows by `schemas.ACCEPTED`. In the place of what a read skips stands one row (`rows.skipped`)."""
 
     def delivered(self, spark: SparkSession, topics: Sequence[str], since_ms: int) -> DataFrame:
         """Rows by `schemas.DELIVERED`: what stands in these topics now, from records of `since_ms` on."""

@@ -7,6 +7,7 @@ driver has planned, or that it has been trimmed.
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -200,7 +201,9 @@ class _Accepted(_Reading):
         names = Names(self.place.namespace)
         with self.place.look() as seen:
             for part in task:
-                yield from rows.accepted(part, seen.read(names.buffer(part.topic), part.shard, part.start, part.end))
+                buffer = names.buffer(part.topic)
+                chunks = (seen.read(buffer, part.shard, *stretch) for stretch in rows.stretches(part))
+                yield from rows.accepted(part, chain.from_iterable(chunks))
 
 
 @dataclass(frozen=True)

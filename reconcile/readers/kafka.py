@@ -7,6 +7,7 @@ them, and several for a long stretch of the audit.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from threading import Event
 from typing import Any, NamedTuple
 
@@ -230,8 +231,8 @@ class _Accepted(_Reading):
 
     def run(self, task: Read) -> Iterator[pa.RecordBatch]:
         topic = self.settings.names.buffer(task.topic)
-        chunks = read_buffer(self.settings, SystemClock(), topic, task.shard, task.start, task.end)
-        return rows.accepted(task, chunks)
+        parts = (read_buffer(self.settings, SystemClock(), topic, task.shard, *part) for part in rows.stretches(task))
+        return rows.accepted(task, chain.from_iterable(parts))
 
 
 class _Delivered(_Reading):

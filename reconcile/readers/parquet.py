@@ -1,6 +1,6 @@
 """An archive: Parquet files in the ledger's own schemas, of which nothing has to be known but where they are.
 
-accepted/  done/  marks/  malformed/  delivered/    by schemas.py; one that is missing has no rows
+accepted/  done/  marks/  skips/  malformed/  delivered/    by schemas.py; one that is missing has no rows
 archive.json                                        whose it is and what it holds; made up from the rows where
 it is missing
 """
@@ -17,8 +17,9 @@ from pyspark.sql.types import StructType
 from reconcile import documents
 from reconcile.errors import BadInput, CannotJudge
 from reconcile.plan import Buffer, Cluster, Held, Range, Read
+from reconcile.readers import rows
 from reconcile.readers.contract import Audit
-from reconcile.schemas import ACCEPTED, DELIVERED, DONE, MALFORMED, MARKS
+from reconcile.schemas import ACCEPTED, DELIVERED, DONE, MALFORMED, MARKS, SKIPS
 from reconcile.small import small
 
 ARCHIVE = "archive.json"
@@ -76,14 +77,14 @@ class ParquetReader:
     def audit(self, spark: SparkSession, ranges: Mapping[int, Range]) -> Audit:
         self._check(self.held().audit, ranges, "the audit")
         parts = [(partition, *part) for partition, part in ranges.items()]
-        table = small(spark, parts, "part int, first long, end long")
-        offset = F.col("audit_offset")
-        within = (F.col("audit_partition") == F.col("part")) & (offset >= F.col("first")) & (offset < F.col("end"))
+        table = small(spark, parts, "part int, from_offset long, to_offset long")
+        offset, here = F.col("audit_offset"), F.col("audit_partition") == F.col("part")
+        within = here & (offset >= F.col("from_offset")) & (offset < F.col("to_offset"))
 
         def of(schema: StructType, name: str) -> DataFrame:
             return self._rows(schema, name).join(F.broadcast(table), within, "left_semi")
 
-        return Audit(of(DONE, "done"), of(MARKS, "marks"), of(MALFORMED, "malformed"))
+        return Audit(of(DONE, "done"), of(MARKS, "marks"), of(SKIPS, "skips"), of(MALFORMED, "malformed"))
 
     def accepted(self, spark: SparkSession, reads: Sequence[Read]) -> DataFrame:
         held = self.held().buffers
@@ -94,7 +95,12 @@ class ParquetReader:
         offset, shard = F.col("offset"), F.col("shard")
         same = (F.col("topic") == F.col("of_topic")) & (shard == F.col("of_shard"))
         within = same & (offset >= F.col("first")) & (offset < F.col("end"))
-        return self._rows(ACCEPTED, "accepted").join(F.broadcast(table), within, "left_semi")
+        found = self._rows(ACCEPTED, "accepted").join(F.broadcast(table), within, "left_semi")
+        for read in reads:
+            for skip in (skip for skip in read.skips if skip.is_place):
+                here = (F.col("topic") == read.topic) & (shard == read.shard)
+                found = found.where(~(here & (offset >= skip.first) & (offset < skip.end)))
+        return found.unionByName(small(spark, [row for read in reads for row in rows.skipped(read)], ACCEPTED))
 
     @staticmethod
     def _check(held: Mapping[int, Range], wanted: Mapping[int, Range], what: str) -> None:
@@ -105,8 +111,8 @@ class ParquetReader:
                 raise CannotJudge(f"of partition {number} of {what} the archive holds {kept}, and not all of {part}")
 
     def delivered(self, spark: SparkSession, topics: Sequence[str], since_ms: int) -> DataFrame:
-        rows = self._rows(DELIVERED, "delivered")
-        return rows.where(F.col("topic").isin(*topics) & (F.col("delivered_ms") >= since_ms))
+        found = self._rows(DELIVERED, "delivered")
+        return found.where(F.col("topic").isin(*topics) & (F.col("delivered_ms") >= since_ms))
 
     def kept_since_ms(self, topic: str) -> int:
         """An archive deletes nothing by itself."""

@@ -14,7 +14,8 @@ from delayline.record import decode_body
 from delayline.rules import DEFAULT_RULES, Rules
 from mq.contract import LogRecord
 from reconcile.errors import CannotJudge
-from reconcile.plan import Read
+from reconcile.ledger import SKIPPED
+from reconcile.plan import Range, Read
 from reconcile.schemas import ACCEPTED
 
 BATCH_ROWS = 5000
@@ -46,9 +47,9 @@ def accepted(read: Read, chunks: Iterable[Sequence[LogRecord]]) -> Iterator[pa.R
     say, nor of what stands behind it."""
     rules = DEFAULT_RULES if read.rules is None else _decoded(read)
     shard = Shard(read.topic, str(read.shard))
-    rows: list[tuple[Any, ...]] = []
+    rows = skipped(read)
     for chunk in chunks:
-        for record in chunk:
+        for record in unskipped(read, chunk):
             fact = _fact(shard, record, rules)
             rules = fact.rules or rules
             rows.append((read.topic, read.shard, record.offset, *_columns(fact, record.appended_at_ms)))
@@ -57,6 +58,34 @@ def accepted(read: Read, chunks: Iterable[Sequence[LogRecord]]) -> Iterator[pa.R
             rows = []
     if rows:
         yield batch(ACCEPTED, list(zip(*rows, strict=True)))
+
+
+def skipped(read: Read) -> list[tuple[Any, ...]]:
+    """Rows by `schemas.ACCEPTED` of the places in the log that the read skips, called as their dead letters are."""
+    names = ((skip, f"{read.topic}.{read.shard}.{skip.first}.{skip.at_ms}") for skip in read.skips if skip.is_place)
+    return [
+        (read.topic, read.shard, skip.first, SKIPPED, name, skip.at_ms, skip.at_ms, skip.at_ms, None, None, None)
+        for skip, name in names
+        if read.start <= skip.first < read.end
+    ]
+
+
+def unskipped(read: Read, records: Sequence[LogRecord]) -> Sequence[LogRecord]:
+    if not read.skips:
+        return records
+    places = [range(skip.first, skip.end) for skip in read.skips if skip.is_place]
+    return [record for record in records if not any(record.offset in place for place in places)]
+
+
+def stretches(read: Read) -> Iterator[Range]:
+    """What is to be read: the places between those that are skipped may not be readable."""
+    start = read.start
+    for skip in sorted((skip for skip in read.skips if skip.is_place), key=lambda skip: skip.first):
+        if start < min(skip.first, read.end):
+            yield Range(start, min(skip.first, read.end))
+        start = max(start, skip.end)
+    if start < read.end:
+        yield Range(start, read.end)
 
 
 def _decoded(read: Read) -> Rules:

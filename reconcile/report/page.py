@@ -26,7 +26,18 @@ from reconcile.report.words import (
     urgency,
 )
 
-TERMS = ("delivered", "cancelled", "superseded", "expired", "dead", "duplicate", "pending", "missing", "unauditable")
+TERMS = (
+    "delivered",
+    "cancelled",
+    "superseded",
+    "expired",
+    "dead",
+    "duplicate",
+    "skipped",
+    "pending",
+    "missing",
+    "unauditable",
+)
 """The right side of the ledger's equation."""
 
 TOPICS_MAX = 500

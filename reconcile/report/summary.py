@@ -39,12 +39,13 @@ class State(StrEnum):
 class Ledger(msgspec.Struct, frozen=True, kw_only=True):
     """What became of the records that carry messages, since the first run.
 
-        accepted + surplus = delivered + cancelled + superseded + expired + dead + duplicate
+        accepted + surplus = delivered + cancelled + superseded + expired + dead + duplicate + skipped
                              + pending + missing + unauditable
 
-    `pending` is what the windows that are still open lack. Of closed windows each number is counted by itself, so
-    that the equation holds only where all that is lacking or too much has a name. Records of shards' gaps, and from
-    before the first run, are in none of them."""
+    `skipped` are places in a log, and messages, that an operator has had passed over. `pending` is what the windows
+    that are still open lack. Of closed windows each number is counted by itself, so that the equation holds only
+    where all that is lacking or too much has a name. Records of shards' gaps, and from before the first run, are in
+    none of them."""
 
     accepted: int = 0
     delivered: int = 0
@@ -53,6 +54,7 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True):
     expired: int = 0
     dead: int = 0
     duplicate: int = 0
+    skipped: int = 0
     pending: int = 0
     missing: int = 0  # no outcome is known, as the latest judgement of their window says
     unauditable: int = 0  # the same, but what would tell has been deleted
@@ -61,7 +63,8 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def ends(self) -> int:
         """Records of which it is known what became of them."""
-        return self.delivered + self.cancelled + self.superseded + self.expired + self.dead + self.duplicate
+        ends = self.delivered + self.cancelled + self.superseded + self.expired + self.dead + self.duplicate
+        return ends + self.skipped
 
     @property
     def difference(self) -> int:
@@ -114,6 +117,17 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     detail: str | None = None  # what the audit says of it
 
 
+class Skipped(msgspec.Struct, frozen=True, kw_only=True):
+    """What an operator has had passed over: a place in the log (`[first, end)`), or at a takeover all below `end`."""
+
+    topic: str
+    shard: int
+    first: int
+    end: int
+    at_ms: int
+    is_place: bool
+
+
 class NotJudged(msgspec.Struct, frozen=True, kw_only=True):
     """Something that this run could not judge, and why. `records`: how many at most, where that is known."""
 
@@ -156,6 +170,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     findings: list[Finding] = []
     findings_total: int = 0
     not_judged: list[NotJudged] = []
+    skips: list[Skipped] = []
     malformed: list[Malformed] = []
     malformed_total: int = 0
 

@@ -7,6 +7,7 @@ from reconcile.report.summary import State, Topic
 WORST_FIRST = (
     Category.MISSING,
     Category.DELIVERED_AFTER_CANCEL,
+    Category.ENDED_AFTER_SKIP,
     Category.DUPLICATED,
     Category.TWO_OUTCOMES,
     Category.ORPHAN,
@@ -18,6 +19,7 @@ WORST_FIRST = (
 LETTERS = {
     Category.MISSING: "M",
     Category.DELIVERED_AFTER_CANCEL: "C",
+    Category.ENDED_AFTER_SKIP: "S",
     Category.DUPLICATED: "D",
     Category.TWO_OUTCOMES: "T",
     Category.ORPHAN: "O",
@@ -30,6 +32,7 @@ LETTERS = {
 SEVERITIES = {
     Category.MISSING: "lost",
     Category.DELIVERED_AFTER_CANCEL: "wrong",
+    Category.ENDED_AFTER_SKIP: "wrong",
     Category.DUPLICATED: "wrong",
     Category.TWO_OUTCOMES: "wrong",
     Category.ORPHAN: "wrong",
@@ -41,6 +44,7 @@ SEVERITIES = {
 MEANINGS = {
     Category.MISSING: "accepted, its window is closed, and nothing says what became of it",
     Category.DELIVERED_AFTER_CANCEL: "delivered although its cancel had been confirmed",
+    Category.ENDED_AFTER_SKIP: "delivered, or ended otherwise, although an operator had had it skipped",
     Category.DUPLICATED: "delivered more than once",
     Category.TWO_OUTCOMES: "two ends that contradict each other",
     Category.ORPHAN: "an outcome of a record that nobody accepted",

@@ -67,6 +67,17 @@ TABLES = {
             "audit_offset": _LONG,
         }
     ),
+    "skips": pa.schema(
+        {
+            "topic": _TEXT,
+            "shard": _INT,
+            "first": _LONG,
+            "end": _LONG,
+            "at_ms": _LONG,
+            "audit_partition": _INT,
+            "audit_offset": _LONG,
+        }
+    ),
 }
 
 Row = dict[str, Any]
@@ -118,6 +129,15 @@ class World:
         self.end(row, "superseded", successor=row["id"])
         return self.send(row["topic"], row["shard"], delay_ms, **again)
 
+    def skip(self, topic: str, shard: int, first: int | None, end: int, *, told: bool = True) -> None:
+        """An operator has had these offsets passed over; `told`: with the outcome row of the place."""
+        place = {"topic": topic, "shard": shard}
+        self.audit.append(("skips", {**place, "first": first, "end": end, "at_ms": self.at_ms}))
+        if first is not None and told:
+            row: Row = {**place, "offset": first, "id": f"{topic}.{shard}.{first}.{self.at_ms}"}
+            self.end(row | {"due_ms": self.at_ms, "accepted_ms": self.at_ms}, "skipped", reason="skipped")
+        self.done |= {(topic, shard, offset) for offset in range(first or 0, end)}
+
     def forget(self, row: Row) -> None:
         """Nothing is ever said of it."""
         self.done.add((row["topic"], row["shard"], row["offset"]))
@@ -161,7 +181,7 @@ class World:
                 for (topic, shard), buffer in self.buffers.items()
                 for row in buffer[held.buffers[topic].shards[shard].start :]
             ],
-            **{name: [row for kind, row in placed if kind == name] for name in ("done", "marks")},
+            **{name: [row for kind, row in placed if kind == name] for name in ("done", "marks", "skips")},
         }
         for name, schema in TABLES.items():
             (self.folder / name).mkdir(parents=True, exist_ok=True)

@@ -3,10 +3,14 @@
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from reconcile.files import Files, LocalFiles, MemoryFiles
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def through_hadoop(request: pytest.FixtureRequest, folder: Path) -> Files:
@@ -88,3 +92,22 @@ def test_a_file_system_that_there_is_not_is_an_error_of_the_system(request: pyte
 
     with pytest.raises(OSError, match='No FileSystem for scheme "nowhere"'):
         HadoopFiles(request.getfixturevalue("spark"), "nowhere://host/folder")
+
+
+@pytest.mark.parametrize("name", ["my ledger", "Bücher", "50%20off", "by=month"])
+def test_what_spark_writes_is_read_back_whatever_the_directory_is_called(
+    spark: "SparkSession", tmp_path: Path, name: str
+) -> None:
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import LongType, StructField, StructType
+
+    from reconcile.rooms import Rooms
+
+    rooms = Rooms(spark, LocalFiles(tmp_path / name))
+    schema = StructType([StructField("number", LongType())])
+    rows = spark.createDataFrame([(7,)], schema).withColumn("hour", F.lit(3))
+
+    rooms.write(rows, "stage/run=1", "hour")
+
+    found = rooms.read(schema, ["stage/run=1"])
+    assert ([tuple(row) for row in found.collect()], rooms.hours("stage/run=1")) == ([(7,)], [3])

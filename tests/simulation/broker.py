@@ -17,6 +17,10 @@ from mq.errors import DeliveryRefused, Fenced, OffsetOutOfRange
 START_MS = 1_767_225_600_000
 
 
+class Spoilt(Exception):
+    """What stands next cannot be read."""
+
+
 @dataclass(slots=True)
 class Partition:
     """One shard's buffer. `open` are the first offsets of client transactions that have not ended."""
@@ -26,6 +30,7 @@ class Partition:
     start: int = 0
     end: int = 0
     open: set[int] = field(default_factory=set)
+    damaged: list[tuple[int, int]] = field(default_factory=list)  # what cannot be read, for now
     cursor: bytes | None = None
     fenced_epoch: int = 0
     fenced_number: int = 0
@@ -53,7 +58,9 @@ class Partition:
         """Readable records from `offset` on, and up to where there is nothing else."""
         if offset < self.start:
             raise OffsetOutOfRange(f"{offset} is below the log's start {self.start}")
-        stable_end = self.stable_end
+        if any(start <= offset < end for start, end in self.damaged):
+            raise Spoilt(f"{offset} cannot be read")
+        stable_end = min([self.stable_end, *(start for start, _ in self.damaged if start > offset)])
         first = bisect_left(self.records, offset, key=_offset)
         found = [record for record in self.records[first : first + records_max] if record.offset < stable_end]
         if len(found) < records_max:

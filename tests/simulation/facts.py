@@ -49,6 +49,7 @@ def committed(
         clock_ms,
         taken_ms,
         [mark for body in part.audit for mark in low_water(body)],
+        [one for body in part.audit for one in skips(body)],
     )
 
 
@@ -62,6 +63,7 @@ def cursor(stored: Cursor) -> history.Cursor:
         stored.writer,
         stored.rules.number,
         stored.paused,
+        stored.skipped,
     )
 
 
@@ -103,6 +105,12 @@ def low_water(body: bytes) -> list[tuple[int, int, int]]:
     """(next offset, due time, pending) of an audit record that says how far a shard is done."""
     mark = _audit(body)
     return [(mark["next"], mark["low"], mark["pending"])] if mark["kind"] == "low_water" else []
+
+
+def skips(body: bytes) -> list[tuple[int, int]]:
+    """The range of an audit record that says what an operator has had skipped."""
+    said = _audit(body)
+    return [(said["first"], said["next"])] if said["kind"] == "skipped" else []
 
 
 def _audit(body: bytes) -> dict[str, Any]:

@@ -28,6 +28,8 @@ SITUATIONS = (
     "duplicate: own-id", "duplicate: idempotency", "duplicate: idempotency-reused", "superseded: replaced",
     "superseded: scheduled", "superseded: missed", "expired: missed", "expired: deadline", "expired: late-max",
     "commit read back before its answer", "name looked up and found", "name looked up on its way to another record",
+    "record of a later version", "range damaged", "range mended", "shard stalled", "skip asked", "skip refused",
+    "skip written", "skip before it had caught up", "next owner passed over a range",
     "cancelled: purged", "occurrence left out", "series went on", "purge in stretches", "takeover while paused",
 )  # fmt: skip
 """What a search must have met at least once: a situation that no longer occurs is no longer tested."""

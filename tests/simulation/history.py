@@ -20,6 +20,7 @@ OPERATION = "operation"  # as a client sent it: cancels a message, or reschedule
 CONTROL = "control"  # as an operator sent it: pauses, resumes or purges the shard
 DECISION = "decision"  # names records that ended other than by the cursor
 RULES = "rules"  # rules in force behind it
+LATER = "later"  # of a version that this program does not know: it stalls, until an operator has it skipped
 
 
 Name = tuple[str, str]
@@ -112,6 +113,7 @@ class Cursor(NamedTuple):
     writer: str | None = None
     rules_number: int | None = None
     paused: bool = False
+    skipped: tuple[tuple[int, int], ...] = ()
 
 
 class Delivered(NamedTuple):
@@ -134,8 +136,9 @@ class Dead(NamedTuple):
 
 class Committed(NamedTuple):
     """One shard's part of one commit that was applied. `rows` are outcome rows with the names of the audit format
-    (off id due acc out suc), `low_water` marks are (next offset, due time, pending). `taken_ms` is what the broker's
-    clock showed when the batch was taken, `clock_ms` its latest reading from then to the commit. `before` and `after`
+    (off id due acc out suc), `low_water` marks are (next offset, due time, pending), `skips` what the audit says was
+    skipped. `taken_ms` is what the broker's clock showed when the batch was taken, `clock_ms` its latest reading from
+    then to the commit. `before` and `after`
     are the stored cursors around it; before the first claim there is none."""
 
     shard: str
@@ -148,6 +151,15 @@ class Committed(NamedTuple):
     clock_ms: int | None = None
     taken_ms: int | None = None
     low_water: Sequence[tuple[int, int, int]] = ()
+    skips: Sequence[tuple[int, int]] = ()
+
+
+class SkipAsked(NamedTuple):
+    """An operator has asked the owner to pass over these offsets; the end is not among them."""
+
+    shard: str
+    first: int
+    end: int
 
 
 class Limited(NamedTuple):
@@ -194,4 +206,4 @@ class Ended(NamedTuple):
     drained: bool
 
 
-Fact = Appended | Committed | NamesAnswered | Limited | Moved | Trimmed | Failed | Ended
+Fact = Appended | Committed | SkipAsked | NamesAnswered | Limited | Moved | Trimmed | Failed | Ended

@@ -2,7 +2,21 @@
 
 from typing import NamedTuple
 
-SHARD, TAKEOVER, RECORDS, SHAPES, FACTS, RULES_LOG, OPERATIONS, SERIES, DRAFT, MOVING, REGISTER, LOW_WATER = (
+(
+    SHARD,
+    TAKEOVER,
+    RECORDS,
+    SHAPES,
+    FACTS,
+    RULES_LOG,
+    OPERATIONS,
+    SERIES,
+    DRAFT,
+    MOVING,
+    REGISTER,
+    LOW_WATER,
+    SKIPPING,
+) = (
     "delay_service.shard",
     "delay_service.takeover",
     "delayline.buffer_record",
@@ -15,6 +29,7 @@ SHARD, TAKEOVER, RECORDS, SHAPES, FACTS, RULES_LOG, OPERATIONS, SERIES, DRAFT, M
     "delay_service.moving",
     "delay_service.register",
     "delay_service.low_water",
+    "delay_service.skipping",
 )
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import ModuleType
 
 from tests.simulation.breakages import BREAKAGES
+from tests.simulation.breakages_of_skips import BREAKAGES_OF_SKIPS
 from tests.simulation.breakages_of_wishes import BREAKAGES_OF_WISHES
 from tests.simulation.checker import Violation, check
 from tests.simulation.mutant import (
@@ -27,6 +28,7 @@ from tests.simulation.mutant import (
     SERIES,
     SHAPES,
     SHARD,
+    SKIPPING,
     TAKEOVER,
     Mutant,
 )
@@ -47,12 +49,13 @@ _IN_ORDER = (
     MOVING,
     REGISTER,
     LOW_WATER,
+    SKIPPING,
     SHARD,
 )
 """Each module may import those before it; all are built anew, so that the mutated one is the one they see."""
 
 
-MUTANTS = BREAKAGES + BREAKAGES_OF_WISHES
+MUTANTS = BREAKAGES + BREAKAGES_OF_WISHES + BREAKAGES_OF_SKIPS
 
 
 class LineIsGone(Exception):

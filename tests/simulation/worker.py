@@ -4,20 +4,21 @@ Between any two steps it may crash, lose its shard, or have its clock, its log a
 """
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from delay_service.lateness import NEVER_MS
 from delay_service.shard import Shard as RealShard
 from delay_service.shard_settings import ShardSettings
 from delay_service.takeover import Plan
-from delayline.cursor import Cursor
+from delayline.cursor import SKIPPED_MAX, Cursor
+from delayline.errors import UnknownFormat
 from delayline.message import BEFORE_ALL, Shard
 from delayline.names import Names
 from delayline.terms import key_name, own_name
 from mq.contract import LogRecord, ShardBatch
 from mq.errors import DeliveryRefused, Fenced, OffsetOutOfRange
 from store.errors import StoreFull
-from tests.simulation.broker import Partition, Request
+from tests.simulation.broker import Partition, Request, Spoilt
 from tests.simulation.disk import AnyDisk
 from tests.simulation.history import Name, NamesAnswered
 from tests.simulation.scene import ABORTED, APPLIED, LATE, LOST, UNHEARD, Scene, name_of
@@ -29,6 +30,13 @@ BYTES_MAX = 4 << 20
 
 _NAMES: dict[Name, bytes] = {("own id", own_id): own_name(own_id) for own_id in OWN_IDS}
 _NAMES |= {("key", key): key_name(key) for key in KEYS}
+
+
+class Stall(NamedTuple):
+    """Where reading stands still: a place that cannot be read, or a record of a later version."""
+
+    offset: int
+    is_place: bool
 
 
 class Worker:
@@ -44,6 +52,8 @@ class Worker:
         self.request: Request | None = None
         self.answer: Fenced | DeliveryRefused | str | None = None  # to the request, not heard yet
         self.take_one: set[Shard] = set()
+        self.stalled: dict[Shard, Stall] = {}
+        self.skipping: tuple[Shard, int] | None = None  # up to where, by the request under way
 
     @property
     def writer(self) -> str:
@@ -68,23 +78,56 @@ class Worker:
         position = core.position
         try:
             records, next_offset = partition.read(position, records_max)
+        except Spoilt:
+            return self._pass_over(shard, core)
         except OffsetOutOfRange:
             if not self._is_zombie(shard):
                 raise
             self._let_go(shard)
             return False
         self._note_fetch(core, partition, records, next_offset)
-        self._ingest(core, records, next_offset)
+        self._ingest(shard, core, records, next_offset)
         if core.position != position:
             self.scene.tell("{} reads {} #{}..#{}", self.writer, shard, position, core.position - 1)
         return core.position != position
 
-    def _ingest(self, core: RealShard, records: list[LogRecord], next_offset: int) -> None:
+    def _pass_over(self, shard: Shard, core: RealShard) -> bool:
+        """As `delay_service.intake` does: what was skipped need not be readable."""
+        end = core.cursor.skipped_until(core.position)
+        if end is None:
+            self._stall(shard, Stall(core.position, is_place=True))
+            return False
+        self.scene.seen["next owner passed over a range"] += 1
+        core.advance(end)
+        return True
+
+    def _stall(self, shard: Shard, stall: Stall) -> None:
+        self.scene.seen["shard stalled"] += self.stalled.get(shard) != stall
+        self.stalled[shard] = stall
+
+    def skip(self, shard: Shard, stall: Stall, through: int) -> bool:
+        """As `delay_service.way_out` does; whether it was not refused. Nothing may be in flight: it would be waited
+        for."""
+        core = self.shards.get(shard)
+        if self.request is not None or core is None or self.stalled.get(shard) != stall:
+            return False
+        if core.position != stall.offset or len(core.cursor.skipped) >= SKIPPED_MAX:
+            return False
+        now_ms = self.scene.broker.now_ms
+        batch = core.take_skip(through, b"", now_ms, "unreadable_log" if stall.is_place else "unknown_format")
+        self.request, self.skipping = self.scene.broker.send([batch], now_ms), (shard, through)
+        return True
+
+    def _ingest(self, shard: Shard, core: RealShard, records: list[LogRecord], next_offset: int) -> None:
         try:
             core.ingest(records, self.scene.broker.now_ms)
             core.advance(next_offset)
         except StoreFull:
             self.scene.seen["disk full while reading"] += 1
+        except UnknownFormat:
+            self._stall(shard, Stall(core.position, is_place=False))
+        else:
+            self.stalled.pop(shard, None)
 
     def _note_fetch(self, core: RealShard, partition: Partition, records: list[LogRecord], next_offset: int) -> None:
         seen = self.scene.seen
@@ -155,8 +198,14 @@ class Worker:
     def finish(self, fate: str) -> None:
         """The request under way ends like this, if there is one."""
         request, self.request = self.request, None
+        skipping, self.skipping = self.skipping, None
         if request is None:
             return
+        self._end(request, fate)
+        if skipping is not None and skipping[0] in self.shards:
+            self._end_skip(*skipping)
+
+    def _end(self, request: Request, fate: str) -> None:
         if self.answer is not None and fate != APPLIED:
             fate = UNHEARD
         if fate != APPLIED:
@@ -169,6 +218,17 @@ class Worker:
         else:
             self._forget_shards(request)
             self._send_off(request, fate)
+
+    def _end_skip(self, shard: Shard, through: int) -> None:
+        """It reads on behind what it has skipped; where that was not written, it takes the shard over anew."""
+        core = self.shards[shard]
+        if core.cursor.skipped_until(through) is None:
+            del self.shards[shard]
+            return
+        self.scene.seen["skip written"] += 1
+        self.scene.seen["skip before it had caught up"] += not core.caught_up
+        core.advance(through + 1)
+        self.stalled.pop(shard, None)
 
     def take_effect(self) -> None:
         """The request under way arrives, perhaps, and what it has written can be read before its answer is heard."""
@@ -290,6 +350,7 @@ class Worker:
         rules, near_due_ms = scene.configured_rules(shard), scene.habits.near_due_ms
         late_max_ms = NEVER_MS if scene.habits.late_max_ms is None else scene.habits.late_max_ms
         settings = ShardSettings(rules, NAMES, near_due_ms, late_max_ms=late_max_ms, low_water_interval_ms=5)
+        self.stalled.pop(shard, None)
         self.shards[shard] = scene.core.shard(shard, plan, index, settings)
 
     def _note_plan(self, shard: Shard, plan: Plan, checkpoint: Any) -> None:
@@ -314,8 +375,9 @@ class Worker:
         if self.request is not None:
             scene.seen["crash with a commit in flight"] += 1
             self._send_off(self.request, scene.rnd.choice((UNHEARD, LOST, LATE)))
-        self.request = None
+        self.request, self.skipping = None, None
         self.shards.clear()
+        self.stalled.clear()
         self.takeovers.clear()
         self.take_one.clear()
         self.life += 1

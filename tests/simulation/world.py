@@ -17,6 +17,7 @@ from tests.simulation import habits
 from tests.simulation.disk import AnyDisk, Disk, TwinDisk
 from tests.simulation.history import CONTROL, MESSAGE, NO_TERMS, OPERATION, Appended, Ended, Fact, Failed, Trimmed
 from tests.simulation.scene import APPLIED, REAL, Core, Scene, name_of
+from tests.simulation.stalls import Stalls
 from tests.simulation.traffic import Clients, Request, Sent, cancel_body, control_body
 from tests.simulation.worker import Worker
 
@@ -51,6 +52,7 @@ class World:
         self.scene.seen["run on the product's in-memory index"] += on_twin
         self.new_disk = new_disk or (TwinDisk if on_twin else Disk)
         self.workers = [Worker(self.scene, name, self.new_disk()) for name in "ab"]
+        self.stalls = Stalls(seed, self.scene, self.workers)
         self.transactions: list[Transaction] = []
         self.ids: list[str] = []  # of every message that was sent
         self.paused: set[Shard] = set()  # at any time
@@ -70,6 +72,7 @@ class World:
             for step in self.rnd.choices(STEPS, self.scene.habits.weights, k=self.scene.habits.steps):
                 step(self)
                 self._look_up()
+                self.stalls.step()
             drained = self._drain()
         except Exception as error:  # noqa: BLE001 - whatever the core throws is what the run has found
             self.scene.tell("THROWN {!r}", error)
@@ -124,6 +127,7 @@ class World:
         for _ in range(ROUNDS_MAX):
             self.scene.broker.now_ms += 100
             moved = [worker.work() for worker in self.workers]
+            self.stalls.drain()
             self._look_up()
             now: list[object] = [(log.end, log.cursor) for log in self.scene.broker.partitions.values()]
             still, before = still + 1 if now == before else 0, now
@@ -169,6 +173,7 @@ class World:
         shard = self._any_shard()
         now_ms = self.scene.broker.now_ms
         records = [self._append_any(shard, now_ms) for _ in range(self.rnd.randint(1, 3))]
+        self.stalls.of_clients[shard] += [record.offset for record in records]
         if self.rnd.random() < 0.12:
             self.scene.seen["client transaction opened"] += 1
             self.scene.broker.partitions[shard].open.add(records[0].offset)

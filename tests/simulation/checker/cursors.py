@@ -76,7 +76,11 @@ class CursorRules(Known):
             if not len(below) <= pending <= len(self.pending):
                 self.say("low water", f"the mark {mark} stands above {len(below)} of {len(self.pending)} pending")
             known = self.facts if self.rows is None else self.rows
-            silent = [offset for offset in self.facts if offset < next_offset and offset not in known]
+            silent = [
+                offset
+                for offset in self.facts
+                if offset < next_offset and offset not in known and offset not in self.skipped
+            ]
             if pending == 0 and silent:
                 self.say("low water", f"records {silent} have no outcome row below the mark {mark}")
 

@@ -8,6 +8,7 @@
     claim       a new owner's claim changed more than the owner    rules       other rules at L than the log says
     low         L above something pending, or above O              trim        the log was cut above a committed L
     reappend    a record carried on as something else              stuck       the service threw, or would not drain
+    skip        what was skipped ended twice, or later; a range that was lost, or nobody asked for
     operation   a cancel or reschedule whose answer was not true
 
 The promise of order, exactly: a commit delivers ascending keys, and no record is delivered while one with a lower key
@@ -22,9 +23,11 @@ from tests.simulation.checker.asked import AskedRules, Expected
 from tests.simulation.checker.cursors import CursorRules
 from tests.simulation.checker.known import NOTHING_DELIVERED, Violation
 from tests.simulation.checker.repeats import Fired, Next, fire
+from tests.simulation.checker.skipped import SkipRules
 from tests.simulation.history import (
     CONTROL,
     DECISION,
+    LATER,
     MESSAGE,
     NO_TERMS,
     OPERATION,
@@ -41,6 +44,7 @@ from tests.simulation.history import (
     Limited,
     Moved,
     NamesAnswered,
+    SkipAsked,
     Trimmed,
 )
 
@@ -70,7 +74,7 @@ def check(history: Iterable[Fact]) -> list[Violation]:
     return violations[:VIOLATIONS_MAX]
 
 
-class _Judge(CursorRules, AskedRules):
+class _Judge(CursorRules, AskedRules, SkipRules):
     """One shard, and every rule as a method."""
 
     def hear(self, fact: Fact) -> None:
@@ -79,6 +83,8 @@ class _Judge(CursorRules, AskedRules):
                 self.append(fact)
             case Committed():
                 self.commit(fact)
+            case SkipAsked(first=first, end=end):
+                self.skips_asked.add((first, end))
             case NamesAnswered():
                 self.compare_answer(fact)
             case Limited(late_max_ms=late_max_ms):
@@ -113,7 +119,7 @@ class _Judge(CursorRules, AskedRules):
         elif fact.kind == CONTROL:
             self.command(fact)
             self.waiting.add(fact.offset)
-        else:
+        elif fact.kind != LATER:
             self.say("reappend", f"the service wrote a record nobody knows: {fact.kind}")
 
     def request(self, fact: Appended) -> None:
@@ -181,6 +187,10 @@ class _Judge(CursorRules, AskedRules):
     def commit(self, fact: Committed) -> None:
         if fact.after is not None and self.compare_cursors(fact.before, fact.after):
             self.check_claim_is_bare(fact, fact.after)
+        if (found := self.skipped_by(fact)) is not None:
+            self.skip(fact, found)
+            return
+        self.check_not_skipped(fact)
         self.now_ended = []
         self.held_before, self.edge_before = dict(self.holders), self.at_the_edge()
         expected = self.decide(fact) if self.is_told(fact) else Expected()
@@ -367,7 +377,7 @@ class _Judge(CursorRules, AskedRules):
         for message_id, offset in self.carriers.items():
             if self.endings.get(offset) == "superseded" and self.successors.get(offset) == self.facts[offset].name:
                 self.say("lost", f"{message_id} ends in record {offset}, which was superseded by nothing")
-        for offset in self.facts.keys() - (self.rows if self.rows is not None else self.facts).keys():
+        for offset in self.facts.keys() - (self.rows if self.rows is not None else self.facts).keys() - self.skipped:
             self.say("outcome", f"record {offset} ({self.kind_of(offset)}) has no outcome row")
 
 

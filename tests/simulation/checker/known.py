@@ -60,6 +60,8 @@ class Known:
         self.going_on: dict[str, Next] = {}  # message id -> the record that this commit must carry it on in
         self.now_ended: list[int] = []  # offsets, in this commit
         self.fired: dict[str, list[int]] = {}  # message id -> occurrences that have been taken or left out
+        self.skips_asked: set[tuple[int, int]] = set()
+        self.skipped: set[int] = set()  # offsets
         self.counted: dict[str, int] = {}  # message id -> how many of them count for its `times`
 
     def say(self, rule: str, text: str) -> None:

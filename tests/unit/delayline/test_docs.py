@@ -12,7 +12,7 @@ from delayline.config import EMBEDDED, UNBUILT, Settings, describe, load_setting
 from delayline.cursor import Cursor
 from delayline.directives import directive_names
 from delayline.message import Key, MessageId, Shard
-from delayline.outcome import AuditRow, Outcome, encode_audit, encode_low_water
+from delayline.outcome import AuditRow, Outcome, encode_audit, encode_low_water, encode_skipped
 from delayline.record import decode_body, encode_body
 from delayline.recurrence import first, ticks
 from delayline.rules import ALIASES, DEFAULT_RULES, Rules
@@ -162,6 +162,11 @@ def test_the_example_of_a_reappend_is_its_encoding() -> None:
     text = block("formats/buffer.md", "text").replace("\n", "")
     expected = text.encode().decode("unicode_escape").encode("latin-1")
     assert encode_reappend(message().value, KEY, ORIGIN, KEY.due_ms) == expected
+
+
+def test_the_example_of_a_skip_is_its_value() -> None:
+    body = encode_skipped(Shard("orders", "3"), 3, NOW_MS + 60_000, 1042, 1045)
+    assert json.loads(decode_body(body).value or b"") == json.loads(block("formats/audit.md", "json skipped"))
 
 
 def test_the_example_of_a_low_water_mark_is_its_value() -> None:
