@@ -392,8 +392,7 @@ class Shard:
     def _announce_rules(self, draft: Draft) -> None:
         """Configured rules that differ from those in force go into the log before anything relies on them."""
         if self._rules_to_announce():
-            number = self._rules.latest.number + 1
-            draft.appends.append(encode_rules(self._settings.rules.numbered(number)))
+            draft.appends.append(encode_rules(self._settings.rules.following(self._rules.latest)))
             self._rules_announced = True
 
     def take_skip(self, through: int, body: bytes, now_ms: int, reason: str) -> ShardBatch:

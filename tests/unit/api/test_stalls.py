@@ -2,6 +2,7 @@
 
 from delayline.inquiry import Skip, StallReport
 from delayline.message import Shard
+from delayline.rules import DEFAULT_RULES
 from tests.unit.api.door import Door, problem
 
 SHARD = Shard("orders", "0")
@@ -9,8 +10,15 @@ PATH = "/v1/topics/orders/shards/0"
 SKIP = {"reason": "unknown_format", "offset": 5, "through": 5, "by": "eva"}
 
 
+def healthy(**settings: float) -> Door:
+    door = Door(**settings)
+    door.queue.ensure_topic("orders")
+    door.queue.ensure_buffer("orders", DEFAULT_RULES)
+    return door
+
+
 def stalled() -> Door:
-    door = Door()
+    door = healthy()
     door.owners.stalls[SHARD] = StallReport(
         SHARD, "unknown_format", "at offset 5: x", 5, 1, 9, "passes", "it", b"\xff"
     )
@@ -33,7 +41,7 @@ def test_a_stall_is_told_with_what_skipping_would_do_and_lose() -> None:
 
 
 def test_a_healthy_shard_has_no_reason_and_no_way_out() -> None:
-    answer = Door().get(f"{PATH}/stall").json()
+    answer = healthy().get(f"{PATH}/stall").json()
     assert (answer["reason"], answer["does"], answer["loses"], answer["record"]) == (None, None, None, None)
 
 
@@ -44,12 +52,12 @@ def test_a_skip_goes_to_the_owner_as_it_was_asked() -> None:
 
 
 def test_what_the_owner_refuses_is_a_conflict_with_the_reason() -> None:
-    answer = Door().request("POST", f"{PATH}:skip", json=SKIP)
+    answer = healthy().request("POST", f"{PATH}:skip", json=SKIP)
     assert (problem(answer), answer.json()["detail"]) == ((409, "not-skipped"), "the shard is healthy")
 
 
 def test_an_owner_that_does_not_answer_is_unavailable() -> None:
-    door = Door(owner_timeout_s=0.01)
+    door = healthy(owner_timeout_s=0.01)
     door.owners.silent = True
     assert problem(door.get(f"{PATH}/stall"))[0] == 503
 
