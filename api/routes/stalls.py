@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from api import openapi_acts
-from api.acts import SkipIn, StalledOut
+from api.acts import SkipIn, StalledOut, SuspectOut
 from api.answers import json_answer
 from api.bridge import Bridge
 from api.decoding import decode
@@ -19,8 +19,9 @@ from api.routing import add_route
 from api.sender import partition_label
 from api.services import Services
 from api.topics import TopicBook
-from delayline.inquiry import Skip, StallReport
+from delayline.inquiry import Skip, StallReport, Suspected
 from delayline.message import Shard
+from delayline.times import format_moment
 
 PARTITIONS_NAMED_MAX = 20
 _SKIP = msgspec.json.Decoder(SkipIn)
@@ -91,5 +92,12 @@ def _answer(report: StallReport) -> Response:
             does=report.does or None,
             loses=report.loses or None,
             record=record,
+            suspect=None if report.suspect is None else _suspect(report.suspect),
         ),
+    )
+
+
+def _suspect(found: Suspected) -> SuspectOut:
+    return SuspectOut(
+        found.message_id, format_moment(found.due_ms), found.bytes, format_moment(found.since_ms), found.tries
     )

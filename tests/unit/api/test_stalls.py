@@ -1,9 +1,9 @@
 """Why a shard has stalled, and letting it go on."""
 
-from delayline.inquiry import Skip, StallReport
+from delayline.inquiry import Skip, StallReport, Suspected
 from delayline.message import Shard
 from delayline.rules import DEFAULT_RULES
-from tests.unit.api.door import Door, problem
+from tests.unit.api.door import NOW_MS, Door, problem
 
 SHARD = Shard("orders", "0")
 PATH = "/v1/topics/orders/shards/0"
@@ -37,6 +37,22 @@ def test_a_stall_is_told_with_what_skipping_would_do_and_lose() -> None:
         "does": "passes",
         "loses": "it",
         "record": "/w==",
+        "suspect": None,
+    }
+
+
+def test_the_record_that_no_commit_goes_through_with_is_named() -> None:
+    door = healthy()
+    suspect = Suspected(f"orders.0.5.{NOW_MS}", NOW_MS, 20 << 20, NOW_MS + 1, 4)
+    door.owners.stalls[SHARD] = StallReport(SHARD, "commit", "timed out", 5, 1, 9, "buries", "it", suspect=suspect)
+    answer = door.get(f"{PATH}/stall").json()
+    assert (answer["reason"], answer["offset"]) == ("commit", 5)
+    assert answer["suspect"] == {
+        "id": f"orders.0.5.{NOW_MS}",
+        "due_at": "2026-01-01T00:00:00.000Z",
+        "bytes": 20 << 20,
+        "since": "2026-01-01T00:00:00.001Z",
+        "tries": 4,
     }
 
 
