@@ -377,8 +377,9 @@ class Worker:
         owned.take_max = None if owned.take_max is None or not delivers else 2 * owned.take_max
         owned.burying = False
         owned.grow()
-        if ends:
-            owned.delivered()
+        suspect = owned.suspect
+        if ends or (suspect is not None and self._index.shard(owned.id).get(suspect.key) is None):
+            owned.delivered()  # or it was cancelled
         owned.alone = owned.suspect is not None
         if delivers or (owned.refused_since_s is None and owned.suspect is None):
             self._stalls.recover(owned)

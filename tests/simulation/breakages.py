@@ -323,7 +323,7 @@ BREAKAGES = (
     one(
         "an operation is decided in a commit that does not pass it",
         OPERATIONS,
-        "if asked.offset > before or not deciding.decide(asked):",
+        "if asked.offset > before or not deciding.has_room or not deciding.decide(asked):",
         "if not deciding.decide(asked):",
     ),
     one(

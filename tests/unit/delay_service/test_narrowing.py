@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from delay_service.owned import SUSPECTED_MIN
+from delayline.buffer_record import encode_control
 from delayline.dead_letter import read_dead_letter
 from delayline.headers import LEFT_OUT
 from delayline.inquiry import Skip, StallReport
@@ -146,6 +147,20 @@ def test_an_outage_leaves_no_suspect_behind() -> None:
     bench.sink.fault = lambda _: None
     until(bench, lambda: len(bench.delivered()) == 41)
     assert (report(bench).reason, report(bench).suspect) == (None, None)
+
+
+def test_a_suspect_that_is_cancelled_stalls_its_shard_no_more() -> None:
+    bench = Bench()
+    bench.turn()
+    offset = bench.send(HUGE, after(HOUR))
+    bench.turn()
+    bench.sink.fault = no_memory(CommitAborted, dead=False)
+    bench.clock.advance(HOUR)
+    bench.turn(1)
+    bench.send_raw(encode_control("purge"))
+    until(bench, lambda: [row[1] for row in rows(bench) if row[0] == offset] == [Outcome.CANCELLED])
+    bench.turn()
+    assert report(bench).reason is None
 
 
 def test_before_it_is_found_there_is_no_way_out() -> None:
