@@ -82,6 +82,16 @@ class SkipIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     by: Annotated[str, Meta(max_length=200, description="Who has decided it, for the log")] = ""
 
 
+class SuspectOut(msgspec.Struct, frozen=True):
+    """The one record of the commits that failed."""
+
+    id: str
+    due_at: str
+    bytes: Annotated[int, Meta(description="What is to be delivered of it")]
+    since: Annotated[str, Meta(description="When the first commit of it alone failed")]
+    tries: Annotated[int, Meta(description="How many have")]
+
+
 class StalledOut(msgspec.Struct, frozen=True, kw_only=True):
     """Why a shard has stalled, and what skipping would do and lose; null where there is nothing to skip."""
 
@@ -95,6 +105,9 @@ class StalledOut(msgspec.Struct, frozen=True, kw_only=True):
     does: str | None
     loses: str | None
     record: Annotated[str | None, Meta(description="The beginning of what can be read at `offset`, base64")]
+    suspect: Annotated[
+        SuspectOut | None, Meta(description="The record at `offset`, where that is what no commit goes through with")
+    ]
 
 
 class PurgeOut(msgspec.Struct, frozen=True):

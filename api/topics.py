@@ -2,7 +2,7 @@
 
 import asyncio
 import itertools
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import TypeVar
@@ -101,6 +101,16 @@ class TopicBook:
         unknown = [topic for topic in topics if not (topic in self._known and self._known[topic].has_buffer)]
         found = await self.ask(lambda: {topic for topic in unknown if self._has_buffer(topic)}) if unknown else set()
         return found | (set(topics) - set(unknown))
+
+    async def partitions_of_buffer(self, topic: str) -> Sequence[str]:
+        """None of a topic that no delayed message was ever sent to. Raises QueueUnavailable."""
+        return await self.ask(lambda: self._partitions_of_buffer(topic))
+
+    def _partitions_of_buffer(self, topic: str) -> Sequence[str]:
+        try:
+            return self._services.admin.topic(self._names.buffer(topic)).partitions
+        except TopicUnknown:
+            return ()
 
     def _has_buffer(self, topic: str) -> bool:
         try:

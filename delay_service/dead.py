@@ -1,9 +1,29 @@
 """Dead letters: the record as it came, with headers that say what it was and why it could not be delivered."""
 
+from hashlib import sha256
+from typing import NamedTuple
+
 from delayline import headers as names
 from delayline.errors import MalformedRecord
 from delayline.message import Header, Key, Shard
 from delayline.record import Record, decode_body, encode_body
+
+
+class Refusal(NamedTuple):
+    """Why a record goes to the dead letters. `left_out`: without what it holds, because that is too large there, too;
+    `ends`: whatever it carries on would be refused as well."""
+
+    code: str
+    reason: str
+    left_out: bool = False
+    ends: bool = False
+
+
+def left_out(original: Record) -> Record:
+    """What its dead letter has instead of a record that no dead letter has room for."""
+    body = encode_body(*original)
+    text = f"{len(body)} bytes, sha256 {sha256(body).hexdigest()}"
+    return Record(None, None, [(names.LEFT_OUT, text.encode())])
 
 
 def encode_dead(shard: Shard, key: Key, message_id: str, code: str, reason: str, original: Record) -> bytes:

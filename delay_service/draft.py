@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import compress, repeat
 from operator import itemgetter
 
-from delay_service.dead import as_it_came, encode_dead
+from delay_service.dead import Refusal, as_it_came, encode_dead, left_out
 from delay_service.lateness import LATE_MAX
 from delay_service.operations import Known, Move, Target
 from delay_service.retries import EXHAUSTED, RETRIED, as_sent_back, give_back
@@ -27,8 +27,8 @@ from store.index import Entry, PlainEntry
 DEADLINE, MISSED, ROLL_REASON = "deadline", "missed", "roll"
 """Reasons of outcome rows."""
 
-Refusals = Mapping[Key, tuple[str, str]]
-"""(code, reason) of records that the target refuses."""
+Refusals = Mapping[Key, Refusal]
+"""Of records that cannot be delivered."""
 
 
 _NO_TERMS = Terms()
@@ -125,8 +125,10 @@ class Drafter:
         target = self.target(entry.key, entry.value)
         meta = target.meta
         if meta is not None and meta.dead_code is not None:
-            why, original = (meta.dead_code, meta.dead_reason or ""), as_it_came(target.packed)
-            self._bury(draft, target.key, target.name, meta.accepted_at_ms, why, original)
+            why = Refusal(
+                meta.dead_code, meta.dead_reason or "", target.key in refused and refused[target.key].left_out
+            )
+            self._bury(draft, target.key, target.name, meta.accepted_at_ms, why, as_it_came(target.packed))
         else:
             terms = target.terms or _NO_TERMS
             self._with_terms(draft, target, terms, now_ms, too_late_ms, refused.get(target.key))
@@ -138,10 +140,11 @@ class Drafter:
         terms: Terms,
         now_ms: int,
         too_late_ms: int,
-        refusal: tuple[str, str] | None,
+        refusal: Refusal | None,
     ) -> None:
         due_ms, offset = target.key
-        firing = Firing(due_ms) if terms.series is None else fire(terms, due_ms, now_ms)
+        is_last = terms.series is None or (refusal is not None and refusal.ends)
+        firing = Firing(due_ms) if is_last else fire(terms, due_ms, now_ms)
         successor = None if firing.next_due_ms is None else row_name(target.message_id, firing.next_terms)
         accepted_at_ms = accepted_at_ms_of(target.packed)
         outcome: Outcome | None = Outcome.DELIVERED
@@ -192,10 +195,10 @@ class Drafter:
         key: Key,
         name: str,
         accepted_at_ms: int,
-        why: tuple[str, str],
+        why: Refusal,
         original: Record,
         successor: str | None = None,
     ) -> None:
-        code, reason = why
-        draft.dead.append(encode_dead(self._shard, key, name, code, reason, original))
-        draft.rows.append(AuditRow(key.offset, name, key.due_ms, accepted_at_ms, Outcome.DEAD, successor, code))
+        original = left_out(original) if why.left_out else original
+        draft.dead.append(encode_dead(self._shard, key, name, why.code, why.reason, original))
+        draft.rows.append(AuditRow(key.offset, name, key.due_ms, accepted_at_ms, Outcome.DEAD, successor, why.code))

@@ -12,6 +12,10 @@ STORE_FULL, UNKNOWN_FORMAT, UNREADABLE = "store_full", "unknown_format", "unread
 """Why reading has stopped, and not the shard: no room; a record of a later version; one that cannot be read."""
 
 
+COMMIT = "commit"
+"""Why nothing is delivered: commits fail."""
+
+
 class ShardStalled(DelaylineError):
     """The shard stays as it is until somebody mends the cause. `reason` is a metric label."""
 

@@ -5,7 +5,7 @@ terminal, and `pending` records that the shard has read are not. The last one of
 nothing is pending below the end of its log, so that its readers need no further word.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from delayline.cursor import Cursor
 from delayline.outcome import encode_low_water
@@ -31,6 +31,15 @@ class LowWater:
     def is_news(self, cursor: Cursor, pending: int) -> bool:
         """Whether a mark would say more than the last one: what waits falls due without a change of the cursor."""
         return pending > 0 or (cursor, pending) != self._said
+
+    def to_tell(
+        self, cursor: Cursor, index: ShardIndex, gone: Collection[tuple[int, int]], now_ms: int, *, last: bool
+    ) -> int | None:
+        """How much is pending as of this commit, which ends `gone`; None where there is no need to say so."""
+        if not (last or self.is_time(now_ms)):
+            return None
+        pending = index.pending() - len(set(gone))
+        return pending if self.is_news(cursor, pending) else None
 
     def said(self, cursor: Cursor, pending: int, at_ms: int) -> None:
         """A mark has been committed."""

@@ -69,6 +69,12 @@ class WorkerMetrics(Collector):
         self._commit = Histogram(
             "delayline_commit_duration_seconds", "One commit of the queue", registry=registry, buckets=COMMIT_BOUNDS_S
         )
+        self._halved = Counter(
+            "delayline_batches_halved",
+            "Batches that are taken again in halves: commit aborted, its end unknown, a record refused",
+            ["reason"],
+            registry=registry,
+        )
         registry.register(self)
 
     def watch(self, statuses: Callable[[], Sequence[ShardStatus]]) -> None:
@@ -96,6 +102,9 @@ class WorkerMetrics(Collector):
 
     def committed(self, seconds: float) -> None:
         self._commit.observe(seconds)
+
+    def halved(self, reason: str) -> None:
+        self._halved.labels(reason).inc()
 
     # --- prometheus_client.registry.Collector
 

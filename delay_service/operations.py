@@ -20,7 +20,7 @@ from typing import NamedTuple, Protocol
 
 from delay_service.forwarding import FORWARDED
 from delay_service.series import skip
-from delay_service.weight import weight
+from delay_service.weight import ROW_BYTES, row_weight, weight
 from delayline.buffer_facts import row_name
 from delayline.buffer_record import Control, Meta, Operation, encode_reappend
 from delayline.inquiry import IDEMPOTENCY, IDEMPOTENCY_REUSED, OWN_ID, VERSION_MISMATCH, Resolution
@@ -161,6 +161,7 @@ class Decided:
     def end(self, target: Target, outcome: Outcome, reason: str, successor: str | None = None) -> None:
         key = target.key
         self.ended.add(key)
+        self.bytes += row_weight(target.name, successor)
         accepted_at_ms = accepted_at_ms_of(target.packed)
         self.rows.append(AuditRow(key.offset, target.name, key.due_ms, accepted_at_ms, outcome, successor, reason))
 
@@ -177,6 +178,7 @@ class Decided:
         self.bytes += weight(target.value)
 
     def answer(self, asked: Asked, outcome: Outcome, reason: str, count: int = 0) -> None:
+        self.bytes += ROW_BYTES
         self.resolved.append((asked.offset, Resolution(outcome, reason, count=count)))
         self.rows.append(AuditRow(asked.offset, None, None, asked.accepted_at_ms, outcome, None, reason))
 
@@ -205,7 +207,7 @@ class Operations:
         deciding = _Deciding(Decided(purged=self._purged), view, self._purged_to, bytes_max)
         decided = deciding.decided
         for asked in islice(self._asked, DECIDED_MAX):
-            if asked.offset > before or not deciding.decide(asked):
+            if asked.offset > before or not deciding.has_room or not deciding.decide(asked):
                 break
             decided.count += 1
         if decided.count < len(self._asked):
@@ -248,6 +250,11 @@ class _Deciding:
                 return self._operate(asked, operation)
             case Key() as key:
                 return self._claim(key)
+
+    @property
+    def has_room(self) -> bool:
+        """For one more answer."""
+        return self._fits(ROW_BYTES)
 
     def _fits(self, size: int) -> bool:
         return not self.decided.bytes or self.decided.bytes + size <= self._bytes_max
@@ -390,9 +397,11 @@ class _Deciding:
                 return True
             for target in targets:
                 if target.key not in self.decided.ended and _was_accepted_before(asked.offset, target):
+                    if not self._fits(row_weight(target.name, None)):
+                        return False
                     self.decided.cancel(target, Outcome.CANCELLED, PURGED)
                     self.decided.purged += 1
-            self._purged_to = self.decided.purged_to = targets[-1].key
+                self._purged_to = self.decided.purged_to = target.key
             if len(self.decided.ended) >= DECIDED_MAX:
                 break
         return False

@@ -14,6 +14,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from delay_service.dead import Refusal
+from delay_service.errors import COMMIT
 from delay_service.pace import Pace
 from delay_service.roller import Roller
 from delay_service.shard import Shard
@@ -38,6 +40,20 @@ TARGET = "target"
 CLOCK_SKEW = "clock_skew"
 _MINUTE_MS = 60_000
 _BEHIND_ALL = (1 << 63) - 1
+
+
+SUSPECTED_MIN = 3
+"""A record whose commits have failed so often, each of it alone, is shown as what its shard stands at."""
+
+
+class Suspect(NamedTuple):
+    """The only record of a commit that failed, and how often; since when (epoch ms)."""
+
+    key: Key
+    message_id: str
+    bytes: int
+    since_ms: int
+    tries: int = 1
 
 
 class LookedAfter(NamedTuple):
@@ -80,6 +96,9 @@ class Owned:
     pace: Pace | None = None  # of its turns
     clock: ClockOffset | None = None
     skewed: bool = False
+    alone: bool = False  # its commit has failed without any other shard in it
+    suspect: Suspect | None = None
+    buried: dict[Key, Refusal] = field(default_factory=dict)  # what an operator has skipped, and is not committed
     refused_since_s: float | None = None  # since when the target has taken nothing, or may have
     looking: "Future[str | None] | None" = None  # whether the target would take something again
     burying: bool = False  # the next batch goes to the dead letters
@@ -105,7 +124,7 @@ class Owned:
         self.read_on()
         self.stall(reason, detail, now_s)
 
-    def suspect(self, now_s: float) -> None:
+    def suspect_target(self, now_s: float) -> None:
         """Another partition of its target has refused: this one is looked at before the next delivery."""
         if self.refused_since_s is None:
             self.refused_since_s = now_s
@@ -148,7 +167,20 @@ class Owned:
     @property
     def reason(self) -> str | None:
         """Why it stands still, in one word."""
+        if self.is_convicted:
+            return COMMIT
         return self.stalled or self.reading_stalled or (CLOCK_SKEW if self.skewed else None)
+
+    @property
+    def is_convicted(self) -> bool:
+        """Whether one record is why nothing is delivered, as far as can be seen."""
+        return self.suspect is not None and self.suspect.tries >= SUSPECTED_MIN
+
+    def delivered(self) -> None:
+        """A commit that ended records went well."""
+        self.alone, self.suspect = False, None
+        if self.buried and self.core is not None:
+            self.buried = {key: why for key, why in self.buried.items() if key in self.core.refusals}
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ has a mutant in tests/simulation that shows what breaks without it:
   - Nothing is dispatched before the log has been read up to the end that was recorded after the claim.
   - D is the highest key delivered. O never passes a pending record with a key <= D (a *late* record: it became
     readable when delivery had already passed its key), and every delivery at or above O is named in the same commit.
-  - L is counted with everything not yet committed still pending.
+  - L is counted with everything uncommitted still pending.
   - The index loses a record only after the commit that ended it, together with the checkpoint; the checkpoint never
     passes a record that is held only in memory.
   - A control record (decision, rules) gets its outcome row in the commit whose O passes it.
@@ -21,12 +21,14 @@ from collections.abc import Collection, Container, Iterable, Iterator, Mapping, 
 from dataclasses import replace
 from operator import itemgetter
 
+from delay_service.dead import Refusal
 from delay_service.draft import Draft, Drafter
 from delay_service.forwarding import forward
 from delay_service.lateness import take_due
 from delay_service.low_water import LowWater, add_mark
 from delay_service.moving import Moved
 from delay_service.operations import BEHIND_ALL, DECIDED_MAX, NOTHING, Decided, Operations, Target
+from delay_service.refusals import Refusals
 from delay_service.register import Pending, Register
 from delay_service.shard_settings import ShardSettings
 from delay_service.skipping import skip
@@ -53,6 +55,7 @@ from delayline.message import Shard as ShardId
 from delayline.outcome import AuditRow, Outcome, encode_audit
 from delayline.shapes import PlainRecords, read_plain
 from mq.contract import Append, LogRecord, ShardBatch
+from mq.errors import Refused
 from store.index import Checkpoint, Entry, Named, PlainEntry, ShardIndex
 
 _KEY = itemgetter(0, 1)
@@ -84,7 +87,7 @@ class Shard:
         self._controls: list[AuditRow] = []
         self._to_roll: dict[Key, None] = {}
         self._operations = Operations()
-        self._refused: dict[Key, tuple[str, str]] = {}
+        self.refusals = Refusals()
         self._taken: Taken | None = None
         self._rules_announced = False
         self._low_water = LowWater(settings.low_water_interval_ms)
@@ -103,6 +106,11 @@ class Shard:
     def in_flight(self) -> int:
         """How many records the batch in flight ends; 0 also for one that only moves the cursor."""
         return len(self._taken.ended) if self._taken else 0
+
+    @property
+    def lone(self) -> Key | None:
+        """The record that the batch in flight ends, where that is one."""
+        return Key(*self._taken.ended[0]) if self._taken and self.in_flight == 1 else None
 
     @property
     def busy(self) -> bool:
@@ -258,7 +266,7 @@ class Shard:
         delivered_key = max(self.cursor.delivered_key, Key(*ended[-1])) if ended else self.cursor.delivered_key
         gone = (*ended, *decided.ended, *(target.key for target in aside))
         next_offset = min(self._next_offset(gone), decided.undecided)
-        draft = self._drafter.draft(entries, now_ms, too_late_ms, self._refused)
+        draft = self._drafter.draft(entries, now_ms, too_late_ms, self.refusals)
         draft.appends += decided.appends
         draft.elsewhere += decided.elsewhere
         draft.rows += decided.rows
@@ -270,7 +278,7 @@ class Shard:
         self._announce_rules(draft)
         draft.rows += [row for row in self._controls if row.offset < next_offset]
         cursor = self._next_cursor(next_offset, delivered_key, paused)
-        pending = self._to_tell(cursor, (*gone, *draft.moved), now_ms, last)
+        pending = self._low_water.to_tell(cursor, self._index, (*gone, *draft.moved), now_ms, last=last)
         news = cursor != self.cursor or draft.rows or pending is not None
         if not (ended or draft.appends or decided or (checkpoint and news)):
             return None
@@ -280,13 +288,6 @@ class Shard:
             add_mark(batch, self._index, entries, pending, now_ms)
         self._taken = Taken(batch, ended, draft.moved, decided, draft, now_ms, pending)
         return batch
-
-    def _to_tell(self, cursor: Cursor, gone: Collection[tuple[int, int]], now_ms: int, last: bool) -> int | None:
-        """How much is pending as of this commit, which ends `gone`; None where there is no need to say so."""
-        if not (last or self._low_water.is_time(now_ms)):
-            return None
-        pending = self._index.pending() - len(set(gone))
-        return pending if self._low_water.is_news(cursor, pending) else None
 
     def _decide(self, bytes_max: int) -> Decided:
         """O passes no late record that waits, so it passes no operation behind one either."""
@@ -392,8 +393,7 @@ class Shard:
     def _announce_rules(self, draft: Draft) -> None:
         """Configured rules that differ from those in force go into the log before anything relies on them."""
         if self._rules_to_announce():
-            number = self._rules.latest.number + 1
-            draft.appends.append(encode_rules(self._settings.rules.numbered(number)))
+            draft.appends.append(encode_rules(self._settings.rules.following(self._rules.latest)))
             self._rules_announced = True
 
     def take_skip(self, through: int, body: bytes, now_ms: int, reason: str) -> ShardBatch:
@@ -441,21 +441,24 @@ class Shard:
         for key, successor in replaced:
             self._end_by_reappend(key, successor)
 
-    def refused(self, code: str, reason: str) -> None:
-        """For certain nothing was written, because the target refuses a record of the batch in flight. A batch of one
-        has found it: it goes to the dead-letter topic with the next batch. Else take fewer."""
-        ended = self._in_flight().ended
-        if len(ended) == 1:
-            self.bury([Key(*ended[0])], code, reason)
+    def refused(self, code: str, reason: str, what: Refused = Refused.DELIVERY) -> bool:
+        """For certain nothing was written, because a record of the batch in flight is refused. A batch of one has
+        found it: it goes to the dead-letter topic with the next batch. Else take fewer. False: nothing is left."""
+        taken, key = self._in_flight(), self.lone
+        if what is Refused.APPEND and (key is None or taken.moved.keys() != {key}):
+            self._to_roll.clear()  # what is carried on for an operation, or only to be moved
+            key = None
+        helps = len(taken.ended) > 1 or (key is not None and self.refusals.learn(key, code, reason, what))
         self.aborted()
+        return helps
 
     def bury(self, keys: Iterable[Key], code: str, reason: str) -> None:
         """These pending records go to the dead-letter topic when they are due, with this reason."""
-        self._refused.update(dict.fromkeys(keys, (code, reason)))
+        self.refusals.update(dict.fromkeys(keys, Refusal(code, reason)))
 
     def _forget_requests(self, taken: Taken) -> None:
-        for key in (*taken.ended, *taken.decided.ended) if self._refused else ():
-            self._refused.pop(Key(*key), None)
+        for key in (*taken.ended, *taken.decided.ended) if self.refusals else ():
+            self.refusals.pop(Key(*key), None)
         passed = taken.batch.cursor.delivered_key
         gone = taken.moved.keys() | taken.decided.ended
         self._to_roll = {key: None for key in self._to_roll if key > passed and key not in gone}

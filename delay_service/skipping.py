@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from delay_service.dead import as_it_came, encode_dead
 from delay_service.draft import Draft
-from delay_service.errors import UNKNOWN_FORMAT, UNREADABLE, BufferRecreated, BufferTruncated, CursorLost
+from delay_service.errors import COMMIT, UNKNOWN_FORMAT, UNREADABLE, BufferRecreated, BufferTruncated, CursorLost
 from delay_service.operations import NOTHING
 from delay_service.taken import Taken
 from delayline.cursor import Cursor
@@ -38,6 +38,11 @@ WAYS_OUT: Mapping[str, WayOut] = {
     UNREADABLE: WayOut(
         "passes over the offsets up to the one that is named, for this owner and all later ones",
         "the messages that stand there: nobody can say how many, and their bytes are not copied",
+    ),
+    COMMIT: WayOut(
+        "has the record that no commit goes through with become a dead letter, without what it holds where not even "
+        "that goes through; what is due behind it is delivered",
+        "the delivery of this record, and what would follow of a message that repeats",
     ),
     CursorLost.reason: WayOut(
         "begins at the offset that is named, as if the shard had never been owned",

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from delay_service.errors import ShardStalled
+from delay_service.errors import COMMIT, ShardStalled
 from delay_service.owned import BACKOFF_MAX_S, OUTAGE_BACKOFF_MAX_S, Owned
 from delayline import logs
 from delayline.clock import Clock
@@ -16,7 +16,7 @@ from mq.errors import QueueError, QueueUnavailable
 from store.errors import StoreDamaged, StoreError
 
 TAKEOVER = "takeover"
-COMMIT = "commit"
+COMMIT_UNKNOWN = "commit_unknown"
 UNAVAILABLE = "unavailable"
 OUT_OF_RANGE = "out_of_range"
 """Reading has ended: what stands next in the log is not there."""

@@ -1,16 +1,18 @@
 """How a stalled shard is looked at, and made to go on, by its owner: nobody else writes for it."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
-from delay_service.errors import UNKNOWN_FORMAT, UNREADABLE
+from delay_service.dead import Refusal
+from delay_service.errors import COMMIT, UNKNOWN_FORMAT, UNREADABLE
 from delay_service.owned import Owned
-from delay_service.skipping import AT_TAKEOVER, WAYS_OUT
+from delay_service.skipping import AT_TAKEOVER, SKIPPED, WAYS_OUT
 from delay_service.takeover import Accepted
 from delayline import logs
 from delayline.buffer_record import SKIP, encode_control
 from delayline.clock import Clock
 from delayline.cursor import SKIPPED_MAX
-from delayline.inquiry import Skip, StallReport
+from delayline.inquiry import Skip, StallReport, Suspected
 from delayline.outcome import encode_skipped
 from mq.contract import Admin, ShardBatch, Source
 from mq.errors import CommitError
@@ -22,7 +24,8 @@ log = logs.get(__name__)
 
 class WayOut:
     """Called from the worker's thread. `commit` raises CommitError; `acquire` takes over what waits for it; `settle`
-    waits for the commit in flight: a shard has one batch at a time."""
+    waits for the commit in flight, for a shard has one batch at a time; `dispatch` commits what a shard has due, and
+    waits for that."""
 
     def __init__(
         self,
@@ -32,6 +35,7 @@ class WayOut:
         commit: Callable[[Sequence[ShardBatch]], None],
         acquire: Callable[[], None],
         settle: Callable[[], None],
+        dispatch: Callable[[Owned], None],
     ) -> None:
         self._admin = admin
         self._source = source
@@ -39,13 +43,22 @@ class WayOut:
         self._commit = commit
         self._acquire = acquire
         self._settle = settle
+        self._dispatch = dispatch
 
     def report(self, owned: Owned, refused: str = "") -> StallReport:
         """Raises QueueError."""
         first, end = self._admin.log_range(owned.id)
         does, loses = WAYS_OUT.get(owned.reason or "", ("", ""))
         offset = first if owned.core is None else owned.core.position
-        return StallReport(owned.id, owned.reason, owned.detail, offset, first, end, does, loses, refused=refused)
+        suspect = owned.suspect
+        found = StallReport(owned.id, owned.reason, owned.detail, offset, first, end, does, loses, refused=refused)
+        if owned.reason != COMMIT:
+            return found
+        if suspect is None or not owned.is_convicted:
+            return replace(found, does="", loses="")
+        key, message_id, size, since_ms, tries = suspect
+        named = Suspected(message_id, key.due_ms, size, since_ms, tries)
+        return replace(found, offset=key.offset, suspect=named)
 
     def skip(self, owned: Owned, wanted: Skip, body: bytes) -> StallReport:
         """Raises QueueError."""
@@ -66,6 +79,8 @@ class WayOut:
         try:
             if wanted.reason in AT_TAKEOVER:
                 self._accept(owned, wanted)
+            elif wanted.reason == COMMIT:
+                return self.report(owned, self._bury(owned, wanted))
             else:
                 self._pass_over(owned, wanted, body)
         except CommitError as error:
@@ -87,6 +102,23 @@ class WayOut:
         owned.read_on()
         owned.detail = ""
         self._source.seek(owned.id, core.position)
+
+    def _bury(self, owned: Owned, wanted: Skip) -> str:
+        """Twice at most: as it came, and without what it holds (`narrowing.py`). Why it is not done yet; then it is
+        tried again like any commit."""
+        suspect = owned.suspect
+        assert suspect is not None, "that was looked at"
+        why = f"no commit went through with it, {suspect.tries} times; skipped by {wanted.by or 'an operator'}"
+        owned.buried[suspect.key] = Refusal(SKIPPED, why, ends=True)
+        for _ in range(2):
+            owned.retry_at_s = 0.0
+            self._acquire()
+            if owned.core is not None:
+                owned.core.refusals.update(owned.buried)
+            self._dispatch(owned)
+            if suspect.key not in owned.buried:
+                return ""
+        return f"it was not written, and will be tried again: {owned.detail}"
 
     def _accept(self, owned: Owned, wanted: Skip) -> None:
         """Taken over with what an operator has accepted; the log says so from then on."""
@@ -113,7 +145,7 @@ def _refusal(owned: Owned, seen: StallReport, wanted: Skip) -> str:
     if seen.reason in AT_TAKEOVER:
         outside = not seen.first <= wanted.through <= seen.end
     else:
-        last = wanted.offset if seen.reason == UNKNOWN_FORMAT else seen.end - 1
+        last = wanted.offset if seen.reason in (UNKNOWN_FORMAT, COMMIT) else seen.end - 1
         outside = not wanted.offset <= wanted.through <= last
     if outside:
         return (

@@ -20,6 +20,15 @@ PLAIN_OVERHEAD_BYTES = 200
 """The same of a plain message; its id is written once, and its row names its place only."""
 
 
+ROW_BYTES = 120
+"""Of an outcome row beside the names in it, and of the key that a decision names."""
+
+
+def row_weight(name: str, successor: str | None) -> int:
+    """Of a record that only ends: its row, and its key in a decision."""
+    return ROW_BYTES + len(name) + len(successor or "")
+
+
 def weight(value: bytes) -> int:
     """Of a record that is moved, or taken, by its index value: that of a plain message begins with a zero."""
     return PLAIN_OVERHEAD_BYTES + len(value) if value[0] == 0 else OVERHEAD_BYTES + 2 * len(value)

@@ -23,6 +23,7 @@ from delay_service.attendant import Attendant
 from delay_service.errors import BufferRecreated
 from delay_service.housekeeper import Housekeeper
 from delay_service.intake import Intake
+from delay_service.narrowing import Narrowing
 from delay_service.owned import TARGET, Owned, ShardStatus
 from delay_service.pace import Reading
 from delay_service.rates import Rates
@@ -40,10 +41,7 @@ from delayline.message import Key
 from delayline.message import Shard as ShardId
 from mq.contract import Admin, Assigned, Event, Fetched, Lost, Revoked, ShardBatch, Sink, Source, Unreadable
 from mq.errors import (
-    CommitAborted,
     CommitError,
-    CommitUnknown,
-    DeliveryRefused,
     Fenced,
     QueueClosed,
     QueueUnavailable,
@@ -84,6 +82,8 @@ class Observer(Protocol):
 
     def committed(self, seconds: float) -> None: ...
 
+    def halved(self, reason: str) -> None: ...
+
 
 class Worker:
     """See the module docstring. `run` belongs to one thread; `stop`, `call`, `owns` and `statuses` to any."""
@@ -113,7 +113,10 @@ class Worker:
         self._keeper = Housekeeper(
             source, index, self._attendant, self._stalls, settings.near_bytes_max, settings.clock_skew_max_ms
         )
-        self.way_out = WayOut(admin, source, clock, self._commit_alone, self._acquire, self.wait_for_commit)
+        self.way_out = WayOut(
+            admin, source, clock, self._commit_alone, self._acquire, self.wait_for_commit, self._dispatch_alone
+        )
+        self._narrowing = Narrowing(self._stalls, clock, observer, self._refuse)
         self._in_flight: tuple[Future[None], Sequence[ShardBatch], float] | None = None
         self._questions: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._stopping = threading.Event()
@@ -259,6 +262,7 @@ class Worker:
             settings = self._settings.shard_of(owned.id.topic)
             owned.core = core = Shard(owned.id, chosen, index, settings)
             core.partitions, owned.rate_max = partitions, settings.rate_max
+            core.refusals.update(owned.buried)
             self._stalls.recover(owned)
             self._keeper.compare_clock(owned)
             self._source.seek(owned.id, core.position)
@@ -285,11 +289,19 @@ class Worker:
             self._next_commit_s = now_s + self._settings.commit_interval_s
             future.add_done_callback(lambda _: self._source.wake())
 
+    def _dispatch_alone(self, owned: Owned) -> None:
+        """One batch of this shard, and what became of it."""
+        self.wait_for_commit()
+        if batch := self._take([owned]):
+            self._in_flight = self._committer.submit(self._sink.commit, batch), batch, self._now_s()
+            self.wait_for_commit()
+
     def _take(self, shards: list[Owned], *, last: bool = False) -> list[ShardBatch]:
         batch: list[ShardBatch] = []
         now_s = self._now_s()
         self._rates.begin(shards, now_s)
         running = [owned for owned in shards if owned.core is not None and owned.ready(now_s) and not owned.skewed]
+        running = self._narrowing.company(running, last=last)
         room = Room(self._settings.batch_records_max, self._settings.batch_bytes_max)
         for owned, allowed in self._turns.of_batch(running, room):
             if owned.core is None or not self._target_takes(owned):
@@ -299,6 +311,8 @@ class Worker:
             if part is not None:
                 batch.append(part)
                 owned.last_commit_s = now_s
+            if self._narrowing.is_full(batch):
+                break
         return batch
 
     def _take_from(self, owned: Owned, core: Shard, allowed: Room, now_s: float, *, last: bool) -> ShardBatch | None:
@@ -351,55 +365,32 @@ class Worker:
         else:
             self._stalls.success()
             self._stalls.well(COMMITS_FAIL)
+            self._narrowing.went_well()
             for part in batch:
                 self._succeeded(self._owned.get(part.shard), part)
 
     def _succeeded(self, owned: Owned | None, part: ShardBatch) -> None:
         if owned is None or owned.core is None or not owned.core.busy:
             return
+        ends = owned.core.in_flight > 0
         finished = owned.core.committed()
         self._observer.finished(owned.id, finished._replace(at_ms=self._source.now_ms(owned.id)))
         delivers = bool(part.deliveries or part.elsewhere)
         owned.take_max = None if owned.take_max is None or not delivers else 2 * owned.take_max
         owned.burying = False
         owned.grow()
-        if delivers or owned.refused_since_s is None:
+        suspect = owned.suspect
+        if ends or (suspect is not None and self._index.shard(owned.id).get(suspect.key) is None):
+            owned.delivered()  # or it was cancelled
+        owned.alone = owned.suspect is not None
+        if delivers or (owned.refused_since_s is None and owned.suspect is None):
             self._stalls.recover(owned)
 
     def _failed(self, batch: Sequence[ShardBatch], error: CommitError) -> None:
-        """Nothing is guessed: a batch that was not written is taken again, one of unknown fate is read back."""
         for owned in [self._owned[part.shard] for part in batch if part.shard in self._owned]:
-            core = owned.core
-            if core is None or not core.busy:
-                continue
-            if isinstance(error, CommitUnknown | CommitAborted):
-                owned.shrink()
-            match error:
-                case CommitUnknown():
-                    self._stalls.lose(owned, "commit_unknown", str(error))
-                    owned.retry_at_s = self._now_s()
-                case Fenced(shards=shards) if owned.id in shards:
-                    self._stalls.lose(owned, "fenced", str(error))
-                case DeliveryRefused(shard=shard) if owned.id == shard:
-                    self._refused(owned, core, error)
-                case DeliveryRefused(shard=shard, of_record=False) if owned.id.topic == shard.topic:
-                    core.aborted()
-                    owned.suspect(self._now_s())
-                case CommitAborted():
-                    core.aborted()
-                    self._stalls.stall(owned, "commit", str(error))
-                case _:
-                    core.aborted()
+            if owned.core is not None and owned.core.busy:
+                self._narrowing.failed(owned, owned.core, batch, error)
         self._stalls.trouble(COMMITS_FAIL, f"{type(error).__name__}: {error}")
-
-    def _refused(self, owned: Owned, core: Shard, error: DeliveryRefused) -> None:
-        """One record that the target refuses is found by halving what is taken; alone, it is buried."""
-        if not error.of_record:
-            core.aborted()
-            self._refuse(owned, error.reason)
-            return
-        owned.take_max = max(1, core.in_flight // 2)
-        core.refused("refused-by-target", error.reason)
 
     # --- read
 

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from delayline.directives import directive_names
+from delayline.directives import KEPT_MAX, directive_names
 from delayline.errors import Bug, DelaylineError, Foreign, MalformedMessageId, MalformedRecord, UnknownFormat
 from delayline.headers import (
     ACCEPTED,
@@ -44,9 +44,10 @@ from delayline.message import Header, Key, MessageId
 from delayline.record import Split, decode_body, decode_packed, encode_body, pack, split_directives
 from delayline.rules import Rules
 from delayline.schedule import Invalid, Op, Schedule, Verdict, read_directives
-from delayline.set_aside import MALFORMED_BATCH
+from delayline.set_aside import MALFORMED_BATCH, SetAside
 from delayline.terms import Idempotency, Terms
 from delayline.terms_check import check_terms
+from delayline.times import MOMENT_MAX_MS
 
 DECISION_VERSION = 1
 
@@ -134,8 +135,8 @@ OURS = RESERVED | ECHOED
 _SILENT = ECHOED - {ATTEMPT}
 
 _VERSION = re.compile(rb"[1-9][0-9]{0,8}")
-_NUMBERS_END = 1 << 63
-"""Of what the index has room for."""
+_OFFSET_MAX = (1 << 63) - 1
+_DIGITS = re.compile(r"[0-9]{1,19}")
 
 
 def encode_value(meta: Meta | None, packed: bytes) -> bytes:
@@ -250,6 +251,8 @@ def _read_ours(body: bytes, accepted_at_ms: int, rules: Rules) -> BufferRecord:
 
 def _follow(body: bytes, accepted_at_ms: int, rules: Rules) -> BufferRecord:
     """Raises Foreign, UnknownFormat."""
+    if isinstance(body, SetAside):
+        return _dead(MALFORMED_BATCH, body.why, body, accepted_at_ms)
     split = split_directives(body, OURS)
     ours = dict(split.directives)
     if DECISION in ours:
@@ -258,8 +261,6 @@ def _follow(body: bytes, accepted_at_ms: int, rules: Rules) -> BufferRecord:
         return RulesChange(Rules.decode(decode_body(body).value or b""))
     if CONTROL in ours:
         return _read_control(ours[CONTROL])
-    if SET_ASIDE in ours:
-        return _dead(MALFORMED_BATCH, (ours[SET_ASIDE] or b"").decode("utf-8", "replace"), body, accepted_at_ms)
     if ours.keys() <= _DOORS:
         return _read_with(ours, body, accepted_at_ms, rules)
     try:
@@ -270,17 +271,20 @@ def _follow(body: bytes, accepted_at_ms: int, rules: Rules) -> BufferRecord:
 
 def _read_reappend(split: Split, ours: dict[bytes, bytes | None]) -> Message:
     headers = {name: value.decode() for name, value in ours.items() if value is not None}
-    origin, due_ms = str(MessageId.parse(headers[ORIGIN])), _natural(headers[DUE])
+    origin, due_ms = MessageId.parse(headers[ORIGIN]), _moment(headers[DUE])
+    if origin.due_ms > MOMENT_MAX_MS or origin.offset > _OFFSET_MAX:
+        raise ValueError("the id of no message")
     replaced_due, replaced_offset = headers[REPLACES].split(".")
-    replaces = Key(_natural(replaced_due), _natural(replaced_offset))
+    replaces = Key(_moment(replaced_due), _natural(replaced_offset, _OFFSET_MAX))
     terms = None if (written := ours.get(TERMS)) is None else check_terms(Terms.decode(written))
-    meta = Meta(origin=origin, version=_natural(headers[VERSION]), terms=terms)
-    value = encode_value(meta, pack(split, _natural(headers[ACCEPTED])))
-    return Message(due_ms, value, origin, replaces, terms)
+    meta = Meta(origin=str(origin), version=_natural(headers[VERSION], KEPT_MAX), terms=terms)
+    value = encode_value(meta, pack(split, _moment(headers[ACCEPTED])))
+    return Message(due_ms, value, meta.origin, replaces, terms)
 
 
-_DOORS = frozenset({IDEMPOTENCY, IF_MATCH, FORWARDED}) | ECHOED
-"""What the HTTP door writes beside a client's directives, or another shard that passes an operation on."""
+_DOORS = frozenset({IDEMPOTENCY, IF_MATCH, FORWARDED, SET_ASIDE}) | ECHOED
+"""What the HTTP door writes beside a client's directives, or another shard that passes an operation on. And a mark
+that means nothing in a log: `delayline.set_aside`."""
 
 
 def _read_with(ours: dict[bytes, bytes | None], body: bytes, accepted_at_ms: int, rules: Rules) -> BufferRecord:
@@ -291,7 +295,7 @@ def _read_with(ours: dict[bytes, bytes | None], body: bytes, accepted_at_ms: int
     try:
         if isinstance(verdict, Op):
             version = ours.get(IF_MATCH)
-            expected = None if version is None else _natural(version.decode())
+            expected = None if version is None else _natural(version.decode(), KEPT_MAX)
             return Operation(verdict.ref, verdict.due_ms, expected, FORWARDED in ours)
         if isinstance(verdict, Schedule) and (written := ours.get(IDEMPOTENCY)) is not None:
             digest, key = written.decode().split(" ", 1)
@@ -329,12 +333,16 @@ def encode_control(kind: str, detail: bytes | None = None) -> bytes:
     return encode_body(None, detail, [(CONTROL, kind.encode())])
 
 
-def _natural(text: str) -> int:
-    """A number that the index has room for. Raises ValueError."""
-    number = int(text)
-    if not 0 <= number < _NUMBERS_END:
-        raise ValueError(f"{number} is out of range")
-    return number
+def _moment(text: str) -> int:
+    """Epoch ms; no later than what can be said. Raises ValueError."""
+    return _natural(text, MOMENT_MAX_MS)
+
+
+def _natural(text: str, most: int) -> int:
+    """A number in decimal digits. Raises ValueError."""
+    if not _DIGITS.fullmatch(text) or int(text) > most:
+        raise ValueError(f"{text[:40]!r} is no number up to {most}")
+    return int(text)
 
 
 class _DecisionValue(msgspec.Struct, frozen=True):
@@ -356,7 +364,7 @@ def _read_decision(body: bytes, version: bytes | None) -> Decision:
         raise kind(f"a decision record of version {(version or b'')[:20].decode('ascii', 'replace')!r}")
     try:
         value = msgspec.msgpack.decode(decode_body(body).value or b"", type=_DecisionValue)
-        if not all(0 <= number < _NUMBERS_END for number in (*value.due, *value.off)):
+        if not all(0 <= number <= _OFFSET_MAX for number in (*value.due, *value.off)):
             raise ValueError("a key that no record has")
         return Decision(tuple(map(Key._make, zip(value.due, value.off, strict=True))))
     except (ValueError, RecursionError) as error:

@@ -32,6 +32,12 @@ class DeadLetter(NamedTuple):
     code: str
     original: Record
 
+    @property
+    def is_left_out(self) -> bool:
+        """Whether it has nothing of the message but its size and digest."""
+        key, value, headers = self.original
+        return key is None and value is None and [name for name, _ in headers] == [names.LEFT_OUT]
+
 
 def read_dead_letter(body: bytes) -> DeadLetter | None:
     """None for a record that is no dead letter of ours. The original may have headers of the same names: those that

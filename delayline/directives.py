@@ -12,7 +12,7 @@ from itertools import chain
 from delayline.errors import MalformedDirective, MalformedMessageId
 from delayline.message import MessageId
 from delayline.recurrence import check_cron, check_time_zone, parse_period_ms
-from delayline.times import TEXT_CHARS_MAX, parse_duration_ms, parse_moment_ms
+from delayline.times import MOMENT_MAX_MS, TEXT_CHARS_MAX, parse_duration_ms, parse_moment_ms
 
 OWN_ID_BYTES_MAX = 256
 KEPT_MAX = 2**53
@@ -61,10 +61,10 @@ def _count(text: str) -> int:
     return count
 
 
-def _kept(read: Callable[[str], int]) -> Callable[[str], int]:
+def _kept(read: Callable[[str], int], most: int = KEPT_MAX) -> Callable[[str], int]:
     def check(text: str) -> int:
-        if (figure := read(text)) > KEPT_MAX:
-            raise MalformedDirective("too large")
+        if (figure := read(text)) > most:
+            raise MalformedDirective("too large" if most == KEPT_MAX else "expected a moment before the year 10000")
         return figure
 
     return check
@@ -126,7 +126,7 @@ _CHECKS: Mapping[bytes, Callable[[str], object]] = {
     b"delay-level": signed_integer,
     b"delay-id": _own_id,
     b"delay-on-conflict": _one_of("keep", "replace"),
-    b"delay-expire-at": _kept(parse_moment_ms),
+    b"delay-expire-at": _kept(parse_moment_ms, MOMENT_MAX_MS),
     b"delay-ttl": _kept(_positive_duration),
     b"delay-cron": check_cron,
     b"delay-time-zone": check_time_zone,

@@ -35,6 +35,9 @@ RESERVED = frozenset(
 REDRIVEN = b"delayline-redriven"
 """On a record that was sent again from the dead letters: the id that its message had."""
 
+LEFT_OUT = b"delayline-left-out"
+"""On a dead letter that has neither key, value nor headers of the record: its size and digest."""
+
 DEAD_ID = b"delayline-id"
 DEAD_PARTITION = b"delayline-partition"
 DEAD_OFFSET = b"delayline-offset"

@@ -167,10 +167,23 @@ class ShardFigures:
 
 
 @dataclass(frozen=True, slots=True)
+class Suspected:
+    """The one record that was in every commit that failed, `tries` of them since then. `bytes` is what is to be
+    delivered of it."""
+
+    message_id: str
+    due_ms: int
+    bytes: int
+    since_ms: int
+    tries: int
+
+
+@dataclass(frozen=True, slots=True)
 class StallReport:
     """Why a shard has stalled, and what skipping would do and lose: empty where nothing can be skipped. `offset` is
     where it stands, the log holds `[first, end)`, and the cursor's offsets are 0 where it has none. `record` is the
-    beginning of what can be read at `offset`. After a skip, `refused` says why nothing was done."""
+    beginning of what can be read at `offset`. After a skip, `refused` says why nothing was done. `suspect` is the
+    record whose commit keeps failing, and `offset` its own then."""
 
     shard: Shard
     reason: str | None = None
@@ -182,6 +195,7 @@ class StallReport:
     loses: str = ""
     record: bytes = b""
     refused: str = ""
+    suspect: Suspected | None = None
 
 
 @dataclass(frozen=True, slots=True)

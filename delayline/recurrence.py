@@ -30,7 +30,7 @@ from msgspec.structs import replace
 from delayline.errors import MalformedDirective
 from delayline.rules import HORIZON_MAX_MS
 from delayline.terms import Series
-from delayline.times import format_duration, parse_duration_ms
+from delayline.times import MOMENT_MAX_MS, format_duration, parse_duration_ms
 
 CRON_CHARS_MAX = 256
 PERIOD_MIN_MS = 1000
@@ -92,7 +92,7 @@ def first(cron: str, zone: str, accepted_at_ms: int) -> int | None:
 def following(series: Series, tick_ms: int) -> int | None:
     """The tick after this one; None: there is none. How many deliveries are left is not looked at."""
     if series.every_ms is not None:
-        return tick_ms + series.every_ms
+        return _sayable(tick_ms + series.every_ms)
     return first(_cron(series), series.zone, tick_ms)
 
 
@@ -108,12 +108,17 @@ def catch_up(series: Series, tick_ms: int, now_ms: int) -> tuple[int, int | None
         return max(tick_ms, _cron_until(cron, zone, now_ms) or tick_ms), _cron_after(cron, zone, now_ms)
     if series.backoff is None:
         last_ms = now_ms - (now_ms - tick_ms) % series.every_ms
-        return last_ms, last_ms + series.every_ms
+        return last_ms, _sayable(last_ms + series.every_ms)
     gap_ms = series.every_ms
     while tick_ms + gap_ms <= now_ms:
         tick_ms += gap_ms
         gap_ms = _grown_ms(gap_ms, series.backoff)
-    return tick_ms, tick_ms + gap_ms
+    return tick_ms, _sayable(tick_ms + gap_ms)
+
+
+def _sayable(tick_ms: int) -> int | None:
+    """No tick is later than the last moment that there is: the series ends before."""
+    return tick_ms if tick_ms <= MOMENT_MAX_MS else None
 
 
 def stepped(series: Series, tick_ms: int, next_ms: int) -> Series:

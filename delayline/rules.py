@@ -23,6 +23,8 @@ HORIZON_MAX_MS = 36_500 * DAY_MS
 """A due time then stays far within the 63 bits that keys and formats have for it."""
 
 LEVELS_MAX = 64
+NUMBERS_END = 1 << 32
+RETRY_ATTEMPTS_END = 1000
 RETRY_ATTEMPTS_MAX = 16
 """RocketMQ 4's `maxReconsumeTimes`: with its levels, four hours and 46 minutes in all."""
 RULES_BYTES_MAX = 600
@@ -57,6 +59,10 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """The same rules under another number."""
         return msgspec.structs.replace(self, number=number)
 
+    def following(self, other: "Rules") -> "Rules":
+        """The same rules as the next ones behind `other`. Numbers begin anew, where somebody has used up the last."""
+        return self.numbered((other.number + 1) % NUMBERS_END)
+
     @cached_property
     def encoded(self) -> bytes:
         """JSON, as it stands in rules records, cursors and index checkpoints."""
@@ -72,26 +78,47 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             parser = _PARSER.decode(data).parser
             if parser > PARSER_VERSION:
                 raise UnknownFormat(f"rules of parser version {parser}, this program has {PARSER_VERSION}")
-            rules = _DECODER.decode(data)
+            rules = Rules(**msgspec.structs.asdict(_WRITTEN.decode(data)))
         except (ValueError, RecursionError) as error:  # msgspec.DecodeError and its UnicodeDecodeError are the first
             raise Foreign(f"rules cannot be read: {error}") from error
-        if rules.parser < PARSER_VERSION or not rules._can_be_followed():
-            raise Foreign("rules of no parser, without levels, or with a time out of bounds")
+        if trouble := rules._trouble():
+            raise Foreign(f"rules that cannot be followed: {trouble}")
         if later := sorted(set(rules.aliases) - set(ALIASES)):
             raise UnknownFormat(f"rules with the alias families {', '.join(later)}, which this program does not know")
         return rules
 
-    def _can_be_followed(self) -> bool:
-        followed = 0 <= self.default_delay_ms <= HORIZON_MAX_MS and self.retry_attempts_max >= 0
-        return followed and bool(self.levels_ms) and all(0 < one <= HORIZON_MAX_MS for one in self.levels_ms)
+    def _trouble(self) -> str:
+        """Which field no setting gives (`delayline.config`), and no version has written."""
+        sound = {
+            "number": 0 <= self.number < NUMBERS_END,
+            "parser": self.parser == PARSER_VERSION,
+            "levels_ms": 0 < len(self.levels_ms) <= LEVELS_MAX
+            and all(0 < one <= HORIZON_MAX_MS for one in self.levels_ms),
+            "aliases": len(set(self.aliases)) == len(self.aliases),
+            "default_delay_ms": 0 <= self.default_delay_ms <= HORIZON_MAX_MS,
+            "retry_attempts_max": 0 <= self.retry_attempts_max <= RETRY_ATTEMPTS_END,
+        }
+        return ", ".join(field for field, is_sound in sound.items() if not is_sound)
 
 
 class _Parser(msgspec.Struct, frozen=True):
     """All that can be said of rules of a later parser."""
 
-    parser: int = PARSER_VERSION
+    parser: int
+
+
+class _Written(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Rules of this parser as they are written: what every version has written is there, and nothing else. A version
+    that adds a field raises the parser."""
+
+    number: int
+    parser: int
+    levels_ms: tuple[int, ...]
+    aliases: tuple[str, ...]
+    default_delay_ms: int = 0
+    retry_attempts_max: int = RETRY_ATTEMPTS_MAX
 
 
 _PARSER = msgspec.json.Decoder(_Parser)
-_DECODER = msgspec.json.Decoder(Rules)
+_WRITTEN = msgspec.json.Decoder(_Written)
 DEFAULT_RULES = Rules()

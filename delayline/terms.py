@@ -7,6 +7,7 @@ neither a level table nor a time zone's rules can change them later.
 import msgspec
 
 from delayline.errors import Foreign, UnknownFormat
+from delayline.times import MOMENT_MAX_MS
 
 
 class Series(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -55,7 +56,7 @@ class Terms(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, forbi
 
     def expires_ms(self, due_ms: int) -> int | None:
         """The last moment at which a message that is due then may be delivered."""
-        return self.expire_at_ms if self.ttl_ms is None else due_ms + self.ttl_ms
+        return self.expire_at_ms if self.ttl_ms is None else min(due_ms + self.ttl_ms, MOMENT_MAX_MS)
 
     @property
     def encoded(self) -> bytes:

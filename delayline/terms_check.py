@@ -11,6 +11,7 @@ from delayline.message import MessageId
 from delayline.names import is_topic_name
 from delayline.recurrence import PERIOD_MIN_MS, check_cron, check_time_zone
 from delayline.terms import Retry, Series, Terms
+from delayline.times import MOMENT_MAX_MS
 
 BACKOFF_END = 10_000
 """Directives have four digits before the point."""
@@ -27,7 +28,8 @@ MISSED = ("all", "latest", "none")
 def check_terms(terms: Terms) -> Terms:
     """The terms. Raises Foreign, and UnknownFormat for a time zone that a later version may know."""
     own_id, idempotency = terms.own_id, terms.idempotency
-    sound = all(figure is None or 0 <= figure <= KEPT_MAX for figure in (terms.expire_at_ms, terms.ttl_ms))
+    sound = terms.expire_at_ms is None or 0 <= terms.expire_at_ms <= MOMENT_MAX_MS
+    sound = sound and (terms.ttl_ms is None or 0 <= terms.ttl_ms <= KEPT_MAX)
     sound = sound and (own_id is None or _is_own_id(own_id))
     sound = sound and (idempotency is None or _fits(idempotency.key + idempotency.digest, KEY_BYTES_MAX))
     sound = sound and (terms.retry is None or _is_retry(terms.retry))

@@ -19,6 +19,8 @@ QueueError
 QueueLocked, QueueFormat  the embedded queue's folder is in use, or of another format
 """
 
+from enum import Enum
+
 from delayline.errors import DelaylineError
 from delayline.message import Shard
 
@@ -87,15 +89,24 @@ class Fenced(CommitError):
         self.shards = shards
 
 
+class Refused(Enum):
+    """What of a record a topic has not taken."""
+
+    DELIVERY = "its delivery, by the target"
+    DEAD_LETTER = "its dead letter, by the topic of dead letters"
+    APPEND = "the record that carries it on, by the buffer topic"
+
+
 class DeliveryRefused(CommitError):
     """Nothing was written, because the target of `shard` refuses: for good where `of_record` (one record of the
-    batch is at fault), else until somebody mends the target."""
+    batch is at fault), else until somebody mends the target. Of that record, `refused` is what cannot be written."""
 
-    def __init__(self, shard: Shard, reason: str, *, of_record: bool) -> None:
+    def __init__(self, shard: Shard, reason: str, *, of_record: bool, refused: Refused = Refused.DELIVERY) -> None:
         super().__init__(reason)
         self.shard = shard
         self.reason = reason
         self.of_record = of_record
+        self.refused = refused
 
 
 class QueueLocked(QueueError):

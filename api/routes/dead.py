@@ -13,7 +13,7 @@ from api.answers import json_answer
 from api.dead_letters import DeadLetters, Letter
 from api.decoding import decode
 from api.drafts import Judge
-from api.problems import INVALID_BODY, TOO_LARGE, TOPIC_NOT_ENABLED, Refusal, refused
+from api.problems import INVALID_BODY, INVALID_REQUEST, TOO_LARGE, TOPIC_NOT_ENABLED, Refusal, refused
 from api.reader import Positions
 from api.requests import Query, read_body
 from api.routing import add_route
@@ -90,7 +90,8 @@ class DeadRoutes:
         found, positions = await self._topics.ask(
             lambda: self._letters.oldest(topic, until_ms, asked.after, REDRIVEN_AT_ONCE)
         )
-        redriven = 0 if asked.dry_run else await self._send(topic, found, time)
+        sent = [letter for letter in found if not letter.content.is_left_out]
+        redriven = 0 if asked.dry_run else await self._send(topic, sent, time)
         return _answer(len(found), redriven, [], positions, dry_run=asked.dry_run)
 
     def _checked(self, asked: RedriveIn) -> int:
@@ -134,6 +135,9 @@ class DeadRoutes:
     def _append(self, target: Target, letter: Letter, time: Header | None) -> Append:
         """The record as it came, but for what meant something to Delayline; to its own partition where that is still
         there. Raises Refusal."""
+        if letter.content.is_left_out:
+            detail = f"dead letter {letter.id} has nothing of the message but its size and digest"
+            raise Refusal(INVALID_REQUEST, detail)
         key, value, headers = letter.content.original
         kept = [header for header in headers if header[0] not in self._dropped]
         kept.append((REDRIVEN, letter.content.message_id.encode()))

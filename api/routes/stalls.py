@@ -9,19 +9,21 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from api import openapi_acts
-from api.acts import SkipIn, StalledOut
+from api.acts import SkipIn, StalledOut, SuspectOut
 from api.answers import json_answer
 from api.bridge import Bridge
 from api.decoding import decode
-from api.problems import NOT_SKIPPED, OWNER_UNAVAILABLE, Refusal
+from api.problems import NOT_FOUND, NOT_SKIPPED, OWNER_UNAVAILABLE, Refusal
 from api.requests import Query, read_body
 from api.routing import add_route
 from api.sender import partition_label
 from api.services import Services
 from api.topics import TopicBook
-from delayline.inquiry import Skip, StallReport
+from delayline.inquiry import Skip, StallReport, Suspected
 from delayline.message import Shard
+from delayline.times import format_moment
 
+PARTITIONS_NAMED_MAX = 20
 _SKIP = msgspec.json.Decoder(SkipIn)
 
 
@@ -42,22 +44,30 @@ class StallRoutes:
 
     async def stall(self, request: Request) -> Response:
         Query(request)
-        return _answer(await self._ask(self._owners.stall(self._shard(request))))
+        shard = await self._shard(request)
+        return _answer(await self._ask(self._owners.stall(shard)))
 
     async def skip(self, request: Request) -> Response:
         Query(request)
         asked = decode(_SKIP, await read_body(request, self._settings.body_bytes_max, self._settings.body_timeout_s))
         wanted = Skip(asked.reason, asked.offset, asked.through, asked.by)
-        report = await self._ask(self._owners.skip(self._shard(request), wanted))
+        shard = await self._shard(request)
+        report = await self._ask(self._owners.skip(shard, wanted))
         if report.refused:
             raise Refusal(NOT_SKIPPED, report.refused)
         return _answer(report)
 
-    def _shard(self, request: Request) -> Shard:
-        """Raises Refusal."""
+    async def _shard(self, request: Request) -> Shard:
+        """One that there is. Raises Refusal, TopicUnknown, QueueUnavailable."""
         topic: str = request.path_params["topic"]
+        shard = Shard(topic, request.path_params["partition"])
         self._topics.check_users(topic)
-        return Shard(topic, request.path_params["partition"])
+        await self._topics.info(topic)
+        partitions = await self._topics.partitions_of_buffer(topic)
+        if shard.name not in partitions:
+            names = ", ".join(partitions[:PARTITIONS_NAMED_MAX]) or "none: no delayed message was ever sent to it"
+            raise Refusal(NOT_FOUND, f"{topic!r} has no shard {shard.name[:40]!r}; it has {names}")
+        return shard
 
     async def _ask(self, future: "Future[StallReport]") -> StallReport:
         """Raises Refusal, OwnerUnavailable."""
@@ -82,5 +92,12 @@ def _answer(report: StallReport) -> Response:
             does=report.does or None,
             loses=report.loses or None,
             record=record,
+            suspect=None if report.suspect is None else _suspect(report.suspect),
         ),
+    )
+
+
+def _suspect(found: Suspected) -> SuspectOut:
+    return SuspectOut(
+        found.message_id, format_moment(found.due_ms), found.bytes, format_moment(found.since_ms), found.tries
     )

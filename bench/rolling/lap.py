@@ -57,6 +57,9 @@ class Tally:
     def committed(self, seconds: float) -> None:
         """Not counted here."""
 
+    def halved(self, reason: str) -> None:
+        """Not counted here."""
+
 
 @dataclass(frozen=True, slots=True)
 class Traffic:

@@ -109,6 +109,8 @@ def _path(topic: str, partition: str, what: str) -> str:
 
 def _readable(found: dict[str, Any]) -> dict[str, Any]:
     if found["reason"] is None:
-        return {**found, "reason": "none: the shard is healthy"}
+        return {**found, "reason": "none: the shard is healthy", "suspect": None}
     record = b64decode(found["record"]) if found["record"] else b""
-    return {**found, "record": repr(record[:SHOWN_BYTES])[2:-1] if record else None}
+    suspect = found.pop("suspect") or {}
+    named = {f"suspect_{name}": value for name, value in suspect.items()}
+    return {**found, **named, "record": repr(record[:SHOWN_BYTES])[2:-1] if record else None}

@@ -21,7 +21,7 @@ from delayline.config.types import (
     sizes,
 )
 from delayline.logs import Format, Level
-from delayline.rules import RETRY_ATTEMPTS_MAX
+from delayline.rules import RETRY_ATTEMPTS_END, RETRY_ATTEMPTS_MAX
 
 DELAY_RULES_MAX = 100
 """They are looked through for every batch and message: about 0.2 us each."""
@@ -218,7 +218,7 @@ class Delay(Section):
 class Retry(Section):
     """Messages that consumer groups send back because they have failed with them."""
 
-    attempts_max: int = Field(default=RETRY_ATTEMPTS_MAX, ge=0, le=1000)
+    attempts_max: int = Field(default=RETRY_ATTEMPTS_MAX, ge=0, le=RETRY_ATTEMPTS_END)
     topics_made_max: int = Field(default=20, ge=0, le=1000)
 
 

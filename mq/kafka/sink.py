@@ -9,7 +9,7 @@ At least once: what users and auditors see goes without a transaction and is ack
 follow in one.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -26,7 +26,16 @@ from delayline.message import Shard
 from delayline.outcome import spread
 from delayline.record import encode_body
 from mq.contract import DispatchBatch, ShardBatch
-from mq.errors import CommitAborted, CommitError, CommitUnknown, DeliveryRefused, Fenced, QueueError, QueueUnavailable
+from mq.errors import (
+    CommitAborted,
+    CommitError,
+    CommitUnknown,
+    DeliveryRefused,
+    Fenced,
+    QueueError,
+    QueueUnavailable,
+    Refused,
+)
 from mq.kafka import trouble
 from mq.kafka.clock import BrokerClock
 from mq.kafka.cluster import Cluster
@@ -274,12 +283,37 @@ class KafkaSink:
             if refused and self.atomic:
                 self._retire()
             return refused or CommitAborted(str(aborted))
+        if own := self._own_record(batch, aborted.failures):
+            return own
         strangers = [failure for failure in aborted.failures if failure[:2] not in by_target]
         if strangers or not aborted.failures:
             return CommitAborted(_sentence(strangers[0]) if strangers else str(aborted))
         guilty = next((failure for failure in aborted.failures if self._of_record(failure)), aborted.failures[0])
         shard = by_target[guilty.topic, guilty.partition]
         return DeliveryRefused(shard, _sentence(guilty), of_record=self._of_record(guilty))
+
+    def _own_record(self, batch: DispatchBatch, failures: Sequence[Failure]) -> DeliveryRefused | None:
+        """A dead letter, or a record that carries a message on, that is larger than its topic takes. Where shards
+        share a partition of dead letters, the largest one is it."""
+        for failure in failures:
+            if not trouble.too_large(failure.error):
+                continue
+            what, sizes = Refused.DEAD_LETTER, {}
+            if failure.topic == self._names.dead:
+                sizes = {
+                    part.shard: part.dead for part in batch if self._row(failure.topic, part.shard) == failure[1]
+                }
+            else:
+                what = Refused.APPEND
+                sizes = {part.shard: part.appends for part in batch if self._buffer_of(part) == failure[:2]}
+            found = {shard: max(map(len, bodies)) for shard, bodies in sizes.items() if bodies}
+            if found:
+                shard = max(found, key=lambda one: found[one])
+                return DeliveryRefused(shard, _sentence(failure), of_record=True, refused=what)
+        return None
+
+    def _buffer_of(self, part: ShardBatch) -> tuple[str, int]:
+        return self._names.buffer(part.shard.topic), int(part.shard.name)
 
     def _of_record(self, failure: Failure) -> bool:
         if self._names.is_own(failure.topic):

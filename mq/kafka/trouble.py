@@ -88,6 +88,11 @@ def of_record(error: KafkaError) -> bool:
     return error.code() in _OF_RECORD
 
 
+def too_large(error: KafkaError) -> bool:
+    """Larger than its topic takes."""
+    return error.code() in _TOO_LARGE
+
+
 def forbidden(error: KafkaError) -> bool:
     """We may not: make the topic, or write to it."""
     return error.code() in _FORBIDDEN

@@ -60,6 +60,9 @@ def test_a_stalled_shard_is_listed_inspected_and_made_to_go_on(stalled: Server, 
     assert done == (0, "bills.0 goes on\n", "")
     assert wait_for(lambda: delivered(url, "bills"), lambda found: len(found) == 2) == ["before", "behind"]
     assert run("shard", "skip", "bills", "0", "--to-dead", "--yes", url=url).code == 4
+    for topic, partition in (("nothing", "0"), ("bills", "99"), ("bills", "x")):
+        assert run("shard", "inspect", topic, partition, url=url).code == 3
+        assert run("shard", "skip", topic, partition, "--to-dead", "--yes", url=url).code == 3
     assert wait_for(lambda: listed(stalled), lambda found: not found) == []
     assert run("shard", "list", url=url).out == "no shard has stalled\n"
     (dead,) = answer_of(run("dead", "list", "bills", "--json", url=url))["messages"]

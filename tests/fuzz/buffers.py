@@ -15,10 +15,14 @@ from delayline.buffer_record import (
     encode_rules,
     encode_value,
 )
+from delayline.headers import RULES
 from delayline.inquiry import Skip
-from delayline.message import Header, Key
+from delayline.message import BEFORE_ALL, Header, Key
 from delayline.record import decode_body, encode_body, pack, split_directives
 from delayline.rules import DEFAULT_RULES
+from delayline.times import MOMENT_MAX_MS, format_moment
+from mq.contract import DispatchBatch
+from mq.errors import CommitAborted
 from tests.fuzz.campaign import Broken, Campaign
 from tests.unit.delay_service.harness import ORDERS, Bench
 
@@ -47,8 +51,23 @@ TURNS_MAX = 12
 STALLS = ("unknown_format",)
 """Reasons for which a shard may wait for an operator (docs/howto/stalled-shard.md)."""
 
+ODD_RULES = (b"{}", b'{"levels_ms":[1]}', b'{"number":1,"parser":1,"levels_ms":[1],"aliases":[],"more":1}')
+"""Of no version: they change nothing."""
+
+HUGE_BYTES, SHOWN_BYTES = 200_000, 500
+"""What this broker has no memory for; and what is shown of a record."""
+
+NARROWED_MAX = 100
+AS_THEY_ARE = ("odd rules", "huge")
+MEANINGLESS = (b"delayline-set-aside", b"delayline-id", b"delayline-reason", b"delayline-topic")
+FAR = b"in the far future"
 SKIPS_MAX = 6
 """In one cursor (docs/formats/cursor.md)."""
+
+
+def _no_memory(batch: DispatchBatch) -> Exception | None:
+    large = any(len(body) > HUGE_BYTES for part in batch for body, _ in part.deliveries)
+    return CommitAborted("out of memory") if large else None
 
 
 class Buffers(Campaign):
@@ -64,20 +83,23 @@ class Buffers(Campaign):
     def _begin(self) -> None:
         self.bench = Bench(batch_records_max=50)
         self.bench.turn()
+        self.bench.sink.fault = _no_memory
         self._sent: list[bytes] = []
         self._skips = 0
 
     def case(self) -> str:
         kind, body = self._record()
-        if self.random.random() < 0.6:
+        if kind not in AS_THEY_ARE and self.random.random() < 0.6:
             body = self.mutator.some(body)
-        self._sent.append(body)
+        self._sent.append(body[:SHOWN_BYTES])
         try:
-            self.bench.send_raw(body)
+            offset = self.bench.send_raw(body)
             self.bench.clock.advance(self.mutator.pick(of=(0, 0, 1, 1000, 60_000)))
             self.bench.turn(1)
         except Exception as error:
-            raise Broken(f"{error!r} of {kind} {body!r}") from error
+            raise Broken(f"{error!r} of {kind} {body[:SHOWN_BYTES]!r}") from error
+        if kind == "odd rules":
+            self._check_rules(offset, body)
         if len(self._sent) >= RECORDS_MAX or self._skips >= SKIPS_MAX - 1:
             self.judge()
             self._begin()
@@ -90,6 +112,8 @@ class Buffers(Campaign):
         seen = self.bench.worker.way_out.report(owned)
         if seen.reason is None:
             return False
+        if seen.reason == "commit" and self._skips < SKIPS_MAX:
+            return self._narrow()
         if READING_FAILS in seen.detail or seen.reason not in STALLS or self._skips >= SKIPS_MAX:
             raise Broken(f"stalled: {seen.reason}, {seen.detail}, behind {self._last()}")
         wanted = Skip(seen.reason, seen.offset, seen.offset, by="fuzz")
@@ -99,12 +123,35 @@ class Buffers(Campaign):
         self._skips += 1
         return True
 
+    def _narrow(self) -> bool:
+        """What an operator does where commits fail: waits for a name. Raises Broken where there is none."""
+        owned = self.bench.worker.owned(ORDERS)
+        assert owned is not None, "there is one worker"
+        for _ in range(NARROWED_MAX):
+            seen = self.bench.worker.way_out.report(owned)
+            if seen.reason != "commit":
+                return False
+            if seen.does:
+                done = self.bench.worker.way_out.skip(owned, Skip(seen.reason, seen.offset, seen.offset), b"")
+                if done.refused:
+                    raise Broken(f"not skipped: {done.refused}, behind {self._last()}")
+                return True
+            self.bench.clock.advance(10_000)
+            self.bench.turn(1)
+        raise Broken(f"commits fail, and no record is named for it, behind {self._last()}")
+
     def _record(self) -> tuple[str, bytes]:
         """Some record of each kind, sound."""
         random = self.random
         headers = [self._header() for _ in range(random.choice((0, 1, 2, 3, 5)))]
         plain = encode_body(b"key", b"value", headers)
-        match random.randrange(8):
+        match random.randrange(10):
+            case 8:
+                return "odd rules", encode_body(None, random.choice(ODD_RULES), [(RULES, b"1")])
+            case 9 if random.random() < 0.05:
+                return "huge", encode_body(None, bytes(2 * HUGE_BYTES), [(b"delay-ms", b"1")])
+            case 9:
+                return "re-append", self._odd_reappend()
             case 0:
                 return "control", encode_control(random.choice(("resume", "purge")))
             case 1:
@@ -117,6 +164,30 @@ class Buffers(Campaign):
                 return "re-append", self._reappend(plain)
             case _:
                 return "message", plain
+
+    def _odd_reappend(self) -> bytes:
+        """Sound but for its times, which are those of nobody."""
+        far = self.random.choice((10**15, 10**18, MOMENT_MAX_MS, MOMENT_MAX_MS + 1))
+        value = encode_value(None, pack(split_directives(encode_body(None, FAR, []), frozenset()), 5))
+        return encode_reappend(value, Key(5, 0), "orders.0.0.5", far)
+
+    def _good(self) -> None:
+        """A good message with one header that no client may give a meaning: it is delivered all the same."""
+        name = self.random.choice(MEANINGLESS)
+        self._marked = b"marked %d" % self.random.getrandbits(60)
+        self.bench.send(self._marked, (b"delay-ms", b"500"), (name, b"offsets 1 to 2"))
+
+    def _check_rules(self, offset: int, body: bytes) -> None:
+        """They are not in force. Raises Broken."""
+        core = self.bench.worker.core(ORDERS)
+        if core is not None and any(start == offset + 1 for start, _ in core._rules._changes):
+            raise Broken(f"rules of no version are in force: {body!r}")
+
+    def _check_waiting(self) -> None:
+        """What waits can be said. Raises Broken."""
+        for key in self.bench.index.shard(ORDERS).keys(BEFORE_ALL, 10_000):
+            if not format_moment(key.due_ms).endswith("Z"):
+                raise Broken(f"due at {key.due_ms}, which is no moment, behind {self._last()}")
 
     def _reappend(self, body: bytes) -> bytes:
         value = encode_value(None, pack(split_directives(body, frozenset()), self.bench.clock.now_ms()))
@@ -131,7 +202,12 @@ class Buffers(Campaign):
 
     def judge(self) -> None:
         """A good message behind all of that is delivered, once."""
+        self._check_waiting()
         self.bench.send_raw(encode_control("resume"))
+        self.bench.turn(4)
+        while self._skip():
+            self.bench.turn(2)
+        self._good()
         canary = b"canary %d" % self.random.getrandbits(60)
         self.bench.send(canary, (b"delay-ms", b"1000"))
         self.bench.turn(2)
@@ -144,7 +220,7 @@ class Buffers(Campaign):
             self.bench.turn(4)
             if (count := self._delivered().count(canary)) > 1:
                 raise Broken(f"delivered {count} times behind {self._last()}")
-            if count:
+            if count and self._marked in self._delivered():
                 return
         raise Broken(f"the next good message is not delivered behind {self._last()}: {self.bench.worker.statuses}")
 

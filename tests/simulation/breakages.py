@@ -11,15 +11,15 @@ BREAKAGES = (
     ),
     one(
         "the low water mark counts what its own commit ends",
-        SHARD,
-        "pending = self._index.pending() - len(set(gone))",
-        "pending = self._index.pending()",
+        LOW_WATER,
+        "pending = index.pending() - len(set(gone))",
+        "pending = index.pending()",
     ),
     one(
         "what the low water mark leaves out as ended is counted twice where it is delivered and goes on",
-        SHARD,
-        "pending = self._index.pending() - len(set(gone))",
-        "pending = self._index.pending() - len(gone)",
+        LOW_WATER,
+        "pending = index.pending() - len(set(gone))",
+        "pending = index.pending() - len(gone)",
     ),
     one(
         "the low water mark stands at the read position, above what is undecided",
@@ -257,7 +257,7 @@ BREAKAGES = (
     one(
         "a record that the target refused is thrown away without a letter",
         DRAFT,
-        "draft.dead.append(encode_dead(self._shard, key, name, code, reason, original))",
+        "draft.dead.append(encode_dead(self._shard, key, name, why.code, why.reason, original))",
         "pass",
     ),
     one(
@@ -323,7 +323,7 @@ BREAKAGES = (
     one(
         "an operation is decided in a commit that does not pass it",
         OPERATIONS,
-        "if asked.offset > before or not deciding.decide(asked):",
+        "if asked.offset > before or not deciding.has_room or not deciding.decide(asked):",
         "if not deciding.decide(asked):",
     ),
     one(

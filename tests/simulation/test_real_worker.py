@@ -95,6 +95,6 @@ def test_a_worker_that_takes_an_unknown_commit_for_an_unwritten_one_is_caught(
     class NeverRaised(Exception):
         pass
 
-    monkeypatch.setattr("delay_service.worker.CommitUnknown", NeverRaised)
+    monkeypatch.setattr("delay_service.narrowing.CommitUnknown", NeverRaised)
 
     assert caught()

@@ -28,6 +28,10 @@ ZSTD_LEVEL = 3
 GZIP_MEMBERS_MAX = 16
 """Clients write one."""
 
+ZSTD_BLOCKS_MAX = 100_000
+"""Of 128 KiB each, but for writers that flush: 0.05 s to walk over."""
+
+_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEAD = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 _XERIAL_CHUNK_BYTES = 32 * 1024
@@ -118,10 +122,33 @@ def _lz4_pieces(data: bytes, _bytes_max: int) -> Iterator[bytes]:
 
 
 def _zstd_pieces(data: bytes, _bytes_max: int) -> Iterator[bytes]:
-    """Windows beyond 128 MiB are refused by the library. Data that ends early shows as records that do."""
+    """Windows beyond 128 MiB are refused by the library. Data that ends early is none to its reader."""
+    _check_zstd_ends(data)
     reader = zstandard.ZstdDecompressor().stream_reader(BytesIO(data), read_across_frames=True)
     while piece := reader.read(PIECE_BYTES):
         yield piece
+
+
+def _check_zstd_ends(data: bytes) -> None:
+    """That the last frame is whole (RFC 8878, 3.1): by the heads of its blocks. What is no frame is left to the
+    library. Raises MalformedBatch."""
+    at, blocks = 0, 0
+    while data[at : at + 4] == _ZSTD_MAGIC:
+        described = data[at + 4] if at + 4 < len(data) else 0
+        is_single = described >> 5 & 1
+        content_bytes = (is_single, 2, 4, 8)[described >> 6]
+        at += 5 + (1 - is_single) + (0, 1, 2, 4)[described & 3] + content_bytes
+        is_last = False
+        while not is_last and at + 3 <= len(data):
+            head = int.from_bytes(data[at : at + 3], "little")
+            is_last, at, blocks = bool(head & 1), at + 3 + (1 if head >> 1 & 3 == 1 else head >> 3), blocks + 1
+            if blocks > ZSTD_BLOCKS_MAX:
+                raise MalformedBatch("zstd: too many blocks")
+        at += 4 * (described >> 2 & 1)
+        if not is_last or at > len(data):
+            raise MalformedBatch("zstd: the data ends too early")
+    if 0 < len(data) - at < 4:
+        raise MalformedBatch("zstd: the data ends too early")
 
 
 def _snappy_pieces(data: bytes, bytes_max: int) -> Iterator[bytes]:

@@ -6,6 +6,8 @@ from itertools import repeat
 
 from delayline.errors import MalformedRecord
 from delayline.record import encode_varint, read_varint
+from delayline.rules import HORIZON_MAX_MS
+from delayline.times import MOMENT_MAX_MS
 from mq.kafka.batch.head import Head
 from mq.kafka.batch.walk import walk
 from mq.kafka.wire.errors import MalformedBatch
@@ -37,8 +39,8 @@ _DELTAS = [int.from_bytes(encode_varint(delta), "little") for delta in range(_TW
 _ONE_BYTE_TIME = 0x8000
 
 
-TIME_MAX_MS = 1 << 53
-"""Of a record without an append time: any delay still fits behind it, into the 63 bits of a due time."""
+TIME_MAX_MS = MOMENT_MAX_MS - HORIZON_MAX_MS
+"""Of a record without an append time: behind any delay there still is a moment that can be said."""
 
 
 def read_records(head: Head, plain: bytes, at: int) -> list[Record]:

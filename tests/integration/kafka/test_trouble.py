@@ -10,6 +10,7 @@ import pytest
 
 from delay_service.worker import Worker
 from delayline.clock import SystemClock
+from delayline.dead_letter import read_dead_letter
 from delayline.record import decode_body, encode_body
 from delayline.rules import DEFAULT_RULES
 from mq.contract import Append
@@ -311,6 +312,22 @@ def test_where_the_target_takes_only_smaller_records_the_large_one_is_buried_and
         assert arrived(logged, queue, 20) == list(range(20))
         dead = soon(lambda: records(logged, queue, f"{logged.namespace}.dead", 4))
         assert [decode_body(record.body).value for record in dead] == [b"7" * 5000]
+
+
+def test_a_dead_letter_too_large_for_its_topic_has_size_and_digest_alone_and_the_rest_arrives(logged: Place) -> None:
+    queue = logged.queue()
+    queue.ensure_buffer(logged.topic, DEFAULT_RULES)
+    with working(logged, queue) as worker:
+        soon(lambda: len(worker.statuses) == 2 and worker.ready)
+        queue._cluster.configure(f"{logged.namespace}.dead", {"max.message.bytes": "2000"})
+        large = encode_body(None, b"7" * 5000, [(b"delay-ms", b"soon")])
+        queue.append([Append(logged.buffer, "0", large)]).result(PATIENCE_S)
+        send(logged, queue, range(20), 500)
+        assert arrived(logged, queue, 20) == list(range(20))
+        (dead,) = soon(lambda: records(logged, queue, f"{logged.namespace}.dead", 4))
+        letter = read_dead_letter(dead.body)
+        assert letter is not None
+        assert (letter.code, letter.is_left_out) == ("invalid-schedule", True)
 
 
 @pytest.mark.thorough

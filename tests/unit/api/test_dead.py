@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from api import dead_letters
-from delay_service.dead import encode_dead
+from delay_service.dead import encode_dead, left_out
 from delayline.message import Header, Key, Shard
 from delayline.record import Record, encode_body
 from mq.contract import Append
@@ -253,3 +253,17 @@ def test_what_the_queue_does_not_take_is_a_503() -> None:
     letter = bury(of, 1)
     of.queue.failure = QueueUnavailable("gone")
     assert problem(redrive(of, ids=[letter])) == (503, "queue-unavailable")
+
+
+def bury_left_out(of: Door) -> str:
+    original = left_out(Record(b"k", b"too large", []))
+    body = encode_dead(Shard("orders", "2"), Key(NOW_MS, 5), f"orders.2.5.{NOW_MS}", "skipped", "why", original)
+    return bury_raw(of, body)
+
+
+def test_a_letter_that_has_only_size_and_digest_is_not_sent_again() -> None:
+    of = door()
+    letter, other = bury_left_out(of), bury(of, 7)
+    assert problem(redrive(of, ids=[letter])) == (400, "invalid-request")
+    assert redrive(of, all=True).json()["redriven"] == 1
+    assert (other, [record.value for record in redriven(of)]) == ("0.1", [b"7"])

@@ -11,6 +11,7 @@ from api import openapi
 from delayline.inquiry import Found, Listing, Place, Resolution, Row, StallReport, State
 from delayline.message import MessageId, Shard
 from delayline.outcome import Outcome
+from delayline.rules import DEFAULT_RULES
 from tests.unit.api.door import NOW_MS, Door
 
 DOCUMENT: dict[str, Any] = Door().get("/openapi.json").json()
@@ -100,6 +101,8 @@ def _knowing_door() -> Door:
     door.owners.listings = [Listing(shards, (Row(Place(found.due_ms, found.id.shard, 1041), found),), None)]
     door.owners.decide = lambda: Resolution(Outcome.APPLIED)
     door.owners.stalls[shards[0]] = StallReport(shards[0])
+    door.queue.ensure_topic("orders")
+    door.queue.ensure_buffer("orders", DEFAULT_RULES)
     return door
 
 

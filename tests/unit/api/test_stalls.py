@@ -1,16 +1,24 @@
 """Why a shard has stalled, and letting it go on."""
 
-from delayline.inquiry import Skip, StallReport
+from delayline.inquiry import Skip, StallReport, Suspected
 from delayline.message import Shard
-from tests.unit.api.door import Door, problem
+from delayline.rules import DEFAULT_RULES
+from tests.unit.api.door import NOW_MS, Door, problem
 
 SHARD = Shard("orders", "0")
 PATH = "/v1/topics/orders/shards/0"
 SKIP = {"reason": "unknown_format", "offset": 5, "through": 5, "by": "eva"}
 
 
+def healthy(**settings: float) -> Door:
+    door = Door(**settings)
+    door.queue.ensure_topic("orders")
+    door.queue.ensure_buffer("orders", DEFAULT_RULES)
+    return door
+
+
 def stalled() -> Door:
-    door = Door()
+    door = healthy()
     door.owners.stalls[SHARD] = StallReport(
         SHARD, "unknown_format", "at offset 5: x", 5, 1, 9, "passes", "it", b"\xff"
     )
@@ -29,11 +37,27 @@ def test_a_stall_is_told_with_what_skipping_would_do_and_lose() -> None:
         "does": "passes",
         "loses": "it",
         "record": "/w==",
+        "suspect": None,
+    }
+
+
+def test_the_record_that_no_commit_goes_through_with_is_named() -> None:
+    door = healthy()
+    suspect = Suspected(f"orders.0.5.{NOW_MS}", NOW_MS, 20 << 20, NOW_MS + 1, 4)
+    door.owners.stalls[SHARD] = StallReport(SHARD, "commit", "timed out", 5, 1, 9, "buries", "it", suspect=suspect)
+    answer = door.get(f"{PATH}/stall").json()
+    assert (answer["reason"], answer["offset"]) == ("commit", 5)
+    assert answer["suspect"] == {
+        "id": f"orders.0.5.{NOW_MS}",
+        "due_at": "2026-01-01T00:00:00.000Z",
+        "bytes": 20 << 20,
+        "since": "2026-01-01T00:00:00.001Z",
+        "tries": 4,
     }
 
 
 def test_a_healthy_shard_has_no_reason_and_no_way_out() -> None:
-    answer = Door().get(f"{PATH}/stall").json()
+    answer = healthy().get(f"{PATH}/stall").json()
     assert (answer["reason"], answer["does"], answer["loses"], answer["record"]) == (None, None, None, None)
 
 
@@ -44,12 +68,12 @@ def test_a_skip_goes_to_the_owner_as_it_was_asked() -> None:
 
 
 def test_what_the_owner_refuses_is_a_conflict_with_the_reason() -> None:
-    answer = Door().request("POST", f"{PATH}:skip", json=SKIP)
+    answer = healthy().request("POST", f"{PATH}:skip", json=SKIP)
     assert (problem(answer), answer.json()["detail"]) == ((409, "not-skipped"), "the shard is healthy")
 
 
 def test_an_owner_that_does_not_answer_is_unavailable() -> None:
-    door = Door(owner_timeout_s=0.01)
+    door = healthy(owner_timeout_s=0.01)
     door.owners.silent = True
     assert problem(door.get(f"{PATH}/stall"))[0] == 503
 

@@ -7,9 +7,10 @@ import pytest
 from delay_service.shard import Shard
 from delayline.buffer_record import encode_control
 from delayline.message import BEFORE_ALL, Header
-from mq.contract import ShardBatch
+from delayline.message import Shard as ShardId
+from mq.contract import Append, ShardBatch
 from mq.errors import CommitAborted, CommitError, CommitUnknown
-from tests.unit.delay_service.harness import ORDERS, Bench
+from tests.unit.delay_service.harness import NAMES, ORDERS, Bench
 
 BIG, BOUND = bytes(50_000), 1 << 20
 HOUR = 3_600_000
@@ -45,9 +46,9 @@ def core(bench: Bench) -> Shard:
     return found
 
 
-def batches(bench: Bench, bound: int = BOUND) -> Iterator[ShardBatch]:
+def batches(bench: Bench, bound: int = BOUND, of: Shard | None = None) -> Iterator[ShardBatch]:
     """What the shard takes at the bound, one batch after the other, each committed."""
-    shard = core(bench)
+    shard = of or core(bench)
     for _ in range(200):
         part = shard.take(bench.clock.now_ms(), 5000, bound)
         if part is None:
@@ -81,6 +82,44 @@ def test_dead_letters_keep_the_bound() -> None:
     bench.worker._read()
     parts = list(batches(bench))
     assert (sum(len(part.dead) for part in parts), all_fit(parts)) == (60, True)
+
+
+LONG, SMALL = "t" * 230, 20_000
+"""A topic whose name makes rows long, and a bound that a few hundred of them reach."""
+
+
+def crowded(number: int) -> tuple[Bench, Shard]:
+    """So many messages wait for the topic with the long name."""
+    bench, shard = Bench(topics=(LONG,)), ShardId(LONG, "0")
+    bench.turn()
+    for one in range(number):
+        bench.send(b"x", *named(one), to=shard)
+    bench.turn(number // 20)
+    found = bench.worker.core(shard)
+    assert found is not None
+    return bench, found
+
+
+def test_a_purge_keeps_the_bound() -> None:
+    bench, found = crowded(400)
+    purge = Append(NAMES.buffer(LONG), "0", encode_control("purge"))
+    bench.queue.append([purge]).result()
+    bench.worker._read()
+    parts = list(batches(bench, SMALL, found))
+    assert max(part.written_bytes for part in parts) <= SMALL
+    assert (found.pending()[0].pending(), len(parts) > 400 * len(LONG) // SMALL) == (0, True)
+
+
+def test_many_cancels_at_once_keep_the_bound() -> None:
+    bench, found = crowded(400)
+    for number in range(400):
+        headers = (b"delay-op", b"cancel"), (b"delay-ref", b"%d" % number)
+        bench.send(b"", *headers, to=ShardId(LONG, "0"))
+    for _ in range(4):
+        bench.worker._read()
+    parts = list(batches(bench, SMALL, found))
+    assert max(part.written_bytes for part in parts) <= SMALL
+    assert found.pending()[0].pending() == 0
 
 
 def test_reschedules_keep_the_bound() -> None:

@@ -2,6 +2,7 @@
 and behind them is delivered, each has one outcome, and no process ends."""
 
 import json
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from delayline.buffer_record import encode_decision, encode_rules
+from delayline.directives import KEPT_MAX
 from delayline.headers import (
     ACCEPTED,
     CONTROL,
@@ -25,7 +27,9 @@ from delayline.headers import (
 from delayline.message import Header, Key
 from delayline.outcome import Outcome
 from delayline.record import decode_body, encode_body
-from delayline.rules import RULES_BYTES_MAX, Rules
+from delayline.rules import NUMBERS_END, RULES_BYTES_MAX, Rules
+from delayline.set_aside import encode_set_aside
+from mq.contract import Fetched
 from tests.unit.delay_service.harness import NAMES, Bench
 from tests.unit.delay_service.test_claims import HOUR, restart, rows
 
@@ -62,6 +66,7 @@ def series(**fields: object) -> bytes:
 
 
 FAR = (1 << 63) - 1
+SEALING = [b"delayline-accepted", b"delayline-id", b"delayline-due"]
 QUARANTINED = {
     "a decision without a value": decision(b""),
     "a decision that is no MessagePack": decision(b"\xc1"),
@@ -75,6 +80,14 @@ QUARANTINED = {
     "rules that are no JSON": rules(b"{"),
     "rules that are no object": rules(b"[1]"),
     "rules of another type": rules(b'{"levels_ms": "x"}'),
+    "rules that say nothing": rules(b"{}"),
+    "rules without a parser": rules(b'{"number":1,"levels_ms":[1000],"aliases":[]}'),
+    "rules without aliases": rules(b'{"number":1,"parser":1,"levels_ms":[1000]}'),
+    "rules with a field of no version": rules(b'{"number":1,"parser":1,"levels_ms":[1000],"aliases":[],"x":1}'),
+    "rules with a number beyond all": rules(Rules(number=10**40).encoded),
+    "rules with more levels than settings take": rules(Rules(levels_ms=(1,) * 65).encoded),
+    "rules with a family named twice": rules(Rules(aliases=("etf1", "etf1")).encoded),
+    "rules with attempts beyond what settings take": rules(Rules(retry_attempts_max=1001).encoded),
     "rules of parser 0": rules(Rules(parser=0).encoded),
     "rules without levels": rules(Rules(levels_ms=()).encoded),
     "rules with a level beyond the horizon": rules(Rules(levels_ms=(1 << 62,)).encoded),
@@ -100,6 +113,15 @@ QUARANTINED = {
     "a series with no delivery left": series(times_left=0),
     "a series that makes up otherwise": series(missed="some"),
     "an occurrence that is none": series(occurrence=0),
+    "a re-append that is due in the year 33,658": reappend(due=b"%d" % 10**15),
+    "a re-append that is due when nothing is": reappend(due=b"%d" % 10**18),
+    "a re-append of what was never due": reappend(replaces=b"%d.0" % 10**18),
+    "a re-append that was accepted in the year 33,658": reappend(accepted=b"%d" % 10**15),
+    "a re-append of an id that is none": reappend(origin=b"orders.0.0.%d" % 10**18),
+    "a re-append whose version nobody counts to": reappend(version=b"%d" % 10**18),
+    "a re-append with digits of another script": reappend(due="٥".encode()),
+    "a re-append with a blank before its time": reappend(due=b" 5"),
+    "a deadline in the year 33,658": reappend({"expire_at_ms": 10**15}),
     "a deadline before all time": reappend({"expire_at_ms": -1}),
     "a deadline behind all time": reappend({"ttl_ms": FAR}),
     "an own id beyond all length": reappend({"own_id": "x" * 70_000}),
@@ -110,7 +132,6 @@ QUARANTINED = {
     ),
     "a group that is no name": reappend({"retry": {"group": "a b"}}),
     "a group that has failed less than never": reappend({"retry": {"group": "g", "attempt": -1}}),
-    "a batch that was set aside": encode_body(None, b"raw", [(SET_ASIDE, b"offsets 1 to 2")]),
 }
 
 STALLING = {
@@ -150,7 +171,7 @@ def test_what_no_version_has_written_is_a_dead_letter_with_its_bytes_and_the_sha
     (dead,) = [decode_body(record.body) for record in bench.log(NAMES.dead)]
     came = decode_body(body)
     assert (dead.key, dead.value, dead.headers[: len(came.headers)]) == (came.key, came.value, came.headers)
-    assert dict(dead.headers)[b"delayline-error-code"] in (b"malformed-record", b"malformed-batch")
+    assert dict(dead.headers)[b"delayline-error-code"] == b"malformed-record"
     assert [row[:2] for row in rows(bench) if row[0] == offset] == [(offset, Outcome.DEAD)]
 
 
@@ -202,6 +223,53 @@ def test_no_record_ends_the_process_whatever_it_says(value: bytes | None, header
     bench.clock.advance(HOUR)
     bench.turn(4)
     assert b"before" in bench.delivered()
+
+
+def test_a_message_that_says_it_was_set_aside_is_delivered_without_that_header(bench: Bench) -> None:
+    """The mark belongs to the reader, and is never read from a log."""
+    headers = [(b"delay-ms", b"1"), (SET_ASIDE, b"offsets 1 to 2"), (b"mine", b"x")]
+    around(bench, encode_body(None, b"good", headers))
+    assert bench.delivered() == [b"good", b"before", b"behind"]
+    (good, *_) = [decode_body(record.body).headers for record in bench.log("orders")]
+    assert [name for name, _ in good] == [b"mine", *SEALING]
+    assert len(bench.log(NAMES.dead)) == 0
+
+
+def test_a_batch_that_the_reader_has_set_aside_is_a_dead_letter(bench: Bench) -> None:
+    bench.turn()
+    offset, source = bench.send(b"in its place", (b"delay-ms", b"1")), cast(Any, bench.worker._source)
+    poll, aside = source.poll, encode_set_aside(offset, offset, b"raw", 10, "unreadable")
+
+    def polled(*given: Any) -> list[Any]:
+        return [
+            event._replace(records=[(*record[:2], aside) for record in event.records])
+            if isinstance(event, Fetched)
+            else event
+            for event in poll(*given)
+        ]
+
+    source.poll = polled
+    bench.turn()
+    (dead,) = [decode_body(record.body) for record in bench.log(NAMES.dead)]
+    told = dict(dead.headers)
+    assert (dead.value, told[b"delayline-error-code"]) == (b"raw", b"malformed-batch")
+    assert told[b"delayline-reason"].endswith(b"unreadable")
+
+
+def test_rules_with_the_last_number_are_followed_by_the_configured_ones(bench: Bench) -> None:
+    bench.turn()
+    bench.send_raw(encode_rules(Rules(number=NUMBERS_END - 1, levels_ms=(7,))))
+    bench.turn(6)
+    assert bench.worker.statuses[0].ready
+
+
+def test_a_series_ends_with_the_last_moment_that_can_be_said(bench: Bench) -> None:
+    """What its owner writes is always one that its reader takes."""
+    around(bench, reappend({"series": {"every_ms": KEPT_MAX}}))
+    assert (sorted(filter(None, bench.delivered())), len(bench.log(NAMES.dead))) == (
+        [b"again", b"before", b"behind"],
+        0,
+    )
 
 
 def test_what_the_owner_itself_writes_is_followed(bench: Bench) -> None:

@@ -27,6 +27,7 @@ from delayline.message import Header, Key, MessageId
 from delayline.record import Record, decode_body, decode_packed, encode_body
 from delayline.rules import DEFAULT_RULES, Rules
 from delayline.schedule import Reason
+from delayline.times import MOMENT_MAX_MS
 from tests.unit.delayline.bodies import BYTES, HEADERS, PARTS, plain
 from tests.unit.delayline.test_message import IDS, NUMBERS
 from tests.unit.delayline.test_rules import RULES as ANY_RULES
@@ -152,7 +153,11 @@ def test_metadata_of_255_bytes_and_more_takes_the_long_form(size: int, first: in
 # --- re-appends
 
 
-@given(PARTS, PARTS, HEADERS.map(plain), KEYS, IDS)
+def sayable(message_id: MessageId) -> MessageId:
+    return message_id._replace(due_ms=min(message_id.due_ms, MOMENT_MAX_MS))
+
+
+@given(PARTS, PARTS, HEADERS.map(plain), st.builds(Key, st.integers(0, MOMENT_MAX_MS), NUMBERS), IDS.map(sayable))
 def test_a_reappended_message_keeps_everything_but_its_offset(
     key: bytes | None, value: bytes | None, headers: list[Header], replaces: Key, message_id: MessageId
 ) -> None:

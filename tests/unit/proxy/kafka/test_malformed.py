@@ -2,15 +2,17 @@
 
 import struct
 from dataclasses import replace
+from random import Random
 
 import pytest
+import zstandard
 
-from delayline.record import decode_body, encode_varint
+from delayline.record import decode_body, encode_body, encode_varint
 from delayline.rules import DEFAULT_RULES, Rules
 from mq.kafka.batch.compression import decompress
-from mq.kafka.batch.head import APPEND_TIME_BIT, Batch, read_batch
+from mq.kafka.batch.head import APPEND_TIME_BIT, Batch, Codec, read_batch
 from mq.kafka.batch.records import read_records
-from mq.kafka.wire.errors import BatchError, MalformedBatch, UnsupportedCompression
+from mq.kafka.wire.errors import BatchError, ErrorCode, MalformedBatch, UnsupportedCompression
 from proxy.kafka.screen import Screen, check_compression
 from tests.unit.mq.kafka.batches import CODECS, COMPRESS, LZ4, SNAPPY_XERIAL, batch_of, calc_crc32c, with_payload
 
@@ -141,3 +143,29 @@ def test_a_null_key_in_two_bytes_is_none() -> None:
     content = b"\x81\x00" + b"\x02v\x02" + DELAY
     seen = SCREEN.look("orders", batch([0], [content]), 0)
     assert [one.has_key for one in seen.scan.found] == [False]
+
+
+@pytest.mark.parametrize("cut", [1, 4, 40, 4000])
+@pytest.mark.parametrize("codec", [c for c in CODECS if c not in (0, SNAPPY_XERIAL)])
+def test_compressed_records_that_end_too_early_are_refused_wherever_they_break_off(codec: int, cut: int) -> None:
+    """Also where no directive stands in the part that unpacks: a broker alone answers UNKNOWN_SERVER_ERROR."""
+    content = Random(7).randbytes(200_000) + bytes(50_000)
+    payload = COMPRESS[codec](record(0, encode_body(None, content)))
+    short = read_batch(with_payload(batch_of([]), payload[:-cut], codec, 1))
+    with pytest.raises(BatchError) as refused:
+        SCREEN.look("orders", short, 0)
+    assert refused.value.code == ErrorCode.INVALID_RECORD
+
+
+@pytest.mark.parametrize("size", [0, 1, 127, 70_000, 300_000])
+@pytest.mark.parametrize("level", [1, 3, 19])
+@pytest.mark.parametrize("checked", [False, True])
+def test_whole_zstd_frames_are_taken_whoever_wrote_them(size: int, level: int, checked: bool) -> None:
+    content = (Random(size).randbytes(size // 2) + bytes(size - size // 2))[:size]
+    one = zstandard.ZstdCompressor(level, write_checksum=checked).compress(content)
+    writer = zstandard.ZstdCompressor(level, write_checksum=checked).compressobj()
+    unsized = writer.compress(content) + writer.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK) + writer.flush()
+    for data, plain in ((one, content), (unsized, content), (one + unsized, content * 2)):
+        assert decompress(Codec.ZSTD, data, 1 << 22) == plain
+        with pytest.raises(MalformedBatch):
+            decompress(Codec.ZSTD, data[:-1], 1 << 22)
