@@ -1,4 +1,4 @@
-"""The order in which a worker takes over a shard, and what it may reuse. Pure decisions; `worker` does the calls.
+"""The order in which a worker takes over a shard, and what it may reuse. Pure decisions; `acquisition` calls.
 
     1. handover = admin.takeover(shard)      fences the last owner, then reads a cursor that can no longer change
     2. claim(handover, ...) is committed     from here on every commit of an earlier epoch is refused

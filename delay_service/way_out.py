@@ -20,8 +20,9 @@ log = logs.get(__name__)
 
 
 class WayOut:
-    """Called from the worker's thread. `commit` waits for the one in flight, and raises CommitError; `acquire` takes
-    over what waits for it."""
+    """Called from the worker's thread, which it blocks: an operator waits for the answer. `commit` waits for the one
+    in flight, and raises CommitError; `finish` waits for takeovers that are under way; `take_over` takes a shard over
+    or leaves it stalled."""
 
     def __init__(
         self,
@@ -29,13 +30,15 @@ class WayOut:
         source: Source,
         clock: Clock,
         commit: Callable[[Sequence[ShardBatch]], None],
-        acquire: Callable[[], None],
+        finish: Callable[[], None],
+        take_over: Callable[[Owned], None],
     ) -> None:
         self._admin = admin
         self._source = source
         self._clock = clock
         self._commit = commit
-        self._acquire = acquire
+        self._finish = finish
+        self._take_over = take_over
 
     def report(self, owned: Owned, refused: str = "") -> StallReport:
         """Raises QueueError."""
@@ -46,6 +49,8 @@ class WayOut:
 
     def skip(self, owned: Owned, wanted: Skip, body: bytes) -> StallReport:
         """Raises QueueError."""
+        if owned.core is None:
+            self._finish()  # it may go on by itself, and not with the stall that was seen
         seen = self.report(owned)
         if why := _refusal(owned, seen, wanted):
             return self.report(owned, why)
@@ -88,7 +93,7 @@ class WayOut:
         """Taken over with what an operator has accepted; the log says so from then on."""
         owned.accepted, owned.retry_at_s = Accepted(wanted.reason, wanted.through), 0.0
         try:
-            self._acquire()
+            self._take_over(owned)
         finally:
             owned.accepted = None
         if owned.core is not None:

@@ -3,10 +3,13 @@
 One worker is one group member, one index, one committer. A turn of the loop:
 
     settle    the commit in flight, if it has ended: tell each of its shards what became of it
-    acquire   shards that are assigned and not taken over yet
+    acquire   go on with taking over what was assigned, as far as there are answers (`acquisition.py`)
     dispatch  take what is due from every shard in turn, one batch, committed in the background
     read      records and assignments from the source, until something is due or happens
     answer    questions from other threads
+
+Nothing in it waits for the network but the read, for news; and what says so: the end of a commit before its shards
+are let go of, and an operator's way out of a stall.
 
 What falls due while a commit is under way joins the next one (group commit), so that the worker is as prompt as the
 queue when little is due, and as efficient as large batches when much is.
@@ -14,11 +17,12 @@ queue when little is due, and as efficient as large batches when much is.
 
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Protocol, TypeVar
 
+from delay_service.acquisition import Acquisition
 from delay_service.attendant import Attendant
 from delay_service.errors import BufferRecreated
 from delay_service.housekeeper import Housekeeper
@@ -28,14 +32,12 @@ from delay_service.pace import Reading
 from delay_service.rates import Rates
 from delay_service.shard import Shard
 from delay_service.shard_settings import ShardSettings
-from delay_service.stalls import OUT_OF_RANGE, UNAVAILABLE, Stalls, fields
+from delay_service.stalls import OUT_OF_RANGE, Stalls
 from delay_service.taken import Finished
-from delay_service.takeover import claim, plan
 from delay_service.turns import Room, Turns
 from delay_service.way_out import WayOut
 from delayline import logs
 from delayline.clock import Clock
-from delayline.cursor import Cursor
 from delayline.message import Key
 from delayline.message import Shard as ShardId
 from mq.contract import Admin, Assigned, Event, Fetched, Lost, Revoked, ShardBatch, Sink, Source, Unreadable
@@ -97,7 +99,9 @@ class Worker:
         clock: Clock,
         settings: WorkerSettings,
         observer: Observer,
+        acquirer: Executor | None = None,
     ) -> None:
+        """`acquirer` is where takeovers wait for the queue: a thread of their own, unless it is named."""
         self._source = source
         self._sink = sink
         self._admin = admin
@@ -113,7 +117,19 @@ class Worker:
         self._keeper = Housekeeper(
             source, index, self._attendant, self._stalls, settings.near_bytes_max, settings.clock_skew_max_ms
         )
-        self.way_out = WayOut(admin, source, clock, self._commit_alone, self._acquire)
+        self._acquisition = Acquisition(
+            source,
+            admin,
+            index,
+            self._stalls,
+            self._keeper,
+            settings.writer,
+            settings.shard_of,
+            self._commit,
+            self._holds,
+            acquirer,
+        )
+        self.way_out = WayOut(admin, source, clock, self._commit_alone, self._acquisition.finish, self._take_over)
         self._in_flight: tuple[Future[None], Sequence[ShardBatch], float] | None = None
         self._questions: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._stopping = threading.Event()
@@ -181,10 +197,11 @@ class Worker:
         self._housekeep()
 
     def wait_for_commit(self) -> None:
-        """Block until no commit is in flight and its shards know what became of it."""
+        """Block until no commit is in flight, a claim neither, and its shards know what became of it."""
         while self._in_flight is not None:
             self._in_flight[0].exception()
             self._settle()
+        self._acquisition.wait_for_claims()
 
     def owned(self, shard: ShardId) -> Owned | None:
         """A shard that is this worker's, running or not. Worker's thread only."""
@@ -210,66 +227,30 @@ class Worker:
     # --- acquire
 
     def _acquire(self) -> None:
-        """Take over what was assigned, in the order of `delay_service.takeover`; the claims share one commit."""
+        """Go on with takeovers; those in the commit in flight may have part in it, and wait for its end."""
         now_s = self._now_s()
-        waiting = [owned for owned in self._owned.values() if owned.core is None and owned.ready(now_s)]
-        if not waiting:
-            return
-        self.wait_for_commit()  # a cursor that is read while a commit of ours is on its way is an old one
-        claims = []
-        for owned in waiting:
-            if (claimed := self._claim(owned)) is not None:
-                claims.append((owned, claimed))
-            elif owned.stalled == UNAVAILABLE:
-                break  # the others might wait for an answer as long, one after the other
-        if claims:
-            self._commit_claims(claims)
+        unsettled = {part.shard for part in self._in_flight[1]} if self._in_flight is not None else ()
+        self._acquisition.turn(
+            [
+                owned
+                for owned in self._owned.values()
+                if owned.core is None and owned.ready(now_s) and owned.id not in unsettled
+            ]
+        )
 
-    def _commit_claims(self, claims: Sequence[tuple[Owned, Cursor]]) -> None:
-        try:
-            batch = [ShardBatch(owned.id, claimed) for owned, claimed in claims]
-            self._commit_alone(batch)
-        except CommitError as error:
-            blamed = error.shards if isinstance(error, Fenced) else [owned.id for owned, _ in claims]
-            for owned, _ in claims:
-                if owned.id in blamed:
-                    self._stalls.stall(owned, "takeover", str(error))
-            return
-        self._stalls.success()
-        for owned, claimed in claims:
-            self._start(owned, claimed)
-        started = sum(owned.core is not None for owned, _ in claims)
-        log.info("shards taken over", shards=started, writer=self._settings.writer)
+    def _take_over(self, owned: Owned) -> None:
+        self.wait_for_commit()
+        self._acquisition.take_over(owned)
+
+    def _holds(self, owned: Owned) -> bool:
+        return self._owned.get(owned.id) is owned
+
+    def _commit(self, batch: Sequence[ShardBatch]) -> "Future[None]":
+        return self._committer.submit(self._sink.commit, batch)
 
     def _commit_alone(self, batch: Sequence[ShardBatch]) -> None:
         self.wait_for_commit()
-        self._committer.submit(self._sink.commit, batch).result()
-
-    def _claim(self, owned: Owned) -> Cursor | None:
-        with self._stalls.stalling(owned):
-            handover = self._admin.takeover(owned.id)
-            return claim(handover, self._admin.log_range(owned.id)[0], self._settings.writer, owned.accepted)
-        return None
-
-    def _start(self, owned: Owned, claimed: Cursor) -> None:
-        with self._stalls.stalling(owned):
-            index = self._index.shard(owned.id)
-            chosen = plan(claimed, self._admin.log_range(owned.id), index.checkpoint())
-            partitions = self._admin.buffer(owned.id).partitions
-            settings = self._settings.shard_of(owned.id.topic)
-            owned.core = core = Shard(owned.id, chosen, index, settings)
-            core.partitions, owned.rate_max = partitions, settings.rate_max
-            self._stalls.recover(owned)
-            self._keeper.compare_clock(owned)
-            self._source.seek(owned.id, core.position)
-            log.debug(
-                "shard taken over",
-                **fields(owned.id),
-                epoch=claimed.owner_epoch,
-                reused=chosen.reuse,
-                resume=chosen.resume_offset,
-                read_to=chosen.read_to,
-            )
+        self._commit(batch).result()
 
     # --- dispatch
 
@@ -280,7 +261,7 @@ class Worker:
             return
         batch = self._take(list(self._owned.values()))
         if batch:
-            future = self._committer.submit(self._sink.commit, batch)
+            future = self._commit(batch)
             self._in_flight = future, batch, now_s
             self._next_commit_s = now_s + self._settings.commit_interval_s
             future.add_done_callback(lambda _: self._source.wake())
@@ -424,6 +405,8 @@ class Worker:
         if now_s < self._next_commit_s:
             return self._next_commit_s - now_s
         for owned in self._owned.values():
+            if owned.core is None and self._acquisition.is_under_way:
+                continue  # woken when that can go on
             if owned.core is None or not owned.ready(now_s):
                 wait_s = min(wait_s, max(0.0, owned.retry_at_s - now_s))
             elif owned.held:
@@ -490,8 +473,9 @@ class Worker:
         self.wait_for_commit()
         last = self._take(list(self._owned.values()), last=True)
         if last:
-            self._in_flight = self._committer.submit(self._sink.commit, last), last, self._now_s()
+            self._in_flight = self._commit(last), last, self._now_s()
             self.wait_for_commit()
+        self._acquisition.close()
         self._committer.shutdown()
         self._attendant.close()
         self._source.close()

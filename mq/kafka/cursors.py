@@ -88,13 +88,21 @@ def owner_of(client_id: str) -> Owner:
 
 
 class OwnWriter(Protocol):
-    """A worker of this process, as far as it can have left something open. Both raise QueueUnavailable."""
+    """A worker of this process: what it can have left open, and what a takeover tells it."""
 
     def settle(self) -> None:
-        """End what a producer that was given up has left open."""
+        """End what a producer that was given up has left open. Raises QueueUnavailable."""
 
     def finish(self) -> None:
-        """Have the last commit's markers written where brokers that were killed have forgotten them."""
+        """Have the last commit's markers written where brokers that were killed have forgotten them. Raises
+        QueueUnavailable."""
+
+    def tenure(self, shard: Shard) -> int | None:
+        """Under which it has the shard now; None where it has not. Neither blocks nor raises."""
+
+    def has_read(self, shard: Shard, tenure: int | None, epoch: int) -> None:
+        """The shard's cursor was read by a takeover that began under that tenure: no other member could change it
+        any more, as long as that lasts. Neither blocks nor raises."""
 
 
 class Cursors:
@@ -140,6 +148,13 @@ class Cursors:
 
     def takeover(self, shard: Shard) -> Handover:
         """See the module docstring. Raises QueueUnavailable, UnknownFormat, TopicUnknown, PartitionUnknown."""
+        tenures = [(writer, writer.tenure(shard)) for writer in tuple(self._own)]
+        found = self._handover(shard)
+        for writer, tenure in tenures:
+            writer.has_read(shard, tenure, 0 if found.cursor is None else found.cursor.owner_epoch)
+        return found
+
+    def _handover(self, shard: Shard) -> Handover:
         buffer = self._settings.names.buffer(shard.topic)
         info = self._cluster.describe(buffer).info
         number = partition_number(shard.name, len(info.partitions), buffer)

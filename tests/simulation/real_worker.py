@@ -7,7 +7,7 @@ Nothing runs beside it: a commit is carried out when the seed says so, and a see
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Executor, Future
 from functools import partial
 from random import Random
 from typing import Any, NamedTuple
@@ -124,6 +124,10 @@ class Committer:
         self._last.carry_out()
 
 
+class Acquirer(Committer, Executor):
+    """The thread that takes shards over, without the thread."""
+
+
 class RealWorker:
     """One run. `seen` counts the faults that really happened."""
 
@@ -165,7 +169,10 @@ class RealWorker:
         faulty = FaultySink(sink)
         faulty.fault, faulty.after = self._before, self._after
         metrics = WorkerMetrics(CollectorRegistry(), History(1000, 86_400_000), Decisions(), self._clock)
-        self._worker = Worker(self._source, faulty, self._queue, self._index, self._clock, settings, metrics)
+        acquirer = Acquirer(self._rnd)  # beside the commits: what is asked may be answered before or after them
+        self._worker = Worker(
+            self._source, faulty, self._queue, self._index, self._clock, settings, metrics, acquirer
+        )
         self._worker._committer.shutdown()
         self._worker._attendant.close()
         self._committer = self._worker._committer = Committer(self._rnd)  # type: ignore[assignment]
