@@ -239,7 +239,7 @@ class Worker:
         )
 
     def _take_over(self, owned: Owned) -> None:
-        self.wait_for_commit()
+        self.wait_for_commit()  # it may have part in it
         self._acquisition.take_over(owned)
 
     def _holds(self, owned: Owned) -> bool:
