@@ -4,8 +4,9 @@ A round takes over what waits, in the order of `delay_service.takeover`; one is 
 
     Fencing    takeover and log range of each shard, in a thread of its own
     Claiming   the claims in one commit, which waits its turn among the worker's others
-    Measuring  log range and partitions of each claimed shard, in that thread again; then, in the worker's thread,
-               the plan, the core and the seek
+    Measuring  log range and partitions of each claimed shard, in that thread again
+    Starting   in the worker's thread: the plan; what of the index is reused, a step of it in each turn, because a
+               million records take a second; the core and the seek
 
 Rules, each of which a test breaks:
 
@@ -31,7 +32,7 @@ from delay_service.owned import Owned
 from delay_service.shard import Shard
 from delay_service.shard_settings import ShardSettings
 from delay_service.stalls import Stalls, fields
-from delay_service.takeover import claim, plan
+from delay_service.takeover import claim, plan, preparing
 from delayline import logs
 from delayline.cursor import Cursor
 from delayline.message import Shard as ShardId
@@ -43,6 +44,7 @@ T = TypeVar("T")
 Commit = Callable[[Sequence[ShardBatch]], "Future[None]"]
 """Puts a commit behind those that wait."""
 
+_DONE = object()
 log = logs.get(__name__)
 
 
@@ -77,10 +79,20 @@ class Claiming:
 
 @dataclass(frozen=True, slots=True)
 class Measuring:
-    """-> the end."""
+    """-> Starting, or the end where nothing was found."""
 
     claims: dict[ShardId, tuple[Owned, Cursor]]
     future: "Future[list[tuple[Owned, Bounds | Exception]]]"
+
+
+@dataclass(frozen=True, slots=True)
+class Starting:
+    """-> the end."""
+
+    steps: Iterator[None]
+
+
+Waiting = Fencing | Claiming | Measuring
 
 
 class Acquisition:
@@ -111,22 +123,29 @@ class Acquisition:
         self._holds = holds
         self._executor = executor or ThreadPoolExecutor(1, thread_name_prefix="acquire")
         self._closing = Event()
-        self._stage: Fencing | Claiming | Measuring | None = None
+        self._stage: Waiting | Starting | None = None
 
     @property
     def is_under_way(self) -> bool:
         """Whether a round is: the worker is woken when it can go on."""
         return self._stage is not None
 
+    @property
+    def is_pressing(self) -> bool:
+        """Whether there is something to do in the next turn."""
+        return isinstance(self._stage, Starting)
+
     def turn(self, waiting: Sequence[Owned]) -> None:
         """Go on with the round as far as answers are there; or begin one with the shards that wait, none of which
         has part in a commit that is unsettled."""
         if self._stage is None and waiting:
             self._stage = Fencing(self._ask(waiting, self._look))
-        while self._stage is not None and self._stage.future.done():
+        while isinstance(self._stage, Waiting) and self._stage.future.done():
             self._stage = self._next(self._stage)
             if isinstance(self._stage, Claiming):
                 break  # looked at in another turn, however fast it is
+        if isinstance(self._stage, Starting) and next(self._stage.steps, _DONE) is _DONE:
+            self._stage = None
 
     def wait_for_claims(self) -> None:
         """Block until no claim is being committed."""
@@ -137,7 +156,8 @@ class Acquisition:
     def finish(self) -> None:
         """Block until no round is under way."""
         while self._stage is not None:
-            self._stage.future.exception()
+            if isinstance(self._stage, Waiting):
+                self._stage.future.exception()
             self.turn(())
 
     def take_over(self, owned: Owned) -> None:
@@ -161,11 +181,9 @@ class Acquisition:
     def _answers(self, shards: Sequence[Owned], ask: Callable[[ShardId], T]) -> Iterator[tuple[Owned, T | Exception]]:
         """Of one after the other, up to the first about which the queue says nothing: the others might wait for an
         answer as long each."""
-        for owned in shards:
+        for owned in filter(self._holds, shards):
             if self._closing.is_set():
                 return
-            if not self._holds(owned):
-                continue
             try:
                 yield owned, ask(owned.id)
             except QueueUnavailable as error:
@@ -190,7 +208,7 @@ class Acquisition:
         future.add_done_callback(wake)
         return future
 
-    def _next(self, stage: Fencing | Claiming | Measuring) -> Claiming | Measuring | None:
+    def _next(self, stage: Waiting) -> Claiming | Measuring | Starting | None:
         """What comes behind a stage that has ended."""
         match stage:
             case Fencing(future):
@@ -198,8 +216,7 @@ class Acquisition:
             case Claiming(claims, future):
                 return self._measure_all(self._claimed(claims, future))
             case Measuring(claims, future):
-                self._start_all(claims, future.result())
-        return None
+                return Starting(self._start_all(claims, future.result()))
 
     def _claim(self, answers: Sequence[tuple[Owned, Left | Exception]]) -> Claiming | None:
         claims: dict[ShardId, tuple[Owned, Cursor]] = {}
@@ -237,24 +254,28 @@ class Acquisition:
         self,
         claims: dict[ShardId, tuple[Owned, Cursor]],
         answers: Sequence[tuple[Owned, Bounds | Exception]],
-    ) -> None:
+    ) -> Iterator[None]:
         started = 0
         for owned, bounds in filter(self._counts, answers):
             with self._stalls.stalling(owned):
                 if isinstance(bounds, Exception):
                     raise bounds
-                self._start(owned, claims[owned.id][1], bounds)
-                started += 1
+                for _ in self._start(owned, claims[owned.id][1], bounds):
+                    yield
+                    if not self._holds(owned):
+                        break
+                started += owned.core is not None
         log.info("shards taken over", shards=started, writer=self._writer)
 
     def _counts(self, answer: tuple[Owned, object]) -> bool:
         return self._holds(answer[0])
 
-    def _start(self, owned: Owned, claimed: Cursor, bounds: Bounds) -> None:
+    def _start(self, owned: Owned, claimed: Cursor, bounds: Bounds) -> Iterator[None]:
         index = self._index.shard(owned.id)
         chosen = plan(claimed, bounds.log_range, index.checkpoint())
         settings = self._shard_of(owned.id.topic)
-        owned.core = core = Shard(owned.id, chosen, index, settings)
+        yield from preparing(index, chosen)
+        owned.core = core = Shard(owned.id, chosen, index, settings, is_prepared=True)
         core.partitions, owned.rate_max = bounds.partitions, settings.rate_max
         self._stalls.recover(owned)
         self._keeper.compare_clock(owned)

@@ -400,6 +400,8 @@ class Worker:
     def _wait_s(self) -> float:
         """Until something is due, a retry is, or the longest wait."""
         wait_s, now_s = self._settings.poll_wait_max_s, self._now_s()
+        if self._acquisition.is_pressing:
+            return 0.0
         if self._in_flight is not None:
             return wait_s
         if now_s < self._next_commit_s:

@@ -11,7 +11,7 @@ truth: every claim of it is repaired from the cursor and the log. Three promises
 Values are opaque bytes. Called from one thread.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -84,6 +84,10 @@ class ShardIndex(Protocol):
         Records held only in memory are dropped, too: they lie above every checkpoint. A checkpoint above
         `resume_offset` is forgotten until the next `remove`, because the index lacks what it speaks of.
         Raises StoreFull; then it must be asked again, or `reset`."""
+
+    def retaining(self, low_offset: int, resume_offset: int, covered: "Covered") -> Iterator[None]:
+        """`retain` in steps of a few milliseconds, however many records there are. Nothing else may be asked of the
+        shard before the last one has been taken."""
 
     def put(
         self, entries: Sequence[PlainEntry], near_until_ms: int | None, names: Iterable[tuple[bytes, Key]] = ()

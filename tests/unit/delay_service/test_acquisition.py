@@ -108,6 +108,59 @@ def test_several_shards_are_claimed_in_one_commit(scene: Scene) -> None:
     assert claims[0] == ["news", "texts"]
 
 
+def with_steps(scene: Scene, count: int) -> list[None]:
+    """MAILS has been taken over, and is lost again; what its index holds is to be reused in so many steps. Those that
+    have been taken."""
+    take_over(scene)
+    scene.send(b"of mails", (b"delay-ms", b"0"), to=MAILS)
+    scene.turn(4)
+    taken: list[None] = []
+
+    def retaining(*_: object) -> Iterator[None]:
+        for _ in range(count):
+            taken.append(None)
+            yield
+
+    index: Any = scene.index.shard(MAILS)
+    index.retaining = retaining
+    owned = scene.worker._owned[MAILS]
+    scene.worker._stalls.lose(owned, "commit_unknown", "silence")
+    owned.retry_at_s = 0.0
+    scene.turn(1)
+    for _ in range(2):
+        scene.held.work()
+        scene.worker.turn()
+        scene.worker.wait_for_commit()
+    assert taken
+    return taken
+
+
+def test_an_index_is_prepared_in_steps_between_which_other_shards_deliver(scene: Scene) -> None:
+    taken = with_steps(scene, 20)
+    before = len(taken)
+    assert before <= 2
+    assert scene.worker._wait_s() == 0.0
+
+    deliver(scene, b"meanwhile")
+
+    assert scene.delivered() == [b"meanwhile"]
+    assert before < len(taken) < 20
+    assert not scene.is_running()
+    scene.turn(20)
+    assert scene.is_running()
+
+
+def test_a_shard_that_goes_while_its_index_is_prepared_is_not_touched_any_more(scene: Scene) -> None:
+    taken = with_steps(scene, 20)
+    scene.hand(Lost([MAILS]))
+    before = len(taken)
+
+    scene.turn(30)
+
+    assert len(taken) == before
+    assert not scene.worker._acquisition.is_under_way
+
+
 # --- what makes a round void
 
 

@@ -60,8 +60,18 @@ MUTANTS: dict[str, tuple[str, tuple[str, str], Callable[[Scene], None]]] = {
     ),
     "shards that have gone are asked about": (
         ACQUISITION,
-        ("if not self._holds(owned):", "if False:"),
+        ("for owned in filter(self._holds, shards):", "for owned in shards:"),
         tests.test_shards_that_are_not_ours_any_more_are_not_asked_about,
+    ),
+    "a shard that goes while its index is prepared is started": (
+        ACQUISITION,
+        ("if not self._holds(owned):", "if False:"),
+        tests.test_a_shard_that_goes_while_its_index_is_prepared_is_not_touched_any_more,
+    ),
+    "an index is prepared at once": (
+        ACQUISITION,
+        ("yield from preparing(index, chosen)", "yield from list(preparing(index, chosen))"),
+        tests.test_an_index_is_prepared_in_steps_between_which_other_shards_deliver,
     ),
     "each waiting shard turns the loop without a pause": (
         WORKER,
