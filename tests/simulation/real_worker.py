@@ -40,10 +40,12 @@ FAULTS = (
     "crash with a commit in flight", "index fell back", "index lost", "clean stop", "seek out of range",
     "operation forwarded", "given back to a group", "dead for a group",
     "duplicate", "replaced", "expired", "repeated", "taken over while paused",
+    "lost and given back", "lost and given back with a commit in flight", "lost and given back during its takeover",
 )  # fmt: skip
 STEPS = {
     "send": 45, "wish": 10, "control": 4, "cancel": 8, "turn": 30, "clock_advances": 10, "clock_jumps": 2, "roll": 3,
     "disk_fills": 2, "seek_astray": 2, "rules_change": 2, "crash": 3, "stop": 1,
+    "lose": 4,
 }  # fmt: skip
 """Methods of `RealWorker`, and how often each is drawn."""
 REFUSED = b"refused"
@@ -329,6 +331,19 @@ class RealWorker:
     def _seek_astray(self) -> None:
         for core in self._cores()[:1]:
             self._source.seek(core.id, 10**6)
+
+    def _lose(self) -> None:
+        """A shard is lost and given back at once: by a group that has forgotten its member for a moment."""
+        reader = self._source._readers[Shard("orders", self._rnd.choice(self._partitions))]
+        owned = self._worker.owned(reader.partition.shard)
+        during = owned is not None and owned.core is None and self._worker._acquisition.is_under_way
+        with self._queue._ledger.lock:
+            self._source.unassign([reader.partition])
+            self._source.assign([reader.partition])
+        self.seen["lost and given back"] += 1
+        self.seen["lost and given back during its takeover"] += during
+        busy = owned is not None and owned.core is not None and owned.core.busy
+        self.seen["lost and given back with a commit in flight"] += busy
 
     def _rules_change(self) -> None:
         """For the next process: rules come from its configuration."""
