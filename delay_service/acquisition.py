@@ -13,7 +13,8 @@ Rules, each of which a test breaks:
 1. A shard is not asked about while a commit that it has part in is unsettled: one that was lost and is assigned
    again, or whose log was out of range meanwhile. The cursor might be read before that commit has written it, and the
    claim, of the same epoch as if it had not, would take it back. Commits of other shards go on: they touch neither
-   this shard's cursor nor its stability, and no fence reaches our own writer while it is a member of the group.
+   this shard's cursor nor its stability, and no fence reaches our own writer while it is a member of the group. What
+   one of unknown fate has left open is for the queue's takeover to end before it reads.
 2. What a round finds is of the very `Owned` with which it began. A shard that is revoked or lost has none any more,
    and another one if it is assigned again: then all is void. A fence that has been done is harmless, for it reaches
    only who is not in the group any more, and whom every other owner would have fenced as well.

@@ -115,10 +115,11 @@ class KafkaSink:
 
     # --- mq.kafka.cursors.OwnWriter: what an outage has left, and what a takeover has read
 
-    def settle(self) -> None:
-        """A producer that was given up is replaced by one of the same id, which ends its transaction. While a commit
-        is under way there is nothing to end: the cursors become stable when it ends. Raises QueueUnavailable."""
-        with self._unless_busy() as free, self._telling():
+    def settle(self, within_s: float) -> None:
+        """A producer that was given up is replaced by one of the same id, which ends its transaction. Asked by the
+        commit that is under way there is nothing to end: the cursors become stable when it ends. Raises
+        QueueUnavailable."""
+        with self._between_commits(within_s) as free, self._telling():
             if free:
                 try:
                     self._transactions.open()
@@ -127,10 +128,10 @@ class KafkaSink:
                         raise
                     self._retire()
 
-    def finish(self) -> None:
+    def finish(self, within_s: float) -> None:
         """Where an outage made brokers forget markers of our last commit, its offsets stay pending, and its records
-        hidden. While a commit is under way it is that one's business. Raises QueueUnavailable."""
-        with self._unless_busy() as free:
+        hidden. For the commit that is under way it is its own business. Raises QueueUnavailable."""
+        with self._between_commits(within_s) as free:
             if free and self._finisher.settle(self._id):
                 self._transactions.close()  # fenced with it; the next commit opens them again
 
@@ -142,8 +143,11 @@ class KafkaSink:
             self._read[shard] = tenure, epoch
 
     @contextmanager
-    def _unless_busy(self) -> Iterator[bool]:
-        free = not self._closed and self._busy.acquire(blocking=False)
+    def _between_commits(self, within_s: float) -> Iterator[bool]:
+        """False where that is not to be waited for, or this sink is closed."""
+        free = not self._closed and self._busy.acquire(timeout=within_s)
+        if within_s and not free and not self._closed:
+            raise QueueUnavailable(f"{self._id}: a commit is under way that takes longer than {within_s:.0f} s")
         try:
             yield free
         finally:

@@ -1,6 +1,8 @@
-"""Which claims a sink commits: what a takeover has read counts once, and under the tenure in which it began."""
+"""What a takeover and its claim are for a sink: what was read counts once, and under the tenure in which it began;
+what is open is ended between two commits."""
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,7 +12,7 @@ from delayline.clock import ManualClock
 from delayline.cursor import Cursor
 from delayline.message import Shard
 from mq.contract import ShardBatch
-from mq.errors import CommitUnknown, Fenced
+from mq.errors import CommitUnknown, Fenced, QueueUnavailable
 from mq.kafka.membership import Standing
 from mq.kafka.resting import Rest
 from mq.kafka.settings import KafkaSettings
@@ -27,6 +29,8 @@ class Scene:
         self.asked = 0
         self.tenures = {ORDERS: 1}
         self.error: Exception | None = None
+        self.opened: list[threading.Thread] = []
+        self.meanwhile: Callable[[], None] = lambda: None
         topic = SimpleNamespace(info=SimpleNamespace(partitions=("0",)))
         parts: Any = SimpleNamespace(
             add=lambda _: None,
@@ -35,6 +39,7 @@ class Scene:
             place=lambda _: {},
             standing=lambda: Standing(b"member", dict(self.tenures)),
             run=self._run,
+            open=lambda: self.opened.append(threading.current_thread()),
         )
         settings = KafkaSettings(bootstrap_servers="none:1", namespace="delayline")
         clock = ManualClock()
@@ -46,6 +51,7 @@ class Scene:
         return self.epoch
 
     def _run(self, *_: object) -> None:
+        self.meanwhile()
         if self.error is not None:
             raise self.error
 
@@ -120,3 +126,51 @@ def test_only_a_cursor_alone_is_a_claim(scene: Scene) -> None:
 
     with pytest.raises(Fenced):
         scene.commit(5, [(b"body", None)])
+
+
+# --- between two commits
+
+
+def test_what_is_open_is_ended_once_the_commit_under_way_has_ended(scene: Scene) -> None:
+    settling = threading.Thread(target=lambda: scene.sink.settle(60.0))
+    order: list[str] = []
+
+    def commit_goes_on() -> None:
+        settling.start()
+        order.append("committed" if not scene.opened else "opened too early")
+
+    scene.meanwhile = commit_goes_on
+    scene.commit(5)
+    settling.join()
+
+    assert order == ["committed"]
+    assert scene.opened == [settling]
+
+
+def test_a_commit_that_lasts_is_not_waited_for_without_end(scene: Scene) -> None:
+    refused: list[Exception] = []
+
+    def settle() -> None:
+        try:
+            scene.sink.settle(0.01)
+        except QueueUnavailable as error:
+            refused.append(error)
+
+    def lasts() -> None:
+        settling = threading.Thread(target=settle)
+        settling.start()
+        settling.join()
+
+    scene.meanwhile = lasts
+    scene.commit(5)
+
+    assert len(refused) == 1
+    assert scene.opened == []
+
+
+def test_a_look_in_the_course_of_a_commit_ends_nothing(scene: Scene) -> None:
+    scene.meanwhile = lambda: scene.sink.settle(0.0)
+
+    scene.commit(5)
+
+    assert scene.opened == []
