@@ -18,7 +18,6 @@ queue when little is due, and as efficient as large batches when much is.
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Protocol, TypeVar
 
@@ -31,11 +30,11 @@ from delay_service.owned import TARGET, Owned, ShardStatus
 from delay_service.pace import Reading
 from delay_service.rates import Rates
 from delay_service.shard import Shard
-from delay_service.shard_settings import ShardSettings
 from delay_service.stalls import OUT_OF_RANGE, Stalls
 from delay_service.taken import Finished
 from delay_service.turns import Room, Turns
 from delay_service.way_out import WayOut
+from delay_service.worker_settings import WorkerSettings
 from delayline import logs
 from delayline.clock import Clock
 from delayline.message import Key
@@ -57,26 +56,6 @@ UNREACHABLE = "the queue cannot be reached"
 COMMITS_FAIL = "commits fail"
 TARGET_REFUSES = "target-refuses"
 log = logs.get(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerSettings:
-    """Bounds and intervals of one worker."""
-
-    shard_of: Callable[[str], ShardSettings]  # by topic
-    writer: str
-    poll_records_max: int = 5000
-    batch_records_max: int = 5000
-    batch_bytes_max: int = 4 << 20
-    near_bytes_max: int = 64 << 20
-    poll_wait_max_s: float = 0.2
-    commit_interval_s: float = 0.005  # between the starts of two commits: many small ones cost more than they gain
-    checkpoint_interval_s: float = 1.0
-    trim_interval_s: float = 10.0
-    status_interval_s: float = 0.5
-    clock_skew_max_ms: int = 5000  # beyond it nobody can say what is due
-    hold_max_ms: int = 86_400_000  # what the reconcile job has not read is kept for so long; 0: for no moment
-    stall_max_s: float = 0.0  # a target that refuses for longer has its due messages buried; 0: never
 
 
 class Observer(Protocol):

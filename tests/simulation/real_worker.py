@@ -21,7 +21,8 @@ from delay_service.metrics import WorkerMetrics
 from delay_service.operations import REPLACED
 from delay_service.shard import Shard as Core
 from delay_service.shard_settings import ShardSettings
-from delay_service.worker import Worker, WorkerSettings
+from delay_service.worker import Worker
+from delay_service.worker_settings import WorkerSettings
 from delayline.buffer_record import Message, RulesChange, read
 from delayline.clock import ManualClock
 from delayline.message import BEFORE_ALL, Header, MessageId, Shard

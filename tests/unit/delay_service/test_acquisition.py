@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from delay_service.takeover import Accepted
-from delay_service.worker import WorkerSettings
+from delay_service.worker_settings import WorkerSettings
 from delayline.errors import Bug, UnknownFormat
 from delayline.message import Shard
 from delayline.rules import DEFAULT_RULES
