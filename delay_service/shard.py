@@ -67,8 +67,11 @@ ROLLED_BYTES_MAX = 1 << 20
 class Shard:
     """The state of one owned shard. Called from one thread."""
 
-    def __init__(self, shard: ShardId, plan: Plan, index: ShardIndex, settings: ShardSettings) -> None:
-        prepare(index, plan)
+    def __init__(
+        self, shard: ShardId, plan: Plan, index: ShardIndex, settings: ShardSettings, *, is_prepared: bool = False
+    ) -> None:
+        if not is_prepared:  # in steps, by `preparing`
+            prepare(index, plan)
         self.id = shard
         self.cursor = plan.cursor
         self.position = plan.resume_offset

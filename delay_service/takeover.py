@@ -1,4 +1,4 @@
-"""The order in which a worker takes over a shard, and what it may reuse. Pure decisions; `worker` does the calls.
+"""The order in which a worker takes over a shard, and what it may reuse. Pure decisions; `acquisition` calls.
 
     1. handover = admin.takeover(shard)      fences the last owner, then reads a cursor that can no longer change
     2. claim(handover, ...) is committed     from here on every commit of an earlier epoch is refused
@@ -9,6 +9,8 @@
 Skipping 5 delivers twice (a decision record above the cursor was not obeyed), doing 3 before 2 as well.
 """
 
+from collections import deque
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -87,10 +89,17 @@ def plan(cursor: Cursor, log_range: tuple[int, int], checkpoint: Checkpoint | No
     return Plan(cursor, False, cursor.low_offset, log_end, RulesLog(cursor.low_offset, cursor.rules))
 
 
-def prepare(index: ShardIndex, plan: Plan) -> None:
-    """Leave in the index exactly the records below the resume offset that the cursor does not end."""
+def preparing(index: ShardIndex, plan: Plan) -> Iterator[None]:
+    """Leave in the index exactly the records below the resume offset that the cursor does not end, in steps of a few
+    milliseconds. Raises StoreFull."""
     if not plan.reuse:
         index.reset()
         return
     cursor = plan.cursor
-    index.retain(cursor.low_offset, plan.resume_offset, Covered(cursor.next_offset, cursor.delivered_key))
+    covered = Covered(cursor.next_offset, cursor.delivered_key)
+    yield from index.retaining(cursor.low_offset, plan.resume_offset, covered)
+
+
+def prepare(index: ShardIndex, plan: Plan) -> None:
+    """All steps at once."""
+    deque(preparing(index, plan), maxlen=0)

@@ -23,9 +23,10 @@ log = logs.get(__name__)
 
 
 class WayOut:
-    """Called from the worker's thread. `commit` raises CommitError; `acquire` takes over what waits for it; `settle`
-    waits for the commit in flight, for a shard has one batch at a time; `dispatch` commits what a shard has due, and
-    waits for that."""
+    """Called from the worker's thread, which it blocks: an operator waits for the answer. `commit` waits for the one
+    in flight, and raises CommitError; `settle` only waits for it, for a shard has one batch at a time; `finish` waits
+    for takeovers that are under way; `take_over` takes a shard over or leaves it stalled; `dispatch` commits what a
+    shard has due, and waits for that."""
 
     def __init__(
         self,
@@ -33,16 +34,18 @@ class WayOut:
         source: Source,
         clock: Clock,
         commit: Callable[[Sequence[ShardBatch]], None],
-        acquire: Callable[[], None],
         settle: Callable[[], None],
+        finish: Callable[[], None],
+        take_over: Callable[[Owned], None],
         dispatch: Callable[[Owned], None],
     ) -> None:
         self._admin = admin
         self._source = source
         self._clock = clock
         self._commit = commit
-        self._acquire = acquire
         self._settle = settle
+        self._finish = finish
+        self._take_over = take_over
         self._dispatch = dispatch
 
     def report(self, owned: Owned, refused: str = "") -> StallReport:
@@ -63,6 +66,8 @@ class WayOut:
     def skip(self, owned: Owned, wanted: Skip, body: bytes) -> StallReport:
         """Raises QueueError."""
         self._settle()
+        if owned.core is None:
+            self._finish()  # it may go on by itself, and not with the stall that was seen
         seen = self.report(owned)
         if why := _refusal(owned, seen, wanted):
             return self.report(owned, why)
@@ -112,7 +117,8 @@ class WayOut:
         owned.buried[suspect.key] = Refusal(SKIPPED, why, ends=True)
         for _ in range(2):
             owned.retry_at_s = 0.0
-            self._acquire()
+            if owned.core is None:
+                self._take_over(owned)
             if owned.core is not None:
                 owned.core.refusals.update(owned.buried)
             self._dispatch(owned)
@@ -124,7 +130,7 @@ class WayOut:
         """Taken over with what an operator has accepted; the log says so from then on."""
         owned.accepted, owned.retry_at_s = Accepted(wanted.reason, wanted.through), 0.0
         try:
-            self._acquire()
+            self._take_over(owned)
         finally:
             owned.accepted = None
         if owned.core is not None:

@@ -3,10 +3,13 @@
 One worker is one group member, one index, one committer. A turn of the loop:
 
     settle    the commit in flight, if it has ended: tell each of its shards what became of it
-    acquire   shards that are assigned and not taken over yet
+    acquire   go on with taking over what was assigned, as far as there are answers (`acquisition.py`)
     dispatch  take what is due from every shard in turn, one batch, committed in the background
     read      records and assignments from the source, until something is due or happens
     answer    questions from other threads
+
+Nothing in it waits for the network but the read, for news; and what says so: the end of a commit before its shards
+are let go of, and an operator's way out of a stall.
 
 What falls due while a commit is under way joins the next one (group commit), so that the worker is as prompt as the
 queue when little is due, and as efficient as large batches when much is.
@@ -14,11 +17,11 @@ queue when little is due, and as efficient as large batches when much is.
 
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from queue import Empty, SimpleQueue
 from typing import Protocol, TypeVar
 
+from delay_service.acquisition import Acquisition
 from delay_service.attendant import Attendant
 from delay_service.errors import BufferRecreated
 from delay_service.housekeeper import Housekeeper
@@ -28,21 +31,18 @@ from delay_service.owned import TARGET, Owned, ShardStatus
 from delay_service.pace import Reading
 from delay_service.rates import Rates
 from delay_service.shard import Shard
-from delay_service.shard_settings import ShardSettings
-from delay_service.stalls import OUT_OF_RANGE, UNAVAILABLE, Stalls, fields
+from delay_service.stalls import OUT_OF_RANGE, Stalls
 from delay_service.taken import Finished
-from delay_service.takeover import claim, plan
 from delay_service.turns import Room, Turns
 from delay_service.way_out import WayOut
+from delay_service.worker_settings import WorkerSettings
 from delayline import logs
 from delayline.clock import Clock
-from delayline.cursor import Cursor
 from delayline.message import Key
 from delayline.message import Shard as ShardId
 from mq.contract import Admin, Assigned, Event, Fetched, Lost, Revoked, ShardBatch, Sink, Source, Unreadable
 from mq.errors import (
     CommitError,
-    Fenced,
     QueueClosed,
     QueueUnavailable,
 )
@@ -53,26 +53,6 @@ UNREACHABLE = "the queue cannot be reached"
 COMMITS_FAIL = "commits fail"
 TARGET_REFUSES = "target-refuses"
 log = logs.get(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerSettings:
-    """Bounds and intervals of one worker."""
-
-    shard_of: Callable[[str], ShardSettings]  # by topic
-    writer: str
-    poll_records_max: int = 5000
-    batch_records_max: int = 5000
-    batch_bytes_max: int = 4 << 20
-    near_bytes_max: int = 64 << 20
-    poll_wait_max_s: float = 0.2
-    commit_interval_s: float = 0.005  # between the starts of two commits: many small ones cost more than they gain
-    checkpoint_interval_s: float = 1.0
-    trim_interval_s: float = 10.0
-    status_interval_s: float = 0.5
-    clock_skew_max_ms: int = 5000  # beyond it nobody can say what is due
-    hold_max_ms: int = 86_400_000  # what the reconcile job has not read is kept for so long; 0: for no moment
-    stall_max_s: float = 0.0  # a target that refuses for longer has its due messages buried; 0: never
 
 
 class Observer(Protocol):
@@ -97,7 +77,9 @@ class Worker:
         clock: Clock,
         settings: WorkerSettings,
         observer: Observer,
+        acquirer: Executor | None = None,
     ) -> None:
+        """`acquirer` is where takeovers wait for the queue: a thread of their own, unless it is named."""
         self._source = source
         self._sink = sink
         self._admin = admin
@@ -113,10 +95,29 @@ class Worker:
         self._keeper = Housekeeper(
             source, index, self._attendant, self._stalls, settings.near_bytes_max, settings.clock_skew_max_ms
         )
-        self.way_out = WayOut(
-            admin, source, clock, self._commit_alone, self._acquire, self.wait_for_commit, self._dispatch_alone
-        )
         self._narrowing = Narrowing(self._stalls, clock, observer, self._refuse)
+        self._acquisition = Acquisition(
+            source,
+            admin,
+            index,
+            self._stalls,
+            self._keeper,
+            settings.writer,
+            settings.shard_of,
+            self._commit,
+            self._holds,
+            acquirer,
+        )
+        self.way_out = WayOut(
+            admin,
+            source,
+            clock,
+            self._commit_alone,
+            self.wait_for_commit,
+            self._acquisition.finish,
+            self._take_over,
+            self._dispatch_alone,
+        )
         self._in_flight: tuple[Future[None], Sequence[ShardBatch], float] | None = None
         self._questions: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._stopping = threading.Event()
@@ -184,10 +185,11 @@ class Worker:
         self._housekeep()
 
     def wait_for_commit(self) -> None:
-        """Block until no commit is in flight and its shards know what became of it."""
+        """Block until no commit is in flight, a claim neither, and its shards know what became of it."""
         while self._in_flight is not None:
             self._in_flight[0].exception()
             self._settle()
+        self._acquisition.wait_for_claims()
 
     def owned(self, shard: ShardId) -> Owned | None:
         """A shard that is this worker's, running or not. Worker's thread only."""
@@ -213,67 +215,30 @@ class Worker:
     # --- acquire
 
     def _acquire(self) -> None:
-        """Take over what was assigned, in the order of `delay_service.takeover`; the claims share one commit."""
+        """Go on with takeovers; those in the commit in flight may have part in it, and wait for its end."""
         now_s = self._now_s()
-        waiting = [owned for owned in self._owned.values() if owned.core is None and owned.ready(now_s)]
-        if not waiting:
-            return
-        self.wait_for_commit()  # a cursor that is read while a commit of ours is on its way is an old one
-        claims = []
-        for owned in waiting:
-            if (claimed := self._claim(owned)) is not None:
-                claims.append((owned, claimed))
-            elif owned.stalled == UNAVAILABLE:
-                break  # the others might wait for an answer as long, one after the other
-        if claims:
-            self._commit_claims(claims)
+        unsettled = {part.shard for part in self._in_flight[1]} if self._in_flight is not None else ()
+        self._acquisition.turn(
+            [
+                owned
+                for owned in self._owned.values()
+                if owned.core is None and owned.ready(now_s) and owned.id not in unsettled
+            ]
+        )
 
-    def _commit_claims(self, claims: Sequence[tuple[Owned, Cursor]]) -> None:
-        try:
-            batch = [ShardBatch(owned.id, claimed) for owned, claimed in claims]
-            self._commit_alone(batch)
-        except CommitError as error:
-            blamed = error.shards if isinstance(error, Fenced) else [owned.id for owned, _ in claims]
-            for owned, _ in claims:
-                if owned.id in blamed:
-                    self._stalls.stall(owned, "takeover", str(error))
-            return
-        self._stalls.success()
-        for owned, claimed in claims:
-            self._start(owned, claimed)
-        started = sum(owned.core is not None for owned, _ in claims)
-        log.info("shards taken over", shards=started, writer=self._settings.writer)
+    def _take_over(self, owned: Owned) -> None:
+        self.wait_for_commit()  # it may have part in it
+        self._acquisition.take_over(owned)
+
+    def _holds(self, owned: Owned) -> bool:
+        return self._owned.get(owned.id) is owned
+
+    def _commit(self, batch: Sequence[ShardBatch]) -> "Future[None]":
+        return self._committer.submit(self._sink.commit, batch)
 
     def _commit_alone(self, batch: Sequence[ShardBatch]) -> None:
         self.wait_for_commit()
-        self._committer.submit(self._sink.commit, batch).result()
-
-    def _claim(self, owned: Owned) -> Cursor | None:
-        with self._stalls.stalling(owned):
-            handover = self._admin.takeover(owned.id)
-            return claim(handover, self._admin.log_range(owned.id)[0], self._settings.writer, owned.accepted)
-        return None
-
-    def _start(self, owned: Owned, claimed: Cursor) -> None:
-        with self._stalls.stalling(owned):
-            index = self._index.shard(owned.id)
-            chosen = plan(claimed, self._admin.log_range(owned.id), index.checkpoint())
-            partitions = self._admin.buffer(owned.id).partitions
-            settings = self._settings.shard_of(owned.id.topic)
-            owned.core = core = Shard(owned.id, chosen, index, settings)
-            core.partitions, owned.rate_max = partitions, settings.rate_max
-            core.refusals.update(owned.buried)
-            self._stalls.recover(owned)
-            self._keeper.compare_clock(owned)
-            self._source.seek(owned.id, core.position)
-            log.debug(
-                "shard taken over",
-                **fields(owned.id),
-                epoch=claimed.owner_epoch,
-                reused=chosen.reuse,
-                resume=chosen.resume_offset,
-                read_to=chosen.read_to,
-            )
+        self._commit(batch).result()
 
     # --- dispatch
 
@@ -284,7 +249,7 @@ class Worker:
             return
         batch = self._take(list(self._owned.values()))
         if batch:
-            future = self._committer.submit(self._sink.commit, batch)
+            future = self._commit(batch)
             self._in_flight = future, batch, now_s
             self._next_commit_s = now_s + self._settings.commit_interval_s
             future.add_done_callback(lambda _: self._source.wake())
@@ -293,7 +258,7 @@ class Worker:
         """One batch of this shard, and what became of it."""
         self.wait_for_commit()
         if batch := self._take([owned]):
-            self._in_flight = self._committer.submit(self._sink.commit, batch), batch, self._now_s()
+            self._in_flight = self._commit(batch), batch, self._now_s()
             self.wait_for_commit()
 
     def _take(self, shards: list[Owned], *, last: bool = False) -> list[ShardBatch]:
@@ -410,11 +375,15 @@ class Worker:
     def _wait_s(self) -> float:
         """Until something is due, a retry is, or the longest wait."""
         wait_s, now_s = self._settings.poll_wait_max_s, self._now_s()
+        if self._acquisition.is_pressing:
+            return 0.0
         if self._in_flight is not None:
             return wait_s
         if now_s < self._next_commit_s:
             return self._next_commit_s - now_s
         for owned in self._owned.values():
+            if owned.core is None and self._acquisition.is_under_way:
+                continue  # woken when that can go on
             if owned.core is None or not owned.ready(now_s):
                 wait_s = min(wait_s, max(0.0, owned.retry_at_s - now_s))
             elif owned.held:
@@ -481,8 +450,9 @@ class Worker:
         self.wait_for_commit()
         last = self._take(list(self._owned.values()), last=True)
         if last:
-            self._in_flight = self._committer.submit(self._sink.commit, last), last, self._now_s()
+            self._in_flight = self._commit(last), last, self._now_s()
             self.wait_for_commit()
+        self._acquisition.close()
         self._committer.shutdown()
         self._attendant.close()
         self._source.close()

@@ -34,7 +34,8 @@ from store.index import Checkpoint, Covered, Entry, PlainEntry
 
 log = structlog.get_logger(__name__)
 
-_RETAIN_ROWS = 4096
+_RETAIN_ROWS = 1024
+"""Of a step, which takes 1.4 ms of CPU: a shard's owner does other things in between."""
 _DUE, _OFFSET, _VALUE = itemgetter(0), itemgetter(1), itemgetter(2)
 
 
@@ -291,8 +292,8 @@ class FarRecords:
         self._database.write(batch, ranges=2)
         self._start_empty()
 
-    def retain(self, low_offset: int, resume_offset: int, covered: Covered, counts: Counts) -> None:
-        """One scan: drop what `ShardIndex.retain` says, count the rest. Raises StoreFull.
+    def retain(self, low_offset: int, resume_offset: int, covered: Covered, counts: Counts) -> Iterator[None]:
+        """One scan, in steps: drop what `ShardIndex.retain` says, count the rest. Raises StoreFull.
 
         A checkpoint above `resume_offset` goes first: until the records dropped there are read again, the index
         cannot vouch for them, not even after a crash between here and there."""
@@ -313,6 +314,7 @@ class FarRecords:
             counts.repeats.add_known(
                 offset for _, due_ms, offset in keys.decode_records(repeats) if not ends(due_ms, offset)
             )
+            yield
 
     def _retain_chunk(
         self,

@@ -12,7 +12,7 @@ Values are opaque bytes but for one thing: whether the message repeats (`buffer_
 thread.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -85,6 +85,10 @@ class ShardIndex(Protocol):
         Records held only in memory are dropped, too: they lie above every checkpoint. A checkpoint above
         `resume_offset` is forgotten until the next `remove`, because the index lacks what it speaks of.
         Raises StoreFull; then it must be asked again, or `reset`."""
+
+    def retaining(self, low_offset: int, resume_offset: int, covered: "Covered") -> Iterator[None]:
+        """`retain` in steps of a few milliseconds, however many records there are. Nothing else may be asked of the
+        shard before the last one has been taken."""
 
     def put(
         self, entries: Sequence[PlainEntry], near_until_ms: int | None, names: Iterable[tuple[bytes, Key]] = ()

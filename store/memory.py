@@ -6,7 +6,7 @@ would have left if the disk had got the first `keep` writes. Nothing survives th
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import partial
@@ -151,6 +151,11 @@ class MemoryShard:
         self._write(lambda durable: durable.drop(gone, checkpoint))
         self._start_with(sorted(self._durable.records))
         self._ready = True
+
+    def retaining(self, low_offset: int, resume_offset: int, covered: Covered) -> Iterator[None]:
+        """At once."""
+        self.retain(low_offset, resume_offset, covered)
+        yield from ()
 
     def put(
         self, entries: Sequence[PlainEntry], near_until_ms: int | None, names: Iterable[tuple[bytes, Key]] = ()

@@ -1,7 +1,8 @@
 """The time index on RocksDB: near-due records in memory (`store.near`), the others on disk (`store.far`)."""
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import accumulate
 from operator import itemgetter
@@ -165,11 +166,14 @@ class RocksShard:
         self._ready = True
 
     def retain(self, low_offset: int, resume_offset: int, covered: Covered) -> None:
+        deque(self.retaining(low_offset, resume_offset, covered), maxlen=0)
+
+    def retaining(self, low_offset: int, resume_offset: int, covered: Covered) -> Iterator[None]:
         """Records held only in memory go: they are above every checkpoint, so above `resume_offset`.
         Raises StoreFull; then it must be asked again."""
         self._ready = False
         self._near, self._counts = NearRecords(), Counts()
-        self._far.retain(low_offset, resume_offset, covered, self._counts)
+        yield from self._far.retain(low_offset, resume_offset, covered, self._counts)
         self._ready = True
 
     def put(

@@ -4,6 +4,8 @@ Ready the first time when it starts to work, the second time when it has every s
 """
 
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
 from uuid import uuid4
@@ -17,7 +19,8 @@ from delay_service.history import History
 from delay_service.interpreter import set_up_interpreter
 from delay_service.metrics import WorkerMetrics
 from delay_service.shard_settings import ShardSettings
-from delay_service.worker import Worker, WorkerSettings
+from delay_service.worker import Worker
+from delay_service.worker_settings import WorkerSettings
 from delayline import logs
 from delayline.clock import SystemClock
 from delayline.message import Shard
@@ -36,29 +39,43 @@ def main(
     servers: str, namespace: str, topic: str, folder: str, others: list[str], path: str, *, atomic: bool
 ) -> None:
     """Work on `topic`, and on the `others`, until nobody asks any more. `folder` holds the index."""
+    names = [topic, *others]
+    with running(
+        KafkaSettings(bootstrap_servers=servers, namespace=namespace, atomic=atomic, path=path), names, folder
+    ):
+        answer_questions()
+
+
+@contextmanager
+def running(kafka: KafkaSettings, topics: Sequence[str], folder: str) -> Iterator[Worker]:
+    """The worker in a thread of its own: it says so when it starts to work, and when it has caught up with all."""
     logs.configure("text", "warning")
     clock = SystemClock()
-    queue = KafkaQueue(KafkaSettings(bootstrap_servers=servers, namespace=namespace, atomic=atomic, path=path), clock)
-    for name in (topic, *others):
+    queue = KafkaQueue(kafka, clock)
+    for name in topics:
         queue.ensure_buffer(name, DEFAULT_RULES)
-    writer = f"{namespace}-worker-{uuid4()}"
+    writer = f"{kafka.namespace}-worker-{uuid4()}"
     index = RocksIndex.open(Path(folder), memory_bytes_max=256 << 20)
     source, sink = queue.open_worker(writer)
     metrics = WorkerMetrics(CollectorRegistry(), History(HISTORY_MESSAGES, HISTORY_MS), Decisions(), clock)
-    settings = WorkerSettings(lambda _: ShardSettings(DEFAULT_RULES, Names(namespace)), writer)
+    settings = WorkerSettings(lambda _: ShardSettings(DEFAULT_RULES, Names(kafka.namespace)), writer)
     worker = Worker(source, sink, queue, index, clock, settings, metrics)
     thread = Thread(target=worker.run, name="worker")
     thread.start()
     set_up_interpreter()
     say_ready()
-    shards = [Shard(name, str(number)) for name in (topic, *others) for number in range(PARTITIONS)]
+    shards = shards_of(topics)
     while not worker.call(lambda: all(_caught_up(worker, shard) for shard in shards)).result():
         time.sleep(READY_POLL_S)
     say_ready()
-    answer_questions()
+    yield worker
     worker.stop()
     thread.join()
     queue.close()
+
+
+def shards_of(topics: Sequence[str]) -> list[Shard]:
+    return [Shard(name, str(number)) for name in topics for number in range(PARTITIONS)]
 
 
 def _caught_up(worker: Worker, shard: Shard) -> bool:

@@ -18,7 +18,8 @@ from delay_service.draft import ROLL_REASON
 from delay_service.roller import Roller
 from delay_service.shard_settings import ShardSettings
 from delay_service.taken import Finished
-from delay_service.worker import Worker, WorkerSettings
+from delay_service.worker import Worker
+from delay_service.worker_settings import WorkerSettings
 from delayline.clock import SystemClock
 from delayline.message import Shard
 from delayline.names import Names

@@ -17,7 +17,8 @@ from delay_service.lateness import NEVER_MS
 from delay_service.metrics import WorkerMetrics
 from delay_service.owners.listener import Listener
 from delay_service.shard_settings import ShardSettings
-from delay_service.worker import Worker, WorkerSettings
+from delay_service.worker import Worker
+from delay_service.worker_settings import WorkerSettings
 from delayline import __version__, logs
 from delayline.cli.between import address_of, all_owners, answering, internal_port
 from delayline.cli.data_dir import IndexWitness, keep_private, make_private, put_aside

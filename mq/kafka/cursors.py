@@ -88,13 +88,22 @@ def owner_of(client_id: str) -> Owner:
 
 
 class OwnWriter(Protocol):
-    """A worker of this process, as far as it can have left something open. Both raise QueueUnavailable."""
+    """A worker of this process: what it can have left open, and what a takeover tells it."""
 
-    def settle(self) -> None:
-        """End what a producer that was given up has left open."""
+    def settle(self, within_s: float) -> None:
+        """End what a producer that was given up has left open, once no commit is under way: unless that takes longer
+        than `within_s`. 0 is for who asks in the course of a commit. Raises QueueUnavailable."""
 
-    def finish(self) -> None:
-        """Have the last commit's markers written where brokers that were killed have forgotten them."""
+    def finish(self, within_s: float) -> None:
+        """Have the last commit's markers written where brokers that were killed have forgotten them, likewise. Raises
+        QueueUnavailable."""
+
+    def tenure(self, shard: Shard) -> int | None:
+        """Under which it has the shard now; None where it has not. Neither blocks nor raises."""
+
+    def has_read(self, shard: Shard, tenure: int | None, epoch: int) -> None:
+        """The shard's cursor was read by a takeover that began under that tenure: no other member could change it
+        any more, as long as that lasts. Neither blocks nor raises."""
 
 
 class Cursors:
@@ -140,6 +149,13 @@ class Cursors:
 
     def takeover(self, shard: Shard) -> Handover:
         """See the module docstring. Raises QueueUnavailable, UnknownFormat, TopicUnknown, PartitionUnknown."""
+        tenures = [(writer, writer.tenure(shard)) for writer in tuple(self._own)]
+        found = self._handover(shard)
+        for writer, tenure in tenures:
+            writer.has_read(shard, tenure, 0 if found.cursor is None else found.cursor.owner_epoch)
+        return found
+
+    def _handover(self, shard: Shard) -> Handover:
         buffer = self._settings.names.buffer(shard.topic)
         info = self._cluster.describe(buffer).info
         number = partition_number(shard.name, len(info.partitions), buffer)
@@ -147,7 +163,7 @@ class Cursors:
         for _ in range(WRITERS_MAX):
             if seen is not None and seen.writer:
                 self._fence(seen.writer)
-            cursor = self._believed(shard, buffer, number)
+            cursor = self._believed(shard, buffer, number, self._settings.request_timeout_s)
             if newest(cursor, seen) is not cursor:
                 raise QueueUnavailable(f"{'.'.join(shard)}: its cursor went back while it was read")
             if cursor is None or (seen is not None and cursor.writer == seen.writer):
@@ -156,21 +172,23 @@ class Cursors:
         raise QueueUnavailable(f"{'.'.join(shard)}: somebody else keeps writing its cursor")
 
     def epoch(self, shard: Shard) -> int:
-        """Owner epoch of the shard's cursor, 0 where there is none. Raises QueueUnavailable, UnknownFormat."""
-        cursor = self._believed(shard, self._settings.names.buffer(shard.topic), int(shard.name))
+        """Owner epoch of the shard's cursor, 0 where there is none: for a commit, in the course of it. Raises
+        QueueUnavailable, UnknownFormat."""
+        cursor = self._believed(shard, self._settings.names.buffer(shard.topic), int(shard.name), 0.0)
         return 0 if cursor is None else cursor.owner_epoch
 
-    def _believed(self, shard: Shard, buffer: str, partition: int) -> Cursor | None:
-        """What does not change any more if nobody writes, once nothing is open that is ours to end. Raises
-        QueueUnavailable, UnknownFormat."""
-        own = tuple(self._own)
-        for writer in own:
-            writer.settle()
+    def _believed(self, shard: Shard, buffer: str, partition: int, within_s: float) -> Cursor | None:
+        """What does not change any more if nobody writes, once nothing is open that is ours to end. The worker that
+        has the shard is asked between two of its commits, for which a takeover waits `within_s`: the one under way
+        may not have ended yet what the one before it has left open. Raises QueueUnavailable, UnknownFormat."""
+        own = [(writer, within_s if writer.tenure(shard) is not None else 0.0) for writer in tuple(self._own)]
+        for writer, wait_s in own:
+            writer.settle(wait_s)
         try:
             return self._decided(shard, buffer, partition)
         except QueueUnavailable:
-            for writer in own:
-                writer.finish()
+            for writer, wait_s in own:
+                writer.finish(wait_s)
             return self._decided(shard, buffer, partition)
 
     def _decided(self, shard: Shard, buffer: str, partition: int) -> Cursor | None:

@@ -3,7 +3,8 @@
 Brokers check that a commit comes from a member of the group's current generation, and not that the member owns the
 partition. So we check, before each transaction: the shard is ours, under the same tenure as when its claim was
 committed, and its cursor carries our writer and the epoch of that claim. A claim is checked against the cursor that
-is committed, read stable under the tenure that it is committed in.
+is committed, read stable under the tenure that it is committed in: by the takeover, so that the commit is short, or
+anew where that began under an earlier one.
 
 At least once: what users and auditors see goes without a transaction and is acknowledged first; decisions and cursor
 follow in one.
@@ -93,6 +94,7 @@ class KafkaSink:
         own = (self._names.audit, self._names.dead, self._names.cursor)
         self._rows = {topic: len(cluster.recall(topic).info.partitions) for topic in own}
         self._claims: dict[Shard, tuple[int, int]] = {}  # tenure and epoch under which we may go on
+        self._read: dict[Shard, tuple[int, int]] = {}  # tenure and epoch, by a takeover: for one claim
         self._closed = False
         self._busy = Lock()
         cursors.add(self)
@@ -104,15 +106,15 @@ class KafkaSink:
             raise Bug("a shard twice in one dispatch batch")
         if not batch:
             return
-        try:
-            with self._busy:
+        with self._busy:  # also what may go on: another thread may retire the id
+            try:
                 standing = self._write(batch)
-        except CommitUnknown:
+            except CommitUnknown:
+                for part in batch:
+                    self._claims.pop(part.shard, None)
+                raise
             for part in batch:
-                self._claims.pop(part.shard, None)
-            raise
-        for part in batch:
-            self._claims[part.shard] = (standing.tenures[part.shard], part.cursor.owner_epoch)
+                self._claims[part.shard] = (standing.tenures[part.shard], part.cursor.owner_epoch)
 
     def close(self) -> None:
         if not self._closed:
@@ -120,12 +122,13 @@ class KafkaSink:
             self._cursors.remove(self)
             self._transactions.close()
 
-    # --- what an outage has left (mq.kafka.cursors.OwnWriter)
+    # --- mq.kafka.cursors.OwnWriter: what an outage has left, and what a takeover has read
 
-    def settle(self) -> None:
-        """A producer that was given up is replaced by one of the same id, which ends its transaction. While a commit
-        is under way there is nothing to end: the cursors become stable when it ends. Raises QueueUnavailable."""
-        with self._unless_busy() as free, self._telling():
+    def settle(self, within_s: float) -> None:
+        """A producer that was given up is replaced by one of the same id, which ends its transaction. Asked by the
+        commit that is under way there is nothing to end: the cursors become stable when it ends. Raises
+        QueueUnavailable."""
+        with self._between_commits(within_s) as free, self._telling():
             if free:
                 try:
                     self._transactions.open()
@@ -134,16 +137,26 @@ class KafkaSink:
                         raise
                     self._retire()
 
-    def finish(self) -> None:
+    def finish(self, within_s: float) -> None:
         """Where an outage made brokers forget markers of our last commit, its offsets stay pending, and its records
-        hidden. While a commit is under way it is that one's business. Raises QueueUnavailable."""
-        with self._unless_busy() as free:
+        hidden. For the commit that is under way it is its own business. Raises QueueUnavailable."""
+        with self._between_commits(within_s) as free:
             if free and self._finisher.settle(self._id):
                 self._transactions.close()  # fenced with it; the next commit opens them again
 
+    def tenure(self, shard: Shard) -> int | None:
+        return self._membership.standing().tenures.get(shard)
+
+    def has_read(self, shard: Shard, tenure: int | None, epoch: int) -> None:
+        if tenure is not None:
+            self._read[shard] = tenure, epoch
+
     @contextmanager
-    def _unless_busy(self) -> Iterator[bool]:
-        free = not self._closed and self._busy.acquire(blocking=False)
+    def _between_commits(self, within_s: float) -> Iterator[bool]:
+        """False where that is not to be waited for, or this sink is closed."""
+        free = not self._closed and self._busy.acquire(timeout=within_s)
+        if within_s and not free and not self._closed:
+            raise QueueUnavailable(f"{self._id}: a commit is under way that takes longer than {within_s:.0f} s")
         try:
             yield free
         finally:
@@ -192,7 +205,11 @@ class KafkaSink:
             return False
         if self._claims.get(part.shard) == (tenure, part.cursor.owner_epoch):
             return True
-        return part.alone and self._cursors.epoch(part.shard) + 1 == part.cursor.owner_epoch
+        if not part.alone:
+            return False
+        if self._read.pop(part.shard, None) == (tenure, part.cursor.owner_epoch - 1):
+            return True
+        return self._cursors.epoch(part.shard) + 1 == part.cursor.owner_epoch
 
     # --- what is written
 

@@ -98,8 +98,8 @@ BREAKAGES = (
     one(
         "a reused index keeps what the cursor has ended meanwhile",
         TAKEOVER,
-        "index.retain(cursor.low_offset, plan.resume_offset, Covered(cursor.next_offset, cursor.delivered_key))",
-        "index.retain(cursor.low_offset, plan.resume_offset, Covered(0, cursor.delivered_key))",
+        "covered = Covered(cursor.next_offset, cursor.delivered_key)",
+        "covered = Covered(0, cursor.delivered_key)",
         first=810,
     ),
     one(

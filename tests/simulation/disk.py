@@ -6,7 +6,7 @@ small that L moves and logs are trimmed within a short run. `TwinDisk` puts the 
 place.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from random import Random
 from typing import NamedTuple, Protocol
@@ -191,6 +191,10 @@ class SimulatedIndex:
             return ended or not low_offset <= key.offset < resume_offset
 
         self._drop([key for key in self._all() if stale(key)])
+
+    def retaining(self, low_offset: int, resume_offset: int, covered: Covered) -> Iterator[None]:
+        self.retain(low_offset, resume_offset, covered)
+        yield from ()
 
     def put(
         self, plain: Sequence[PlainEntry], near_until_ms: int | None, names: Iterable[tuple[bytes, Key]] = ()

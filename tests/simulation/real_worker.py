@@ -7,7 +7,7 @@ Nothing runs beside it: a commit is carried out when the seed says so, and a see
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Executor, Future
 from functools import partial
 from random import Random
 from typing import Any, NamedTuple
@@ -21,7 +21,8 @@ from delay_service.metrics import WorkerMetrics
 from delay_service.operations import REPLACED
 from delay_service.shard import Shard as Core
 from delay_service.shard_settings import ShardSettings
-from delay_service.worker import Worker, WorkerSettings
+from delay_service.worker import Worker
+from delay_service.worker_settings import WorkerSettings
 from delayline.buffer_record import Message, RulesChange, read
 from delayline.clock import ManualClock
 from delayline.message import BEFORE_ALL, Header, MessageId, Shard
@@ -40,12 +41,15 @@ FAULTS = (
     "crash with a commit in flight", "index fell back", "index lost", "clean stop", "seek out of range",
     "operation forwarded", "given back to a group", "dead for a group",
     "duplicate", "replaced", "expired", "repeated", "taken over while paused",
+    "lost and given back", "lost and given back with a commit in flight", "lost and given back during its takeover",
 )  # fmt: skip
 STEPS = {
     "send": 45, "wish": 10, "control": 4, "cancel": 8, "turn": 30, "clock_advances": 10, "clock_jumps": 2, "roll": 3,
     "disk_fills": 2, "seek_astray": 2, "rules_change": 2, "crash": 3, "stop": 1,
 }  # fmt: skip
 """Methods of `RealWorker`, and how often each is drawn."""
+LOSES, ONE_IN = {"lose": 12}, 4
+"""A step more in one run of so many: a worker that keeps losing shards reads back what the others have to know."""
 REFUSED = b"refused"
 GROUP = b"billing"
 RETRY, DLQ = NAMES.retry(GROUP.decode()), NAMES.dlq(GROUP.decode())
@@ -124,6 +128,10 @@ class Committer:
         self._last.carry_out()
 
 
+class Acquirer(Committer, Executor):
+    """The thread that takes shards over, without the thread."""
+
+
 class RealWorker:
     """One run. `seen` counts the faults that really happened."""
 
@@ -141,11 +149,12 @@ class RealWorker:
         self._sent: dict[bytes, str] = {}  # value -> the topic where it is to end
         self._ids: dict[bytes, MessageId] = {}  # of some of them
         self._wishes: dict[bytes, Wished] = {}
+        self._steps = STEPS | LOSES if seed % ONE_IN == 0 else STEPS
         self._start()
 
     def run(self) -> list[str]:
         """What went wrong; nothing if every promise was kept."""
-        for step in self._rnd.choices(list(STEPS), list(STEPS.values()), k=self._rnd.choice((40, 80))):
+        for step in self._rnd.choices(list(self._steps), list(self._steps.values()), k=self._rnd.choice((40, 80))):
             getattr(self, f"_{step}")()
         self._settle()
         return [*self._arrivals(), *self._wished(), *self._outcomes(), *self._remains()]
@@ -165,7 +174,10 @@ class RealWorker:
         faulty = FaultySink(sink)
         faulty.fault, faulty.after = self._before, self._after
         metrics = WorkerMetrics(CollectorRegistry(), History(1000, 86_400_000), Decisions(), self._clock)
-        self._worker = Worker(self._source, faulty, self._queue, self._index, self._clock, settings, metrics)
+        acquirer = Acquirer(self._rnd)  # beside the commits: what is asked may be answered before or after them
+        self._worker = Worker(
+            self._source, faulty, self._queue, self._index, self._clock, settings, metrics, acquirer
+        )
         self._worker._committer.shutdown()
         self._worker._attendant.close()
         self._committer = self._worker._committer = Committer(self._rnd)  # type: ignore[assignment]
@@ -322,6 +334,19 @@ class RealWorker:
     def _seek_astray(self) -> None:
         for core in self._cores()[:1]:
             self._source.seek(core.id, 10**6)
+
+    def _lose(self) -> None:
+        """A shard is lost and given back at once: by a group that has forgotten its member for a moment."""
+        busy = [core.id.name for core in self._cores() if core.busy]
+        reader = self._source._readers[Shard("orders", self._rnd.choice(busy or self._partitions))]
+        owned = self._worker.owned(Shard("orders", reader.partition.name))
+        during = owned is not None and owned.core is None and self._worker._acquisition.is_under_way
+        with self._queue._ledger.lock:
+            self._source.unassign([reader.partition])
+            self._source.assign([reader.partition])
+        self.seen["lost and given back"] += 1
+        self.seen["lost and given back during its takeover"] += during
+        self.seen["lost and given back with a commit in flight"] += bool(busy)
 
     def _rules_change(self) -> None:
         """For the next process: rules come from its configuration."""

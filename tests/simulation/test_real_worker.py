@@ -83,7 +83,7 @@ def test_a_seed_gives_the_same_run_again() -> None:
 def test_a_broken_core_is_caught(broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
     core = build(next(mutant for mutant in MUTANTS if mutant.broken == broken))
     for name, part in zip(("claim", "plan", "Shard"), core[:3], strict=True):
-        monkeypatch.setattr(f"delay_service.worker.{name}", part)
+        monkeypatch.setattr(f"delay_service.acquisition.{name}", part)
 
     assert caught()
 

@@ -1,6 +1,7 @@
 """A worker over in-memory twins, turned by hand: no threads of its own, no waiting, a clock that moves when told."""
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, Future
 from typing import Any
 
 from prometheus_client import CollectorRegistry
@@ -9,7 +10,8 @@ from delay_service.decisions import Decisions
 from delay_service.history import History
 from delay_service.metrics import WorkerMetrics
 from delay_service.shard_settings import ShardSettings
-from delay_service.worker import Worker, WorkerSettings
+from delay_service.worker import Worker
+from delay_service.worker_settings import WorkerSettings
 from delayline.clock import ManualClock
 from delayline.message import Header, Shard
 from delayline.names import Names
@@ -45,6 +47,18 @@ class FaultySink:
         self._sink.close()
 
 
+class InLine(Executor):
+    """Does at once what it is handed."""
+
+    def submit(self, call: Callable[..., Any], /, *args: Any, **named: Any) -> "Future[Any]":
+        future: Future[Any] = Future()
+        try:
+            future.set_result(call(*args, **named))
+        except Exception as error:  # noqa: BLE001 - handed to the one who asked
+            future.set_exception(error)
+        return future
+
+
 class Bench:
     """Queue, index, clock and one worker."""
 
@@ -56,9 +70,11 @@ class Bench:
         near_bytes_max: int = 1 << 20,
         partitions: int = 1,
         topics: Sequence[str] = ("orders",),
+        acquirer: Executor | None = None,
         **shard: Any,
     ) -> None:
         """`shard` are further settings by topic, as in `mail={"rate_max": 5}`."""
+        self.acquirer = acquirer or InLine()
         self.clock = ManualClock()
         self.queue = MemoryQueue(namespace="delayline", clock=self.clock, partitions=partitions)
         self.index = MemoryIndex()
@@ -83,7 +99,9 @@ class Bench:
         source, sink = self.queue.open_worker(writer)
         self.sink = FaultySink(sink)
         self.metrics = WorkerMetrics(CollectorRegistry(), self.history, self.decisions, self.clock)
-        self.worker = Worker(source, self.sink, self.queue, self.index, self.clock, self.settings, self.metrics)
+        self.worker = Worker(
+            source, self.sink, self.queue, self.index, self.clock, self.settings, self.metrics, self.acquirer
+        )
         self.metrics.watch(lambda: self.worker.statuses)
 
     def send(self, value: bytes, *headers: Header, to: Shard = ORDERS) -> int:

@@ -119,7 +119,7 @@ def test_whoever_has_replaced_a_message_that_was_carried_on_has_its_own_id_after
 def test_a_message_that_is_due_at_once_is_delivered_although_it_had_to_be_decided() -> None:
     bench = Bench()
     bench.send(b"late", own(b"k"), (b"deliver-at", b"1700000000000"))
-    bench.turn(3)  # takes over, reads, decides and delivers in one commit
+    bench.turn(4)  # takes over; then reads, decides and delivers in one commit
     assert bench.delivered() == [b"late"]
 
 

@@ -453,6 +453,7 @@ def test_a_log_that_stays_as_it_is_is_looked_at_with_growing_distance(
     bench.turn()
     broken: Any = Broken(bench.worker._source, event)
     bench.worker._source = bench.worker._intake._source = bench.worker._keeper._source = broken
+    bench.worker._acquisition._source = broken
     for _ in range(600):
         bench.clock.advance(1000)
         bench.turn(2)

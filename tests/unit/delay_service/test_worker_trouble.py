@@ -237,7 +237,7 @@ def test_a_stalled_shard_says_when_it_tries_again(bench: Bench) -> None:
     calm(bench)
     bench.sink.fault = refuse
     bench.send(b"a", (b"delay-ms", b"0"))
-    bench.turn()
+    bench.turn(5)
     assert bench.worker.statuses[0].retry_s == 1.0
 
 
