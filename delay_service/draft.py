@@ -14,7 +14,7 @@ from delay_service.operations import Known, Move, Target
 from delay_service.retries import EXHAUSTED, RETRIED, as_sent_back, give_back
 from delay_service.series import Firing, fire
 from delayline.buffer_facts import message_id, row_name
-from delayline.buffer_record import decode_value
+from delayline.buffer_record import decode_value, encode_decision
 from delayline.message import Key, Shard
 from delayline.names import Names
 from delayline.outcome import ROWS_PER_RECORD_MAX, AuditRow, Outcome, PlainRows
@@ -51,6 +51,13 @@ class Draft:
     plain: list[PlainRows] = field(default_factory=list)
     moved: dict[Key, Move] = field(default_factory=dict)
     closed: list[tuple[bytes, Known]] = field(default_factory=list)
+
+    def name(self, ended: Sequence[tuple[int, int]], next_offset: int, cancelled: Sequence[Key]) -> None:
+        """What ends otherwise than by the cursor of this commit is named by a decision record: deliveries that it
+        does not cover, and what is cancelled."""
+        uncovered = [*(Key(*key) for key in ended if key[1] >= next_offset), *cancelled]
+        if uncovered:
+            self.appends.append(encode_decision(uncovered))
 
     def roll(self, target: Target) -> None:
         """Re-append a record as it is."""

@@ -42,7 +42,6 @@ from delayline.buffer_record import (
     Message,
     Operation,
     RulesChange,
-    encode_decision,
     encode_rules,
     is_claim,
     read,
@@ -277,7 +276,7 @@ class Shard:
         room -= sum(weight(value) for _, _, value in entries) if self._to_roll else 0
         for target in (*aside, *self._rolled(draft, next_offset, delivered_key, decided, room)):
             draft.roll(target)
-        self._name(draft, ended, next_offset, decided.cancelled)
+        draft.name(ended, next_offset, decided.cancelled)
         self._announce_rules(draft)
         draft.rows += [row for row in self._controls if row.offset < next_offset]
         cursor = self._next_cursor(next_offset, delivered_key, paused)
@@ -382,13 +381,6 @@ class Shard:
                     return
                 room, alone = room - weight(value), False
                 yield target
-
-    def _name(self, draft: Draft, ended: list[tuple[int, int]], next_offset: int, cancelled: list[Key]) -> None:
-        """What ends otherwise than by the cursor of this commit is named by a decision record: deliveries that it
-        does not cover, and what is cancelled."""
-        uncovered = [Key(*key) for key in ended if key[1] >= next_offset] + cancelled
-        if uncovered:
-            draft.appends.append(encode_decision(uncovered))
 
     def _rules_to_announce(self) -> bool:
         return not (self._rules_announced or self._rules.latest.same_as(self._settings.rules))

@@ -60,7 +60,7 @@ BREAKAGES = (
     ),
     one(
         "deliveries above O are not named",
-        SHARD,
+        DRAFT,
         "if uncovered:",
         "if False:",
     ),
@@ -346,8 +346,8 @@ BREAKAGES = (
     ),
     one(
         "what is cancelled is not named",
-        SHARD,
-        "uncovered = [Key(*key) for key in ended if key[1] >= next_offset] + cancelled",
+        DRAFT,
+        "uncovered = [*(Key(*key) for key in ended if key[1] >= next_offset), *cancelled]",
         "uncovered = [Key(*key) for key in ended if key[1] >= next_offset]",
     ),
     one(

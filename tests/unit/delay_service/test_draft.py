@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from delay_service.dead import Refusal
 from delay_service.draft import Draft, Drafter
 from delayline.buffer_record import Meta, encode_value
 from delayline.message import Key, Shard
@@ -28,7 +29,7 @@ def drafted(
     entries: list[Entry], timestamp: str = "delivery", refused: tuple[Key, ...] = (), too_late_ms: int = -1
 ) -> Draft:
     drafter = Drafter(ORDERS, Names("delayline"), timestamp)
-    return drafter.draft(entries, NOW_MS, too_late_ms, dict.fromkeys(refused, ("too-large", "it is")))
+    return drafter.draft(entries, NOW_MS, too_late_ms, dict.fromkeys(refused, Refusal("too-large", "it is")))
 
 
 def rows(draft: Draft) -> list[AuditRow]:

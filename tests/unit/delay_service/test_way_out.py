@@ -121,7 +121,7 @@ def test_an_index_that_still_has_what_was_skipped_is_not_believed(bench: Bench) 
     kept, bench.index = bench.index, MemoryIndex()
     bench.start("w2")
     break_off(bench, 0, 1)
-    bench.turn(2)
+    bench.turn(6)
     assert skip(bench, seen(bench), b"").refused == ""
     bench.worker.stop()
     bench.worker.run()
