@@ -12,7 +12,7 @@ from delayline.buffer_record import encode_control, encode_decision, encode_reap
 from delayline.clock import ManualClock
 from delayline.cursor import Cursor
 from delayline.message import Key, Shard
-from delayline.outcome import AuditRow, Outcome, encode_audit, encode_low_water
+from delayline.outcome import AuditRow, Outcome, encode_audit, encode_low_water, encode_skipped
 from delayline.record import encode_body, pack, split_directives
 from delayline.rules import DEFAULT_RULES, Rules
 from mq.audited import decode_positions
@@ -245,10 +245,10 @@ def test_audit_records_are_outcomes_and_marks_and_what_cannot_be_read_is_kept_as
     append(queue, AUDIT, *encode_audit(SHARD, 3, NOW_MS, outcomes), encode_low_water(SHARD, 3, NOW_MS, 7, 8, 9))
     append(queue, AUDIT, *[encode_body(None, value) for value, _ in MALFORMED], partition="1")
     mark = json.dumps({**MARK, "something": "new"}).encode()
-    append(queue, AUDIT, encode_body(None, mark), partition="1")
+    append(queue, AUDIT, encode_body(None, mark), encode_skipped(SHARD, 3, NOW_MS, 4, 6), partition="1")
 
-    end = len(MALFORMED) + 1
-    done, marks, malformed = map(rows, reader.audit(spark, {0: Range(0, 2), 1: Range(0, end)}))
+    end = len(MALFORMED) + 2
+    done, marks, skips, malformed = map(rows, reader.audit(spark, {0: Range(0, 2), 1: Range(0, end)}))
 
     said = {"topic": "orders", "shard": 0, "done_ms": NOW_MS, "epoch": 3, "audit_partition": 0, "audit_offset": 0}
     columns = ("offset", "id", "due_ms", "accepted_ms", "outcome", "successor", "reason")
@@ -257,7 +257,8 @@ def test_audit_records_are_outcomes_and_marks_and_what_cannot_be_read_is_kept_as
         (7, 8, 9, 1),
         (5, 6, None, len(MALFORMED)),
     ]
-    assert {(row["topic"], row["shard"]) for row in marks} == {("orders", 0)}
+    assert {(row["topic"], row["shard"]) for row in (*marks, *skips)} == {("orders", 0)}
+    assert [(row["first"], row["end"], row["audit_offset"]) for row in skips] == [(4, 6, end - 1)]
     assert [(row["audit_offset"], row["why"]) for row in malformed] == [
         (offset, why) for offset, (_, why) in enumerate(MALFORMED)
     ]
