@@ -279,6 +279,7 @@ class Acquisition:
         owned.core = core = Shard(owned.id, chosen, index, settings, is_prepared=True)
         core.partitions, owned.rate_max = bounds.partitions, settings.rate_max
         core.refusals.update(owned.buried)
+        owned.checked_s = 0.0
         self._stalls.recover(owned)
         self._keeper.compare_clock(owned)
         self._source.seek(owned.id, core.position)

@@ -31,6 +31,9 @@ Refusals = Mapping[Key, Refusal]
 """Of records that cannot be delivered."""
 
 
+ROLLED_BYTES_MAX = 1 << 20
+"""Per commit, so that what is due does not wait behind what is merely old."""
+
 _NO_TERMS = Terms()
 _FIRST_BYTE = itemgetter(0)
 

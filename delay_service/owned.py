@@ -89,6 +89,7 @@ class Owned:
     read_at_s: float = 0.0
     paused: bool = False
     last_commit_s: float = 0.0
+    checked_s: float = 0.0  # when it was last asked how far it is
     take_max: int | None = None
     share: float = 1.0  # of a whole batch that it takes: commits of more were not heard of in time
     hungry_since: int = 0  # number of the turn that did not suffice it; 0: the last one did (`turns.py`)

@@ -98,6 +98,11 @@ class Register:
             return
 
     @property
+    def is_unsettled(self) -> bool:
+        """Whether names wait for the next batch."""
+        return bool(self._contested or self._owed)
+
+    @property
     def owes(self) -> bool:
         """Whether the disk has had no room for some names."""
         return bool(self._owed)

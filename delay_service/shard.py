@@ -22,7 +22,7 @@ from dataclasses import replace
 from operator import itemgetter
 
 from delay_service.dead import Refusal
-from delay_service.draft import Draft, Drafter
+from delay_service.draft import ROLLED_BYTES_MAX, Draft, Drafter
 from delay_service.forwarding import forward
 from delay_service.lateness import take_due
 from delay_service.low_water import LowWater, add_mark
@@ -59,8 +59,6 @@ from store.index import Checkpoint, Entry, Named, PlainEntry, ShardIndex
 
 _KEY = itemgetter(0, 1)
 SURPLUS = "duplicate", "a repair sent it again at the moment at which it ended"
-ROLLED_BYTES_MAX = 1 << 20
-"""Per commit, so that what is due does not wait behind what is merely old."""
 
 
 class Shard:
@@ -123,6 +121,11 @@ class Shard:
     def waits(self) -> bool:
         """Whether what is due may have to wait for what is still to be read: a resume, a re-append."""
         return self.cursor.paused or bool(self._operations)
+
+    @property
+    def has_news(self) -> bool:
+        """Whether the next batch says something even if nothing is due and nobody asks how far the shard is."""
+        return bool(self._operations or self._to_roll or self._register.is_unsettled or self._rules_to_announce())
 
     # --- reading
 

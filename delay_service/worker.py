@@ -49,6 +49,8 @@ from mq.errors import (
 from store.index import TimeIndex
 
 T = TypeVar("T")
+TIDIED_ONE_IN = 20
+"""Of the loop's time, where it has thousands of shards: their status is older then."""
 UNREACHABLE = "the queue cannot be reached"
 COMMITS_FAIL = "commits fail"
 TARGET_REFUSES = "target-refuses"
@@ -154,7 +156,7 @@ class Worker:
 
     @property
     def statuses(self) -> tuple[ShardStatus, ...]:
-        """The shards as of half a second ago at most."""
+        """The shards as of half a second ago, with thousands of them a few seconds."""
         return self._statuses
 
     @property
@@ -266,7 +268,8 @@ class Worker:
         now_s = self._now_s()
         self._rates.begin(shards, now_s)
         running = [owned for owned in shards if owned.core is not None and owned.ready(now_s) and not owned.skewed]
-        running = self._narrowing.company(running, last=last)
+        wanting = running if last else [owned for owned in running if self._wants_turn(owned, now_s)]
+        running = self._narrowing.company(wanting, last=last)
         room = Room(self._settings.batch_records_max, self._settings.batch_bytes_max)
         for owned, allowed in self._turns.of_batch(running, room):
             if owned.core is None or not self._target_takes(owned):
@@ -280,8 +283,22 @@ class Worker:
                 break
         return batch
 
+    def _wants_turn(self, owned: Owned, now_s: float) -> bool:
+        """Whether its part of a batch may be more than nothing. Hot: most of many shards have nothing to say."""
+        assert owned.core is not None, "it is running"
+        news = owned.core.has_news or owned.refused_since_s is not None or self._is_due(owned)
+        if not (news or self._is_to_be_checked(owned, now_s)):
+            owned.hungry_since, owned.took_part = 0, 0.0
+            return False
+        return True
+
+    def _is_to_be_checked(self, owned: Owned, now_s: float) -> bool:
+        return now_s - max(owned.last_commit_s, owned.checked_s) >= self._settings.checkpoint_interval_s
+
     def _take_from(self, owned: Owned, core: Shard, allowed: Room, now_s: float, *, last: bool) -> ShardBatch | None:
-        checkpoint = last or now_s - owned.last_commit_s >= self._settings.checkpoint_interval_s
+        checkpoint = last or self._is_to_be_checked(owned, now_s)
+        if checkpoint and core.caught_up:
+            owned.checked_s = now_s
         deliveries = self._rates.allowed(owned)
         records_max = min(bound for bound in (allowed.records, owned.take_max, deliveries) if bound is not None)
         now_ms = self._source.now_ms(owned.id)
@@ -437,9 +454,10 @@ class Worker:
     def _housekeep(self) -> None:
         now_s = self._now_s()
         if now_s >= self._next_status_s:
-            self._next_status_s = now_s + self._settings.status_interval_s
             self._statuses = self._keeper.tidy(self._owned.values(), now_s)
             self._stalls.write()
+            took_s = self._now_s() - now_s
+            self._next_status_s = now_s + max(self._settings.status_interval_s, TIDIED_ONE_IN * took_s)
         if now_s >= self._next_trim_s:
             self._next_trim_s = now_s + self._settings.trim_interval_s
             for owned in self._keeper.recreated(self._owned.values()):

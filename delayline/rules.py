@@ -53,7 +53,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def same_as(self, other: "Rules") -> bool:
         """Whether both give every record the same due time; the number is only a name."""
-        return self is other or self.numbered(other.number) == other
+        return self == other or self.numbered(other.number) == other
 
     def numbered(self, number: int) -> "Rules":
         """The same rules under another number."""
