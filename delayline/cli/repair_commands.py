@@ -83,7 +83,7 @@ def _opened(settings: "Settings") -> "Iterator[Queue]":
     try:
         queue = open_queue(settings, SystemClock())
     except QueueLocked as error:
-        raise Failure(f"{error}: stop the server, repair, and start it again") from error
+        raise Failure(f"{error}; stop it, repair, and start it again", USAGE) from error
     with closing(queue):
         yield queue
 
