@@ -103,8 +103,6 @@ def test_what_was_to_be_read_by_another_plan_is_not_read_by_a_new_one() -> None:
     files.remove("plan-2.json")
     traffic.send(0, -1)
     traffic.pass_on(60_000)
-    run(files, traffic.queue)
-    traffic.pass_on(60_000)
     after = run(files, traffic.queue).topics["orders"]
     sent = sum(map(len, traffic.queue.buffers["orders"].values()))
     assert (after.totals.accepted, after.shards[0].position) == (sent, len(traffic.queue.buffers["orders"][0]))
