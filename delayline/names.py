@@ -68,9 +68,13 @@ class Names:
         """The transactional id of who appends for clients."""
         return f"{self.namespace}-api-{unique}"
 
+    def claim(self, name: str) -> str:
+        """The transactional id of who has claimed `name`: one at a time."""
+        return f"{self.namespace}-claim-{name}"
+
     def is_writer(self, transactional_id: str) -> bool:
-        """Whether the id is of this installation: whoever has it may be fenced, and begins anew."""
-        return transactional_id.startswith((self.worker(""), self.client("")))
+        """Whether the id is of this installation: whoever has it may be fenced, and begins anew or says so."""
+        return transactional_id.startswith((self.worker(""), self.client(""), self.claim("")))
 
     def is_own(self, topic: str) -> bool:
         """Whether the topic belongs to this installation: it never holds users' messages."""

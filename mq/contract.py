@@ -252,6 +252,17 @@ class Client(Protocol):
         takes at most `HEADER_ROOM_BYTES`, which the doors keep free. Raises TopicUnknown."""
 
 
+class Claim(Protocol):
+    """Appends of whoever has claimed a name last (`Queue.claim`). One thread at a time."""
+
+    def append(self, records: Sequence[Append]) -> None:
+        """Store all the records or none, durably. Raises ClaimLost, QueueUnavailable (it is unknown whether),
+        TopicUnknown, PartitionUnknown, RecordTooLarge. A claim that has failed may take nothing more."""
+
+    def close(self) -> None:
+        """Let go."""
+
+
 class TopicInfo(NamedTuple):
     """A topic of the queue; `topic_id` is 16 bytes that change when a topic is deleted and made again."""
 
@@ -357,6 +368,11 @@ class Queue(Client, Admin, Protocol):
     def open_worker(self, writer: str) -> tuple[Source, Sink]:
         """The two ends of a new worker. `writer` is the name that its cursors carry; it must be new with every start
         of a process. Raises QueueError; it may be tried again."""
+
+    def claim(self, name: str) -> Claim:
+        """Be the only one who appends under `name`, on whatever machine. When this returns, nothing can be stored any
+        more under an earlier claim of that name, and what was stored under one can be read where `settled` says so.
+        Raises QueueUnavailable."""
 
     def group_topics_refused(self) -> Mapping[str, int]:
         """How often a topic of a consumer group was not made because the bound of an hour was reached, by the topic

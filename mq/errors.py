@@ -10,6 +10,7 @@ QueueError
 ├── NotDoneHere           this queue's topics are made and deleted with its own tools
 ├── PartitionUnknown      the topic has no such partition
 ├── RecordTooLarge        beyond the queue's record limit; nothing was stored
+├── ClaimLost             another process has claimed the same name since; nothing was stored
 ├── OffsetOutOfRange      a read below the log's start or behind its end: never skipped silently
 └── CommitError           a commit that did not take place as asked
     ├── CommitAborted     for certain nothing of it was written; the same batch may be taken again
@@ -63,6 +64,10 @@ class PartitionUnknown(QueueError):
 
 class RecordTooLarge(QueueError):
     """Beyond the queue's record limit; nothing was stored."""
+
+
+class ClaimLost(QueueError):
+    """Another process has claimed the same name since: nothing was stored, nor will be under this claim."""
 
 
 class OffsetOutOfRange(QueueError):

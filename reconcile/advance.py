@@ -1,13 +1,14 @@
 """From one manifest to the next. Pure."""
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from reconcile.closing import Closing, Due, View, close, to_judge
 from reconcile.manifest import AuditGap, Judged, Manifest, Plan, Reads, Shard, Spans, Topic, Totals, with_run
-from reconcile.planning import readable, shards_after
+from reconcile.planning import readable, shards_after, with_untold
 
 NOTHING = Topic(topic_id="")
 
@@ -15,7 +16,8 @@ NOTHING = Topic(topic_id="")
 class Counted(NamedTuple):
     """What the rows of a run say as a whole, by topic. `rules`: the last rules records, by shard; `hours`: those
     that got rows; `touched`: windows of rows that lie before where their topic was closed; `rows`: how many were
-    counted, by kind; `first_appended_ms`: of the first record of a buffer that was read, None where there is none."""
+    counted, by kind; `first_appended_ms`: of the first record of a buffer that was read, None where there is none;
+    `unreadable`: partitions of the audit with records that could not be read."""
 
     rules: Mapping[str, Mapping[int, str]]
     hours: Sequence[int]
@@ -23,6 +25,7 @@ class Counted(NamedTuple):
     totals: Mapping[str, Totals]
     rows: Mapping[str, int]
     first_appended_ms: int | None
+    unreadable: Sequence[int] = ()
 
 
 class Task(NamedTuple):
@@ -42,17 +45,19 @@ class Task(NamedTuple):
 
 class Judgement(NamedTuple):
     """By topic: the sums of what the judged windows say `now` and said `before`; `unsettled` windows are judged
-    again by the next run. `hours`: those that have judged windows of this run."""
+    again by the next run. `hours`: those that have judged windows of this run. `written`: by folder, the rows that
+    this run has written."""
 
     now: Mapping[str, Judged]
     before: Mapping[str, Judged]
     unsettled: Mapping[str, Sequence[int]]
     hours: Sequence[int]
+    written: Mapping[str, int] = MappingProxyType({})
 
 
 def task_of(plan: Plan, reads: Reads, previous: Manifest | None, counted: Counted, stalled_after_ms: int) -> Task:
     """What this run judges, from what it has read."""
-    shards = shards_after(plan, reads, previous, counted.rules)
+    shards = with_untold(shards_after(plan, reads, previous, counted.rules), plan, counted.unreadable)
     views = {
         name: {
             number: View(buffer.shards[number], shard.start, shard.marks)
@@ -113,6 +118,7 @@ def manifest_after(
         topics=dict(sorted(topics.items())),
         rows=dict(task.rows),
         windows=with_run(previous.windows if previous else {}, judgement.hours, plan.run),
+        written=dict(judgement.written),
     )
 
 

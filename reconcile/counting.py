@@ -7,7 +7,7 @@ cells/run=<run>/hour=<hour>
 malformed/run=<run>                          audit records that cannot be read
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from operator import or_
 
@@ -18,14 +18,15 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructField, St
 from reconcile import cells as ledger_cells
 from reconcile.advance import Counted
 from reconcile.cells import CELLS, LINKS
+from reconcile.errors import CannotJudge
 from reconcile.ledger import OUTCOMES
 from reconcile.manifest import Manifest, Plan, Reads, Shard, Totals
-from reconcile.plan import Mark, Skip
+from reconcile.plan import Mark, Range, Skip
 from reconcile.planning import MarksRead, shards_after
 from reconcile.readers.contract import Audit, Reader
 from reconcile.rooms import HOUR, Rooms
 from reconcile.runs import Said
-from reconcile.schemas import ACCEPTED, DONE
+from reconcile.schemas import ACCEPTED, DONE, MALFORMED
 from reconcile.small import small
 
 COUNTED, AHEAD, BEFORE, LOST = "counted", "ahead", "before", "lost"
@@ -54,7 +55,21 @@ class Counting:
 
     def marks(self, plan: Plan) -> Said:
         audit = self._reader.audit(self._rooms.spark, plan.audit)
-        return Said(_last_two(audit.marks), _first_ms(audit, list(plan.lost)), _skips(audit))
+        said = Said(_last_two(audit.marks), _first_ms(audit, list(plan.lost)), _skips(audit))
+        if not (said.marks or said.skips or audit.done.take(1) or audit.malformed.take(1)):
+            self._check_empty([(None, partition, part) for partition, part in plan.audit.items()])
+        return said
+
+    def _check_empty(self, unseen: Iterable[tuple[str | None, int, Range]]) -> None:
+        """Of these parts Spark has given no row. That is so where transactions have ended, and else it would be a
+        loss that the next run could not see any more: it goes on behind them. Raises CannotJudge."""
+        for topic, number, part in unseen:
+            if part.start < part.end and not self._reader.is_empty(topic, number, part):
+                what = "the audit" if topic is None else f"the buffer of {topic}"
+                raise CannotJudge(
+                    f"of {what}, partition {number}, offsets {part.start} to {part.end} were to be read; records "
+                    "stand there, and Spark has given none of them. Nothing was counted: run again"
+                )
 
     def count(self, plan: Plan, reads: Reads, previous: Manifest | None) -> Counted:
         shards = shards_after(plan, reads, previous, {})
@@ -70,6 +85,7 @@ class Counting:
             totals=self._totals(plan.run, sums),
             rows={name: sum(row[name] for row in sums) for name in ("accepted", "done")},
             first_appended_ms=_first_appended_ms(accepted) if plan.lost and previous is None else None,
+            unreadable=self._unreadable(plan.run),
         )
 
     def _stage_done(self, plan: Plan, reads: Reads, shards: Mapping[str, Mapping[int, Shard]]) -> None:
@@ -82,13 +98,21 @@ class Counting:
         self._rooms.write(lots.select(*DONE.fieldNames(), "lot", HOUR), f"stage/run={plan.run}/done", "lot", HOUR)
         self._rooms.write(audit.malformed, f"malformed/run={plan.run}")
 
+    def _unreadable(self, run: int) -> list[int]:
+        rows = self._rooms.read(MALFORMED, [f"malformed/run={run}"])
+        return sorted(row["audit_partition"] for row in rows.select("audit_partition").distinct().collect())
+
     def _stage_accepted(self, plan: Plan, reads: Reads) -> DataFrame:
         wanted = [read for read in reads.reads if read.start < read.end]
         spark, name = self._rooms.spark, f"stage/run={plan.run}/accepted"
         rows = self._reader.accepted(spark, wanted) if wanted else small(spark, [], ACCEPTED)
         placed = rows.withColumn(HOUR, ledger_cells.hour(ledger_cells.moment_ms()))
         self._rooms.write(placed.select(*ACCEPTED.fieldNames(), HOUR), name, HOUR)
-        return self._rooms.read(ACCEPTED, [name])
+        accepted = self._rooms.read(ACCEPTED, [name])
+        seen = {(row["topic"], row["shard"]) for row in accepted.select("topic", "shard").distinct().collect()}
+        unseen = [read for read in wanted if (read.topic, read.shard) not in seen]
+        self._check_empty((read.topic, read.shard, Range(read.start, read.end)) for read in unseen)
+        return accepted
 
     def _stage_links(self, plan: Plan, accepted: DataFrame, shards: Mapping[str, Mapping[int, Shard]]) -> None:
         """Those to records that no run has read say nothing that could be checked."""

@@ -19,7 +19,7 @@ def decode(data: bytes, kind: type[Document], name: str, version: int) -> Docume
     """Raises BadInput, which calls it `name`: no document of this kind, or one of another version."""
     try:
         document = msgspec.json.decode(data, type=kind)
-    except msgspec.DecodeError as error:
+    except (ValueError, RecursionError) as error:  # DecodeError is a ValueError, and so is text that is no UTF-8
         raise BadInput(f"{name} cannot be read: {error}") from error
     if document.v != version:
         raise BadInput(f"{name} has version {document.v}, this program knows {version}")

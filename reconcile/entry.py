@@ -47,10 +47,12 @@ def _one_sentence() -> Iterator[None]:
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
+    from reconcile.readers.work import first_sentence
+
     try:
         yield
     except (PySparkException, Py4JError) as error:
-        raise ReconcileError(f"Spark failed: {str(error).splitlines()[0]}") from error
+        raise ReconcileError(f"Spark failed: {first_sentence(error)}") from error
 
 
 def _session(job: JobSettings) -> "SparkSession":

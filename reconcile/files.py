@@ -46,7 +46,10 @@ class LocalFiles:
     link (`create`) or a rename (`write`) then puts it there, which POSIX promises to be one step."""
 
     def __init__(self, folder: Path) -> None:
+        """Raises OSError: a file has this name."""
         self._folder = folder.resolve()
+        if self._folder.exists() and not self._folder.is_dir():
+            raise NotADirectoryError(f"{folder} is a file, and a folder is needed")
         self._numbers = count()
 
     @property

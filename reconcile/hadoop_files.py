@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from itertools import count
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
@@ -12,6 +12,20 @@ OBJECT_STORES = frozenset({"s3", "s3a", "s3n", "gs", "oss", "cosn", "obs", "wasb
 """Where a file appears whole when it is closed, and a rename is a copy, file by file."""
 
 _STALE = "Exists"  # in the name of the Java exception about a file that is there
+
+
+def root_of(uri: str) -> str:
+    """The URI as Hadoop takes it: nothing in its path is escaped. In a `file:` URI escapes are those of RFC 8089;
+    what they mean elsewhere is for the file system to say. Raises OSError."""
+    scheme, _, path = uri.partition(":")
+    if scheme.lower() != "file":
+        return uri.rstrip("/")
+    if path.startswith("//"):
+        host, _, below = path[2:].partition("/")
+        if host not in ("", "localhost"):
+            raise OSError(f"{uri}: a file: URI is of this machine, and has no host: file:///{below}")
+        path = f"/{below}"
+    return f"file://{unquote(path)}".rstrip("/")
 
 
 class HadoopFiles:
@@ -24,8 +38,8 @@ class HadoopFiles:
     hold the lock: start one at a time."""
 
     def __init__(self, spark: SparkSession, uri: str) -> None:
-        """Raises OSError: there is no file system of that name, or it does not answer."""
-        self.root = uri.rstrip("/")
+        """Raises OSError: there is no file system of that name, it does not answer, or the URI is that of a file."""
+        self.root = root_of(uri)
         gateway: Any = spark
         self._jvm = gateway._jvm
         self._path_class = self._jvm.org.apache.hadoop.fs.Path
@@ -33,6 +47,8 @@ class HadoopFiles:
         self._system = _io(lambda: self._path_class(self.root).getFileSystem(configuration))
         self._is_store = urlsplit(uri).scheme in OBJECT_STORES
         self._numbers = count()
+        if self.exists("") and not _io(lambda: self._system.getFileStatus(self._path("")).isDirectory()):
+            raise NotADirectoryError(f"{uri} is a file, and a folder is needed")
 
     def read(self, name: str) -> bytes | None:
         if not self.exists(name):

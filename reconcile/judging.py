@@ -53,6 +53,7 @@ class Judging:
             before=sums(_latest(earlier)),
             unsettled=unsettled,
             hours=self._rooms.hours(f"windows/run={task.run}"),
+            written=self._rooms.written,
         )
 
     def _staged(self, hours: list[int], rows: Mapping[int, Spans]) -> Staged:
@@ -68,10 +69,10 @@ class Judging:
         hours = _hours(summed) if skips else _hours_to_look_up(summed)
         if not hours:
             named = verdict.decoded(verdict.dirty(summed), task.run, untold_ms)
-            return named.withColumn("settled", F.lit(True))
+            return _untold(named.withColumn("settled", F.lit(True)), task)
         rules = Rules(task.run, self._late_after_ms, _settled(task), untold_ms, skips)
         looked_up = look_up.verdicts(summed, self._staged(hours, task.rows), rules)
-        return looked_up.withColumn("category", _category(task))
+        return _untold(looked_up.withColumn("category", _category(task)), task)
 
     def _earlier(self, task: Task) -> DataFrame:
         """What earlier runs have said of the windows that are judged again."""
@@ -191,6 +192,24 @@ def _category(task: Task) -> Column:
                 successor = (said == Category.MISSING.value) & (F.col("done_ms") < shard.lost_until_ms)
                 said = F.when(here & successor, Category.UNAUDITABLE.value).otherwise(said)
     return said
+
+
+def _untold(verdicts: DataFrame, task: Task) -> DataFrame:
+    """The outcome of a record that seems to have none may stand in an audit record that could not be read."""
+    bounds = [
+        (topic, number, shard.untold_below)
+        for topic, shards in task.shards.items()
+        for number, shard in shards.items()
+        if shard.untold_below
+    ]
+    if not bounds:
+        return verdicts
+    table = small(verdicts.sparkSession, bounds, "topic string, shard int, untold_below long")
+    has_no_row = (F.col("category") == Category.MISSING.value) & F.col("done_ms").isNull()
+    untold = F.coalesce(has_no_row & (F.col("offset") < F.col("untold_below")), F.lit(False))
+    category = F.when(untold, Category.UNAUDITABLE.value).otherwise(F.col("category"))
+    joined = verdicts.join(F.broadcast(table), ["topic", "shard"], "left").withColumn("category", category)
+    return joined.select(*verdicts.columns)
 
 
 def _by_topic(rows: Iterable[Row]) -> dict[str, list[int]]:

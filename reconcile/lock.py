@@ -111,5 +111,5 @@ class Lock:
 def _decoded(data: bytes | None) -> Holder | None:
     try:
         return msgspec.json.decode(data or b"", type=Holder)
-    except msgspec.DecodeError:
+    except (ValueError, RecursionError):
         return None

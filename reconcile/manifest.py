@@ -49,7 +49,8 @@ class Reads(msgspec.Struct, frozen=True, kw_only=True):
 class Shard(msgspec.Struct, frozen=True, kw_only=True):
     """`start`: the first offset ever read; `position`: the one to be read next; `rules`: in force there. `lost`:
     offsets in between that were gone before they were read; `lost_until_ms`: nothing appended later is among
-    them. `skips`: all that an operator has ever had passed over."""
+    them. `skips`: all that an operator has ever had passed over. `untold_below`: an outcome of a record below this
+    offset may stand in an audit record that could not be read."""
 
     start: int
     position: int
@@ -58,6 +59,7 @@ class Shard(msgspec.Struct, frozen=True, kw_only=True):
     lost: list[Range] = []
     lost_until_ms: int = 0
     skips: list[Skip] = []
+    untold_below: int = 0
 
 
 class AuditGap(msgspec.Struct, frozen=True):
@@ -137,7 +139,9 @@ Spans = list[tuple[int, int]]
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """Its existence makes a run true. `audit`: the offset to be read next, by partition. `rows`, `windows` by hour
-    since the epoch: the runs that have rows and cells there, and those that have judged windows there."""
+    since the epoch: the runs that have rows and cells there, and those that have judged windows there. `written`: how
+    many rows this run has written into each of its folders, without those that got none; whoever reads a folder must
+    get as many (rooms.py)."""
 
     v: int = FORMAT_VERSION
     run: int
@@ -149,6 +153,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     topics: dict[str, Topic] = {}
     rows: dict[int, Spans] = {}
     windows: dict[int, Spans] = {}
+    written: dict[str, int]
 
 
 def added(counts: dict[str, int], more: dict[str, int]) -> dict[str, int]:

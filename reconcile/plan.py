@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 import msgspec
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+"""2: a manifest says how many rows its run has written."""
 
 
 class Range(NamedTuple):

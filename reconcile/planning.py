@@ -14,6 +14,8 @@ from types import MappingProxyType
 
 from msgspec.structs import replace
 
+from delayline.message import Shard as Named
+from delayline.outcome import spread
 from reconcile.manifest import Manifest, Marks, Plan, Reads, Shard, Topic
 from reconcile.plan import Buffer, Cluster, Held, Mark, Range, Read, Skip
 
@@ -191,6 +193,23 @@ def shards_after(
         marks = reads.marks[read.topic][read.shard]
         after.setdefault(read.topic, {})[read.shard] = replace(shard, marks=marks, rules=in_force, skips=read.skips)
     return after
+
+
+def with_untold(
+    after: Mapping[str, Mapping[int, Shard]], plan: Plan, unreadable: Iterable[int]
+) -> dict[str, dict[int, Shard]]:
+    """With what cannot be told any more because records in these partitions of the audit could not be read. They may
+    speak of any record that there was, for the audit was looked at first."""
+    partitions, count = set(unreadable), len(plan.held.audit)
+
+    def told(topic: str, number: int, shard: Shard) -> Shard:
+        if spread(Named(topic, str(number)), count) not in partitions:
+            return shard
+        return replace(shard, untold_below=plan.held.buffers[topic].shards[number].end)
+
+    return {
+        topic: {number: told(topic, number, shard) for number, shard in some.items()} for topic, some in after.items()
+    }
 
 
 def _moved(shard: Shard, read: Read, at_ms: int) -> Shard:

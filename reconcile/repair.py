@@ -1,5 +1,13 @@
 """Lost messages are put into the log again, as the reconcile job's plan names them.
 
+First whoever sends claims to be the only one (`mq.contract.Queue.claim`), and then looks; it sends under that claim.
+On Kafka the claim is a transactional id of the installation: claiming it ends what an earlier repair had begun, on
+whatever machine that is, and from then on the brokers refuse whatever it sends. What it has sent before stands in the
+audit, all of it, because a re-append and the outcome row of what it replaces are one transaction; and the audit is
+read to its end, committed records only, after the claim. So of two repairs the second one sees what the first one has
+sent and sends the rest, and the first one ends with an error. A repair that was killed leaves nothing behind that the
+next one would have to wait for. The embedded queue is one process's: a second one does not get to open it.
+
 For each message, in this order:
 
     the audit since the plan   has an outcome of its record by now: nothing is done
@@ -20,13 +28,14 @@ from delayline.buffer_facts import MESSAGE, fact_of, message_id
 from delayline.buffer_record import Message, RulesChange, decode_value, encode_reappend, read
 from delayline.clock import Clock
 from delayline.cursor import Cursor
+from delayline.errors import MalformedRecord, UnknownFormat
 from delayline.headers import RULES
 from delayline.message import Key, Shard
 from delayline.names import Names
-from delayline.outcome import AuditRow, Outcome, decode_audit, encode_audit, spread
+from delayline.outcome import AuditRecord, AuditRow, Outcome, decode_audit, encode_audit, spread
 from delayline.record import decode_body
 from delayline.rules import DEFAULT_RULES, Rules
-from mq.contract import Append, LogRecord, Queue
+from mq.contract import Append, Claim, LogRecord, Queue
 from mq.errors import PartitionUnknown, TopicUnknown
 from reconcile.errors import CannotJudge, OtherCluster
 from reconcile.plan import Cluster
@@ -35,7 +44,6 @@ from reconcile.report.repair_plan import LostMessage, RepairPlan
 REPAIR = "repair"
 """Reason in the outcome row of a record whose message has been sent again."""
 
-APPEND_S = 30.0
 SETTLED_S = 30.0
 """Longer than a transaction whose producer is dead stays open."""
 READ_RECORDS = 1000
@@ -75,7 +83,7 @@ class Step(NamedTuple):
 
 
 class Repair:
-    """`rules_of` are the configured rules of a topic. One plan at a time; two who repair at once would send twice."""
+    """`rules_of` are the configured rules of a topic. To `send`, first `claim`, and `look` again."""
 
     def __init__(self, queue: Queue, kind: str, names: Names, rules_of: Callable[[str], Rules], clock: Clock) -> None:
         self._queue = queue
@@ -83,6 +91,12 @@ class Repair:
         self._names = names
         self._rules_of = rules_of
         self._clock = clock
+        self._claimed: Claim | None = None
+        self._looked = False
+
+    def claim(self) -> None:
+        """Be the only one who sends: an earlier one cannot any more. Raises QueueUnavailable."""
+        self._claimed, self._looked = self._queue.claim(REPAIR), False
 
     def look(self, plan: RepairPlan) -> list[Step]:
         """What is to be done now; nothing is. Raises OtherCluster, CannotJudge, QueueError, UnknownFormat."""
@@ -90,11 +104,15 @@ class Repair:
         if plan.cluster != here:
             raise OtherCluster(f"the plan is for {_shown(plan.cluster)}, this is {_shown(here)}")
         ended = self._ended_since(plan)
+        self._looked = True
         return [self._step(message, ended.get(_place(message))) for message in plan.messages]
 
     def send(self, step: Step) -> Step:
-        """Send it again. Raises QueueError; whether it was written is then shown by the next look."""
+        """Send it again. Raises ClaimLost (another repair has begun since, and sees what this one has sent) and
+        QueueError; whether it was written is then shown by the next look."""
         assert step.found is not None, "only what is to be sent again"
+        assert self._claimed is not None, "only whoever has claimed to be the only one"
+        assert self._looked, "what was seen before the claim another one may have sent since"
         message, (shard, key, value, accepted_ms, epoch) = step.message, step.found
         body = encode_reappend(value, key, message_id(shard, key, decode_value(value)[0]), key.due_ms)
         row = AuditRow(key.offset, message.id, key.due_ms, accepted_ms, Outcome.SUPERSEDED, message.id, REPAIR)
@@ -102,7 +120,7 @@ class Repair:
         audit = self._names.audit
         partition = str(spread(shard, len(self._queue.topic(audit).partitions)))
         records = [Append(self._names.buffer(shard.topic), shard.name, body), Append(audit, partition, told)]
-        self._queue.append(records).result(APPEND_S)
+        self._claimed.append(records)
         return Step(message, Verdict.SENT)
 
     # --- the audit since the plan
@@ -113,10 +131,20 @@ class Repair:
         ended = {}
         for name in self._queue.topic(self._names.audit).partitions:
             for record in self._audit(name, plan.audit.get(int(name))):
-                said, rows = decode_audit(decode_body(record.body).value or b"")
+                said, rows = self._told(name, record)
                 shard = Shard(said.topic, said.shard)
                 ended.update({(shard, row.offset): _said(row) for row in rows if (shard, row.offset) in wanted})
         return ended
+
+    def _told(self, name: str, record: LogRecord) -> tuple[AuditRecord, list[AuditRow]]:
+        """Raises CannotJudge."""
+        try:
+            return decode_audit(decode_body(record.body).value or b"")
+        except (UnknownFormat, MalformedRecord) as error:
+            raise CannotJudge(
+                f"{self._names.audit}, partition {name}, offset {record.offset}: {error}; it may say that a message "
+                "of the plan has ended: let the job write a new plan"
+            ) from error
 
     def _audit(self, name: str, start: int | None) -> Iterator[LogRecord]:
         """From the plan's position on, to its end; all of a partition that there was not yet. An outcome that cannot

@@ -21,11 +21,11 @@ import msgspec
 
 from delayline import logs
 from reconcile.advance import Counted, Judgement, Task, manifest_after, task_of
-from reconcile.errors import OtherCluster
+from reconcile.errors import BadInput, OtherCluster
 from reconcile.files import Files
 from reconcile.ledger import HOUR_MS
 from reconcile.lock import Lock
-from reconcile.manifest import Manifest, Plan, Reads, decode, encode
+from reconcile.manifest import Document, Manifest, Plan, Reads, decode, encode
 from reconcile.plan import Cluster, Held
 from reconcile.planning import MarksRead, SkipsRead, can_be_read, fresh_shards, plan_reads, plan_run
 from reconcile.report.repair_plan import RepairPlan, decode_repair_plan
@@ -34,6 +34,9 @@ ROOMS = ("stage", "cells", "findings", "windows", "malformed")
 """Folders in which each run has one of its own."""
 
 LATEST = "latest.json"
+
+PLAN_AGAIN = "remove it, and the run is planned anew"
+"""Nothing has come of a plan before there is a manifest."""
 
 REPAIRED_WITHIN_MS = 24 * HOUR_MS
 """So long the queue keeps what is missing, for a repair to find it."""
@@ -96,22 +99,48 @@ def carry_out(
 
 def last_manifest(files: Files) -> Manifest | None:
     """The last run that is true. Raises BadInput."""
-    run = _hint(files)
-    while files.exists(_manifest(run + 1)):
-        run += 1
-    name = _manifest(run)
-    return decode(files.read(name) or b"", Manifest, name) if run else None
+    run = _last_run(files)
+    return read_manifest(files, run) if run else None
+
+
+def read_manifest(files: Files, run: int) -> Manifest:
+    """Raises BadInput."""
+    name = manifest_name(run)
+    return _document(files.read(name), Manifest, name, run, "put it back, or use another --output")
+
+
+def _document(data: bytes | None, kind: type[Document], name: str, run: int, remedy: str) -> Document:
+    """Raises BadInput, which ends with what is to be done."""
+    if data is None:
+        raise BadInput(f"{name} is not there: {remedy}")
+    try:
+        document = decode(data, kind, name)
+    except BadInput as error:
+        raise BadInput(f"{error}: {remedy}") from error
+    if document.run != run:
+        raise BadInput(f"{name} is of run {document.run}: {remedy}")
+    return document
+
+
+def _last_run(files: Files) -> int:
+    """Where the hint cannot be right, the directory is looked through. Raises BadInput: a manifest is gone, and what
+    would be read from there on has been read before."""
+    hint = _hint(files)
+    if hint > 0 and files.exists(manifest_name(hint)) and not files.exists(manifest_name(hint + 1)):
+        return hint
+    numbers = {_number(name) for name in files.names("") if name.startswith("manifest-")} - {0}
+    last = max(numbers, default=0)
+    if lacking := sorted(set(range(1, max(last, hint) + 1)) - numbers):
+        raise BadInput(f"{manifest_name(lacking[0])} is not there: put it back, or use another --output")
+    return last
 
 
 def _hint(files: Files) -> int:
+    """0 where there is none that can be read."""
     try:
-        run = msgspec.json.decode(files.read(LATEST) or b"", type=int)
-    except msgspec.DecodeError:
-        run = 0
-    if run and files.exists(_manifest(run)):
-        return run
-    numbers = [_number(name) for name in files.names("") if name.startswith("manifest-")]
-    return max(numbers, default=0)
+        return msgspec.json.decode(files.read(LATEST) or b"", type=int)
+    except (ValueError, RecursionError):
+        return 0
 
 
 def _number(name: str) -> int:
@@ -119,7 +148,7 @@ def _number(name: str) -> int:
     return int(digits) if digits.isdecimal() else 0
 
 
-def _manifest(run: int) -> str:
+def manifest_name(run: int) -> str:
     return f"manifest-{run}.json"
 
 
@@ -175,12 +204,12 @@ class _Run:
         run = self._previous.run + 1 if self._previous else 1
         name = f"plan-{run}.json"
         if data := self._files.read(name):
-            planned = decode(data, Plan, name)
+            planned = _document(data, Plan, name, run, PLAN_AGAIN)
             if can_be_read(planned, held):
                 log.info("run_repeated", run=run)
                 return planned
             log.warning("plan_given_up", run=run, why="the queue has deleted a part of what it wanted to read")
-            self._files.remove(f"reads-{run}.json")
+        self._files.remove(f"reads-{run}.json")  # of another plan
         plan = plan_run(self._source.cluster(), held, self._previous)
         self._files.write(name, encode(plan))
         if self._previous is None:
@@ -191,7 +220,7 @@ class _Run:
     def _reads(self, plan: Plan) -> Reads:
         name = f"reads-{plan.run}.json"
         if data := self._files.read(name):
-            return decode(data, Reads, name)
+            return _document(data, Reads, name, plan.run, PLAN_AGAIN)
         said = self._stages.marks(plan)
         fresh = fresh_shards(plan, self._previous)
         rules = {topic: self._source.rules(topic, shards) for topic, shards in fresh.items()}
@@ -202,24 +231,36 @@ class _Run:
     def _commit(self, manifest: Manifest, report: Mapping[str, bytes]) -> None:
         """Raises RunInProgress: somebody has taken the lock, or committed this run."""
         run = manifest.run
+        plans = list(self._plans(manifest, report))
         for name, data in report.items():
             self._files.write(f"runs/{run}/{name}", data)
         self._files.flush()
         self._lock.check()
-        if not self._files.create(_manifest(run), encode(manifest)):
+        if not self._files.create(manifest_name(run), encode(manifest)):
             self._lock.lose()
         self._files.write(LATEST, msgspec.json.encode(run))
         _copy_report(self._files, run)
-        self._source.commit(spared(positions(manifest), self._plans(manifest)), manifest.at_ms)
+        self._source.commit(spared(positions(manifest), plans), manifest.at_ms)
 
-    def _plans(self, manifest: Manifest) -> Iterator[RepairPlan]:
-        """Of this run and of those of the day before it."""
-        for run in range(manifest.run, 0, -1):
-            if data := self._files.read(f"runs/{run}/repair-plan.json"):
-                plan = decode_repair_plan(data)
+    def _plans(self, manifest: Manifest, report: Mapping[str, bytes]) -> Iterator[RepairPlan]:
+        """Of this run and of those of the day before it. Raises BadInput."""
+        if data := report.get("repair-plan.json"):
+            yield decode_repair_plan(data)
+        for run in range(manifest.run - 1, 0, -1):
+            name = f"runs/{run}/repair-plan.json"
+            if data := self._files.read(name):
+                plan = _repair_plan(data, name)
                 if plan.at_ms < manifest.at_ms - REPAIRED_WITHIN_MS:
                     return
                 yield plan
+
+
+def _repair_plan(data: bytes, name: str) -> RepairPlan:
+    try:
+        return decode_repair_plan(data, name)
+    except BadInput as error:
+        why = "the queue keeps what it lists; remove it if nothing of that is to be sent again"
+        raise BadInput(f"{error}: {why}") from error
 
 
 def spared(read: dict[str, dict[int, int]], plans: Iterable[RepairPlan]) -> dict[str, dict[int, int]]:

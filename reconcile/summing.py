@@ -57,7 +57,7 @@ def summarise(
     settings: JobSettings, manifest: Manifest, task: Task, judgement: Judgement, rows: Rows, seconds: float
 ) -> Summary:
     """The whole of a run."""
-    not_judged = list(_not_judged(manifest, task, judgement))
+    not_judged = [*_not_judged(manifest, task, judgement), *_unreadable(rows)]
     topics = [_topic(name, topic, task, judgement, not_judged) for name, topic in manifest.topics.items()]
     return Summary(
         cluster=manifest.cluster,
@@ -117,6 +117,14 @@ def _not_judged(manifest: Manifest, task: Task, judgement: Judgement) -> Iterabl
                 f"partition {gap.partition} of the audit was deleted from {gap.lost.start} to {gap.lost.end}, unread"
             )
             yield NotJudged(what="audit_gap", why=why)
+
+
+def _unreadable(rows: Rows) -> Iterable[NotJudged]:
+    first = next(iter(rows.malformed), None)
+    if first is not None:
+        place = f"the first is partition {first['audit_partition']}, offset {first['audit_offset']}: {first['why']}"
+        why = f"{rows.malformed_total} audit records cannot be read, and what they say is not known; {place}"
+        yield NotJudged(what="unreadable", why=why, records=rows.malformed_total)
 
 
 def _gaps(task: Task) -> Iterable[NotJudged]:

@@ -103,6 +103,9 @@ class Flow:
     def delivered(self, spark: SparkSession, topics: Sequence[str], since_ms: int) -> DataFrame:
         return small(spark, [], DELIVERED)
 
+    def is_empty(self, topic: str | None, partition: int, part: Range) -> bool:
+        return False
+
     def kept_since_ms(self, topic: str) -> int:
         return 0
 

@@ -47,6 +47,8 @@ def repair(
     with _opened(settings) as queue:
         repairer = Repair(queue, settings.mq.kind, Names(settings.namespace), settings.rules_for, SystemClock())
         try:
+            if apply:
+                repairer.claim()
             steps = repairer.look(wanted)
         except (OtherCluster, CannotJudge) as error:
             raise Failure(str(error), USAGE) from error
@@ -81,21 +83,25 @@ def _opened(settings: "Settings") -> "Iterator[Queue]":
     try:
         queue = open_queue(settings, SystemClock())
     except QueueLocked as error:
-        raise Failure(f"{error}: stop the server, repair, and start it again") from error
+        raise Failure(f"{error}; stop it, repair, and start it again", USAGE) from error
     with closing(queue):
         yield queue
 
 
 def _carried_out(repairer: "Repair", steps: "Sequence[Step]") -> "list[Step]":
-    from mq.errors import QueueError
+    from mq.errors import ClaimLost, QueueError
     from reconcile.repair import Verdict
 
     done: list[Step] = []
     for step in steps:
         try:
             done.append(step if step.found is None else repairer.send(step))
-        except (QueueError, TimeoutError) as error:
+        except QueueError as error:
             sent = sum(one.verdict is Verdict.SENT for one in done)
+            if isinstance(error, ClaimLost):
+                raise Failure(
+                    f"another repair has begun, and sends what is left; {counted(sent, 'message')} sent before", USAGE
+                ) from error
             raise Failure(
                 f"{step.message.id}: {error or 'no answer'}; {counted(sent, 'message')} sent before. "
                 "The same command again sends what is left"

@@ -1,6 +1,6 @@
 """The embedded queue's folder.
 
-LOCK        locked (flock) while a process has the queue open
+LOCK        locked (flock) while a process has the queue open; its text says which process that is
 queue.json  format version and namespace; whether there is a mark
 log/        RocksDB
 lost-*/     what was thrown away of the log with `--accept-loss`
@@ -12,13 +12,15 @@ Reading all of it changes none of it; `Folder.make` is what makes and writes.
 import errno
 import fcntl
 import os
+import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
 import msgspec
 
+from delayline.times import format_moment
 from mq.errors import QueueFormat, QueueLocked, QueueUnavailable
 
 FORMAT_VERSION = 1
@@ -71,6 +73,7 @@ class Folder:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             if self._lock is None:
                 self._lock = _lock(self.path / "LOCK", make=True)
+            _sign(self._lock)
             if self._marker is None:
                 self._write(self._expected)
                 self.trouble = ""
@@ -161,8 +164,23 @@ def _lock(path: Path, *, make: bool = False) -> IO[bytes] | None:
         file.close()
         if error.errno not in (errno.EACCES, errno.EAGAIN):
             raise
-        raise QueueLocked(f"the queue in {path.parent} is in use by another process") from error
+        raise QueueLocked(f"the queue in {path.parent} is in use by another process{_signed(path)}") from error
     return file
+
+
+def _sign(lock: IO[bytes] | None) -> None:
+    """For people alone: whoever is refused hears who has it. A full disk is no reason not to open."""
+    if lock is not None:
+        with suppress(OSError):
+            os.ftruncate(lock.fileno(), 0)
+            os.pwrite(lock.fileno(), f"{os.getpid()} on {socket.gethostname()}".encode(), 0)
+
+
+def _signed(path: Path) -> str:
+    with suppress(OSError):
+        who = path.read_bytes()[:300].decode(errors="replace")
+        return f": {who} since {format_moment(path.stat().st_mtime_ns // 1_000_000)}" if who else ""
+    return ""
 
 
 def _compare(path: Path, data: bytes, expected: Marker) -> Marker:

@@ -1,6 +1,6 @@
 """Client: what the doors append and read."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from queue import Empty, Full, Queue
@@ -16,6 +16,7 @@ from mq.contract import Append, LogRecord, Position
 from mq.errors import CommitUnknown, OffsetOutOfRange, QueueUnavailable
 from mq.kafka import trouble
 from mq.kafka.bodies import BATCH_OVERHEAD_BYTES, UNPLACED, parts_of, standing
+from mq.kafka.claim import KafkaClaim
 from mq.kafka.cluster import Cluster, partition_number
 from mq.kafka.finishing import Finisher
 from mq.kafka.producers import Aborted, LibraryTransactions, Send
@@ -51,6 +52,7 @@ class KafkaClient:
         clock: Clock,
         finisher: Finisher,
     ) -> None:
+        self._settings, self._clock, self._finisher = settings, clock, finisher
         self._cluster = cluster
         self._readers = readers
         self._line = Renewed(
@@ -109,6 +111,11 @@ class KafkaClient:
             future.set_exception(error)
         except Full:
             future.set_exception(QueueUnavailable(f"{WAITING_MAX} appends are waiting already"))
+
+    def claim(self, transactional_id: str) -> "_Claim":
+        """Raises QueueUnavailable."""
+        self._check()
+        return _Claim(KafkaClaim(self._settings, transactional_id, self._clock, self._finisher), self._number)
 
     def _number(self, topic: str, partition: str) -> int:
         """Raises TopicUnknown, PartitionUnknown."""
@@ -212,6 +219,20 @@ class KafkaClient:
     def record_bytes_max(self, topic: str) -> int:
         self._check()
         return int(self._cluster.config(topic)["max.message.bytes"]) - BATCH_OVERHEAD_BYTES
+
+
+class _Claim:
+    """`mq.contract.Claim` by names of partitions."""
+
+    def __init__(self, claim: KafkaClaim, number: Callable[[str, str], int]) -> None:
+        self._claim, self._number = claim, number
+
+    def append(self, records: Sequence[Append]) -> None:
+        sends = [Send(topic, self._number(topic, partition), body) for topic, partition, body in records]
+        self._claim.write(sends)
+
+    def close(self) -> None:
+        self._claim.close()
 
 
 def _position(record: Append, offset: int, stamped_at_ms: int) -> Position:

@@ -13,7 +13,7 @@ from delayline.message import Shard
 from delayline.record import encode_body
 from delayline.rules import Rules
 from mq.audited import decode_metadata
-from mq.contract import Append, Audited, ClockOffset, Handover, LogRecord, Owner, Position, TopicInfo
+from mq.contract import Append, Audited, Claim, ClockOffset, Handover, LogRecord, Owner, Position, TopicInfo
 from mq.errors import NotDoneHere, OffsetOutOfRange, QueueClosed, QueueError, QueueUnavailable, TopicUnknown
 from mq.kafka.buffers import Buffers, Change
 from mq.kafka.chatter import limit
@@ -250,6 +250,10 @@ class KafkaQueue:
 
     def append(self, records: Sequence[Append]) -> "Future[list[Position]]":
         return self._client.append(records)
+
+    def claim(self, name: str) -> Claim:
+        self._check()
+        return self._client.claim(self._names.claim(name))
 
     def read(
         self, topic: str, partition: str, offset: int, records_max: int, bytes_max: int = 4 << 20

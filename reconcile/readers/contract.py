@@ -38,6 +38,10 @@ class Reader(Protocol):
     def accepted(self, spark: SparkSession, reads: Sequence[Read]) -> DataFrame:
         """Rows by `schemas.ACCEPTED`. In the place of what a read skips stands one row (`rows.skipped`)."""
 
+    def is_empty(self, topic: str | None, partition: int, part: Range) -> bool:
+        """Whether no record stands in this part of a topic's buffer, or of the audit (None), as the driver sees it
+        without Spark: logs have holes where transactions end. For who has been given no rows of it."""
+
     def delivered(self, spark: SparkSession, topics: Sequence[str], since_ms: int) -> DataFrame:
         """Rows by `schemas.DELIVERED`: what stands in these topics now, from records of `since_ms` on."""
 

@@ -101,6 +101,11 @@ class EmbeddedReader:
             self._check(asked)
             return frame(spark, _Accepted(self._place, lanes(reads)))
 
+    def is_empty(self, topic: str | None, partition: int, part: Range) -> bool:
+        name = self._names.audit if topic is None else self._names.buffer(topic)
+        with telling(), self._place.look() as seen:
+            return not any(seen.read(name, partition, *part))
+
     def delivered(self, spark: SparkSession, topics: Sequence[str], since_ms: int) -> DataFrame:
         with telling(), self._place.look() as seen:
             if unknown := [topic for topic in topics if topic not in seen.topics]:

@@ -114,6 +114,11 @@ class KafkaReader:
                 self._check(self._names.buffer(topic), ranges)
             return self.buffer_rows(spark, [read for read in reads if read.start < read.end])
 
+    def is_empty(self, topic: str | None, partition: int, part: Range) -> bool:
+        name = self._names.audit if topic is None else self._names.buffer(topic)
+        with telling():
+            return not any(read_range(self._settings, self._clock, name, partition, *part))
+
     def audit_records(self, spark: SparkSession, ranges: Mapping[int, Range]) -> DataFrame:
         """Rows by `rows.RAW` of ranges that are held."""
         tasks = [

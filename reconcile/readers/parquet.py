@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
@@ -102,6 +104,13 @@ class ParquetReader:
                 found = found.where(~(here & (offset >= skip.first) & (offset < skip.end)))
         return found.unionByName(small(spark, [row for read in reads for row in rows.skipped(read)], ACCEPTED))
 
+    def is_empty(self, topic: str | None, partition: int, part: Range) -> bool:
+        if topic is None:
+            return not any(
+                _stands(self._folder / name, "audit_offset", part, audit_partition=partition) for name in _TOLD
+            )
+        return not _stands(self._folder / "accepted", "offset", part, topic=topic, shard=partition)
+
     @staticmethod
     def _check(held: Mapping[int, Range], wanted: Mapping[int, Range], what: str) -> None:
         """An archive from which something has been removed would look like one that never had it."""
@@ -125,6 +134,17 @@ class ParquetReader:
         if not (self._folder / name).is_dir():
             return small(self._spark, [], schema)
         return self._spark.read.schema(schema).parquet((self._folder / name).as_uri())
+
+
+_TOLD = ("done", "marks", "skips", "malformed")
+
+
+def _stands(folder: Path, column: str, part: Range, **where: object) -> bool:
+    """Whether the folder's files have a row there."""
+    wanted = (pc.field(column) >= part.start) & (pc.field(column) < part.end)
+    for name, value in where.items():
+        wanted &= pc.field(name) == value
+    return folder.is_dir() and ds.dataset(folder, format="parquet").count_rows(filter=wanted) > 0
 
 
 _AUDIT = ((DONE, "done"), (MARKS, "marks"))

@@ -81,6 +81,12 @@ def frame(spark: SparkSession, work: Work) -> DataFrame:
     return spark.read.format(title).load()
 
 
+def first_sentence(error: Exception) -> str:
+    """What Spark raises has pages. Of an exception of Java's the first line says only which call it was."""
+    lines = str(error).splitlines() or [type(error).__name__]
+    return next((line.removeprefix(": ") for line in lines if line.startswith(": ")), lines[0]).strip()
+
+
 @contextmanager
 def telling() -> Iterator[None]:
     """Turn what a queue answers into errors of the job; those that an executor has raised come back from Spark as

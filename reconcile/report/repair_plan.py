@@ -65,6 +65,6 @@ def encode_repair_plan(plan: RepairPlan) -> bytes:
     return documents.encode_for_people(plan)
 
 
-def decode_repair_plan(data: bytes) -> RepairPlan:
+def decode_repair_plan(data: bytes, name: str = "a repair plan") -> RepairPlan:
     """Raises BadInput."""
-    return documents.decode(data, RepairPlan, "a repair plan", REPAIR_PLAN_VERSION)
+    return documents.decode(data, RepairPlan, name, REPAIR_PLAN_VERSION)

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from socket import gethostname
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -112,7 +113,8 @@ def test_a_lost_message_is_looked_at_sent_again_once_and_delivered(server: Serve
     assert lost != "pending"
 
     in_use = repair(plan, "--apply", **settings)
-    assert (in_use.code, "stop the server, repair, and start it again" in in_use.err) == (1, True)
+    assert (in_use.code, "; stop it, repair, and start it again" in in_use.err) == (2, True)
+    assert f" on {gethostname()} since " in in_use.err
     server.stop()
     looked = repair(plan, **settings)
     assert (looked.code, message_id in looked.out) == (0, True)

@@ -26,6 +26,7 @@ from mq.contract import (
     Append,
     Assigned,
     Audited,
+    Claim,
     Delivery,
     DispatchBatch,
     Event,
@@ -219,6 +220,19 @@ class SuiteSink:
         self._sink.close()
 
 
+class SuiteClaim:
+    def __init__(self, claim: Claim, names: "Translation") -> None:
+        self._claim, self._names = claim, names
+
+    def append(self, records: Sequence[Append]) -> None:
+        self._claim.append(
+            [Append(self._names.out(topic), partition, wrap(body)) for topic, partition, body in records]
+        )
+
+    def close(self) -> None:
+        self._claim.close()
+
+
 class SuiteQueue:
     """See the module docstring. `partitions` and `record_bytes_max` are those of the topics it makes."""
 
@@ -267,6 +281,9 @@ class SuiteQueue:
         outgoing = [Append(self._names.out(topic), partition, wrap(body)) for topic, partition, body in records]
         self._queue.append(outgoing).add_done_callback(done)
         return translated
+
+    def claim(self, name: str) -> "SuiteClaim":
+        return SuiteClaim(self._queue.claim(name), self._names)
 
     def read(
         self, topic: str, partition: str, offset: int, records_max: int, bytes_max: int = 4 << 20

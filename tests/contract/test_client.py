@@ -8,7 +8,7 @@ import pytest
 from delayline.clock import ManualClock
 from delayline.record import encode_body
 from mq.contract import HEADER_ROOM_BYTES, Append
-from mq.errors import OffsetOutOfRange, PartitionUnknown, QueueUnavailable, RecordTooLarge, TopicUnknown
+from mq.errors import ClaimLost, OffsetOutOfRange, PartitionUnknown, QueueUnavailable, RecordTooLarge, TopicUnknown
 from mq.local.queue import LocalQueue
 from tests.contract.conftest import MakeQueue, local_only
 from tests.contract.drive import JOIN_S, append, bodies, in_thread
@@ -267,3 +267,33 @@ def test_closing_twice_is_closing(make_queue: MakeQueue) -> None:
     queue = make_queue()
     queue.close()
     queue.close()
+
+
+# --- claims
+
+
+def test_an_earlier_claim_stores_nothing_any_more(orders: LocalQueue) -> None:
+    first = orders.claim("repair")
+    first.append([Append("orders", "0", b"a"), Append("orders", "1", b"b")])
+    second = orders.claim("repair")
+    second.append([Append("orders", "0", b"c")])
+    with pytest.raises(ClaimLost):
+        first.append([Append("orders", "0", b"late"), Append("orders", "1", b"late")])
+    with pytest.raises((ClaimLost, QueueUnavailable)):
+        first.append([Append("orders", "0", b"later")])
+    second.append([Append("orders", "1", b"d")])
+    assert (bodies(orders, "orders"), bodies(orders, "orders", "1")) == ([b"a", b"c"], [b"b", b"d"])
+
+
+def test_claims_of_other_names_are_left_alone(orders: LocalQueue) -> None:
+    first, other = orders.claim("repair"), orders.claim("other")
+    for claim, body in ((first, b"a"), (other, b"b"), (first, b"c")):
+        claim.append([Append("orders", "0", body)])
+    assert bodies(orders, "orders") == [b"a", b"b", b"c"]
+
+
+def test_a_claim_stores_all_the_records_or_none(orders: LocalQueue) -> None:
+    claim = orders.claim("repair")
+    with pytest.raises(PartitionUnknown):
+        claim.append([Append("orders", "0", b"a"), Append("orders", "9", b"b")])
+    assert bodies(orders, "orders") == []

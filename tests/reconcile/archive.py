@@ -78,6 +78,7 @@ TABLES = {
             "audit_offset": _LONG,
         }
     ),
+    "malformed": pa.schema({"audit_partition": _INT, "audit_offset": _LONG, "value": _TEXT, "why": _TEXT}),
 }
 
 Row = dict[str, Any]
@@ -138,6 +139,10 @@ class World:
             self.end(row | {"due_ms": self.at_ms, "accepted_ms": self.at_ms}, "skipped", reason="skipped")
         self.done |= {(topic, shard, offset) for offset in range(first or 0, end)}
 
+    def garble(self, why: str = "no JSON") -> None:
+        """A record of the audit that cannot be read."""
+        self.audit.append(("malformed", {"value": "?", "why": why}))
+
     def forget(self, row: Row) -> None:
         """Nothing is ever said of it."""
         self.done.add((row["topic"], row["shard"], row["offset"]))
@@ -181,7 +186,7 @@ class World:
                 for (topic, shard), buffer in self.buffers.items()
                 for row in buffer[held.buffers[topic].shards[shard].start :]
             ],
-            **{name: [row for kind, row in placed if kind == name] for name in ("done", "marks", "skips")},
+            **{name: [row for kind, row in placed if kind == name] for name in TABLES if name != "accepted"},
         }
         for name, schema in TABLES.items():
             (self.folder / name).mkdir(parents=True, exist_ok=True)

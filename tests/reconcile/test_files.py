@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+NASTY = "my Bücher 50%20off by=month #1? [a]{b}*c \\d"
+
+
 def through_hadoop(request: pytest.FixtureRequest, folder: Path) -> Files:
     from reconcile.hadoop_files import HadoopFiles
 
@@ -69,7 +72,55 @@ def test_a_folder_exists(files: Files) -> None:
 
 
 def test_spark_finds_a_local_folder_by_its_uri(tmp_path: Path) -> None:
-    assert LocalFiles(tmp_path / "with space").root == f"file://{tmp_path}/with%20space"
+    assert LocalFiles(tmp_path / "with space").root == f"file://{tmp_path}/with space"
+
+
+def test_a_folder_that_is_a_file_is_an_error_of_the_system(request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    (tmp_path / "ledger").write_bytes(b"")
+    with pytest.raises(NotADirectoryError, match=r"ledger/? is a file, and a folder is needed"):
+        LocalFiles(tmp_path / "ledger")
+    with pytest.raises(NotADirectoryError, match=r"ledger/? is a file, and a folder is needed"):
+        through_hadoop(request, tmp_path / "ledger")
+
+
+def test_a_folder_below_a_file_is_an_error_of_the_system(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(OSError, match=r"file"):
+        LocalFiles(tmp_path / "file" / "ledger").create("lock", b"")
+
+
+def test_a_relative_folder_is_of_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    LocalFiles(Path("my ledger/")).write("a", b"1")
+    assert ((tmp_path / "my ledger" / "a").read_bytes(), LocalFiles(Path("my ledger/")).root) == (
+        b"1",
+        f"file://{tmp_path}/my ledger",
+    )
+
+
+@pytest.mark.parametrize(
+    ("uri", "root"),
+    [
+        ("file:///my%20ledger/", "file:///my ledger"),
+        ("file:/B%C3%BCcher", "file:///Bücher"),
+        ("file://localhost/a%2520b", "file:///a%20b"),
+        ("FILE:///a%23b%3Fc", "file:///a#b?c"),
+        ("file:///a=b/[x]{y}*", "file:///a=b/[x]{y}*"),
+        ("s3a://bucket/my%20ledger/", "s3a://bucket/my%20ledger"),
+        ("hdfs://host:8020/x", "hdfs://host:8020/x"),
+    ],
+)
+def test_escapes_are_those_of_the_uri(uri: str, root: str) -> None:
+    from reconcile.hadoop_files import root_of
+
+    assert root_of(uri) == root
+
+
+def test_a_file_uri_of_another_machine_is_refused() -> None:
+    from reconcile.hadoop_files import root_of
+
+    with pytest.raises(OSError, match=r"file://host/x: .* has no host: file:///x"):
+        root_of("file://host/x")
 
 
 def test_hadoop_leaves_nothing_beside_a_file(request: pytest.FixtureRequest, tmp_path: Path) -> None:
@@ -94,20 +145,24 @@ def test_a_file_system_that_there_is_not_is_an_error_of_the_system(request: pyte
         HadoopFiles(request.getfixturevalue("spark"), "nowhere://host/folder")
 
 
-@pytest.mark.parametrize("name", ["my ledger", "Bücher", "50%20off", "by=month"])
+@pytest.mark.parametrize("name", ["ordinary", NASTY])
+@pytest.mark.parametrize("how", ["local", "hadoop"])
 def test_what_spark_writes_is_read_back_whatever_the_directory_is_called(
-    spark: "SparkSession", tmp_path: Path, name: str
+    request: pytest.FixtureRequest, spark: "SparkSession", tmp_path: Path, name: str, how: str
 ) -> None:
     from pyspark.sql import functions as F
     from pyspark.sql.types import LongType, StructField, StructType
 
     from reconcile.rooms import Rooms
 
-    rooms = Rooms(spark, LocalFiles(tmp_path / name))
+    folder = tmp_path / name
+    rooms = Rooms(spark, LocalFiles(folder) if how == "local" else through_hadoop(request, folder))
     schema = StructType([StructField("number", LongType())])
-    rows = spark.createDataFrame([(7,)], schema).withColumn("hour", F.lit(3))
+    rows = spark.range(9).select(F.col("id").alias("number"), (F.col("id") % 2).alias("hour"))
 
     rooms.write(rows, "stage/run=1", "hour")
 
-    found = rooms.read(schema, ["stage/run=1"])
-    assert ([tuple(row) for row in found.collect()], rooms.hours("stage/run=1")) == ([(7,)], [3])
+    assert rooms.written == {"stage/run=1/hour=0": 5, "stage/run=1/hour=1": 4}
+    found = rooms.read(schema, ["stage/run=1/hour=0", "stage/run=1/hour=1"])
+    assert (found.count(), rooms.read(schema, ["stage/run=1"]).count(), rooms.hours("stage/run=1")) == (9, 9, [0, 1])
+    assert folder.is_dir()

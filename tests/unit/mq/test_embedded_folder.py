@@ -1,13 +1,17 @@
 """Who may open the embedded queue's folder, and what is said to the others."""
 
 import json
+import os
+import re
 import shutil
+import socket
 from pathlib import Path
 
 import pytest
 from rocksdict import Rdict
 
 from mq.contract import Append
+from mq.embedded.folder import Folder
 from mq.embedded.stored import KEY
 from mq.embedded.tuning import options
 from mq.errors import QueueDamaged, QueueFormat, QueueLocked, QueueUnavailable
@@ -121,3 +125,13 @@ def test_the_folder_may_be_moved_with_its_mark(open_queue: OpenQueue, folder: Pa
     shutil.move(folder, tmp_path / "elsewhere")
     shutil.move(tmp_path / "queue.mark", tmp_path / "elsewhere.mark")
     assert open_queue(tmp_path / "elsewhere").topic("orders").topic_id == topic_id
+
+
+def test_whoever_is_refused_hears_which_process_has_the_queue_and_since_when(tmp_path: Path) -> None:
+    holder = Folder(tmp_path / "queue", "delayline")
+    holder.make()
+    who = f"{os.getpid()} on {socket.gethostname()} since 20"
+    with pytest.raises(QueueLocked, match=re.escape(f"is in use by another process: {who}")):
+        Folder(tmp_path / "queue", "delayline")
+    holder.close()
+    Folder(tmp_path / "queue", "delayline").close()

@@ -2,11 +2,14 @@
 
 import pytest
 
+from delayline.message import Shard as Named
+from delayline.outcome import spread
 from reconcile.advance import Counted, Judgement, manifest_after, task_of
 from reconcile.errors import BadInput
 from reconcile.ledger import WINDOW_MS
 from reconcile.manifest import Manifest, Marks, Plan, Reads, Shard, Topic, decode, encode, runs_in, with_run
 from reconcile.plan import Buffer, Cluster, Held, Mark, Range, Read
+from reconcile.planning import with_untold
 
 NOW = 100 * WINDOW_MS
 HELD = Held(NOW, "a", {0: Range(3, 9)}, {"orders": Buffer("o", {0: Range(0, 9)})})
@@ -30,7 +33,7 @@ def advanced(
 
 def before() -> Manifest:
     orders = Topic(topic_id="o", shards={0: Shard(start=0, position=5)}, closed_until_ms=20 * WINDOW_MS)
-    return Manifest(run=1, cluster=CLUSTER, at_ms=1, audit_topic_id="a", topics={"orders": orders})
+    return Manifest(run=1, cluster=CLUSTER, at_ms=1, audit_topic_id="a", topics={"orders": orders}, written={})
 
 
 def test_windows_that_wait_and_windows_that_are_unsettled_are_judged_again_by_the_next_run() -> None:
@@ -51,6 +54,20 @@ def test_what_the_audit_lost_since_is_a_gap_whatever_the_buffers_hold() -> None:
     assert [gap.run for gap in advanced(NOW, before(), [], []).audit_gaps] == [2]
 
 
+def test_what_cannot_be_read_of_the_audit_may_speak_of_any_record_that_there_was() -> None:
+    """It is remembered by shard, and of those whose outcomes stand in that partition alone."""
+    audit = dict.fromkeys(range(4), Range(0, 9))
+    held = Held(NOW, "a", audit, {"orders": Buffer("o", {0: Range(0, 9), 1: Range(0, 7)})})
+    first, second = (spread(Named("orders", name), len(audit)) for name in "01")
+    assert first != second
+    plan = Plan(run=2, cluster=CLUSTER, held=held)
+    shards = {"orders": {0: Shard(start=0, position=5), 1: Shard(start=0, position=5)}}
+    assert with_untold(shards, plan, []) == shards
+    found = with_untold(shards, plan, [second])["orders"]
+    assert (found[0].untold_below, found[1].untold_below) == (0, 7)
+    assert {shard.untold_below for shard in with_untold({"orders": found}, plan, [])["orders"].values()} == {0, 7}
+
+
 def test_an_hour_that_every_run_adds_to_stays_one_pair() -> None:
     hours = with_run(with_run(with_run({}, [7], 1), [7, 8], 2), [7], 4)
     assert hours == {7: [(1, 2), (4, 4)], 8: [(2, 2)]}
@@ -69,6 +86,6 @@ def test_what_is_no_manifest_is_refused_by_name(data: bytes) -> None:
 
 
 def test_a_manifest_of_another_version_is_refused() -> None:
-    data = encode(before()).replace(b'"v":1', b'"v":2')
-    with pytest.raises(BadInput, match=r"manifest-2\.json has version 2, this program knows 1"):
+    data = encode(before()).replace(b'"v":2', b'"v":3')
+    with pytest.raises(BadInput, match=r"manifest-2\.json has version 3, this program knows 2"):
         decode(data, Manifest, "manifest-2.json")

@@ -31,7 +31,7 @@ def manifest(audit: int = 20, **topic: object) -> Manifest:
     shards = {0: Shard(start=2, position=5, marks=Marks(mark(5)), rules="r5")}
     orders = replace(Topic(topic_id="o1", shards=shards), **topic)
     return Manifest(
-        run=3, cluster=CLUSTER, at_ms=90, audit_topic_id="a1", audit={0: audit}, topics={"orders": orders}
+        run=3, cluster=CLUSTER, at_ms=90, audit_topic_id="a1", audit={0: audit}, topics={"orders": orders}, written={}
     )
 
 

@@ -9,10 +9,10 @@ import pytest
 from delayline.buffer_record import encode_rules
 from delayline.message import Header, Key
 from delayline.outcome import AuditRow, Outcome, decode_audit, encode_audit, encode_low_water
-from delayline.record import decode_body
+from delayline.record import decode_body, encode_body
 from delayline.rules import DEFAULT_RULES, Rules
 from mq.contract import Append, Audited
-from mq.errors import QueueUnavailable
+from mq.errors import ClaimLost, QueueUnavailable
 from reconcile.errors import CannotJudge, OtherCluster
 from reconcile.plan import Cluster
 from reconcile.repair import REPAIR, UNREPAIRABLE, Repair, Step, Verdict
@@ -62,6 +62,7 @@ def verdicts(steps: list[Step]) -> list[Verdict]:
 
 def carry_out(bench: Bench, plan: RepairPlan) -> list[Step]:
     repair = repair_of(bench)
+    repair.claim()
     return [repair.send(step) if step.found else step for step in repair.look(plan)]
 
 
@@ -249,11 +250,45 @@ def test_an_audit_partition_that_the_plan_does_not_know_is_read_from_its_beginni
 def test_what_could_not_be_written_is_sent_by_the_next_try(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = plan_of(bench, *lose(bench))
 
-    def refuse(_: object) -> None:
+    def refuse(*_: object) -> None:
         raise QueueUnavailable("gone")
 
-    monkeypatch.setattr(bench.queue, "append", refuse)
+    monkeypatch.setattr(bench.queue, "append_under", refuse)
     with pytest.raises(QueueUnavailable):
         carry_out(bench, plan)
     monkeypatch.undo()
     assert verdicts(carry_out(bench, plan)) == [Verdict.SENT]
+
+
+def test_of_two_repairs_that_have_both_looked_one_sends(bench: Bench) -> None:
+    plan, first, second = plan_of(bench, *lose(bench, times=2)), repair_of(bench), repair_of(bench)
+    first.claim()
+    steps = first.look(plan)
+    first.send(steps[0])
+    second.claim()
+    seen = second.look(plan)
+    assert verdicts(seen) == [Verdict.ENDED, Verdict.AGAIN]
+    with pytest.raises(ClaimLost):
+        first.send(steps[1])
+    second.send(seen[1])
+    bench.turn(6)
+    assert len(bench.delivered()) == 2
+
+
+def test_what_was_seen_before_the_claim_is_not_sent(bench: Bench) -> None:
+    """Another one may have sent it in between."""
+    repair = repair_of(bench)
+    (step,) = repair.look(plan_of(bench, *lose(bench)))
+    repair.claim()
+    with pytest.raises(AssertionError, match="before the claim"):
+        repair.send(step)
+
+
+@pytest.mark.parametrize("value", [b"?", b'{"v":9,"kind":"outcomes"}', b'{"v":1,"kind":"outcomes","topic":"orders"}'])
+def test_an_audit_record_that_cannot_be_read_may_be_an_outcome(bench: Bench, value: bytes) -> None:
+    plan = plan_of(bench, *lose(bench))
+    bench.queue.append([Append(NAMES.audit, "0", encode_body(None, value))]).result()
+    with pytest.raises(
+        CannotJudge, match=r"partition 0, offset \d+: .*; it may say .*: let the job write a new plan"
+    ):
+        repair_of(bench).look(plan)

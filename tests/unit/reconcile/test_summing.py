@@ -43,7 +43,9 @@ def test_a_run_ends_with_what_it_has_found(
     assert exit_code(judgement(**findings), not_judged(*what), threshold) == code
 
 
-def said(topic: Topic, shard: Shard, stalled: bool = False, gaps: tuple[AuditGap, ...] = ()) -> Summary:
+def said(
+    topic: Topic, shard: Shard, stalled: bool = False, gaps: tuple[AuditGap, ...] = (), rows: Rows = NO_ROWS
+) -> Summary:
     view = View(Range(0, 9), 0, shard.marks)
     closing = Closing(NOW - HOUR_MS, NOW - HOUR_MS, stalled)
     task = Task(
@@ -58,13 +60,26 @@ def said(topic: Topic, shard: Shard, stalled: bool = False, gaps: tuple[AuditGap
         windows={},
     )
     manifest = Manifest(
-        run=4, cluster=Cluster("kafka", "c1", "ns"), at_ms=NOW, audit_topic_id="a", topics={"orders": topic}
+        run=4,
+        cluster=Cluster("kafka", "c1", "ns"),
+        at_ms=NOW,
+        audit_topic_id="a",
+        topics={"orders": topic},
+        written={},
     )
     found = Judgement({}, {}, {"orders": [1, 2]} if stalled else {}, [])
-    return summarise(JobSettings(output="out"), manifest, task, found, NO_ROWS, 1.5)
+    return summarise(JobSettings(output="out"), manifest, task, found, rows, 1.5)
 
 
 SHARD = Shard(start=0, position=5, marks=Marks(Mark(NOW, 5, 1, 2, 7)))
+
+
+def test_audit_records_that_cannot_be_read_are_never_a_good_day() -> None:
+    malformed = [{"audit_partition": 3, "audit_offset": 77, "why": "no JSON", "value": "?"}]
+    rows = NO_ROWS._replace(malformed=malformed, malformed_total=4)
+    summary = said(Topic(topic_id="1", closed_until_ms=NOW - HOUR_MS), SHARD, rows=rows)
+    assert (summary.exit_code, [(one.what, one.records) for one in summary.not_judged]) == (3, [("unreadable", 4)])
+    assert "the first is partition 3, offset 77: no JSON" in summary.not_judged[0].why
 
 
 def test_a_good_day_has_nothing_that_was_not_judged() -> None:

@@ -1,0 +1,153 @@
+"""Rows that are read are as many as were written, or the run ends and names the folder."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from delayline.clock import ManualClock
+from reconcile.errors import BadInput, CannotJudge
+from reconcile.files import LocalFiles
+from reconcile.ledger import HOUR_MS
+from reconcile.readers.parquet import ParquetReader
+from reconcile.report.repair_plan import decode_repair_plan
+from reconcile.runs import last_manifest
+from tests.reconcile.archive import World, run_here
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from reconcile.job import Verdict
+
+MINUTE_MS = 60_000
+
+
+class Ledger:
+    """One run over an archive in which a message is missing and one waits; copies of it get a second run."""
+
+    def __init__(self, spark: "SparkSession", folder: Path) -> None:
+        self.spark, self.folder = spark, folder
+        self.world = World(folder / "archive", "orders", shards=1)
+        self.world.send("orders", 0, MINUTE_MS)
+        self.world.forget(self.world.send("orders", 0, MINUTE_MS))
+        self.world.send("orders", 0, HOUR_MS + MINUTE_MS)
+        self.world.pass_on(HOUR_MS)
+        self.world.end(self.world.send("orders", 0, HOUR_MS))  # ahead: no mark speaks of it yet
+        self.out = folder / "ledger"
+        self.first = self.run(self.out)
+        self.world.pass_on(HOUR_MS)
+        self.files = {path: path.read_bytes() for path in self.out.rglob("*") if path.is_file()}
+
+    def run(self, out: Path) -> "Verdict":
+        self.world.write()
+        return run_here(self.spark, self.world.folder, out, ManualClock(self.world.at_ms))
+
+    def restore(self) -> None:
+        shutil.rmtree(self.out)
+        for path, data in self.files.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+
+
+@pytest.fixture(scope="module")
+def ledger(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> Ledger:
+    return Ledger(spark, tmp_path_factory.mktemp("rows"))
+
+
+def test_a_manifest_says_how_many_rows_were_written_and_a_copied_directory_goes_on(ledger: Ledger) -> None:
+    ledger.restore()
+    manifest = last_manifest(LocalFiles(ledger.out))
+    assert manifest is not None
+    sums: dict[str, int] = {}
+    for folder, count in manifest.written.items():
+        sums[folder.partition("/hour=")[0]] = sums.get(folder.partition("/hour=")[0], 0) + count
+    assert {name: sums[f"stage/run=1/{name}"] for name in ("accepted", "done/lot=counted", "done/lot=ahead")} == {
+        "accepted": 3,
+        "done/lot=counted": 1,
+        "done/lot=ahead": 1,
+    }
+    assert sums["findings/run=1"] == 1
+    copy = ledger.folder / "a copy [of] it #1 50%20"
+    shutil.copytree(ledger.out, copy)
+    second = ledger.run(copy)
+    assert (ledger.first.exit_code, second.exit_code, second.summary.run) == (2, 0, 2)
+    assert second.summary.topics[0].ledger.accepted == 4
+    assert second.summary.topics[0].findings == {"missing": 1}
+
+
+def emptied(folder: Path) -> None:
+    for file in folder.rglob("*.parquet"):
+        file.write_bytes(b"")
+    for file in folder.rglob(".*.crc"):
+        file.unlink()
+
+
+def cut(folder: Path) -> None:
+    for file in folder.rglob("*.parquet"):
+        file.write_bytes(file.read_bytes()[:40])
+
+
+@pytest.mark.parametrize("damage", [shutil.rmtree, emptied, cut])
+@pytest.mark.parametrize("below", ["cells/run=1", "stage/run=1/done/lot=ahead"])
+def test_rows_that_are_gone_end_the_run(ledger: Ledger, below: str, damage: Callable[[Path], None]) -> None:
+    ledger.restore()
+    damage(ledger.out / below)
+    with pytest.raises(BadInput, match=rf"file://{ledger.out}/{below}\S* .*use another --output") as ended:
+        ledger.run(ledger.out)
+    assert "\n" not in str(ended.value)
+    assert not (ledger.out / "manifest-2.json").exists()
+    assert not (ledger.out / "lock").exists()
+
+
+def test_rows_of_a_run_whose_manifest_is_gone_are_not_taken_on_trust(ledger: Ledger) -> None:
+    ledger.restore()
+    ledger.run(ledger.out)
+    (ledger.out / "manifest-1.json").unlink()
+    ledger.world.end(ledger.world.buffers["orders", 0][1])  # the missing one's: its window is judged again
+    ledger.world.pass_on(HOUR_MS)
+    with pytest.raises(BadInput, match=r"^manifest-1\.json is not there: put it back, or use another --output"):
+        ledger.run(ledger.out)
+
+
+@pytest.mark.parametrize("side", ["accepted", "audit"])
+def test_a_run_that_is_given_nothing_of_what_it_planned_is_never_clean(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch, side: str
+) -> None:
+    real = getattr(ParquetReader, side)
+
+    def nothing(*given: object) -> object:
+        found = real(*given)
+        return found.limit(0) if side == "accepted" else type(found)(*(rows.limit(0) for rows in found))
+
+    monkeypatch.setattr(ParquetReader, side, nothing)
+    with pytest.raises(CannotJudge, match=r"partition 0, offsets 0 to \d+ were to be read; records stand there"):
+        ledger.run(ledger.folder / f"new-{side}")
+    assert not (ledger.folder / f"new-{side}" / "manifest-1.json").exists()
+
+
+def test_what_an_unreadable_audit_record_may_tell_of_is_not_missing_and_not_repaired(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    world = World(tmp_path / "archive", "orders", shards=1)
+    untold = [world.send("orders", 0, MINUTE_MS), world.send("orders", 0, 2 * HOUR_MS)]
+    for row in untold:
+        world.forget(row)
+    world.garble("it is of another version")
+    world.pass_on(HOUR_MS)
+    world.write()
+    out = tmp_path / "out"
+    first = run_here(spark, world.folder, out, ManualClock(world.at_ms))
+    assert (first.exit_code, first.summary.topics[0].findings) == (3, {"unauditable": 1})
+    assert [one.what for one in first.summary.not_judged] == ["unreadable"]
+    assert decode_repair_plan((out / "runs/1/repair-plan.json").read_bytes()).messages == []
+
+    lost = world.send("orders", 0, MINUTE_MS)
+    world.forget(lost)
+    world.pass_on(2 * HOUR_MS)
+    world.write()
+    second = run_here(spark, world.folder, out, ManualClock(world.at_ms))
+    assert (second.exit_code, second.summary.topics[0].findings) == (2, {"missing": 1, "unauditable": 2})
+    plan = decode_repair_plan((out / "runs/2/repair-plan.json").read_bytes())
+    assert [message.id for message in plan.messages] == [lost["id"]]
