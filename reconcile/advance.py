@@ -1,6 +1,7 @@
 """From one manifest to the next. Pure."""
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -15,7 +16,8 @@ NOTHING = Topic(topic_id="")
 class Counted(NamedTuple):
     """What the rows of a run say as a whole, by topic. `rules`: the last rules records, by shard; `hours`: those
     that got rows; `touched`: windows of rows that lie before where their topic was closed; `rows`: how many were
-    counted, by kind; `first_appended_ms`: of the first record of a buffer that was read, None where there is none."""
+    counted, by kind; `first_appended_ms`: of the first record of a buffer that was read, None where there is none;
+    `strays`: of a first run, outcome rows of places that no buffer has."""
 
     rules: Mapping[str, Mapping[int, str]]
     hours: Sequence[int]
@@ -23,6 +25,7 @@ class Counted(NamedTuple):
     totals: Mapping[str, Totals]
     rows: Mapping[str, int]
     first_appended_ms: int | None
+    strays: Mapping[str, int] = MappingProxyType({})
 
 
 class Task(NamedTuple):
@@ -38,6 +41,7 @@ class Task(NamedTuple):
     audit_gaps: Sequence[AuditGap]
     rows: Mapping[int, Spans]
     windows: Mapping[int, Spans]
+    strays: Mapping[str, int] = MappingProxyType({})
 
 
 class Judgement(NamedTuple):
@@ -61,6 +65,7 @@ def task_of(plan: Plan, reads: Reads, previous: Manifest | None, counted: Counte
         for name, buffer in readable(plan).items()
         if name not in reads.aside
     }
+    views |= {name: {} for name in _strangers(plan, previous, counted)}
     known = {name: _known(previous, name) for name in views}
     at_ms = plan.held.at_ms
     closings = {
@@ -72,7 +77,14 @@ def task_of(plan: Plan, reads: Reads, previous: Manifest | None, counted: Counte
     }
     gaps = _audit_gaps(plan, reads, previous, counted)
     rows = with_run(previous.rows if previous else {}, counted.hours, plan.run)
-    return Task(plan.run, at_ms, shards, views, closings, due, gaps, rows, previous.windows if previous else {})
+    windows = previous.windows if previous else {}
+    return Task(plan.run, at_ms, shards, views, closings, due, gaps, rows, windows, counted.strays)
+
+
+def _strangers(plan: Plan, previous: Manifest | None, counted: Counted) -> list[str]:
+    """Topics that only the audit speaks of: there is nothing to wait for before they are judged."""
+    known = [name for name, topic in previous.topics.items() if not topic.topic_id] if previous else []
+    return sorted({*counted.totals, *known} - {*plan.held.buffers})
 
 
 def _known(previous: Manifest | None, topic: str) -> Topic:
@@ -121,7 +133,7 @@ def _topic_after(
 ) -> Topic:
     known = _known(previous, name)
     return Topic(
-        topic_id=plan.held.buffers[name].topic_id,
+        topic_id=plan.held.buffers[name].topic_id if name in plan.held.buffers else "",
         shards=dict(task.shards.get(name, {})),
         closed_until_ms=task.closings[name].until_ms,
         rejudge=sorted({*task.due[name].later, *judgement.unsettled.get(name, ())}),

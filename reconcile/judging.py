@@ -18,11 +18,12 @@ from reconcile.advance import Judgement, Task
 from reconcile.cells import CELLS, LINKS, hour
 from reconcile.cells import summed as summed_cells
 from reconcile.closing import Due, hours_of
-from reconcile.counting import COUNTED, INSTRUCTIONS
-from reconcile.findings import Rules, Settled, Skipped, Staged
+from reconcile.counting import COUNTED
+from reconcile.findings import Rules, Settled, Skipped, Staged, Unread
 from reconcile.judge import FINDINGS, WINDOWS
-from reconcile.ledger import HOUR_MS, OUTCOMES, SKIPPED, Category
+from reconcile.ledger import HOUR_MS, INSTRUCTIONS, OUTCOMES, SKIPPED, Category
 from reconcile.manifest import Judged, Spans
+from reconcile.plan import Range
 from reconcile.rooms import HOUR, Rooms, folders
 from reconcile.schemas import ACCEPTED, DONE
 from reconcile.small import small
@@ -55,11 +56,13 @@ class Judging:
             hours=self._rooms.hours(f"windows/run={task.run}"),
         )
 
-    def _staged(self, hours: list[int], rows: Mapping[int, Spans]) -> Staged:
-        def of(schema: StructType, below: str) -> DataFrame:
+    def _staged(self, hours: list[int], rows: Mapping[int, Spans], summed: DataFrame) -> Staged:
+        def of(schema: StructType, below: str, hours: list[int] = hours) -> DataFrame:
             return self._rooms.read(schema, folders("stage", hours, rows, below))
 
-        return Staged(of(ACCEPTED, "accepted"), of(LINKS, "links"), of(DONE, f"done/lot={COUNTED}"))
+        done = of(DONE, f"done/lot={COUNTED}")
+        others = of(ACCEPTED, "accepted", look_up.hours_named(summed, done))
+        return Staged(of(ACCEPTED, "accepted"), of(LINKS, "links"), done, others)
 
     def _verdicts(self, summed: DataFrame, task: Task) -> DataFrame:
         """No row is opened where cells tell everything, as on every good day."""
@@ -69,8 +72,8 @@ class Judging:
         if not hours:
             named = verdict.decoded(verdict.dirty(summed), task.run, untold_ms)
             return named.withColumn("settled", F.lit(True))
-        rules = Rules(task.run, self._late_after_ms, _settled(task), untold_ms, skips)
-        looked_up = look_up.verdicts(summed, self._staged(hours, task.rows), rules)
+        rules = Rules(task.run, self._late_after_ms, _settled(task), untold_ms, skips, _unread(task))
+        looked_up = look_up.verdicts(summed, self._staged(hours, task.rows, summed), rules)
         return looked_up.withColumn("category", _category(task))
 
     def _earlier(self, task: Task) -> DataFrame:
@@ -155,7 +158,7 @@ def _of_windows(rows: DataFrame, due: Mapping[str, Due]) -> DataFrame:
 def _hours_to_look_up(summed: DataFrame) -> list[int]:
     """Where a cell alone does not tell everything."""
     unclean = verdict.dirty(summed).where(~F.col("named")).select("window_ms")
-    untimely = summed.where(F.col("early") + F.col("late") > 0).select("window_ms")
+    untimely = summed.where(F.col("early") + F.col("late") + F.col("given_way") > 0).select("window_ms")
     return _hours(unclean.union(untimely))
 
 
@@ -178,6 +181,16 @@ def _settled(task: Task) -> list[Settled]:
         Settled(topic, number, view.settled_before)
         for topic, views in task.views.items()
         for number, view in views.items()
+    ]
+
+
+def _unread(task: Task) -> list[Unread]:
+    return [
+        Unread(topic, number, part.start, part.end)
+        for topic, shards in task.shards.items()
+        for number, shard in shards.items()
+        for part in (Range(0, shard.start), *shard.lost)
+        if part.start < part.end
     ]
 
 

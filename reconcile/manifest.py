@@ -119,8 +119,9 @@ _NUMBERS = tuple(name for name in Judged.__struct_fields__ if name != "findings"
 
 
 class Topic(msgspec.Struct, frozen=True, kw_only=True):
-    """`closed_until_ms`: every window that ends there or before has been judged; it never goes back. `rejudge`:
-    windows below that are to be judged again. `aside`: why the topic is not read any more."""
+    """`topic_id` is empty where only the audit speaks of it. `closed_until_ms`: every window that ends there or
+    before has been judged; it never goes back. `rejudge`: windows below that are to be judged again. `aside`: why the
+    topic is not read any more."""
 
     topic_id: str
     shards: dict[int, Shard] = {}

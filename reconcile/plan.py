@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 import msgspec
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+"""2: cells hold what links say. Cells of version 1 cannot be added to them."""
 
 
 class Range(NamedTuple):

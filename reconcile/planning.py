@@ -63,6 +63,8 @@ def _audit_trouble(held: Held, previous: Manifest) -> str | None:
 
 
 def _trouble(buffer: Buffer | None, topic: Topic) -> str | None:
+    if not topic.topic_id:
+        return None  # only the audit spoke of it
     if buffer is None:
         return DELETED if any(map(_owes, topic.shards.values())) else None
     if buffer.topic_id != topic.topic_id:

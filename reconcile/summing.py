@@ -24,10 +24,13 @@ from reconcile.report.summary import (
 from reconcile.settings import JobSettings
 
 OK, FAILED, FOUND, CANNOT_JUDGE = 0, 1, 2, 3
-"""Exit codes. What was found beats what could not be judged."""
+"""Exit codes. What was found beats what could not be judged; a ledger that does not add up beats everything."""
 
 _STATES = {
-    **{state.value: state for state in (State.RECREATED, State.DELETED, State.TRUNCATED, State.STALLED)},
+    **{
+        state.value: state
+        for state in (State.UNBALANCED, State.RECREATED, State.DELETED, State.TRUNCATED, State.STALLED)
+    },
     "gap": State.UNAUDITABLE,
 }
 """Of a topic that could not be judged, by what is wrong; the first that fits."""
@@ -37,6 +40,7 @@ _WHY_ASIDE = {
     "deleted": "it has been deleted, and messages were pending in it",
     "truncated": "it ends before what has been read of it: its brokers have lost records",
 }
+_WHY_STRAY = "the topic was deleted or made again before the first run, or something else writes into the audit"
 
 
 class Rows(NamedTuple):
@@ -93,6 +97,9 @@ def _skips(manifest: Manifest) -> list[Skipped]:
 
 def exit_code(judgement: Judgement, not_judged: Iterable[NotJudged], threshold: int) -> int:
     """What the windows that this run has judged say; a window that only waits for its next mark is no alarm."""
+    not_judged = list(not_judged)
+    if any(one.what == State.UNBALANCED for one in not_judged):
+        return CANNOT_JUDGE
     counts = [(name, count) for judged in judgement.now.values() for name, count in judged.findings.items()]
     if sum(count for name, count in counts if name != Category.UNAUDITABLE) > threshold:
         return FOUND
@@ -103,13 +110,18 @@ def exit_code(judgement: Judgement, not_judged: Iterable[NotJudged], threshold: 
 def _not_judged(manifest: Manifest, task: Task, judgement: Judgement) -> Iterable[NotJudged]:
     """What is wrong now: losses of this run, not those of earlier ones, which had their alarm."""
     for name, topic in manifest.topics.items():
+        if difference := ledger_of(topic.totals, topic.judged).difference:
+            yield NotJudged(what=State.UNBALANCED, why=_why_unbalanced(difference), topic=name)
         if topic.aside:
             yield NotJudged(what=topic.aside.removeprefix(AUDIT), why=_why_aside(topic.aside), topic=name)
-        elif task.closings[name].is_stalled:
+        elif name in task.closings and task.closings[name].is_stalled:
             yield NotJudged(what="stalled", why=_why_stalled(task, name), topic=name)
         if windows := judgement.unsettled.get(name):
             why = f"{len(windows)} windows wait for low-water marks and are judged again by the next run"
             yield NotJudged(what="unsettled", why=why, topic=name)
+    for name, count in task.strays.items():
+        why = f"{count} outcome rows are of places that no buffer has; {_WHY_STRAY}"
+        yield NotJudged(what="stray", why=why, topic=name, records=count)
     yield from _gaps(task)
     for gap in task.audit_gaps:
         if gap.run == manifest.run:
@@ -132,6 +144,13 @@ def _why_aside(reason: str) -> str:
     audits = reason.removeprefix("audit ")
     return (
         _WHY_ASIDE[reason] if audits == reason else f"the audit is not what it was ({audits}); start a new directory"
+    )
+
+
+def _why_unbalanced(difference: int) -> str:
+    amount = "few" if difference > 0 else "many"
+    return (
+        f"its ledger does not add up: {abs(difference)} messages too {amount} have ended, and no finding says which"
     )
 
 

@@ -69,6 +69,6 @@ def test_what_is_no_manifest_is_refused_by_name(data: bytes) -> None:
 
 
 def test_a_manifest_of_another_version_is_refused() -> None:
-    data = encode(before()).replace(b'"v":1', b'"v":2')
-    with pytest.raises(BadInput, match=r"manifest-2\.json has version 2, this program knows 1"):
+    data = encode(before()).replace(b'"v":2', b'"v":1')
+    with pytest.raises(BadInput, match=r"manifest-2\.json has version 1, this program knows 2"):
         decode(data, Manifest, "manifest-2.json")
