@@ -7,7 +7,19 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from reconcile.closing import Closing, Due, View, close, to_judge
-from reconcile.manifest import AuditGap, Judged, Manifest, Plan, Reads, Shard, Spans, Topic, Totals, with_run
+from reconcile.manifest import (
+    AuditGap,
+    Distrusted,
+    Judged,
+    Manifest,
+    Plan,
+    Reads,
+    Shard,
+    Spans,
+    Topic,
+    Totals,
+    with_run,
+)
 from reconcile.planning import readable, shards_after
 
 NOTHING = Topic(topic_id="")
@@ -42,16 +54,25 @@ class Task(NamedTuple):
     rows: Mapping[int, Spans]
     windows: Mapping[int, Spans]
     strays: Mapping[str, int] = MappingProxyType({})
+    distrusted: Mapping[str, Mapping[int, Distrusted]] = MappingProxyType({})
 
 
 class Judgement(NamedTuple):
     """By topic: the sums of what the judged windows say `now` and said `before`; `unsettled` windows are judged
-    again by the next run. `hours`: those that have judged windows of this run."""
+    again by the next run. `hours`: those that have judged windows of this run. `known`: of the findings, those that
+    an earlier judgement of their window had too, by category."""
 
     now: Mapping[str, Judged]
     before: Mapping[str, Judged]
     unsettled: Mapping[str, Sequence[int]]
     hours: Sequence[int]
+    known: Mapping[str, Mapping[str, int]] = MappingProxyType({})
+
+    def fresh(self, topic: str) -> dict[str, int]:
+        """Findings that no earlier judgement had, by category."""
+        known = self.known.get(topic, {})
+        found = self.now.get(topic, Judged()).findings
+        return {name: count - known.get(name, 0) for name, count in found.items() if count > known.get(name, 0)}
 
 
 def task_of(plan: Plan, reads: Reads, previous: Manifest | None, counted: Counted, stalled_after_ms: int) -> Task:
@@ -59,7 +80,7 @@ def task_of(plan: Plan, reads: Reads, previous: Manifest | None, counted: Counte
     shards = shards_after(plan, reads, previous, counted.rules)
     views = {
         name: {
-            number: View(buffer.shards[number], shard.start, shard.marks)
+            number: View(buffer.shards[number], shard.start, reads.marks[name][number])
             for number, shard in shards.get(name, {}).items()
         }
         for name, buffer in readable(plan).items()
@@ -78,7 +99,8 @@ def task_of(plan: Plan, reads: Reads, previous: Manifest | None, counted: Counte
     gaps = _audit_gaps(plan, reads, previous, counted)
     rows = with_run(previous.rows if previous else {}, counted.hours, plan.run)
     windows = previous.windows if previous else {}
-    return Task(plan.run, at_ms, shards, views, closings, due, gaps, rows, windows, counted.strays)
+    strays, distrusted = counted.strays, reads.distrusted
+    return Task(plan.run, at_ms, shards, views, closings, due, gaps, rows, windows, strays, distrusted)
 
 
 def _strangers(plan: Plan, previous: Manifest | None, counted: Counted) -> list[str]:

@@ -55,7 +55,7 @@ class Counting:
 
     def marks(self, plan: Plan) -> Said:
         audit = self._reader.audit(self._rooms.spark, plan.audit)
-        return Said(_last_two(audit.marks), _first_ms(audit, list(plan.lost)), _skips(audit))
+        return Said(_last_two(audit.marks, plan), _first_ms(audit, list(plan.lost)), _skips(audit))
 
     def count(self, plan: Plan, reads: Reads, previous: Manifest | None) -> Counted:
         shards = shards_after(plan, reads, previous, {})
@@ -180,10 +180,14 @@ def _total(row: Mapping[str, int]) -> Totals:
     return Totals(accepted=row["accepted"] - row["others"], others=row["others"], outcomes=outcomes)
 
 
-def _last_two(marks: DataFrame) -> MarksRead:
-    """The two of each shard that say most: as many rows as there are shards, whatever was read."""
+def _last_two(marks: DataFrame, plan: Plan) -> MarksRead:
+    """The two of each shard that say most, and two of those that cannot be true: as many rows as there are shards,
+    whatever was read."""
+    ends = [(name, number, held.end) for name, of in plan.held.buffers.items() for number, held in of.shards.items()]
+    table = F.broadcast(small(marks.sparkSession, ends, "topic string, shard int, held long"))
+    marks = marks.join(table, ["topic", "shard"]).withColumn("possible", F.col("next").between(0, F.col("held")))
     most = (F.col(name).desc() for name in ("next", "low_ms", "audit_offset"))
-    ranks = F.row_number().over(Window.partitionBy("topic", "shard").orderBy(*most))
+    ranks = F.row_number().over(Window.partitionBy("topic", "shard", "possible").orderBy(*most))
     best = marks.withColumn("nth", ranks).where("nth <= 2")
     found: dict[str, dict[int, list[Mark]]] = {}
     for row in best.select("topic", "shard", *Mark.__struct_fields__).collect():

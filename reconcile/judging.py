@@ -54,7 +54,24 @@ class Judging:
             before=sums(_latest(earlier)),
             unsettled=unsettled,
             hours=self._rooms.hours(f"windows/run={task.run}"),
+            known=self._known(task.run, _latest(earlier)),
         )
+
+    def _known(self, run: int, latest: DataFrame) -> dict[str, dict[str, int]]:
+        """How many findings of this run the last judgement of their window had, by topic and category. `latest`: rows
+        by `judge.WINDOWS`."""
+        judged = latest.select("topic", "window_ms", "run")
+        runs = [row["run"] for row in judged.select("run").distinct().collect()]
+        if not runs:
+            return {}
+        said = self._rooms.read(FINDINGS, [f"findings/run={earlier}" for earlier in runs])
+        before = said.join(judged, ["topic", "window_ms", "run"], "left_semi").withColumn("id", _named())
+        now = self._rooms.read(FINDINGS, [f"findings/run={run}"]).withColumn("id", _named())
+        again = now.join(before, ["topic", "window_ms", "category", "shard", "offset", "id"], "left_semi")
+        known: dict[str, dict[str, int]] = {}
+        for row in again.groupBy("topic", "category").count().collect():
+            known.setdefault(row["topic"], {})[row["category"]] = row["count"]
+        return known
 
     def _staged(self, hours: list[int], rows: Mapping[int, Spans], summed: DataFrame) -> Staged:
         def of(schema: StructType, below: str, hours: list[int] = hours) -> DataFrame:
@@ -182,6 +199,11 @@ def _settled(task: Task) -> list[Settled]:
         for topic, views in task.views.items()
         for number, view in views.items()
     ]
+
+
+def _named() -> Column:
+    """Of what is no message, no id."""
+    return F.coalesce("id", F.lit(""))
 
 
 def _unread(task: Task) -> list[Unread]:

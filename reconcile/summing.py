@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from delayline.names import Names
 from reconcile.advance import Judgement, Task
 from reconcile.ledger import SKIPPED, Category
-from reconcile.manifest import Judged, Manifest, Totals
+from reconcile.manifest import Distrusted, Judged, Manifest, Totals
 from reconcile.manifest import Topic as Known
 from reconcile.planning import AUDIT
 from reconcile.report.summary import (
@@ -96,11 +96,12 @@ def _skips(manifest: Manifest) -> list[Skipped]:
 
 
 def exit_code(judgement: Judgement, not_judged: Iterable[NotJudged], threshold: int) -> int:
-    """What the windows that this run has judged say; a window that only waits for its next mark is no alarm."""
+    """What the windows that this run has judged say and have not said before; one that only waits for its next mark
+    is no alarm."""
     not_judged = list(not_judged)
     if any(one.what == State.UNBALANCED for one in not_judged):
         return CANNOT_JUDGE
-    counts = [(name, count) for judged in judgement.now.values() for name, count in judged.findings.items()]
+    counts = [found for topic in judgement.now for found in judgement.fresh(topic).items()]
     if sum(count for name, count in counts if name != Category.UNAUDITABLE) > threshold:
         return FOUND
     is_untold = any(name == Category.UNAUDITABLE for name, _ in counts)
@@ -122,6 +123,9 @@ def _not_judged(manifest: Manifest, task: Task, judgement: Judgement) -> Iterabl
     for name, count in task.strays.items():
         why = f"{count} outcome rows are of places that no buffer has; {_WHY_STRAY}"
         yield NotJudged(what="stray", why=why, topic=name, records=count)
+    for name, shards in task.distrusted.items():
+        for number, doubt in shards.items():
+            yield NotJudged(what="bad_mark", why=_why_distrusted(doubt), topic=name, shard=number)
     yield from _gaps(task)
     for gap in task.audit_gaps:
         if gap.run == manifest.run:
@@ -147,6 +151,11 @@ def _why_aside(reason: str) -> str:
     )
 
 
+def _why_distrusted(doubt: Distrusted) -> str:
+    said = "has no numbers" if doubt.bad.next < 0 else f"says {doubt.bad.next}, and its buffer ends at {doubt.end}"
+    return f"a low-water mark at offset {doubt.bad.audit_offset} of the audit {said}; the next run judges the shard"
+
+
 def _why_unbalanced(difference: int) -> str:
     amount = "few" if difference > 0 else "many"
     return (
@@ -161,7 +170,7 @@ def _why_stalled(task: Task, topic: str) -> str:
 
 
 def _topic(name: str, topic: Known, task: Task, judgement: Judgement, not_judged: Iterable[NotJudged]) -> Topic:
-    fresh = judgement.now.get(name, Judged()).findings
+    fresh = judgement.fresh(name)
     state, reason = _state(name, fresh, not_judged)
     return topic_of(name, topic, state, reason, topic.judged.findings, fresh)
 

@@ -286,3 +286,39 @@ def test_a_topic_that_only_the_audit_spoke_of_is_read_once_it_is_there(job: Job)
     world.pass_on(HOUR_MS)
     verdict = job.run()
     assert topic_of(verdict.summary, "new").findings == {"missing": 1}
+
+
+def test_a_bad_mark_sets_its_shard_aside_until_the_next_run(job: Job) -> None:
+    world = job.world
+    world.pass_on(HOUR_MS)
+    job.run()
+    world.forget(world.send("orders", 0, MINUTE_MS))
+    place = {"topic": "orders", "shard": 0, "at_ms": world.at_ms}
+    world.audit.append(("marks", {**place, "next": 99, "low_ms": world.at_ms, "pending": 0}))
+    world.pass_on(HOUR_MS)
+    verdict = job.run()
+    (said,) = (one for one in verdict.summary.not_judged if one.what == "bad_mark")
+    assert (verdict.exit_code, said.topic, said.shard) == (3, "orders", 0)
+    assert "says 99, and its buffer ends at 1" in said.why
+    verdict = job.run()
+    assert (verdict.exit_code, topic_of(verdict.summary).findings) == (2, {"missing": 1})
+
+
+def test_a_window_that_is_judged_again_tells_only_what_is_new(job: Job) -> None:
+    world = job.world
+    lost, late, other = (world.send("orders", 0, MINUTE_MS) for _ in range(3))
+    for row in (lost, late, other):
+        world.forget(row)
+    world.pass_on(HOUR_MS)
+    assert topic_of(job.run().summary).fresh == {"missing": 3}
+    world.end(late, done_ms=late["due_ms"])
+    world.pass_on(HOUR_MS)
+    verdict = job.run()
+    assert (verdict.exit_code, topic_of(verdict.summary).findings) == (0, {"missing": 2})
+    for _ in range(2):
+        world.end(other, done_ms=other["due_ms"])
+    world.pass_on(HOUR_MS)
+    verdict = job.run()
+    orders = topic_of(verdict.summary)
+    assert (verdict.exit_code, orders.fresh) == (2, {"duplicated": 1})
+    assert orders.findings == {"duplicated": 1, "missing": 1}

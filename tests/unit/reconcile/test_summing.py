@@ -129,3 +129,10 @@ def test_a_ledger_that_does_not_add_up_is_said_before_all_that_was_found(done: i
     assert what in why
     assert (summary.topics[0].state, summary.exit_code) == (State.UNBALANCED, 3)
     assert exit_code(judgement(missing=1), not_judged("unbalanced"), 0) == 3
+
+
+def test_what_an_earlier_judgement_had_found_is_no_alarm_again() -> None:
+    again = judgement(missing=2, late=1)._replace(known={"orders": {"missing": 2}})
+    assert again.fresh("orders") == {"late": 1}
+    assert exit_code(again, [], 0) == 2
+    assert exit_code(again._replace(known={"orders": {"missing": 2, "late": 1}}), [], 0) == 0
