@@ -248,7 +248,7 @@ def test_audit_records_are_outcomes_and_marks_and_what_cannot_be_read_is_kept_as
     append(queue, AUDIT, encode_body(None, mark), partition="1")
 
     end = len(MALFORMED) + 1
-    done, marks, malformed = map(rows, reader.audit(spark, {0: Range(0, 2), 1: Range(0, end)}))
+    done, marks, _, malformed = map(rows, reader.audit(spark, {0: Range(0, 2), 1: Range(0, end)}))
 
     said = {"topic": "orders", "shard": 0, "done_ms": NOW_MS, "epoch": 3, "audit_partition": 0, "audit_offset": 0}
     columns = ("offset", "id", "due_ms", "accepted_ms", "outcome", "successor", "reason")
@@ -256,6 +256,7 @@ def test_audit_records_are_outcomes_and_marks_and_what_cannot_be_read_is_kept_as
     assert [(row["next"], row["low_ms"], row["pending"], row["audit_offset"]) for row in marks] == [
         (7, 8, 9, 1),
         (5, 6, None, len(MALFORMED)),
+        (-1, -1, -1, [why for _, why in MALFORMED].index("a mark lacks its numbers")),
     ]
     assert {(row["topic"], row["shard"]) for row in marks} == {("orders", 0)}
     assert [(row["audit_offset"], row["why"]) for row in malformed] == [
