@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from bench.reconciling import duck
 from bench.reconciling.spark import Measured, spark
 from bench.report import Report, Target, measured
-from tests.reconcile.generator import LATE_AFTER_MS, Truth, generate
+from tests.reconcile.generator import Truth, generate
+from tests.reconcile.stories import LATE_AFTER_MS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -99,7 +100,7 @@ def _judge(machine: Measured, folder: Path, truths: dict[tuple[str, int], Truth]
     accepted, done = _rows(machine, folder)
     summed = cells.summed(machine.session.read.schema(cells.CELLS).parquet(str(folder / "cells"))).persist()
     settled = [findings.Settled(topic, shard, truth.settled) for (topic, shard), truth in truths.items()]
-    staged = findings.Staged(accepted, cells.links(accepted), done)
+    staged = findings.Staged(accepted, cells.links(accepted), done, accepted)
     verdicts = findings.verdicts(summed, staged, findings.Rules(1, LATE_AFTER_MS, settled)).persist()
     found = findings.findings(verdicts)
     found.write.mode("overwrite").parquet(str(folder / "findings"))

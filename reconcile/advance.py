@@ -7,7 +7,19 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from reconcile.closing import Closing, Due, View, close, to_judge
-from reconcile.manifest import AuditGap, Judged, Manifest, Plan, Reads, Shard, Spans, Topic, Totals, with_run
+from reconcile.manifest import (
+    AuditGap,
+    Distrusted,
+    Judged,
+    Manifest,
+    Plan,
+    Reads,
+    Shard,
+    Spans,
+    Topic,
+    Totals,
+    with_run,
+)
 from reconcile.planning import readable, shards_after, with_untold
 
 NOTHING = Topic(topic_id="")
@@ -17,7 +29,8 @@ class Counted(NamedTuple):
     """What the rows of a run say as a whole, by topic. `rules`: the last rules records, by shard; `hours`: those
     that got rows; `touched`: windows of rows that lie before where their topic was closed; `rows`: how many were
     counted, by kind; `first_appended_ms`: of the first record of a buffer that was read, None where there is none;
-    `unreadable`: partitions of the audit with records that could not be read."""
+    `strays`: of a first run, outcome rows of places that no buffer has; `unreadable`: partitions of the audit with
+    records that could not be read."""
 
     rules: Mapping[str, Mapping[int, str]]
     hours: Sequence[int]
@@ -26,6 +39,7 @@ class Counted(NamedTuple):
     rows: Mapping[str, int]
     first_appended_ms: int | None
     unreadable: Sequence[int] = ()
+    strays: Mapping[str, int] = MappingProxyType({})
 
 
 class Task(NamedTuple):
@@ -41,18 +55,28 @@ class Task(NamedTuple):
     audit_gaps: Sequence[AuditGap]
     rows: Mapping[int, Spans]
     windows: Mapping[int, Spans]
+    strays: Mapping[str, int] = MappingProxyType({})
+    distrusted: Mapping[str, Mapping[int, Distrusted]] = MappingProxyType({})
 
 
 class Judgement(NamedTuple):
     """By topic: the sums of what the judged windows say `now` and said `before`; `unsettled` windows are judged
     again by the next run. `hours`: those that have judged windows of this run. `written`: by folder, the rows that
-    this run has written."""
+    this run has written. `known`: of the findings, those that an earlier judgement of their window had too, by
+    category."""
 
     now: Mapping[str, Judged]
     before: Mapping[str, Judged]
     unsettled: Mapping[str, Sequence[int]]
     hours: Sequence[int]
     written: Mapping[str, int] = MappingProxyType({})
+    known: Mapping[str, Mapping[str, int]] = MappingProxyType({})
+
+    def fresh(self, topic: str) -> dict[str, int]:
+        """Findings that no earlier judgement had, by category."""
+        known = self.known.get(topic, {})
+        found = self.now.get(topic, Judged()).findings
+        return {name: count - known.get(name, 0) for name, count in found.items() if count > known.get(name, 0)}
 
 
 def task_of(plan: Plan, reads: Reads, previous: Manifest | None, counted: Counted, stalled_after_ms: int) -> Task:
@@ -60,12 +84,13 @@ def task_of(plan: Plan, reads: Reads, previous: Manifest | None, counted: Counte
     shards = with_untold(shards_after(plan, reads, previous, counted.rules), plan, counted.unreadable)
     views = {
         name: {
-            number: View(buffer.shards[number], shard.start, shard.marks)
+            number: View(buffer.shards[number], shard.start, reads.marks[name][number])
             for number, shard in shards.get(name, {}).items()
         }
         for name, buffer in readable(plan).items()
         if name not in reads.aside
     }
+    views |= {name: {} for name in _strangers(plan, previous, counted)}
     known = {name: _known(previous, name) for name in views}
     at_ms = plan.held.at_ms
     closings = {
@@ -77,7 +102,15 @@ def task_of(plan: Plan, reads: Reads, previous: Manifest | None, counted: Counte
     }
     gaps = _audit_gaps(plan, reads, previous, counted)
     rows = with_run(previous.rows if previous else {}, counted.hours, plan.run)
-    return Task(plan.run, at_ms, shards, views, closings, due, gaps, rows, previous.windows if previous else {})
+    windows = previous.windows if previous else {}
+    strays, distrusted = counted.strays, reads.distrusted
+    return Task(plan.run, at_ms, shards, views, closings, due, gaps, rows, windows, strays, distrusted)
+
+
+def _strangers(plan: Plan, previous: Manifest | None, counted: Counted) -> list[str]:
+    """Topics that only the audit speaks of: there is nothing to wait for before they are judged."""
+    known = [name for name, topic in previous.topics.items() if not topic.topic_id] if previous else []
+    return sorted({*counted.totals, *known} - {*plan.held.buffers})
 
 
 def _known(previous: Manifest | None, topic: str) -> Topic:
@@ -127,7 +160,7 @@ def _topic_after(
 ) -> Topic:
     known = _known(previous, name)
     return Topic(
-        topic_id=plan.held.buffers[name].topic_id,
+        topic_id=plan.held.buffers[name].topic_id if name in plan.held.buffers else "",
         shards=dict(task.shards.get(name, {})),
         closed_until_ms=task.closings[name].until_ms,
         rejudge=sorted({*task.due[name].later, *judgement.unsettled.get(name, ())}),

@@ -89,6 +89,8 @@ def compare(
 def _windows(reader: Reader, manifest: Manifest, since_ms: int) -> Compared:
     spans, not_judged = [], []
     for name, topic in manifest.topics.items():
+        if not topic.topic_id:
+            continue  # only the audit speaks of it
         if topic.aside:
             not_judged.append(NotJudged(what=topic.aside, why="the ledger has set it aside", topic=name))
             continue

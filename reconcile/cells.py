@@ -12,12 +12,22 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
-from reconcile.ledger import BUCKETS, HOUR_MS, LATENESS_BINS, OUTCOMES, POSITION_BITS, REPLACED, SKIPPED, WINDOW_MS
+from reconcile.ledger import (
+    BUCKETS,
+    HOUR_MS,
+    INSTRUCTIONS,
+    LATENESS_BINS,
+    OUTCOMES,
+    POSITION_BITS,
+    REPLACED,
+    SKIPPED,
+    WINDOW_MS,
+)
 
 CELL = ("topic", "window_ms", "bucket")
-COUNTS = ("accepted", "others", "done", "links", "carried", *OUTCOMES, "early", "late")
+COUNTS = ("accepted", "others", "done", "links", "carried", "given_way", *OUTCOMES, "early", "late")
 LATENESS = tuple(f"lateness_{i:02}" for i in range(LATENESS_BINS))
-XORS = ("xor_position", "xor_moment", "xor_plain", "xor_check")
+XORS = ("xor_position", "xor_moment", "xor_plain", "xor_check", "xor_link")
 
 CELLS = StructType(
     [
@@ -31,7 +41,7 @@ CELLS = StructType(
     ]
 )
 """A part of a cell: the rows of which the same is said, as a number (`said`, below). XORs are of the positions, the
-moments, the hashes of (position, moment), and those with the id too."""
+moments, the hashes of (position, moment), those with the id and whether it is a message too, and what links say."""
 
 LINKS = StructType(
     [
@@ -63,24 +73,26 @@ def cells(accepted: DataFrame, links: DataFrame, done: DataFrame, late_after_ms:
     than `late_after_ms` after it was due is late. A counter for each outcome and each lateness would be dear per
     row: what a row says is one number of the key, and only `summed` spreads it over counters."""
     timed = in_cell(done, moment_ms()).withColumn("lateness_ms", lateness_ms())
-    kind = F.when(F.col("kind").isin("message", SKIPPED), _ACCEPTED | _UNTIMED).otherwise(_OTHER | _UNTIMED)
+    kind = F.when(is_message(), _ACCEPTED | _UNTIMED).otherwise(_OTHER | _UNTIMED)
+    link, carrying = _link(F.col("by_id"), F.col("by_id")), _link(successor(), F.col("id"))
+    none = F.lit(0).cast("long")
     sides = (
-        _said(in_cell(accepted, moment_ms()), kind, F.col("id")),
-        _said(in_cell(links, F.col("due_ms")), F.lit(_LINK | _UNTIMED), F.lit(None)),
-        _said(timed, _outcome(late_after_ms), F.col("id"), F.col("lateness_ms")),
+        _said(in_cell(accepted, moment_ms()), kind, _check(is_message()), none),
+        _said(in_cell(links, F.col("due_ms")), F.lit(_LINK | _UNTIMED), none, link),
+        _said(timed, _outcome(late_after_ms), _check(ends_message()), F.when(carried(), carrying).otherwise(none)),
     )
     return reduce(DataFrame.unionByName, sides)
 
 
 def summed(cells: DataFrame) -> DataFrame:
     """One row per cell, of the parts that any number of runs have left: `CELL`, `COUNTS` (`others` of the `accepted`
-    are no messages; `links` are said by re-appends, `carried` by outcome rows), `LATENESS`, `XORS` over both sides,
-    `xor_link` of the links' hashes of (position, moment), and `late_max_ms`."""
+    are no messages; `links` are said by re-appends, `carried` by outcome rows; `given_way` have ended for another
+    message), `LATENESS`, `XORS` over both sides (`xor_link` over links), and `late_max_ms`."""
     is_link = _what() == _LINK
     return cells.groupBy(*CELL).agg(
         *counts(),
-        *(_xor_where(~is_link, name).alias(name) for name in XORS),
-        _xor_where(is_link | _is_carried(), "xor_plain").alias("xor_link"),
+        *(_xor_where(~is_link, name).alias(name) for name in XORS if name != "xor_link"),
+        F.bit_xor("xor_link").alias("xor_link"),
         F.max("late_max_ms").alias("late_max_ms"),
     )
 
@@ -95,6 +107,7 @@ def counts() -> list[Column]:
         "done": what >= _FIRST_OUTCOME,
         "links": what == _LINK,
         "carried": _is_carried(),
+        "given_way": (what == _DUPLICATE) | ((what == _SUPERSEDED) & ~_is_carried()),
         **{name: what == _FIRST_OUTCOME + (i << 7) for i, name in enumerate(OUTCOMES)},
         "early": timing == _EARLY,
         "late": is_timed & (timing >= _LATE),
@@ -145,14 +158,40 @@ def lateness_ms() -> Column:
 def carried() -> Column:
     """Whether the outcome row says that another record carries the message on. A newcomer of the same own id that
     replaced it, or the message that made it a duplicate, is another message."""
-    another = (F.col("outcome") == "duplicate") | F.col("reason").eqNullSafe(REPLACED)
-    return F.col("successor").isNotNull() & ~another
+    is_superseded = F.col("outcome") == "superseded"
+    return (is_superseded | (F.col("successor").isNotNull() & ends_message())) & ~gives_way()
+
+
+def gives_way() -> Column:
+    """Whether the outcome row says that its message has ended for another one."""
+    return (F.col("outcome") == "duplicate") | F.col("reason").eqNullSafe(REPLACED)
+
+
+def successor() -> Column:
+    """What the record is called that carries the message on: by its own id, where the row has no other name."""
+    return F.coalesce("successor", "id")
+
+
+def first_id(of: Column) -> Column:
+    """Of an occurrence, the id of its message. No topic's name has a tilde."""
+    return F.substring_index(of, "~", 1)
+
+
+def is_message() -> Column:
+    """Of a record."""
+    return F.col("kind").isin("message", SKIPPED)
+
+
+def ends_message() -> Column:
+    """Whether the outcome of a row is one that messages have."""
+    return ~F.col("outcome").isin(*INSTRUCTIONS)
 
 
 # --- what a row says, as one number:  outcome or side | carried | how late
 #                                         bits 7..11       6       0..5
 
 _ACCEPTED, _OTHER, _LINK, _FIRST_OUTCOME = 0 << 7, 1 << 7, 2 << 7, 3 << 7
+_DUPLICATE, _SUPERSEDED = (_FIRST_OUTCOME + (OUTCOMES.index(name) << 7) for name in ("duplicate", "superseded"))
 _CARRIED = 1 << 6
 _LATE = 1 << 5  # and a bin below
 _EARLY, _UNTIMED = 62, 63
@@ -175,16 +214,26 @@ def _timing(lateness: Column, late_after_ms: int) -> Column:
     return F.when(lateness.isNull(), _UNTIMED).otherwise(timed)
 
 
-def _said(rows: DataFrame, said: Column, identity: Column, lateness: Column | None = None) -> DataFrame:
+def _check(is_message: Column) -> Column:
+    return F.xxhash64("position", "moment_ms", "id", is_message)
+
+
+def _link(by: Column, of: Column) -> Column:
+    """What says the name under which a message is carried on, and whose name that is."""
+    return F.xxhash64(F.col("position"), F.col("moment_ms"), by, first_id(of))
+
+
+def _said(rows: DataFrame, said: Column, check: Column, link: Column) -> DataFrame:
     """What is said by how many, and of whom."""
-    timed = F.lit(None) if lateness is None else lateness
-    named = rows.withColumns({"said": said, "id": identity.cast("string"), "lateness_ms": timed.cast("long")})
+    timed = F.col("lateness_ms") if "lateness_ms" in rows.columns else F.lit(None).cast("long")
+    named = rows.withColumns({"said": said, "check": check, "link": link, "lateness_ms": timed})
     return named.groupBy(*CELL, "said").agg(
         F.count("*").alias("count"),
         F.bit_xor("position").alias("xor_position"),
         F.bit_xor("moment_ms").alias("xor_moment"),
         F.bit_xor(F.xxhash64("position", "moment_ms")).alias("xor_plain"),
-        F.bit_xor(F.xxhash64("position", "moment_ms", "id")).alias("xor_check"),
+        F.bit_xor("check").alias("xor_check"),
+        F.bit_xor("link").alias("xor_link"),
         F.max("lateness_ms").alias("late_max_ms"),
     )
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from operator import or_
 
+from msgspec.structs import replace
 from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
@@ -19,7 +20,7 @@ from reconcile import cells as ledger_cells
 from reconcile.advance import Counted
 from reconcile.cells import CELLS, LINKS
 from reconcile.errors import CannotJudge
-from reconcile.ledger import OUTCOMES
+from reconcile.ledger import INSTRUCTIONS, OUTCOMES
 from reconcile.manifest import Manifest, Plan, Reads, Shard, Totals
 from reconcile.plan import Mark, Range, Skip
 from reconcile.planning import MarksRead, shards_after
@@ -29,12 +30,10 @@ from reconcile.runs import Said
 from reconcile.schemas import ACCEPTED, DONE, MALFORMED
 from reconcile.small import small
 
-COUNTED, AHEAD, BEFORE, LOST = "counted", "ahead", "before", "lost"
-"""Lots: what is counted now, what waits for the next run, what speaks of records from before the first one, and of
-records that were gone before they were read."""
-
-INSTRUCTIONS = frozenset({"applied", "unmatched"})
-"""Outcomes of records that are no messages."""
+COUNTED, AHEAD, BEFORE, LOST, STRAY = "counted", "ahead", "before", "lost", "stray"
+"""Lots: what is counted now, what waits for the next run, what speaks of records from before the first one, of
+records that were gone before they were read, and in the first run of places that no buffer has: of a topic that was
+deleted or made again, perhaps. Later runs count those, so that they are judged as what nobody accepted."""
 
 _BOUNDS = StructType(
     [
@@ -42,8 +41,10 @@ _BOUNDS = StructType(
         StructField("shard", IntegerType(), False),
         StructField("first", LongType(), False),
         StructField("end", LongType(), False),
+        StructField("held", LongType(), False),
     ]
 )
+"""Offsets `[first, end)` that were read of a shard, and the end of its log."""
 
 
 class Counting:
@@ -55,7 +56,7 @@ class Counting:
 
     def marks(self, plan: Plan) -> Said:
         audit = self._reader.audit(self._rooms.spark, plan.audit)
-        said = Said(_last_two(audit.marks), _first_ms(audit, list(plan.lost)), _skips(audit))
+        said = Said(_last_two(audit.marks, plan), _first_ms(audit, list(plan.lost)), _skips(audit))
         if not (said.marks or said.skips or audit.done.take(1) or audit.malformed.take(1)):
             self._check_empty([(None, partition, part) for partition, part in plan.audit.items()])
         return said
@@ -73,7 +74,7 @@ class Counting:
 
     def count(self, plan: Plan, reads: Reads, previous: Manifest | None) -> Counted:
         shards = shards_after(plan, reads, previous, {})
-        self._stage_done(plan, reads, shards)
+        self._stage_done(plan, reads, shards, previous)
         accepted = self._stage_accepted(plan, reads)
         self._stage_links(plan, accepted, shards)
         cells = self._cells(plan.run)
@@ -86,15 +87,23 @@ class Counting:
             rows={name: sum(row[name] for row in sums) for name in ("accepted", "done")},
             first_appended_ms=_first_appended_ms(accepted) if plan.lost and previous is None else None,
             unreadable=self._unreadable(plan.run),
+            strays=self._by_topic(plan.run, STRAY),
         )
 
-    def _stage_done(self, plan: Plan, reads: Reads, shards: Mapping[str, Mapping[int, Shard]]) -> None:
+    def _stage_done(
+        self, plan: Plan, reads: Reads, shards: Mapping[str, Mapping[int, Shard]], previous: Manifest | None
+    ) -> None:
         audit = self._reader.audit(self._rooms.spark, plan.audit)
         left = self._rooms.read(DONE, [f"stage/run={plan.run - 1}/done/lot={AHEAD}"])
-        bounds = [(read.topic, read.shard, shards[read.topic][read.shard].start, read.end) for read in reads.reads]
-        table = F.broadcast(small(self._rooms.spark, bounds, _BOUNDS))
-        known = audit.done.select(*DONE.fieldNames()).unionByName(left).join(table, ["topic", "shard"])
-        lots = known.withColumns({"lot": _lot(shards), HOUR: ledger_cells.hour(ledger_cells.moment_ms())})
+        table = F.broadcast(small(self._rooms.spark, _bounds(plan, reads, shards), _BOUNDS))
+        rows = (
+            audit.done.select(*DONE.fieldNames())
+            .unionByName(left)
+            .where(~F.col("topic").isin(_unread(plan, reads, previous)))
+        )
+        known = rows.join(table, ["topic", "shard"], "left")
+        lot = F.when(_is_stray(), COUNTED if previous else STRAY).otherwise(_lot(shards))
+        lots = known.withColumns({"lot": lot, HOUR: ledger_cells.hour(ledger_cells.moment_ms())})
         self._rooms.write(lots.select(*DONE.fieldNames(), "lot", HOUR), f"stage/run={plan.run}/done", "lot", HOUR)
         self._rooms.write(audit.malformed, f"malformed/run={plan.run}")
 
@@ -116,7 +125,9 @@ class Counting:
 
     def _stage_links(self, plan: Plan, accepted: DataFrame, shards: Mapping[str, Mapping[int, Shard]]) -> None:
         """Those to records that no run has read say nothing that could be checked."""
-        bounds = [(topic, shard, known.start, 0) for topic, some in shards.items() for shard, known in some.items()]
+        bounds = [
+            (topic, shard, known.start, 0, 0) for topic, some in shards.items() for shard, known in some.items()
+        ]
         table = F.broadcast(small(self._rooms.spark, bounds, _BOUNDS))
         known = ledger_cells.links(accepted).join(table, ["topic", "shard"])
         kept = known.where((F.col("offset") >= F.col("first")) & ~_is_lost(shards))
@@ -133,11 +144,39 @@ class Counting:
 
     def _totals(self, run: int, sums: Sequence[Row]) -> dict[str, Totals]:
         totals = {row["topic"]: _total(row.asDict()) for row in sums}
-        for lot, name in ((BEFORE, "before_start"), (LOST, "in_gaps")):
-            if self._rooms.exists(folder := f"stage/run={run}/done/lot={lot}"):
-                for row in self._rooms.read(DONE, [folder]).groupBy("topic").count().collect():
-                    totals[row["topic"]] = totals.get(row["topic"], Totals()) + Totals(**{name: row["count"]})
+        for lot, name in ((BEFORE, "before_start"), (STRAY, "before_start"), (LOST, "in_gaps")):
+            for topic, count in self._by_topic(run, lot).items():
+                totals[topic] = totals.get(topic, Totals()) + replace(Totals(), **{name: count})
         return totals
+
+    def _by_topic(self, run: int, lot: str) -> dict[str, int]:
+        if not self._rooms.exists(folder := f"stage/run={run}/done/lot={lot}"):
+            return {}
+        return dict(self._rooms.read(DONE, [folder]).groupBy("topic").count().collect())
+
+
+def _bounds(
+    plan: Plan, reads: Reads, shards: Mapping[str, Mapping[int, Shard]]
+) -> list[tuple[str, int, int, int, int]]:
+    held = plan.held.buffers
+    return [
+        (topic, number, shards[topic][number].start, end, held[topic].shards[number].end)
+        for topic, number, end in ((read.topic, read.shard, read.end) for read in reads.reads)
+    ]
+
+
+def _unread(plan: Plan, reads: Reads, previous: Manifest | None) -> list[str]:
+    """Topics that are not read any more: set aside, or deleted with nothing pending."""
+    known = previous.topics if previous else {}
+    gone = (name for name, topic in known.items() if topic.topic_id and name not in plan.held.buffers)
+    return sorted({*plan.aside, *reads.aside, *gone})
+
+
+def _is_stray() -> Column:
+    """Whether a row speaks of a place that no buffer has. The audit was looked at before the buffers: what it speaks
+    of was there then."""
+    offset = F.col("offset")
+    return F.col("held").isNull() | (offset < 0) | (offset >= F.col("held"))
 
 
 def _lot(shards: Mapping[str, Mapping[int, Shard]]) -> Column:
@@ -165,10 +204,14 @@ def _total(row: Mapping[str, int]) -> Totals:
     return Totals(accepted=row["accepted"] - row["others"], others=row["others"], outcomes=outcomes)
 
 
-def _last_two(marks: DataFrame) -> MarksRead:
-    """The two of each shard that say most: as many rows as there are shards, whatever was read."""
+def _last_two(marks: DataFrame, plan: Plan) -> MarksRead:
+    """The two of each shard that say most, and two of those that cannot be true: as many rows as there are shards,
+    whatever was read."""
+    ends = [(name, number, held.end) for name, of in plan.held.buffers.items() for number, held in of.shards.items()]
+    table = F.broadcast(small(marks.sparkSession, ends, "topic string, shard int, held long"))
+    marks = marks.join(table, ["topic", "shard"]).withColumn("possible", F.col("next").between(0, F.col("held")))
     most = (F.col(name).desc() for name in ("next", "low_ms", "audit_offset"))
-    ranks = F.row_number().over(Window.partitionBy("topic", "shard").orderBy(*most))
+    ranks = F.row_number().over(Window.partitionBy("topic", "shard", "possible").orderBy(*most))
     best = marks.withColumn("nth", ranks).where("nth <= 2")
     found: dict[str, dict[int, list[Mark]]] = {}
     for row in best.select("topic", "shard", *Mark.__struct_fields__).collect():

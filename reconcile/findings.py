@@ -10,6 +10,12 @@ moment) comes together in one group: who was accepted there, its outcome rows, a
     a carried record and two re-appends         duplicated
     a re-append of a record that had ended      delivered_after_cancel where it was cancelled, else two_outcomes
     a re-append of what nobody accepted         orphan
+    a message's row in an instruction's words   wrong_outcome; and an instruction's in those of a message
+    a re-append under another id than announced wrong_successor
+
+What ends for another message (`replaced`, `duplicate`) is a case of its own: that one may be due at any time.
+
+    the other message was never accepted        wrong_successor, once the row is settled
 """
 
 from collections.abc import Sequence
@@ -20,12 +26,25 @@ from typing import NamedTuple
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from reconcile.cells import CELL, carried, in_cell, lateness_ms, moment_ms
+from reconcile.cells import (
+    CELL,
+    carried,
+    ends_message,
+    first_id,
+    gives_way,
+    hour,
+    in_cell,
+    is_message,
+    lateness_ms,
+    moment_ms,
+    successor,
+)
 from reconcile.judge import FINDINGS, absence, decoded, dirty
 from reconcile.ledger import NO_OUTCOME, SKIPPED, Category
 from reconcile.small import small
 
 _PLACE = ("topic", "window_ms", "shard", "offset", "moment_ms")
+_ID = r"\.(\d{1,9})\.(\d{1,18})\.(\d{1,18})$"
 AUDIT_OFFSET_MAX = (1 << 63) - 1
 
 
@@ -40,22 +59,34 @@ class Settled(NamedTuple):
 
 class Staged(NamedTuple):
     """All that was staged, by every run, of the windows to be judged: by `schemas.ACCEPTED`, `cells.LINKS` (of the
-    windows of the records that are carried on) and `schemas.DONE`."""
+    windows of the records that are carried on) and `schemas.DONE`. `others`: by `schemas.ACCEPTED`, of the hours of
+    the messages that `hours_named` names."""
 
     accepted: DataFrame
     links: DataFrame
     done: DataFrame
+    others: DataFrame
 
 
 class Rules(NamedTuple):
     """What a run judges by. Outcome rows of what was due before `untold_until_ms` may have been deleted. A shard
-    that is not among the `settled` has no settled rows."""
+    that is not among the `settled` has no settled rows. `unread`: what was accepted there nobody knows."""
 
     run: int
     late_after_ms: int
     settled: Sequence[Settled]
     untold_until_ms: int = 0
     skips: "Sequence[Skipped]" = ()
+    unread: "Sequence[Unread]" = ()
+
+
+class Unread(NamedTuple):
+    """Offsets `[first, end)` that no run has read."""
+
+    topic: str
+    shard: int
+    first: int
+    end: int
 
 
 class Skipped(NamedTuple):
@@ -78,7 +109,7 @@ def verdicts(summed: DataFrame, staged: Staged, rules: Rules) -> DataFrame:
     named = decoded(unclean, rules.run, rules.untold_until_ms).withColumn("settled", F.lit(True))
     looked_up = _looked_up(unclean.where(~F.col("named")), staged, rules)
     untimely = _untimely(summed, staged.done, rules).withColumn("settled", F.lit(True))
-    every = named.unionByName(looked_up).unionByName(untimely)
+    every = reduce(DataFrame.unionByName, (named, looked_up, untimely, _unaccepted(summed, staged, rules)))
     if not rules.skips:
         return every
     excused = every.withColumn("category", _excused(rules.skips))
@@ -93,6 +124,54 @@ def findings(verdicts: DataFrame) -> DataFrame:
 def unsettled(verdicts: DataFrame) -> DataFrame:
     """The windows (`topic`, `window_ms`) that are to be judged again."""
     return verdicts.where(~F.col("settled")).select("topic", "window_ms").distinct()
+
+
+# --- what ended for another message
+
+
+def hours_named(summed: DataFrame, done: DataFrame) -> list[int]:
+    """The hours in which those messages are due for which others have ended."""
+    rows = _given_way(summed, done).where("named_ms is not null")
+    found = rows.select(hour(F.col("named_ms")).alias("hour")).distinct().collect()
+    return sorted(row["hour"] for row in found)
+
+
+def _given_way(summed: DataFrame, done: DataFrame) -> DataFrame:
+    """Outcome rows, with the place that the other message's id names; null where it is none."""
+    rows = _of_cells(done.where(gives_way()), moment_ms(), summed.where("given_way > 0"))
+    shard, offset, due_ms = (F.try_to_number(_part(i), F.lit("9" * 18)).cast("long") for i in (1, 2, 3))
+    return rows.withColumns({"named_shard": shard.cast("int"), "named_offset": offset, "named_ms": due_ms})
+
+
+def _part(of_id: int) -> Column:
+    return F.regexp_extract(F.coalesce("successor", F.lit("")), _ID, of_id)
+
+
+def _unaccepted(summed: DataFrame, staged: Staged, rules: Rules) -> DataFrame:
+    """Rows that say that their message has ended for one that nobody accepted."""
+    rows = _given_way(summed, staged.done).withColumn("lateness_ms", lateness_ms())
+    names = ("topic", "named_shard", "named_offset", "successor")
+    known = staged.others.where(is_message()).select(
+        "topic",
+        F.col("shard").alias("named_shard"),
+        F.col("offset").alias("named_offset"),
+        first_id(F.col("id")).alias("successor"),
+    )
+    unread = small(rows.sparkSession, rules.unread, "of_topic string, of_shard int, first long, end long")
+    here = (F.col("topic") == F.col("of_topic")) & (F.col("named_shard") == F.col("of_shard"))
+    is_unread = here & (F.col("named_offset") >= F.col("first")) & (F.col("named_offset") < F.col("end"))
+    missing = rows.join(known, list(names), "left_anti").join(F.broadcast(unread), is_unread, "left_anti")
+    told = _bounded(missing, rules.settled).withColumns(
+        {
+            "category": F.lit(Category.WRONG_SUCCESSOR.value),
+            "surplus": F.lit(0).cast("long"),
+            "detail": F.concat(
+                _said(), F.lit("; nobody accepted "), F.coalesce("successor", F.lit("what has no name"))
+            ),
+            "run": F.lit(rules.run),
+        }
+    )
+    return told.select(*FINDINGS.fieldNames(), "settled")
 
 
 # --- what an operator has had skipped
@@ -161,13 +240,14 @@ def _told(cells: DataFrame, staged: Staged, settled: Sequence[Settled]) -> DataF
     """One row per place: its record, that one's rows (`own`), those of others (`strange`), and re-appends."""
     accepted = _of_cells(staged.accepted, moment_ms(), cells)
     said = (
-        accepted.select(*_PLACE, "id", "due_ms", "accepted_ms", F.lit(1).alias("record")),
+        accepted.select(*_PLACE, "id", "due_ms", "accepted_ms", is_message().alias("record")),
         _of_cells(staged.links, F.col("due_ms"), cells).select(*_PLACE, "due_ms", "by_offset", "by_id"),
         _rows(_of_cells(staged.done, moment_ms(), cells), settled),
     )
     places = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), said)
     grouped = places.groupBy(*_PLACE).agg(
         F.count("record").alias("records"),
+        F.coalesce(F.bool_or("record"), F.lit(False)).alias("is_message"),
         F.max("id").alias("id"),
         F.max("by_id").alias("by_id"),
         F.max("due_ms").alias("due_ms"),
@@ -185,20 +265,26 @@ def _of_cells(rows: DataFrame, moment: Column, cells: DataFrame) -> DataFrame:
 
 
 def _rows(done: DataFrame, settled: Sequence[Settled]) -> DataFrame:
-    bounds = small(done.sparkSession, settled, "topic string, shard int, below long")
     row = F.struct(
         "done_ms",
         "audit_offset",
         "outcome",
         "id",
-        "successor",
+        successor().alias("successor"),
         carried().alias("carried"),
+        ends_message().alias("ends"),
         lateness_ms().alias("lateness_ms"),
         _said().alias("said"),
-        F.coalesce(F.col("audit_offset") < F.col("below"), F.lit(False)).alias("settled"),
+        "settled",
     )
+    return _bounded(done, settled).select(*_PLACE, "due_ms", "accepted_ms", row.alias("row"))
+
+
+def _bounded(done: DataFrame, settled: Sequence[Settled]) -> DataFrame:
+    """With `settled`: whether what was committed with the row has been read."""
+    bounds = small(done.sparkSession, settled, "topic string, shard int, below long")
     bounded = done.join(F.broadcast(bounds), ["topic", "shard"], "left")
-    return bounded.select(*_PLACE, "due_ms", "accepted_ms", row.alias("row"))
+    return bounded.withColumn("settled", F.coalesce(F.col("audit_offset") < F.col("below"), F.lit(False)))
 
 
 def _said() -> Column:
@@ -229,9 +315,17 @@ def _verdict(category: Column, identity: Column, rows: Column, detail: Column, *
 def _of_record(untold_until_ms: int) -> Column:
     own = F.col("own")
     missing = _verdict(absence(F.col("moment_ms"), untold_until_ms), F.col("id"), own, _no_outcome())
-    several = _verdict(_of_several(), F.col("id"), own, _all_said(own), surplus=F.size(own) - 1)
-    exists = F.col("records") > 0
-    return F.when(exists & (F.size(own) == 0), missing).when(exists & (F.size(own) > 1), several)
+    surplus = _ends(own) - F.col("is_message").cast("int")
+    several = _verdict(_of_several(), F.col("id"), own, _all_said(own), surplus=surplus)
+    strange = _verdict(F.lit(Category.WRONG_OUTCOME.value), F.col("id"), own, _all_said(own), surplus=surplus)
+    exists, is_strange = F.col("records") > 0, F.exists(own, lambda row: row["ends"] != F.col("is_message"))
+    found = F.when(exists & (F.size(own) == 0), missing).when(exists & (F.size(own) > 1), several)
+    return found.when(exists & is_strange, strange)
+
+
+def _ends(rows: Column) -> Column:
+    """How many say that a message has ended."""
+    return F.size(F.filter(rows, lambda row: row["ends"]))
 
 
 def _no_outcome() -> Column:
@@ -269,7 +363,16 @@ def _of_link() -> Column:
         .when(ended & (again > 0), _re_appended(Category.TWO_OUTCOMES))
         .when(unknown, _re_appended(Category.ORPHAN))
         .when(again > 1, _re_appended(Category.DUPLICATED))
+        .when(
+            (F.size(carrying) > 0) & _is_misnamed(F.get(carrying, F.lit(0))), _re_appended(Category.WRONG_SUCCESSOR)
+        )
     )
+
+
+def _is_misnamed(row: Column) -> Column:
+    """Whether the re-append is called otherwise than the row says, or is of another message."""
+    by = F.col("by_id")
+    return ~(by.eqNullSafe(row["successor"]) & first_id(by).eqNullSafe(first_id(row["id"])))
 
 
 def _lost(carrying: Column) -> Column:
@@ -283,6 +386,8 @@ def _re_appended(category: Category) -> Column:
     rows = F.col("rows")
     identity = F.coalesce(F.col("id"), F.get(rows, F.lit(0))["id"], F.col("by_id"))
     again = F.concat(F.lit("re-appended at offset "), F.concat_ws(", ", "links"))
+    if category is Category.WRONG_SUCCESSOR:
+        again = F.concat(again, F.lit(" as "), F.coalesce("by_id", F.lit("no message")))
     return _verdict(F.lit(category.value), identity, rows, F.concat_ws("; ", rows["said"], again))
 
 
@@ -293,7 +398,7 @@ def _orphans() -> Column:
 
     def orphan(identity: Column) -> Column:
         rows = F.filter(strange, lambda row: row["id"].eqNullSafe(identity))
-        return _verdict(F.lit(Category.ORPHAN.value), identity, rows, _all_said(rows), surplus=F.size(rows))
+        return _verdict(F.lit(Category.ORPHAN.value), identity, rows, _all_said(rows), surplus=_ends(rows))
 
     return F.transform(identities, orphan)
 

@@ -35,8 +35,8 @@ FINDINGS = StructType(
 """What is wrong with one record, or with one link between records; `shard` and `offset` say where it lies in the
 buffer. A missing record has no `done_ms`. A missing successor, or what was re-appended although it had ended, has
 that of the record that it was to carry on, whose place and due time the finding gives. `accepted_ms` is null where a
-cell alone has named the record, `id` and `due_ms` where it is no message. `surplus`: outcome rows beyond the one of
-an accepted record."""
+cell alone has named the record, `id` and `due_ms` where it is no message. `surplus`: ends of messages beyond the one
+of an accepted message; -1 where that has only an outcome of an instruction."""
 
 WINDOWS = StructType(
     [
@@ -57,9 +57,9 @@ WINDOWS = StructType(
     ]
 )
 """One judgement of one window; a later version replaces it. Counts as in `cells.summed`, of all runs; outcomes count
-rows; categories count findings; `lateness[i]` is bin i. `unanswered` counts the messages without an outcome row that
-are `missing`, `unanswered_unauditable` those that are not, `unanswered_skipped` those that an operator has had
-skipped, and `surplus` outcome rows of messages beyond one each, so that
+rows; categories count findings; `lateness[i]` is bin i. `unanswered` counts the messages without an end that
+are `missing` or have an instruction's outcome, `unanswered_unauditable` those that are not, `unanswered_skipped`
+those that an operator has had skipped, and `surplus` ends of messages beyond one each, so that
 accepted - others + surplus = the outcomes of messages + unanswered + unanswered_unauditable + unanswered_skipped."""
 
 
@@ -123,7 +123,8 @@ def _is_dirty() -> Column:
 def _is_named() -> Column:
     """One record more accepted than done, and what remains in the XORs is one record: its own hash says so."""
     one = (F.col("accepted") == F.col("done") + 1) & (F.col("xor_plain") == _hash())
-    whole = (F.col("xor_check") == _hash_of_own_id()) | (F.col("xor_check") == _hash())  # of a message, of another
+    other = F.col("xor_check") == _hash(F.lit(False))
+    whole = (F.col("xor_check") == _hash_of_own_id()) | other
     linked = (F.col("links") == F.col("carried")) & (F.col("xor_link") == 0)
     return one & whole & linked
 
@@ -133,7 +134,7 @@ def _hash(*more: Column) -> Column:
 
 
 def _hash_of_own_id() -> Column:
-    return _hash(_own_id())
+    return _hash(_own_id(), F.lit(True))
 
 
 def _shard() -> Column:
@@ -170,10 +171,12 @@ def _of_findings(findings: DataFrame) -> DataFrame:
     absent = message & F.col("done_ms").isNull()
     return findings.groupBy("topic", "window_ms").agg(
         *categories,
-        F.count_if(absent & (F.col("category") == Category.MISSING.value)).alias("unanswered"),
+        F.count_if((absent & (F.col("category") == Category.MISSING.value)) | (F.col("surplus") < 0)).alias(
+            "unanswered"
+        ),
         F.count_if(absent & (F.col("category") == Category.UNAUDITABLE.value)).alias("unanswered_unauditable"),
         F.count_if(absent & (F.col("category") == SKIPPED)).alias("unanswered_skipped"),
-        F.sum(F.when(message, F.col("surplus")).otherwise(0)).alias("surplus"),
+        F.sum(F.greatest("surplus", F.lit(0))).alias("surplus"),
     )
 
 

@@ -18,11 +18,12 @@ from reconcile.advance import Judgement, Task
 from reconcile.cells import CELLS, LINKS, hour
 from reconcile.cells import summed as summed_cells
 from reconcile.closing import Due, hours_of
-from reconcile.counting import COUNTED, INSTRUCTIONS
-from reconcile.findings import Rules, Settled, Skipped, Staged
+from reconcile.counting import COUNTED
+from reconcile.findings import Rules, Settled, Skipped, Staged, Unread
 from reconcile.judge import FINDINGS, WINDOWS
-from reconcile.ledger import HOUR_MS, OUTCOMES, SKIPPED, Category
+from reconcile.ledger import HOUR_MS, INSTRUCTIONS, OUTCOMES, SKIPPED, Category
 from reconcile.manifest import Judged, Spans
+from reconcile.plan import Range
 from reconcile.rooms import HOUR, Rooms, folders
 from reconcile.schemas import ACCEPTED, DONE
 from reconcile.small import small
@@ -54,13 +55,32 @@ class Judging:
             unsettled=unsettled,
             hours=self._rooms.hours(f"windows/run={task.run}"),
             written=self._rooms.written,
+            known=self._known(task.run, _latest(earlier)),
         )
 
-    def _staged(self, hours: list[int], rows: Mapping[int, Spans]) -> Staged:
-        def of(schema: StructType, below: str) -> DataFrame:
+    def _known(self, run: int, latest: DataFrame) -> dict[str, dict[str, int]]:
+        """How many findings of this run the last judgement of their window had, by topic and category. `latest`: rows
+        by `judge.WINDOWS`."""
+        judged = latest.select("topic", "window_ms", "run")
+        runs = [row["run"] for row in judged.select("run").distinct().collect()]
+        if not runs:
+            return {}
+        said = self._rooms.read(FINDINGS, [f"findings/run={earlier}" for earlier in runs])
+        before = said.join(judged, ["topic", "window_ms", "run"], "left_semi").withColumn("id", _named())
+        now = self._rooms.read(FINDINGS, [f"findings/run={run}"]).withColumn("id", _named())
+        again = now.join(before, ["topic", "window_ms", "category", "shard", "offset", "id"], "left_semi")
+        known: dict[str, dict[str, int]] = {}
+        for row in again.groupBy("topic", "category").count().collect():
+            known.setdefault(row["topic"], {})[row["category"]] = row["count"]
+        return known
+
+    def _staged(self, hours: list[int], rows: Mapping[int, Spans], summed: DataFrame) -> Staged:
+        def of(schema: StructType, below: str, hours: list[int] = hours) -> DataFrame:
             return self._rooms.read(schema, folders("stage", hours, rows, below))
 
-        return Staged(of(ACCEPTED, "accepted"), of(LINKS, "links"), of(DONE, f"done/lot={COUNTED}"))
+        done = of(DONE, f"done/lot={COUNTED}")
+        others = of(ACCEPTED, "accepted", look_up.hours_named(summed, done))
+        return Staged(of(ACCEPTED, "accepted"), of(LINKS, "links"), done, others)
 
     def _verdicts(self, summed: DataFrame, task: Task) -> DataFrame:
         """No row is opened where cells tell everything, as on every good day."""
@@ -70,8 +90,8 @@ class Judging:
         if not hours:
             named = verdict.decoded(verdict.dirty(summed), task.run, untold_ms)
             return _untold(named.withColumn("settled", F.lit(True)), task)
-        rules = Rules(task.run, self._late_after_ms, _settled(task), untold_ms, skips)
-        looked_up = look_up.verdicts(summed, self._staged(hours, task.rows), rules)
+        rules = Rules(task.run, self._late_after_ms, _settled(task), untold_ms, skips, _unread(task))
+        looked_up = look_up.verdicts(summed, self._staged(hours, task.rows, summed), rules)
         return _untold(looked_up.withColumn("category", _category(task)), task)
 
     def _earlier(self, task: Task) -> DataFrame:
@@ -156,7 +176,7 @@ def _of_windows(rows: DataFrame, due: Mapping[str, Due]) -> DataFrame:
 def _hours_to_look_up(summed: DataFrame) -> list[int]:
     """Where a cell alone does not tell everything."""
     unclean = verdict.dirty(summed).where(~F.col("named")).select("window_ms")
-    untimely = summed.where(F.col("early") + F.col("late") > 0).select("window_ms")
+    untimely = summed.where(F.col("early") + F.col("late") + F.col("given_way") > 0).select("window_ms")
     return _hours(unclean.union(untimely))
 
 
@@ -179,6 +199,21 @@ def _settled(task: Task) -> list[Settled]:
         Settled(topic, number, view.settled_before)
         for topic, views in task.views.items()
         for number, view in views.items()
+    ]
+
+
+def _named() -> Column:
+    """Of what is no message, no id."""
+    return F.coalesce("id", F.lit(""))
+
+
+def _unread(task: Task) -> list[Unread]:
+    return [
+        Unread(topic, number, part.start, part.end)
+        for topic, shards in task.shards.items()
+        for number, shard in shards.items()
+        for part in (Range(0, shard.start), *shard.lost)
+        if part.start < part.end
     ]
 
 

@@ -23,6 +23,9 @@ SKIPPED = "skipped"
 still waited there has no row, and ends as this too. No finding: somebody has said so."""
 
 OUTCOMES = (*(outcome.value for outcome in Outcome), SKIPPED)
+INSTRUCTIONS = frozenset({Outcome.APPLIED.value, Outcome.UNMATCHED.value})
+"""Outcomes of records that are no messages."""
+
 REPLACED = "replaced"
 """The reason of an outcome row whose successor is another message of the same own id."""
 
@@ -45,4 +48,6 @@ class Category(StrEnum):
     DELIVERED_AFTER_CANCEL = "delivered_after_cancel"  # its cancel had been confirmed
     ENDED_AFTER_SKIP = "ended_after_skip"  # an operator had had its offset skipped
     TWO_OUTCOMES = "two_outcomes"  # contradictory ends of one record
+    WRONG_OUTCOME = "wrong_outcome"  # an outcome that a record of its kind cannot have
+    WRONG_SUCCESSOR = "wrong_successor"  # carried on under another id, or ended for a message that nobody accepted
     UNAUDITABLE = "unauditable"  # what would tell has been deleted from the queue

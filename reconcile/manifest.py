@@ -33,16 +33,27 @@ class Marks(msgspec.Struct, frozen=True):
     before: Mark | None = None
 
 
+class Distrusted(msgspec.Struct, frozen=True):
+    """A mark that is behind the end of its buffer (`end`), or has no numbers (-1), and the other marks of its shard,
+    which the next run believes."""
+
+    bad: Mark
+    end: int
+    later: Marks = Marks()
+
+
 class Reads(msgspec.Struct, frozen=True, kw_only=True):
     """What a run reads of the buffers, decided from the marks in its part of the audit. `aside`: topics that
-    turned out not to be readable, beside the plan's; `audit_first_ms` by partition of `Plan.lost`: when the first
-    record behind the loss was written."""
+    turned out not to be readable, beside the plan's; `distrusted`, by topic: shards with a mark that cannot be
+    true, of which this run reads and believes nothing new; `audit_first_ms` by partition of `Plan.lost`: when the
+    first record behind the loss was written."""
 
     v: int = FORMAT_VERSION
     run: int
     reads: list[Read] = []
     marks: dict[str, dict[int, Marks]] = {}
     aside: dict[str, str] = {}
+    distrusted: dict[str, dict[int, Distrusted]] = {}
     audit_first_ms: dict[int, int] = {}
 
 
@@ -121,8 +132,9 @@ _NUMBERS = tuple(name for name in Judged.__struct_fields__ if name != "findings"
 
 
 class Topic(msgspec.Struct, frozen=True, kw_only=True):
-    """`closed_until_ms`: every window that ends there or before has been judged; it never goes back. `rejudge`:
-    windows below that are to be judged again. `aside`: why the topic is not read any more."""
+    """`topic_id` is empty where only the audit speaks of it. `closed_until_ms`: every window that ends there or
+    before has been judged; it never goes back. `rejudge`: windows below that are to be judged again. `aside`: why the
+    topic is not read any more."""
 
     topic_id: str
     shards: dict[int, Shard] = {}

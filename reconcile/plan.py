@@ -13,7 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 FORMAT_VERSION = 2
-"""2: a manifest says how many rows its run has written."""
+"""2: cells hold what links say, and manifests how many rows their runs have written."""
 
 
 class Range(NamedTuple):

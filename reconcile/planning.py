@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from delayline.message import Shard as Named
 from delayline.outcome import spread
-from reconcile.manifest import Manifest, Marks, Plan, Reads, Shard, Topic
+from reconcile.manifest import Distrusted, Manifest, Marks, Plan, Reads, Shard, Topic
 from reconcile.plan import Buffer, Cluster, Held, Mark, Range, Read, Skip
 
 RECREATED = "recreated"  # deleted and made again: offsets mean other records now
@@ -65,6 +65,8 @@ def _audit_trouble(held: Held, previous: Manifest) -> str | None:
 
 
 def _trouble(buffer: Buffer | None, topic: Topic) -> str | None:
+    if not topic.topic_id:
+        return None  # only the audit spoke of it
     if buffer is None:
         return DELETED if any(map(_owes, topic.shards.values())) else None
     if buffer.topic_id != topic.topic_id:
@@ -143,27 +145,44 @@ def plan_reads(
     audit_first_ms: Mapping[int, int],
     skips: SkipsRead = MappingProxyType({}),
 ) -> Reads:
-    """`rules` of the fresh shards, by topic. A topic with a mark behind the end of its buffer is set aside."""
+    """`rules` of the fresh shards, by topic. A shard with a mark behind the end of its buffer is set aside until the
+    next run: nothing more of it is read, and its marks of this run are not believed yet."""
     reads: list[Read] = []
     marks: dict[str, dict[int, Marks]] = {}
-    aside: dict[str, str] = {}
+    distrusted: dict[str, dict[int, Distrusted]] = {}
     for name, buffer in readable(plan).items():
         known = _known(previous, name)
-        marks[name] = {
-            number: last_marks(
-                known.shards[number].marks if number in known.shards else Marks(),
-                found.get(name, {}).get(number, ()),
-            )
-            for number in buffer.shards
-        }
-        if any(mark.last and mark.last.next > buffer.shards[number].end for number, mark in marks[name].items()):
-            aside[name] = TRUNCATED
-            continue
+        marks[name] = {}
+        for number, kept in buffer.shards.items():
+            before = known.shards[number].marks if number in known.shards else Marks()
+            believed, doubt = _believed(before, found.get(name, {}).get(number, ()), kept.end)
+            marks[name][number] = believed
+            if doubt:
+                distrusted.setdefault(name, {})[number] = doubt
         for number, kept in sorted(buffer.shards.items()):
-            read = _read(name, number, kept, known, marks[name][number], rules.get(name, {}))
+            is_doubted = number in distrusted.get(name, {})
+            believed = Marks() if is_doubted else marks[name][number]
+            read = _read(name, number, kept, known, believed, rules.get(name, {}))
             earlier = known.shards[number].skips if number in known.shards else []
             reads.append(replace(read, skips=[*earlier, *skips.get(name, {}).get(number, ())]))
-    return Reads(run=plan.run, reads=reads, marks=marks, aside=aside, audit_first_ms=dict(audit_first_ms))
+    first_ms = dict(audit_first_ms)
+    return Reads(run=plan.run, reads=reads, marks=marks, distrusted=distrusted, audit_first_ms=first_ms)
+
+
+def is_possible(mark: Mark, end: int) -> bool:
+    """A shard cannot have read more than its buffer holds; a mark without numbers has -1."""
+    return 0 <= mark.next <= end
+
+
+def _believed(before: Marks, found: Iterable[Mark], end: int) -> tuple[Marks, Distrusted | None]:
+    """What this run goes by, and why the rest waits for the next one."""
+    found = list(found)
+    bad = next((mark for mark in (before.last, *found) if mark is not None and not is_possible(mark, end)), None)
+    if bad is None:
+        return last_marks(before, found), None
+    known = last_marks(Marks(), [mark for mark in (before.last, before.before) if mark and is_possible(mark, end)])
+    later = last_marks(known, [mark for mark in found if is_possible(mark, end)])
+    return known, Distrusted(bad, end, later)
 
 
 def last_marks(known: Marks, staged: Iterable[Mark]) -> Marks:
@@ -190,7 +209,8 @@ def shards_after(
         known = _known(previous, read.topic).shards.get(read.shard)
         shard = _moved(known or Shard(start=read.start, position=read.start), read, plan.held.at_ms)
         in_force = rules.get(read.topic, {}).get(read.shard, read.rules)
-        marks = reads.marks[read.topic][read.shard]
+        doubt = reads.distrusted.get(read.topic, {}).get(read.shard)
+        marks = doubt.later if doubt else reads.marks[read.topic][read.shard]
         after.setdefault(read.topic, {})[read.shard] = replace(shard, marks=marks, rules=in_force, skips=read.skips)
     return after
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from delayline.names import Names
 from reconcile.advance import Judgement, Task
 from reconcile.ledger import SKIPPED, Category
-from reconcile.manifest import Judged, Manifest, Totals
+from reconcile.manifest import Distrusted, Judged, Manifest, Totals
 from reconcile.manifest import Topic as Known
 from reconcile.planning import AUDIT
 from reconcile.report.summary import (
@@ -24,10 +24,13 @@ from reconcile.report.summary import (
 from reconcile.settings import JobSettings
 
 OK, FAILED, FOUND, CANNOT_JUDGE = 0, 1, 2, 3
-"""Exit codes. What was found beats what could not be judged."""
+"""Exit codes. What was found beats what could not be judged; a ledger that does not add up beats everything."""
 
 _STATES = {
-    **{state.value: state for state in (State.RECREATED, State.DELETED, State.TRUNCATED, State.STALLED)},
+    **{
+        state.value: state
+        for state in (State.UNBALANCED, State.RECREATED, State.DELETED, State.TRUNCATED, State.STALLED)
+    },
     "gap": State.UNAUDITABLE,
 }
 """Of a topic that could not be judged, by what is wrong; the first that fits."""
@@ -37,6 +40,7 @@ _WHY_ASIDE = {
     "deleted": "it has been deleted, and messages were pending in it",
     "truncated": "it ends before what has been read of it: its brokers have lost records",
 }
+_WHY_STRAY = "the topic was deleted or made again before the first run, or something else writes into the audit"
 
 
 class Rows(NamedTuple):
@@ -92,8 +96,12 @@ def _skips(manifest: Manifest) -> list[Skipped]:
 
 
 def exit_code(judgement: Judgement, not_judged: Iterable[NotJudged], threshold: int) -> int:
-    """What the windows that this run has judged say; a window that only waits for its next mark is no alarm."""
-    counts = [(name, count) for judged in judgement.now.values() for name, count in judged.findings.items()]
+    """What the windows that this run has judged say and have not said before; one that only waits for its next mark
+    is no alarm."""
+    not_judged = list(not_judged)
+    if any(one.what == State.UNBALANCED for one in not_judged):
+        return CANNOT_JUDGE
+    counts = [found for topic in judgement.now for found in judgement.fresh(topic).items()]
     if sum(count for name, count in counts if name != Category.UNAUDITABLE) > threshold:
         return FOUND
     is_untold = any(name == Category.UNAUDITABLE for name, _ in counts)
@@ -103,13 +111,21 @@ def exit_code(judgement: Judgement, not_judged: Iterable[NotJudged], threshold: 
 def _not_judged(manifest: Manifest, task: Task, judgement: Judgement) -> Iterable[NotJudged]:
     """What is wrong now: losses of this run, not those of earlier ones, which had their alarm."""
     for name, topic in manifest.topics.items():
+        if difference := ledger_of(topic.totals, topic.judged).difference:
+            yield NotJudged(what=State.UNBALANCED, why=_why_unbalanced(difference), topic=name)
         if topic.aside:
             yield NotJudged(what=topic.aside.removeprefix(AUDIT), why=_why_aside(topic.aside), topic=name)
-        elif task.closings[name].is_stalled:
+        elif name in task.closings and task.closings[name].is_stalled:
             yield NotJudged(what="stalled", why=_why_stalled(task, name), topic=name)
         if windows := judgement.unsettled.get(name):
             why = f"{len(windows)} windows wait for low-water marks and are judged again by the next run"
             yield NotJudged(what="unsettled", why=why, topic=name)
+    for name, count in task.strays.items():
+        why = f"{count} outcome rows are of places that no buffer has; {_WHY_STRAY}"
+        yield NotJudged(what="stray", why=why, topic=name, records=count)
+    for name, shards in task.distrusted.items():
+        for number, doubt in shards.items():
+            yield NotJudged(what="bad_mark", why=_why_distrusted(doubt), topic=name, shard=number)
     yield from _gaps(task)
     for gap in task.audit_gaps:
         if gap.run == manifest.run:
@@ -143,6 +159,18 @@ def _why_aside(reason: str) -> str:
     )
 
 
+def _why_distrusted(doubt: Distrusted) -> str:
+    said = "has no numbers" if doubt.bad.next < 0 else f"says {doubt.bad.next}, and its buffer ends at {doubt.end}"
+    return f"a low-water mark at offset {doubt.bad.audit_offset} of the audit {said}; the next run judges the shard"
+
+
+def _why_unbalanced(difference: int) -> str:
+    amount = "few" if difference > 0 else "many"
+    return (
+        f"its ledger does not add up: {abs(difference)} messages too {amount} have ended, and no finding says which"
+    )
+
+
 def _why_stalled(task: Task, topic: str) -> str:
     silent = [number for number, view in task.views[topic].items() if not view.is_complete]
     behind = min(silent, key=lambda number: task.views[topic][number].watermark_ms(task.at_ms))
@@ -150,7 +178,7 @@ def _why_stalled(task: Task, topic: str) -> str:
 
 
 def _topic(name: str, topic: Known, task: Task, judgement: Judgement, not_judged: Iterable[NotJudged]) -> Topic:
-    fresh = judgement.now.get(name, Judged()).findings
+    fresh = judgement.fresh(name)
     state, reason = _state(name, fresh, not_judged)
     return topic_of(name, topic, state, reason, topic.judged.findings, fresh)
 

@@ -26,6 +26,7 @@ _VALUE = StructType(
         *(StructField(name, ArrayType(kind())) for name, kind in _COLUMNS.items()),
     ]
 )
+_NO_NUMBERS = "a mark lacks its numbers"
 _EPOCH_MAX = (1 << 31) - 1
 
 
@@ -38,7 +39,7 @@ def parse(raw: DataFrame) -> Audit:
     value = F.substring(F.col("value").cast("string"), 1, SHOWN_CHARS)
     return Audit(
         _rows(sound.where(F.col("kind") == OUTCOMES)),
-        _marks(sound.where(F.col("kind") == LOW_WATER)),
+        _marks(sound.where(F.col("kind") == LOW_WATER).unionByName(_without_numbers(records))),
         _skips(sound.where(F.col("kind") == SKIPPED)),
         _typed(records.where(F.col("why").isNotNull()).withColumn("value", value), MALFORMED),
     )
@@ -53,6 +54,13 @@ def _rows(outcomes: DataFrame) -> DataFrame:
     is_skip = (F.col("outcome") == Outcome.DEAD) & F.col("reason").eqNullSafe(ledger.SKIPPED)
     outcome = F.when(is_skip, ledger.SKIPPED).otherwise(F.col("outcome"))
     return _typed(named.withColumn("outcome", outcome), DONE)
+
+
+def _without_numbers(records: DataFrame) -> DataFrame:
+    """Marks that are malformed, with numbers that cannot be: their shard is not judged by what else it says."""
+    broken = records.where(F.col("why") == _NO_NUMBERS).select("audit_partition", "audit_offset", "said.*")
+    none = F.lit(-1).cast("long")
+    return broken.withColumns({"next": none, "low": none, "pending": none})
 
 
 def _marks(low_water: DataFrame) -> DataFrame:
@@ -81,7 +89,7 @@ def _why() -> Column:
         .when(said["topic"].isNull() | said["at"].isNull(), "topic or time is missing")
         .when(~_fits(said["epoch"], _EPOCH_MAX), "its epoch is missing, or none")
         .when(~F.coalesce(said["shard"].rlike(_SHARD), F.lit(False)), "its shard is no partition of Kafka")
-        .when(is_mark & (said["next"].isNull() | said["low"].isNull()), "a mark lacks its numbers")
+        .when(is_mark & (said["next"].isNull() | said["low"].isNull()), _NO_NUMBERS)
         .when(is_skip & ~_fits(F.coalesce(said["first"], F.lit(0)), said["next"]), "a skip lacks its offsets")
         .when(has_rows & _uneven(said), "its columns are not of one length")
         .when(has_rows & _holes(said), "a row lacks its offset, its times or its outcome")

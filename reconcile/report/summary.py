@@ -29,6 +29,7 @@ class State(StrEnum):
 
     JUDGED = "judged"  # every window up to `closed_until_ms`
     STALLED = "stalled"  # some shard has said for too long nothing that would close a window
+    UNBALANCED = "unbalanced"  # its ledger does not add up, and no finding says why
     UNAUDITABLE = "unauditable"  # judged, but for what has been deleted from the queue
     # set aside, not read any more:
     RECREATED = "recreated"  # deleted and made again: offsets mean other records now
@@ -74,7 +75,7 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True):
 
 class Topic(msgspec.Struct, frozen=True, kw_only=True):
     """A target topic. `findings` by category: what the latest judgement of all its windows says; `fresh`: of those,
-    what stands in windows that this run has judged, which is what its exit code speaks of."""
+    what stands in windows that this run has judged, and did not stand there before: what its exit code speaks of."""
 
     topic: str
     state: State = State.JUDGED
@@ -131,7 +132,7 @@ class Skipped(msgspec.Struct, frozen=True, kw_only=True):
 class NotJudged(msgspec.Struct, frozen=True, kw_only=True):
     """Something that this run could not judge, and why. `records`: how many at most, where that is known."""
 
-    what: str  # gap, audit_gap, unsettled, or a topic's state
+    what: str  # gap, audit_gap, bad_mark, stray, unsettled, or a topic's state
     why: str
     topic: str | None = None
     shard: int | None = None

@@ -3,17 +3,24 @@ has a million of them."""
 
 import os
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
 import pytest
 
-from tests.reconcile.generator import FAULTS, LATE_AFTER_MS, Fault, Truth, generate
+from delayline.clock import ManualClock
+from reconcile.manifest import Manifest, decode
+from reconcile.plan import Buffer, Held, Range
+from reconcile.readers.parquet import Archive
+from reconcile.report.summary import Summary
+from tests.reconcile.archive import run_here
+from tests.reconcile.generator import Fault, Truth, generate
+from tests.reconcile.stories import FAULTS, T
 from tests.tiers import THOROUGH
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 
 MESSAGES = int(os.environ.get("MESSAGES") or (200_000 if THOROUGH else 40_000))
@@ -28,34 +35,33 @@ class Judged(NamedTuple):
     findings: list[Any]
     unsettled: set[tuple[str, int]]
     windows: list[Any]
+    summary: Summary
 
 
 @pytest.fixture(scope="module")
-def judged(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> Iterator[Judged]:
-    from reconcile import cells, findings, judge
-    from reconcile.schemas import ACCEPTED, DONE
-
+def judged(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> Judged:
+    """By whole runs: a first one when nothing had been sent yet, and one that reads everything."""
     folder = tmp_path_factory.mktemp("generated")
-    truths = [_generated(folder, topic, shard) for topic, shard in SHARDS]
-    accepted = spark.read.schema(ACCEPTED).parquet(str(folder / "accepted"))
-    done = _held(spark.read.schema(DONE).parquet(str(folder / "done")))
-    staged = findings.Staged(accepted, _held(cells.links(accepted)), done)
-    summed = cells.summed(cells.cells(*staged, LATE_AFTER_MS)).persist()
-    settled = [findings.Settled(*shard, truth.settled) for shard, truth in zip(SHARDS, truths, strict=True)]
-    verdicts = findings.verdicts(summed, staged, findings.Rules(1, LATE_AFTER_MS, settled)).persist()
-    found = findings.findings(verdicts)
-    windows = judge.windows(summed, found, 1, spark.createDataFrame([], judge.WINDOWS))
-    unsettled = {(row.topic, row.window_ms) for row in findings.unsettled(verdicts).collect()}
-    yield Judged(truths, found.collect(), unsettled, windows.collect())
-    verdicts.unpersist()
-    summed.unpersist()
+    archive, output = folder / "archive", folder / "out"
+    truths = [_generated(archive, topic, shard) for topic, shard in SHARDS]
+    (archive / "archive.json").write_bytes(msgspec.json.encode(Archive(held=_nothing_yet())))
+    clock = ManualClock(T)
+    assert run_here(spark, archive, output, clock).exit_code == 0
+    (archive / "archive.json").unlink()
+    summary = run_here(spark, archive, output, clock).summary
+    topics = decode((output / "manifest-2.json").read_bytes(), Manifest, "the manifest").topics
+    unsettled = {(name, window_ms) for name, topic in topics.items() for window_ms in topic.rejudge}
+    findings = spark.read.parquet(str(output / "findings" / "run=2")).collect()
+    windows = spark.read.parquet(str(output / "windows" / "run=2")).collect()
+    return Judged(truths, findings, unsettled, windows, summary)
 
 
-def _held(rows: "DataFrame") -> "DataFrame":
-    """Without what is said of records that were trimmed."""
-    for (topic, shard), below in TRIMMED.items():
-        rows = rows.where(f"not (topic = '{topic}' and shard = {shard} and offset < {below})")
-    return rows
+def _nothing_yet() -> Held:
+    buffers: dict[str, Buffer] = {}
+    for topic, shard in SHARDS:
+        start = TRIMMED.get((topic, shard), 0)
+        buffers.setdefault(topic, Buffer("archive", {})).shards[shard] = Range(start, start)
+    return Held(T, "archive", {0: Range(0, 0)}, buffers)
 
 
 def _generated(folder: Path, topic: str, shard: int) -> Truth:
@@ -93,3 +99,4 @@ def test_every_message_is_accounted_for(judged: Judged) -> None:
     assert total("accepted") == sum(truth.records for truth in judged.truths)
     assert total("accepted", "surplus") - total("others") == ends + total("unanswered", "unanswered_unauditable")
     assert total("done") == sum(truth.rows for truth in judged.truths)
+    assert [topic.ledger.difference for topic in judged.summary.topics] == [0] * len(judged.summary.topics)

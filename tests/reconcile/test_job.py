@@ -243,3 +243,82 @@ def test_the_directory_of_another_cluster_and_one_in_use_are_refused(job: Job) -
     job.world.cluster = Cluster("parquet", "archive-2", "delayline")
     with pytest.raises(OtherCluster):
         job.run()
+
+
+def test_outcomes_of_places_that_no_buffer_has_are_orphans(job: Job) -> None:
+    """Of a topic, of a shard, and of offsets behind the end of a log and before its beginning."""
+    world = job.world
+    world.pass_on(HOUR_MS)
+    job.run()
+    sent = world.send("orders", 0, MINUTE_MS)
+    for strange in ({"topic": "nowhere"}, {"shard": 7}, {"offset": 5}, {"offset": -1}):
+        world.end({**sent, **strange}, done_ms=sent["due_ms"])
+    world.pass_on(HOUR_MS)
+    verdict = job.run()
+    found = sorted((one.category, one.topic, one.shard, one.offset) for one in verdict.summary.findings)
+    places = [("nowhere", 0, 0), ("orders", 0, -1), ("orders", 0, 5), ("orders", 7, 0)]
+    assert found == [("orphan", *place) for place in places]
+    assert verdict.exit_code == 2
+    world.pass_on(HOUR_MS)
+    assert job.run().exit_code == 0
+
+
+def test_a_first_run_says_what_outcomes_it_cannot_judge(job: Job) -> None:
+    """Their topics may have been deleted long ago."""
+    world = job.world
+    world.end(world.send("orders", 0, MINUTE_MS) | {"topic": "deleted"})
+    world.pass_on(HOUR_MS)
+    verdict = job.run()
+    (said,) = verdict.summary.not_judged
+    assert (verdict.exit_code, said.what, said.topic, said.records) == (3, "stray", "deleted", 1)
+    assert topic_of(verdict.summary, "deleted").before_start == 1
+    world.pass_on(HOUR_MS)
+    assert job.run().exit_code == 0
+
+
+def test_a_topic_that_only_the_audit_spoke_of_is_read_once_it_is_there(job: Job) -> None:
+    world = job.world
+    world.end(world.send("orders", 0, MINUTE_MS) | {"topic": "new"})
+    world.pass_on(HOUR_MS)
+    job.run()
+    world.buffers["new", 0] = []
+    world.forget(world.send("new", 0, MINUTE_MS))
+    world.pass_on(HOUR_MS)
+    verdict = job.run()
+    assert topic_of(verdict.summary, "new").findings == {"missing": 1}
+
+
+def test_a_bad_mark_sets_its_shard_aside_until_the_next_run(job: Job) -> None:
+    world = job.world
+    world.pass_on(HOUR_MS)
+    job.run()
+    world.forget(world.send("orders", 0, MINUTE_MS))
+    place = {"topic": "orders", "shard": 0, "at_ms": world.at_ms}
+    world.audit.append(("marks", {**place, "next": 99, "low_ms": world.at_ms, "pending": 0}))
+    world.pass_on(HOUR_MS)
+    verdict = job.run()
+    (said,) = (one for one in verdict.summary.not_judged if one.what == "bad_mark")
+    assert (verdict.exit_code, said.topic, said.shard) == (3, "orders", 0)
+    assert "says 99, and its buffer ends at 1" in said.why
+    verdict = job.run()
+    assert (verdict.exit_code, topic_of(verdict.summary).findings) == (2, {"missing": 1})
+
+
+def test_a_window_that_is_judged_again_tells_only_what_is_new(job: Job) -> None:
+    world = job.world
+    lost, late, other = (world.send("orders", 0, MINUTE_MS) for _ in range(3))
+    for row in (lost, late, other):
+        world.forget(row)
+    world.pass_on(HOUR_MS)
+    assert topic_of(job.run().summary).fresh == {"missing": 3}
+    world.end(late, done_ms=late["due_ms"])
+    world.pass_on(HOUR_MS)
+    verdict = job.run()
+    assert (verdict.exit_code, topic_of(verdict.summary).findings) == (0, {"missing": 2})
+    for _ in range(2):
+        world.end(other, done_ms=other["due_ms"])
+    world.pass_on(HOUR_MS)
+    verdict = job.run()
+    orders = topic_of(verdict.summary)
+    assert (verdict.exit_code, orders.fresh) == (2, {"duplicated": 1})
+    assert orders.findings == {"duplicated": 1, "missing": 1}

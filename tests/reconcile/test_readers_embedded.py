@@ -256,6 +256,7 @@ def test_audit_records_are_outcomes_and_marks_and_what_cannot_be_read_is_kept_as
     assert [(row["next"], row["low_ms"], row["pending"], row["audit_offset"]) for row in marks] == [
         (7, 8, 9, 1),
         (5, 6, None, len(MALFORMED)),
+        (-1, -1, -1, [why for _, why in MALFORMED].index("a mark lacks its numbers")),
     ]
     assert {(row["topic"], row["shard"]) for row in (*marks, *skips)} == {("orders", 0)}
     assert [(row["first"], row["end"], row["audit_offset"]) for row in skips] == [(4, 6, end - 1)]

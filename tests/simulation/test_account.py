@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from delayline.buffer_facts import BufferFact, fact_of
+from delayline.buffer_facts import MESSAGE, BufferFact, fact_of
 from delayline.message import Key, Shard
 from delayline.rules import DEFAULT_RULES
 from mq.contract import LogRecord
@@ -71,22 +71,36 @@ def rows_of(shard: Shard, history: Sequence[Fact]) -> list[dict[str, Any]]:
 
 def carries_on(row: Mapping[str, Any]) -> bool:
     """Whether the row says that its message goes on in another record."""
-    return row["suc"] is not None and row["out"] in ENDS and row["rsn"] != "replaced"
+    is_carried = row["out"] == "superseded" or (row["suc"] is not None and row["out"] in ENDS)
+    return is_carried and row["rsn"] != "replaced"
+
+
+def first_id(name: str | None) -> str | None:
+    return name and name.partition("~")[0]
 
 
 def differences(shard: Shard, history: Sequence[Fact], records: Sequence[LogRecord], seen: Counter[str]) -> list[str]:
     facts, rows = account(shard, records), rows_of(shard, history)
     said = Counter(row["off"] for row in rows)
+    accepted = {first_id(fact.id) for fact in facts.values() if fact.kind == MESSAGE and fact.replaces is None}
     found = [f"{offset} has {said[offset]} rows: {facts.get(offset)}" for offset in facts | said if said[offset] != 1]
     for row in rows:
         fact = facts.get(row["off"])
         expected = fact and (fact.id, fact.due_ms, fact.accepted_ms)
         if expected != (row["id"], row["due"], row["acc"]):
             found.append(f"{row} is {fact}")
+        if fact and (fact.kind == MESSAGE) != (row["out"] in (*ENDS, "duplicate")):
+            found.append(f"{row} is no outcome of {fact}")
+        if (row["out"] == "duplicate" or row["rsn"] == "replaced") and row["suc"] not in accepted:
+            found.append(f"{row} names a message that nobody accepted")
         goes_on = ", goes on" if carries_on(row) else ""
         seen[f"{fact.kind if fact else None}: {row['out']} {row['rsn']}{goes_on}"] += 1
-    links = Counter(fact.replaces for fact in facts.values() if fact.replaces is not None)
-    carried = Counter(Key(row["due"], row["off"]) for row in rows if carries_on(row))
+    links = Counter(
+        (fact.replaces, fact.id, first_id(fact.id)) for fact in facts.values() if fact.replaces is not None
+    )
+    carried = Counter(
+        (Key(row["due"], row["off"]), row["suc"], first_id(row["id"])) for row in rows if carries_on(row)
+    )
     uneven = (links - carried) | (carried - links)
     return found + [f"{links[key]} links, {carried[key]} rows carry {key} on" for key in uneven]
 

@@ -73,7 +73,9 @@ class Worker:
     # --- reading
 
     def fetch(self, shard: Shard, records_max: int) -> bool:
-        """Whether anything was read."""
+        """Whether anything was read. The worker waits for the commit of a skip: meanwhile it reads nothing."""
+        if self.skipping is not None:
+            return False
         core, partition = self.shards[shard], self.scene.broker.partitions[shard]
         position = core.position
         try:

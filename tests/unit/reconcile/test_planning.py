@@ -142,9 +142,19 @@ def test_what_was_gone_before_it_was_read_is_lost_by_name() -> None:
     assert (shard.start, shard.position, shard.lost, shard.lost_until_ms) == (2, 9, [Range(5, 7)], 100)
 
 
-def test_a_mark_behind_the_end_of_its_buffer_sets_the_topic_aside() -> None:
-    found = plan_reads(planned(held(), manifest()), manifest(), {"orders": {0: [mark(10)]}}, {}, {})
-    assert (found.reads, found.aside) == ([], {"orders": "truncated"})
+@pytest.mark.parametrize("bad", [10, -1])
+def test_a_mark_that_cannot_be_true_sets_its_shard_aside_until_the_next_run(bad: int) -> None:
+    previous, now = manifest(), held()
+    plan = planned(now, previous)
+    found = plan_reads(plan, previous, {"orders": {0: [mark(bad), mark(7)], 1: []}}, {}, {})
+    assert (found.reads, found.aside) == ([Read("orders", 0, 5, 5, "r5")], {})
+    assert found.distrusted["orders"][0].bad == mark(bad)
+    assert found.marks["orders"][0] == previous.topics["orders"].shards[0].marks
+    shard = shards_after(plan, found, previous, {})["orders"][0]
+    assert (shard.position, shard.marks.last) == (5, mark(7))
+    again = manifest(shards={0: shard})
+    after = plan_reads(planned(now, again), again, {}, {}, {})
+    assert (after.reads, after.distrusted) == ([Read("orders", 0, 5, 7, "r5")], {})
 
 
 def test_rules_that_were_read_hold_from_there_on() -> None:

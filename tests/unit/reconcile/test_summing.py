@@ -133,3 +133,21 @@ def test_what_is_pending_is_what_open_windows_lack() -> None:
     judged = Judged(windows=2, accepted=6, done=5, unanswered=2, surplus=1)
     ledger = ledger_of(totals, judged)
     assert (ledger.pending, ledger.missing, ledger.surplus, ledger.difference) == (3, 2, 1, 0)
+
+
+@pytest.mark.parametrize(("done", "what"), [(3, "1 messages too few"), (5, "1 messages too many")])
+def test_a_ledger_that_does_not_add_up_is_said_before_all_that_was_found(done: int, what: str) -> None:
+    judged = Judged(windows=1, accepted=4, done=done)
+    topic = Topic(topic_id="o", totals=Totals(accepted=4, outcomes={"delivered": done}), judged=judged)
+    summary = said(topic, SHARD)
+    (why,) = [one.why for one in summary.not_judged if one.what == "unbalanced"]
+    assert what in why
+    assert (summary.topics[0].state, summary.exit_code) == (State.UNBALANCED, 3)
+    assert exit_code(judgement(missing=1), not_judged("unbalanced"), 0) == 3
+
+
+def test_what_an_earlier_judgement_had_found_is_no_alarm_again() -> None:
+    again = judgement(missing=2, late=1)._replace(known={"orders": {"missing": 2}})
+    assert again.fresh("orders") == {"late": 1}
+    assert exit_code(again, [], 0) == 2
+    assert exit_code(again._replace(known={"orders": {"missing": 2, "late": 1}}), [], 0) == 0
