@@ -41,6 +41,11 @@ class Stalls:
         self._begun: dict[Shard, int] = dict.fromkeys(scene.shards, 0)
         self.of_clients: dict[Shard, list[int]] = {shard: [] for shard in scene.shards}
 
+    @property
+    def happen(self) -> bool:
+        """Whether there were any in this run."""
+        return any(self._begun.values())
+
     def step(self) -> None:
         if self._rnd.random() >= self._often:
             return
