@@ -358,9 +358,5 @@ class Queue(Client, Admin, Protocol):
         """The two ends of a new worker. `writer` is the name that its cursors carry; it must be new with every start
         of a process. Raises QueueError; it may be tried again."""
 
-    def group_topics_refused(self) -> Mapping[str, int]:
-        """How often a topic of a consumer group was not made because the bound of an hour was reached, by the topic
-        that its messages came from."""
-
     def close(self) -> None:
         """Let go. Later calls raise QueueUnavailable; workers are closed by whoever opened them."""

@@ -229,7 +229,6 @@ def _worker_thread(
 
     thread = WorkerThread(open_worker)
     metrics.watch(lambda: thread.statuses)
-    metrics.watch_group_topics(queue.group_topics_refused)
     return thread
 
 

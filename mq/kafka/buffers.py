@@ -183,10 +183,6 @@ class Buffers:
             self._making.made(target)
             return made
 
-    def group_topics_refused(self) -> Mapping[str, int]:
-        """See `mq.contract.Queue`."""
-        return self._making.refused()
-
     def _adjusted(self, target: Described, name: str) -> Described:
         """The buffer topic with the target's partitions and the right configuration."""
         wanted = self._config(target)

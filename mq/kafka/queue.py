@@ -337,9 +337,6 @@ class KafkaQueue:
     def delete_topic(self, name: str) -> None:
         raise NotDoneHere(f"topic {name!r}: topics of users are deleted with Kafka's own tools")
 
-    def group_topics_refused(self) -> Mapping[str, int]:
-        return self._buffers.group_topics_refused()
-
     def trouble(self) -> str | None:
         return self._client.trouble()  # brokers mend themselves, or say so for each partition
 
