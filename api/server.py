@@ -18,14 +18,15 @@ GRACE_S = 2
 """What requests under way get when the server stops; a send has its answer or was never promised anything."""
 
 
-def serve(app: DelaylineApi, host: str, port: int, *, on_started: Callable[[int], None]) -> None:
+def serve(app: DelaylineApi, host: str, port: int, *, setting: str, on_started: Callable[[int], None]) -> None:
     """Answer requests until SIGINT or SIGTERM, then end within three seconds and return normally: the caller closes
     what it has opened. For the main thread, the only one that hears signals.
 
-    `on_started` is called with the port when requests are answered, so not before the address is bound.
+    `setting` is the name of the setting that `port` comes from. `on_started` is called with the port when requests
+    are answered, so not before the address is bound.
     Raises CannotListen.
     """
-    listener = listen(host, port, backlog=BACKLOG, in_use="choose another with api.port")
+    listener = listen(host, port, backlog=BACKLOG, in_use=f"choose another with {setting}")
     config = uvicorn.Config(
         app,
         loop="uvloop",

@@ -2,10 +2,10 @@
 
 from bisect import bisect_left
 from collections import Counter as Tally
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from delay_service.decisions import Decisions
@@ -62,7 +62,6 @@ class WorkerMetrics(Collector):
         self._clock = clock
         self._lateness = Lateness()
         self._statuses: Callable[[], Sequence[ShardStatus]] = tuple
-        self._group_topics_refused: Callable[[], Mapping[str, int]] = dict
         self._finished = Counter(
             "delayline_messages_finished", "Messages by outcome", ["topic", "outcome"], registry=registry
         )
@@ -75,15 +74,17 @@ class WorkerMetrics(Collector):
             ["reason"],
             registry=registry,
         )
+        self._group_topics = Counter(
+            "delayline_group_topics_refused",
+            "Messages for a consumer group whose topic was not made because of retry.topics_made_max",
+            ["topic"],
+            registry=registry,
+        )
         registry.register(self)
 
     def watch(self, statuses: Callable[[], Sequence[ShardStatus]]) -> None:
         """Where the shard gauges come from."""
         self._statuses = statuses
-
-    def watch_group_topics(self, refused: Callable[[], Mapping[str, int]]) -> None:
-        """Where the count of topics that were not made comes from (`mq.contract.Queue.group_topics_refused`)."""
-        self._group_topics_refused = refused
 
     # --- delay_service.worker.Observer
 
@@ -106,6 +107,9 @@ class WorkerMetrics(Collector):
     def halved(self, reason: str) -> None:
         self._halved.labels(reason).inc()
 
+    def group_topic_refused(self, topic: str) -> None:
+        self._group_topics.labels(topic).inc()
+
     # --- prometheus_client.registry.Collector
 
     def collect(self) -> Iterator[Metric]:
@@ -123,7 +127,6 @@ class WorkerMetrics(Collector):
         held = ((status.id.topic, status.held) for status in statuses)
         text = "Buffer records that are kept for the reconcile job alone, counted by offset"
         yield self._sum_by_topic("delayline_buffer_held_records", text, held)
-        yield self._refused_topics()
         yield self._oldest(statuses)
         yield self._buffer_age(statuses)
         yield self._clocks(statuses)
@@ -139,13 +142,6 @@ class WorkerMetrics(Collector):
                 stalled.add_metric([*status.id, status.stalled], 1)
         yield lag
         yield stalled
-
-    def _refused_topics(self) -> CounterMetricFamily:
-        text = "Messages for a consumer group whose topic was not made because of retry.topics_made_max"
-        family = CounterMetricFamily("delayline_group_topics_refused", text, labels=["topic"])
-        for topic, count in self._group_topics_refused().items():
-            family.add_metric([topic], count)
-        return family
 
     @staticmethod
     def _sum_by_topic(name: str, text: str, counts: Iterable[tuple[str, int]]) -> GaugeMetricFamily:

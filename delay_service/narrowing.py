@@ -23,14 +23,18 @@ from delayline.buffer_record import decode_value
 from delayline.clock import Clock
 from delayline.message import Key
 from mq.contract import ShardBatch
-from mq.errors import CommitAborted, CommitError, CommitUnknown, DeliveryRefused, Fenced, Refused
+from mq.errors import CommitAborted, CommitError, CommitUnknown, DeliveryRefused, Fenced, GroupTopicsBound, Refused
 
 
 class Observer(Protocol):
-    """Hears that a batch is taken again in halves, and why."""
+    """Hears that a batch is taken again in halves, and why, and what was found by that."""
 
     def halved(self, reason: str) -> None:
         """Its commit was `aborted`, its end is `unknown`, or a record of it was `refused`."""
+
+    def group_topic_refused(self, topic: str) -> None:
+        """A message from this topic of users has no group's topic to go to, because of the bound on how many are
+        made: once for each message."""
 
 
 class Narrowing:
@@ -127,5 +131,9 @@ class Narrowing:
             self._observer.halved("refused")
         owned.take_max = max(1, core.in_flight // 2)
         code = "refused-by-target" if error.refused is not Refused.APPEND else "refused-by-buffer"
+        key = core.lone
+        is_new = key is not None and key not in core.refusals  # what is halved or tried again is the same message
+        if is_new and isinstance(error.__cause__, GroupTopicsBound):
+            self._observer.group_topic_refused(owned.id.topic)
         if not core.refused(code, error.reason, error.refused):
             self._stalls.stall(owned, COMMIT, error.reason)

@@ -66,6 +66,8 @@ class Observer(Protocol):
 
     def halved(self, reason: str) -> None: ...
 
+    def group_topic_refused(self, topic: str) -> None: ...
+
 
 class Worker:
     """See the module docstring. `run` belongs to one thread; `stop`, `call`, `owns` and `statuses` to any."""

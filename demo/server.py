@@ -46,6 +46,7 @@ def main() -> None:
             process.app,
             settings.api.host,
             settings.api.port,
+            setting="api.port",
             on_started=lambda port: print(f"http://{settings.api.host}:{port}", flush=True),
         )
     process.raise_failure()

@@ -374,9 +374,5 @@ class Queue(Client, Admin, Protocol):
         more under an earlier claim of that name, and what was stored under one can be read where `settled` says so.
         Raises QueueUnavailable."""
 
-    def group_topics_refused(self) -> Mapping[str, int]:
-        """How often a topic of a consumer group was not made because the bound of an hour was reached, by the topic
-        that its messages came from."""
-
     def close(self) -> None:
         """Let go. Later calls raise QueueUnavailable; workers are closed by whoever opened them."""

@@ -5,6 +5,7 @@ QueueError
 │   └── QueueClosed       nor later: it is closed, or has failed in a way that only opening it anew can mend
 │       └── QueueDamaged  what was acknowledged is missing, or cannot be read: it is not opened
 ├── TopicUnknown          the topic does not exist and may not be made
+│   └── GroupTopicsBound  it is a consumer group's, and enough were made in this hour
 ├── TopicExists           a topic of this name is there already
 ├── TopicBusy             messages wait for the topic, so it is not deleted
 ├── NotDoneHere           this queue's topics are made and deleted with its own tools
@@ -56,6 +57,10 @@ class TopicBusy(QueueError):
 
 class NotDoneHere(QueueError):
     """This queue's topics are made and deleted with its own tools."""
+
+
+class GroupTopicsBound(TopicUnknown):
+    """A consumer group's topic is missing, and as many were made in an hour as may be."""
 
 
 class PartitionUnknown(QueueError):

@@ -5,14 +5,13 @@ The bound is for each topic of users: the right to write there is what a sender 
 was. Without it one client made 53 topics on a broker in 14 s, with the service's rights.
 """
 
-from collections import Counter, deque
-from collections.abc import Mapping
+from collections import deque
 from threading import Lock
 from typing import NoReturn
 
 from delayline import logs
 from delayline.clock import Clock
-from mq.errors import TopicUnknown
+from mq.errors import GroupTopicsBound
 
 GROUP_TOPICS_MAX = 20
 """An hour and topic of users: ten groups, of which each has one topic for retries and one for its dead."""
@@ -33,11 +32,10 @@ class Making:
         self._clock = clock
         self._lock = Lock()
         self._made_s: dict[str, deque[float]] = {}  # by topic of users; each bounded by `topics_max`
-        self._refused: Counter[str] = Counter()  # by topic of users
         self._said_s: dict[str, float] = {}
 
     def check(self, name: str, target: str) -> None:
-        """Whether the group's topic `name` may be made, for what comes from `target`. Raises TopicUnknown."""
+        """Whether the group's topic `name` may be made, for what comes from `target`. Raises GroupTopicsBound."""
         with self._lock:
             made_s = self._made_s.get(target, deque())
             since_s = self._clock.monotonic_s() - WINDOW_S
@@ -51,17 +49,11 @@ class Making:
             f"topic {name!r} is missing, and retry.topics_made_max lets {self._topics_max} an hour be made "
             f"for what comes from {target!r}; make it by hand, or raise the bound"
         )
-        self._refused[target] += 1
         now_s = self._clock.monotonic_s()
         if now_s - self._said_s.get(target, -SAID_AGAIN_S) >= SAID_AGAIN_S:
             self._said_s[target] = now_s
             log.warning("a topic of a consumer group is not made", topic=target, missing=name, detail=detail)
-        raise TopicUnknown(detail)
-
-    def refused(self) -> Mapping[str, int]:
-        """How often a topic was not made for the bound, by topic of users."""
-        with self._lock:
-            return dict(self._refused)
+        raise GroupTopicsBound(detail)
 
     def made(self, target: str) -> None:
         """One was."""

@@ -61,6 +61,9 @@ class Tally:
     def halved(self, reason: str) -> None:
         """Not counted here."""
 
+    def group_topic_refused(self, topic: str) -> None:
+        """Not counted here."""
+
 
 @dataclass(frozen=True, slots=True)
 class Traffic:

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 from typing import Any, TypeVar
@@ -15,6 +15,7 @@ from delay_service.owners.methods import METHODS
 from delay_service.owners.remote import Remote
 from delay_service.owners.routing import NoShard, Routing
 from delay_service.owners.signing import Signer
+from delayline import logs
 from delayline.clock import Clock
 from delayline.inquiry import (
     DueCounts,
@@ -45,32 +46,60 @@ DECIDE_S = 11.0
 THREADS_MAX = 2
 STOP_WITHIN_S = 2.0
 
+log = logs.get(__name__)
+
 
 class RoutedOwners:
     """Any thread may ask it. To be used as a context manager."""
 
     def __init__(
-        self, directory: Directory, signer: Signer, admin: Admin, clock: Clock, here: LocalOwners | None = None
+        self,
+        directory: Directory,
+        signer: Signer,
+        admin: Admin,
+        clock: Clock,
+        here: LocalOwners | None = None,
+        on_failure: Callable[[], None] = lambda: None,
     ) -> None:
-        """`here` is the worker of this process, if it has one."""
+        """`here` is the worker of this process, if it has one. `on_failure` is called where the thread ends by
+        itself: nothing asked of it is answered then."""
         self._directory = directory
         self._signer = signer
         self._admin = admin
         self._clock = clock
         self._here = here
         self._started = threading.Event()
-        self._thread = threading.Thread(target=lambda: uvloop.run(self._serve()), name="owners", daemon=True)
+        self._thread = threading.Thread(target=self._work, name="owners", daemon=True)
+        self._on_failure = on_failure
+        self.failure: BaseException | None = None
 
     def __enter__(self) -> "RoutedOwners":
         self._thread.start()
         self._started.wait()
+        if self.failure is not None:
+            raise self.failure
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self.failure is not None:
+            raise self.failure
         self._loop.call_soon_threadsafe(self._stopping.set)
         self._thread.join(STOP_WITHIN_S)
+
+    def _work(self) -> None:
+        """One that ends by itself takes the process with it: better dead than deaf."""
+        begun = False
+        try:
+            uvloop.run(self._serve())
+        except BaseException as error:
+            self.failure, begun = error, self._started.is_set()
+            log.critical("the thread that asks other processes ended", error=repr(error), exc_info=True)
+        finally:
+            self._started.set()
+        if begun:
+            self._on_failure()
 
     async def _serve(self) -> None:
         self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()

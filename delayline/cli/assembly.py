@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, disable_created_metrics
+from prometheus_client.core import CounterMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 from api.app import DelaylineApi, create_app, create_worker_app
 from api.services import ApiSettings, Services
@@ -19,7 +21,7 @@ from delay_service.owners.listener import Listener
 from delay_service.shard_settings import ShardSettings
 from delay_service.worker import Worker
 from delay_service.worker_settings import WorkerSettings
-from delayline import __version__, logs
+from delayline import __version__, logs, threads
 from delayline.cli.between import address_of, all_owners, answering, internal_port
 from delayline.cli.data_dir import IndexWitness, keep_private, make_private, put_aside
 from delayline.cli.http_limits import api_hosts, api_limits
@@ -42,6 +44,17 @@ if TYPE_CHECKING:
 log = logs.get(__name__)
 
 AnyQueue = TypeVar("AnyQueue", bound=Queue)
+
+
+class ThreadFailures(Collector):
+    """What `delayline.threads` has counted."""
+
+    def collect(self) -> Iterator[Metric]:
+        text = "Errors that a thread has met and survived"
+        family = CounterMetricFamily("delayline_thread_failures", text, labels=["thread"])
+        for thread, count in threads.failures().items():
+            family.add_metric([thread], count)
+        yield family
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +229,6 @@ def _worker_thread(
 
     thread = WorkerThread(open_worker)
     metrics.watch(lambda: thread.statuses)
-    metrics.watch_group_topics(queue.group_topics_refused)
     return thread
 
 
@@ -280,6 +292,7 @@ def _history(settings: Settings) -> History:
 def _registry() -> CollectorRegistry:
     disable_created_metrics()  # type: ignore[no-untyped-call]
     registry = CollectorRegistry()
+    registry.register(ThreadFailures())
     Gauge("delayline_build_info", "Always 1", ["version"], registry=registry).labels(__version__).set(1)
     return registry
 

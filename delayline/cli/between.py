@@ -72,7 +72,7 @@ def all_owners(settings: Settings, queue: Queue, clock: Clock, here: WorkerInqui
 
     with (
         Directory(queue, clock) as directory,
-        RoutedOwners(directory, _signer(settings, clock), queue, clock, here) as routed,
+        RoutedOwners(directory, _signer(settings, clock), queue, clock, here, end_process) as routed,
     ):
         yield routed
 

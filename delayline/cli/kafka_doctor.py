@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from delayline.cli.findings import Finding
+from delayline.cli.kafka_rights import OWN, TARGETS, operations
 from delayline.config import Settings
 from mq.contract import ClockOffset
 from mq.errors import QueueError, TopicUnknown
@@ -13,8 +14,8 @@ from mq.kafka.queue import KafkaQueue
 TOPICS_MAX = 200
 """Looked at one by one, a few questions each."""
 
-TARGET_RIGHTS = frozenset({"READ", "WRITE", "DESCRIBE", "DESCRIBE_CONFIGS"})
-OWN_RIGHTS = TARGET_RIGHTS | {"DELETE", "ALTER", "ALTER_CONFIGS"}
+TARGET_RIGHTS = operations(TARGETS)
+OWN_RIGHTS = operations(OWN)
 
 PLAN = "`delayline topics plan` shows it, with --apply it is done"
 
@@ -124,7 +125,7 @@ def target(topic: str, found: Described) -> Iterator[Finding]:
 def rights(topic: str, found: Described, needed: frozenset[str]) -> Iterator[Finding]:
     """Whether we may do with the topic what has to be done; nothing where the brokers do not say."""
     if found.operations is not None and (missing := sorted(needed - found.operations)):
-        advice = "let the principal of mq.properties do that, with kafka-acls.sh"
+        advice = "let the principal of mq.properties do that, with kafka-acls.sh: docs/deploy.md#rights lists all"
         yield Finding("fail", topic, f"not allowed: {', '.join(missing)}", advice)
 
 

@@ -7,7 +7,7 @@ import typer
 from delayline import __version__
 from delayline.cli.failure import USAGE, Failure
 from delayline.cli.options import ConfigPath
-from delayline.cli.serve_commands import read_settings, run_process
+from delayline.cli.serve_commands import Address, read_settings, run_process
 
 if TYPE_CHECKING:
     from delayline.config import Settings
@@ -43,7 +43,8 @@ def kafka(config: ConfigPath = None, port: BootstrapPort = None, metrics_port: M
         raise ConfigError("proxy.kafka.port: the Kafka proxy needs a port.")
     from delayline.cli.assembly import proxy_alone
 
-    run_process(settings, proxy_alone, settings.worker.host, settings.proxy.kafka.metrics_port, _welcome)
+    address = Address(settings.worker.host, settings.proxy.kafka.metrics_port, "proxy.kafka.metrics_port")
+    run_process(settings, proxy_alone, address, _welcome)
 
 
 def rocketmq() -> None:

@@ -4,6 +4,7 @@ from threading import Event, Thread
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from delayline import threads
 from delayline.clock import Clock
 from delayline.config import Settings
 from delayline.errors import ConfigError
@@ -100,7 +101,10 @@ class Watch:
         while not self._closing.is_set():
             try:
                 self._admin.topics()
-                self._trouble = None
+                self._trouble = self._admin.trouble()
             except QueueError as error:
                 self._trouble = str(error)
+            except Exception as error:  # noqa: BLE001 - without this thread the last answer would stand for ever
+                threads.noted("watch", error)
+                self._trouble = repr(error)
             self._closing.wait(WATCH_S)

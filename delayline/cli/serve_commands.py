@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -33,6 +33,14 @@ AcceptLoss = Annotated[
 DataDir = Annotated[str | None, typer.Option(help="Instead of data_dir.")]
 
 
+class Address(NamedTuple):
+    """Where a process answers HTTP, and the setting that the port comes from."""
+
+    host: str
+    port: int
+    setting: str
+
+
 def register(app: typer.Typer) -> None:
     """Add the commands of this file."""
     for command in (serve, api, worker):
@@ -53,7 +61,10 @@ def serve(
     from delayline.cli.assembly import everything  # here: other commands would wait 0.4 s for rooms they do not enter
 
     run_process(
-        settings, partial(everything, accept_loss=accept_loss), settings.api.host, settings.api.port, _welcome
+        settings,
+        partial(everything, accept_loss=accept_loss),
+        Address(settings.api.host, settings.api.port, "api.port"),
+        _welcome,
     )
 
 
@@ -63,7 +74,8 @@ def api(config: ConfigPath = None, host: Host = None, port: Port = None) -> None
     _refuse_embedded(settings, "api")
     from delayline.cli.assembly import api_alone
 
-    run_process(settings, api_alone, settings.api.host, settings.api.port, _welcome)
+    address = Address(settings.api.host, settings.api.port, "api.port")
+    run_process(settings, api_alone, address, _api_welcome)
 
 
 def worker(
@@ -75,7 +87,8 @@ def worker(
     _refuse_embedded(settings, "worker")
     from delayline.cli.assembly import worker_alone
 
-    run_process(settings, worker_alone, settings.worker.host, settings.worker.port, _worker_welcome)
+    address = Address(settings.worker.host, settings.worker.port, "worker.port")
+    run_process(settings, worker_alone, address, _worker_welcome)
 
 
 def read_settings(config: Path | None, flags: dict[str, str | int | None]) -> "Settings":
@@ -95,14 +108,16 @@ def _refuse_embedded(settings: "Settings", command: str) -> None:
 
 
 def run_process(
-    settings: "Settings", rooms: "Rooms", host: str, port: int, welcome: "Callable[[Settings, str, str], str]"
+    settings: "Settings", rooms: "Rooms", address: Address, welcome: "Callable[[Settings, str, str], str]"
 ) -> None:
+    """Until it is told to stop. Raises CannotListen, and whatever ended one of its threads."""
     import api.server
     from delay_service.interpreter import set_up_interpreter
     from delayline import logs
     from delayline.config import is_loopback
 
     logs.configure(settings.log.format, settings.log.level)
+    host = address.host
     if not is_loopback(host):
         logs.get(__name__).warning("there is no authentication: whoever reaches this door may use it", host=host)
     with rooms(settings, SystemClock()) as process:
@@ -110,7 +125,8 @@ def run_process(
         api.server.serve(
             process.app,
             host,
-            port,
+            address.port,
+            setting=address.setting,
             on_started=lambda bound_port: typer.echo(welcome(settings, _url(host, bound_port), _queue(settings))),
         )
     process.raise_failure()
@@ -138,11 +154,15 @@ def _queue(settings: "Settings") -> str:
 
 
 def _welcome(settings: "Settings", url: str, queue: str) -> str:
+    return _api_welcome(settings, url, queue, _kafka_door(settings))
+
+
+def _api_welcome(settings: "Settings", url: str, queue: str, kafka_door: str = "") -> str:
     where = "" if url == DEFAULT_URL else f" --url {url}"
     return f"""
 Delayline {__version__} listens on {url} ({queue})
 Console, in a browser: {url}/
-{_hint(settings)}{_kafka_door(settings)}
+{_hint(settings)}{kafka_door}
 Watch a topic, in another terminal:
   {program()} tail orders{where}
 Send a message that arrives in five seconds:

@@ -22,10 +22,12 @@ import struct
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from threading import Event, Lock, Thread
+from threading import Event, Lock
 from typing import NamedTuple
 
 import structlog
+
+from delayline import threads
 
 _log = structlog.get_logger("queue")
 
@@ -110,7 +112,7 @@ class Mark:
             _put_in_place(path)
         self._synced = self._turn
         self._closing = Event()
-        self._thread = Thread(target=self._run, name="embedded-queue-mark", daemon=True)
+        self._thread = threads.lasting("embedded-queue-mark", self._run, self._closing)
         self._thread.start()
 
     def note(self, sequence: int, ends: Iterable[tuple[int, int, int]]) -> None:

@@ -7,11 +7,12 @@ steps of a 64th of the limit.
 
 from collections import deque
 from collections.abc import Callable
-from threading import Event, Thread
+from threading import Event
 from typing import NamedTuple
 
 import structlog
 
+from delayline import threads
 from delayline.clock import Clock
 from mq.embedded.queue import EmbeddedQueue
 from mq.errors import QueueError
@@ -103,7 +104,7 @@ class Retainer:
         self._interval_s = interval_s
         self._deleted = deleted
         self._closing = Event()
-        self._thread = Thread(target=self._run, name="retention", daemon=True)
+        self._thread = threads.lasting("retention", self._run, self._closing)
 
     def __enter__(self) -> "Retainer":
         self._thread.start()

@@ -19,7 +19,7 @@ from delayline.rules import DEFAULT_RULES, Rules
 from mq.contract import HEADER_ROOM_BYTES, TopicInfo
 from mq.errors import QueueError, QueueUnavailable, TopicUnknown
 from mq.kafka.cluster import Cluster, Described
-from mq.kafka.producers import Outgoing, Send
+from mq.kafka.producers import Outgoing, Send, flush
 from mq.kafka.settings import KafkaSettings
 from mq.making import Making
 
@@ -98,6 +98,7 @@ class Buffers:
         self._making = Making(settings.group_topics_max, clock)
         self._names = settings.names
         self._cluster = cluster
+        self._clock = clock
         self._pause = pause
         self._one_at_a_time = Lock()
         self._has_own = False
@@ -182,10 +183,6 @@ class Buffers:
             self._making.made(target)
             return made
 
-    def group_topics_refused(self) -> Mapping[str, int]:
-        """See `mq.contract.Queue`."""
-        return self._making.refused()
-
     def _adjusted(self, target: Described, name: str) -> Described:
         """The buffer topic with the target's partitions and the right configuration."""
         wanted = self._config(target)
@@ -255,7 +252,7 @@ class Buffers:
         outgoing = Outgoing()
         for number in empty:
             outgoing.send(producer, Send(name, number, body))
-        left = producer.flush(self._settings.request_timeout_s)
+        left = flush(producer, self._settings.request_timeout_s, self._clock)
         if left or outgoing.failures:
             raise QueueUnavailable(f"the rules could not be written to {name!r}")
 

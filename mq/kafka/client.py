@@ -4,12 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from queue import Empty, Full, Queue
-from threading import Thread
+from threading import Event
 from typing import NamedTuple
 from uuid import uuid4
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
+from delayline import threads
 from delayline.clock import Clock
 from delayline.errors import DelaylineError
 from mq.contract import Append, LogRecord, Position
@@ -19,7 +20,7 @@ from mq.kafka.bodies import BATCH_OVERHEAD_BYTES, UNPLACED, parts_of, standing
 from mq.kafka.claim import KafkaClaim
 from mq.kafka.cluster import Cluster, partition_number
 from mq.kafka.finishing import Finisher
-from mq.kafka.producers import Aborted, LibraryTransactions, Send
+from mq.kafka.producers import Aborted, LibraryTransactions, Send, flush
 from mq.kafka.readers import Readers
 from mq.kafka.renewed import Renewed
 from mq.kafka.settings import KafkaSettings
@@ -55,33 +56,42 @@ class KafkaClient:
         self._settings, self._clock, self._finisher = settings, clock, finisher
         self._cluster = cluster
         self._readers = readers
+        self._clock = clock
         self._line = Renewed(
             lambda: Producer(settings.producer()),
-            lambda old: old.flush(settings.transaction_timeout_s),  # whoever waits for it is told
+            lambda old: flush(old, settings.transaction_timeout_s, clock),  # whoever waits for it is told
             settings.adrift_s,
             clock,
         )
         self._transactions = LibraryTransactions(settings, settings.names.client(str(uuid4())), clock, finisher)
         self._waiting: Queue[Wanted] = Queue(WAITING_MAX)
         self._lookups = ThreadPoolExecutor(1, thread_name_prefix="kafka-lookup")
-        self._closed = False
-        self._threads = [Thread(target=run, daemon=True) for run in (self._serve, self._transact)]
+        self._closing = Event()
+        self._threads = [
+            threads.lasting("kafka-send", self._serve, self._closing),
+            threads.lasting("kafka-transact", self._transact, self._closing),
+        ]
         for thread in self._threads:
             thread.start()
 
     def close(self) -> None:
-        if self._closed:
+        if self._closing.is_set():
             return
-        self._closed = True
+        self._closing.set()
         self._lookups.shutdown(cancel_futures=True)
         for thread in self._threads:
             thread.join(LEAVE_S)
-        self._line.client.flush(LEAVE_S)
+        flush(self._line.client, LEAVE_S, self._clock)
         while (wanted := self._next(0)) is not None:
             wanted.future.set_exception(QueueUnavailable("the queue is closed"))
 
+    def trouble(self) -> str | None:
+        """Why nothing can be appended, until a new producer lasts; None where nothing shows. Does not block."""
+        found = self._line.trouble
+        return None if found is None else f"nothing can be sent: {found}"
+
     def _check(self) -> None:
-        if self._closed:
+        if self._closing.is_set():
             raise QueueUnavailable("the queue is closed")
 
     # --- append
@@ -90,7 +100,7 @@ class KafkaClient:
         """Does not block: where a topic has not been seen lately, another thread asks for it."""
         future: Future[list[Position]] = Future()
         future.set_running_or_notify_cancel()
-        if self._closed:
+        if self._closing.is_set():
             future.set_exception(QueueUnavailable("the queue is closed"))
         elif not records:
             future.set_result([])
@@ -111,6 +121,9 @@ class KafkaClient:
             future.set_exception(error)
         except Full:
             future.set_exception(QueueUnavailable(f"{WAITING_MAX} appends are waiting already"))
+        except Exception as error:  # noqa: BLE001 - whoever waits would wait for ever
+            threads.noted("kafka-lookup", error)
+            future.set_exception(QueueUnavailable(f"appending to {records[0].topic}: {error!r}"))
 
     def claim(self, transactional_id: str) -> "_Claim":
         """Raises QueueUnavailable."""
@@ -124,30 +137,44 @@ class KafkaClient:
     def _append_one(self, record: Append, number: int, future: "Future[list[Position]]") -> None:
         """Hot: once per message sent over HTTP. Raises QueueError, MalformedRecord."""
         key, value, headers = parts_of(record.body)
+        producer = self._line.client
 
         def on_delivery(error: KafkaError | None, message: Message) -> None:
-            self._line.heard(error is None or not trouble.local(error))
+            self._line.heard(error is None or not (trouble.local(error) or trouble.fatal(error)))
             if error is None and message.offset() is not None:
                 future.set_result([_position(record, *standing(message))])
             elif error is None:
                 future.set_exception(QueueUnavailable(f"appending to {record.topic}: {UNPLACED}"))
             else:
                 self._cluster.forget(record.topic)
+                self._judge(producer, error)
                 future.set_exception(trouble.queue_error(error, f"appending to {record.topic}"))
 
         try:
-            self._line.client.produce(record.topic, value, key, number, on_delivery=on_delivery, headers=headers)
+            producer.produce(record.topic, value, key, number, on_delivery=on_delivery, headers=headers)
         except KafkaException as error:
+            self._judge(producer, trouble.cause(error))
             raise trouble.queue_error(trouble.cause(error), f"appending to {record.topic}") from error
 
+    def _judge(self, producer: Producer, error: KafkaError) -> None:
+        if trouble.fatal(error):
+            self._line.failed(producer, error.str())
+
     def _serve(self) -> None:
-        while not self._closed:
-            self._line.client.poll(POLL_S)
+        while not self._closing.is_set():
+            producer = self._line.client
+            try:
+                producer.poll(POLL_S)
+            except KafkaException as error:
+                if not trouble.fatal(trouble.cause(error)):
+                    raise
+                self._judge(producer, trouble.cause(error))
+            self._line.mend()
 
     # --- several records at once
 
     def _transact(self) -> None:
-        while not self._closed:
+        while not self._closing.is_set():
             first = self._next(POLL_S)
             if first is not None:
                 self._carry_out([first, *self._more()])
@@ -179,6 +206,10 @@ class KafkaClient:
             for wanted in group:
                 wanted.future.set_exception(_refusal(error))
             return
+        except Exception as error:
+            for wanted in group:
+                wanted.future.set_exception(QueueUnavailable(f"appending: {error!r}"))
+            raise
         for wanted, found in zip(group, positions, strict=True):
             wanted.future.set_result([position for position in found if position is not None])
 

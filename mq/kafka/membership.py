@@ -12,11 +12,12 @@ batch that was taken under an earlier one is void.
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from threading import Condition, Thread
+from threading import Condition
+from threading import Event as Flag
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from delayline import logs
+from delayline import logs, threads
 from delayline.clock import Clock
 from delayline.message import Shard
 from mq.contract import Assigned, Event, Lost, Revoked
@@ -55,13 +56,15 @@ class Membership:
         self._news = 0
         self._closing = False
         self._closed = False
+        self._ended = Flag()  # set with `_closed`
+        self._broken = False
         self._look = False
         self._alive_s = clock.monotonic_s()
         self._named_s: float | None = None
         """When the group last knew us; None before the first time."""
         self._client_id = f"{writer}@{settings.address}" if settings.address else writer
         self._member = self._join()
-        self._thread = Thread(target=self._run, name="kafka-member", daemon=True)
+        self._thread = threads.lasting("kafka-member", self._run, self._ended)
         self._thread.start()
 
     def _join(self) -> Consumer:
@@ -100,12 +103,23 @@ class Membership:
         """Leave the group."""
         with self._changed:
             self._closed = True
+            self._ended.set()
             self._changed.notify_all()
         self._thread.join(LEAVE_S)
 
     # --- the member's thread
 
     def _run(self) -> None:
+        """Where anything but the group's word ends it, it begins again as another member."""
+        try:
+            if self._broken:
+                self._join_anew("the last member failed")
+            self._take_part()
+        except BaseException:
+            self._broken = True
+            raise
+
+    def _take_part(self) -> None:
         while not self._closed:
             if self._worker_hangs():
                 self._wait_closed()  # the library's own limit then takes us out of the group
@@ -114,7 +128,7 @@ class Membership:
             if self._look:
                 self._look_around()
             if self._adrift():
-                self._join_anew()
+                self._join_anew(f"not known to it for {self._settings.adrift_s} s")
         self._leave()
 
     def _look_around(self) -> None:
@@ -135,11 +149,25 @@ class Membership:
             self._named_s = now_s
         return self._named_s is not None and now_s - self._named_s > self._settings.adrift_s
 
-    def _join_anew(self) -> None:
-        log.warning("joining the group anew", seconds_without=self._settings.adrift_s)
-        self._leave()  # what was still assigned is lost by that
+    def _join_anew(self, why: str) -> None:
+        log.warning("joining the group anew", why=why)
+        with suppress(KafkaException, RuntimeError, SystemError):  # it may be closed already
+            self._leave()  # what was still assigned is lost by that
+        self._lose_all()
         self._member = self._join()
+        self._broken = False
         self._named_s = self._clock.monotonic_s()
+
+    def _lose_all(self) -> None:
+        """What a member that has failed could not be told."""
+        with self._changed:
+            self._metadata = None
+            shards = tuple(sorted(self._tenures))
+            self._tenures.clear()
+            self._revoked.clear()
+            self._changed.notify_all()
+        if shards:
+            self._tell(Lost(shards))
 
     def _leave(self) -> None:
         """First it hears what it has not heard yet. A library that is closing may be gone from the group already when
@@ -152,8 +180,10 @@ class Membership:
             heard = self._news
             self._poll()
         self._closing = True
-        self._member.close()
-        self._closing = False
+        try:
+            self._member.close()
+        finally:
+            self._closing = False
 
     def _wait_closed(self) -> None:
         with self._changed:
@@ -163,6 +193,8 @@ class Membership:
         try:
             message = self._member.poll(POLL_S)
         except KafkaException as error:
+            if trouble.fatal(trouble.cause(error)):
+                raise
             log.warning("group member", detail=str(error))
             self._wait_closed()
             return

@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
+from delayline import logs
 from delayline.clock import Clock
 from mq.errors import CommitUnknown, QueueUnavailable
 from mq.kafka.bodies import UNPLACED, parts_of, standing
@@ -18,6 +19,8 @@ from mq.kafka.trouble import cause, local, old_generation, purged, timed_out
 
 Delivered = Callable[[int, int], None]
 """Hears where a record stands, and its time there (epoch ms)."""
+
+log = logs.get(__name__)
 
 COMMIT_TIMEOUTS = 3
 """How many transaction timeouts a commit is insisted on: by then the coordinator has ended the transaction in one way
@@ -139,6 +142,19 @@ def initialised(settings: KafkaSettings, transactional_id: str, timeout_s: float
     return producer
 
 
+def flush(producer: Producer, timeout_s: float, clock: Clock) -> int:
+    """How many records were not heard of in time. One that meets a fatal error raises it once, in the middle of what
+    it has to tell; who waits must be told all the same."""
+    give_up_s = clock.monotonic_s() + timeout_s
+    while True:
+        try:
+            return producer.flush(max(0.0, give_up_s - clock.monotonic_s()))
+        except RAISED as error:
+            log.warning("a producer failed while it was flushed", detail=str(error))
+            if clock.monotonic_s() >= give_up_s:
+                return len(producer)
+
+
 class Transactions(Protocol):
     """One transaction after the other, under one transactional id. One thread at a time."""
 
@@ -174,8 +190,8 @@ class LibraryTransactions:
                 raise Aborted(KafkaError(KafkaError._TRANSPORT, str(error))) from error
             try:
                 self._producer = initialised(self._settings, self._id, self._settings.request_timeout_s)
-            except KafkaException as error:
-                raise Aborted(cause(error)) from error
+            except RAISED as error:
+                raise Aborted(_why(error)) from error
 
     def close(self) -> None:
         self._producer = None

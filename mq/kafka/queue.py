@@ -6,7 +6,7 @@ from functools import partial
 from threading import Event, Thread
 from weakref import WeakSet
 
-from delayline import logs
+from delayline import logs, threads
 from delayline.clock import Clock
 from delayline.cursor import Cursor
 from delayline.message import Shard
@@ -105,10 +105,10 @@ class KafkaQueue:
             raise
         self._members.add(source.membership)
         if self._tending is None:
-            self._tending = Thread(target=self._tend, name="kafka-tend", daemon=True)
+            self._tending = threads.lasting("kafka-tend", self._tend, self._closing)
             self._tending.start()
-            Thread(target=self._compare_clocks, name="kafka-clocks", daemon=True).start()
-            Thread(target=self._sweep, name="kafka-hanging", daemon=True).start()
+            threads.lasting("kafka-clocks", self._compare_clocks, self._closing).start()
+            threads.lasting("kafka-hanging", self._sweep, self._closing).start()
         return source, sink
 
     def _direct(self, writer: str) -> Direct | None:
@@ -341,11 +341,8 @@ class KafkaQueue:
     def delete_topic(self, name: str) -> None:
         raise NotDoneHere(f"topic {name!r}: topics of users are deleted with Kafka's own tools")
 
-    def group_topics_refused(self) -> Mapping[str, int]:
-        return self._buffers.group_topics_refused()
-
     def trouble(self) -> str | None:
-        return None  # brokers mend themselves, or say so for each partition
+        return self._client.trouble()  # brokers mend themselves, or say so for each partition
 
     def owners(self) -> Mapping[Shard, Owner]:
         self._check()

@@ -1,7 +1,10 @@
-"""A client of librdkafka that is made anew where it hears nothing any more.
+"""A client of librdkafka that is made anew where it hears nothing any more, or has failed for good.
 
 Brokers that have all missed their heartbeats to the controller, as behind a machine that stood still, say that the
 cluster has none. A client that is told so may never ask again (librdkafka, issue 5301).
+
+An idempotent producer that meets a fatal error, such as a refusal of its producer id, refuses everything from then
+on, also when the cause is gone.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,6 +21,12 @@ from mq.kafka import trouble
 
 T = TypeVar("T")
 
+AGAIN_S, AGAIN_MAX_S = 1.0, 30.0
+"""From a fatal error to the next client: doubled each time, until one lasts."""
+LASTS_S = 5.0
+"""A client that has not failed for so long counts as sound, though nothing was asked of it: a producer asks for its
+id as soon as it is made."""
+
 log = logs.get(__name__)
 
 
@@ -32,6 +41,10 @@ class Renewed(Generic[T]):
         self._clock = clock
         self._lock = Lock()
         self._deaf_since_s: float | None = None
+        self._failure: str | None = None
+        self._is_dead = False
+        self._again_s = AGAIN_S
+        self._next_s = 0.0  # when the next client is made, if this one is dead, and when this one was, if it is not
         self.client = make()
 
     @contextmanager
@@ -47,22 +60,68 @@ class Renewed(Generic[T]):
 
     def heard(self, something: bool) -> None:
         """Whether a question was answered, be it by an error of the brokers."""
-        if something and self._deaf_since_s is None:
+        if something and self._deaf_since_s is None and (self._failure is None or self._is_dead):
             return
         with self._lock:
             now_s = self._clock.monotonic_s()
             if something:
                 self._deaf_since_s = None
+                self._sound()
             elif self._deaf_since_s is None:
                 self._deaf_since_s = now_s
             elif now_s - self._deaf_since_s > self._deaf_s:
                 self._deaf_since_s = None
-                self._renew()
+                self._renew("it hears nothing")
 
-    def _renew(self) -> None:
-        log.warning("a client without answers is made anew", kind=type(self.client).__name__)
-        Thread(target=self._end, args=(self.client,), name="kafka-given-up", daemon=True).start()
-        self.client = self._make()
+    # --- failed for good
+
+    def failed(self, client: T, detail: str) -> None:
+        """This client has met a fatal error. `mend` makes the next one; until then the old one refuses what it is
+        given. Does nothing where the client is another one already, or known to be dead."""
+        with self._lock:
+            if self._is_dead or client is not self.client:
+                return
+            log.error(
+                "a client has failed for good", kind=type(client).__name__, detail=detail, again_s=self._again_s
+            )
+            self._failure, self._is_dead = detail, True
+            self._next_s = self._clock.monotonic_s() + self._again_s
+            self._again_s = min(2 * self._again_s, AGAIN_MAX_S)
+
+    def mend(self) -> None:
+        """Make the next client where it is time for it, or forget what happened to the last one where this one lasts.
+        To be called again and again. Raises what `make` raises, and tries again later."""
+        if self._failure is None:
+            return
+        with self._lock:
+            now_s = self._clock.monotonic_s()
+            if self._is_dead and now_s >= self._next_s:
+                self._next_s = now_s + self._again_s
+                self._renew("it has failed")
+                self._is_dead, self._next_s = False, now_s
+            elif not self._is_dead and now_s - self._next_s >= LASTS_S:
+                self._sound()
+
+    def _sound(self) -> None:
+        if not self._is_dead:
+            self._failure, self._again_s = None, AGAIN_S
+
+    @property
+    def trouble(self) -> str | None:
+        """The fatal error that a client has met, until one lasts or is heard of."""
+        return self._failure
+
+    def _renew(self, why: str) -> None:
+        log.warning("a client is made anew", kind=type(self.client).__name__, why=why)
+        made = self._make()
+        Thread(target=self._give_up, args=(self.client,), name="kafka-given-up", daemon=True).start()
+        self.client = made
+
+    def _give_up(self, client: T) -> None:
+        try:
+            self._end(client)
+        except Exception as error:  # noqa: BLE001 - nothing is asked of it any more
+            log.warning("a client that was given up did not end cleanly", detail=str(error))
 
 
 def _unanswered(error: QueueError) -> bool:

@@ -143,6 +143,11 @@ def moving(error: KafkaError) -> bool:
     return error.code() in _MOVING
 
 
+def fatal(error: KafkaError) -> bool:
+    """The client that says so will never do anything again; another one may."""
+    return error.fatal() or error.code() == KafkaError._FATAL
+
+
 def local(error: KafkaError) -> bool:
     """The library's own word, not a broker's: mostly that no answer came."""
     return error.code() < 0

@@ -268,9 +268,6 @@ class LocalQueue:
         """Topics here go with their shards, and refuse nothing but a record that is too large."""
         return None
 
-    def group_topics_refused(self) -> Mapping[str, int]:
-        return self._making.refused()
-
     def trouble(self) -> str | None:
         """What is damaged or has failed, so that nothing more is taken in; None where nothing is."""
         return self._ledger.failure or self._storage.trouble()

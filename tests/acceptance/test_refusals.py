@@ -164,3 +164,29 @@ def test_a_door_that_is_opened_to_others_on_purpose_says_so_in_the_log(make_serv
     with pytest.raises(httpx.ConnectError):
         HTTP.get(f"http://127.0.0.2:{closed.port}/healthz")
     assert HTTP.get(f"http://127.0.0.2:{opened.port}/healthz").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("command", "setting"),
+    [
+        (("serve",), "api.port"),
+        (("api",), "api.port"),
+        (("worker",), "worker.port"),
+        (("proxy", "kafka"), "proxy.kafka.metrics_port"),
+    ],
+)
+def test_a_port_in_use_is_named_by_the_setting_that_it_comes_from(
+    tmp_path: Path, command: tuple[str, ...], setting: str
+) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        settings = {"data_dir": str(tmp_path / "data"), "mq__kind": "kafka", "internal__port": "0"}
+        settings |= {"mq__bootstrap_servers": f"127.0.0.1:{free_port()}", setting.replace(".", "__"): str(port)}
+        if command[0] == "proxy":
+            settings |= {"proxy__kafka__port": str(free_port()), "proxy__kafka__nodes_max": "1"}
+        ran = run(*command, cwd=tmp_path, **settings)
+    last = ran.err.splitlines()[-1]
+    assert last == f"delayline: port {port} on 127.0.0.1 is in use by another program; choose another with {setting}"
+    assert (ran.code, ran.out) == (1, "")

@@ -10,7 +10,13 @@ from tests.unit.api.door import Door
 def main() -> int:
     door = Door()
     try:
-        serve(door.app, "127.0.0.1", int(sys.argv[1]), on_started=lambda _: print("started", flush=True))
+        serve(
+            door.app,
+            "127.0.0.1",
+            int(sys.argv[1]),
+            setting="worker.port",
+            on_started=lambda _: print("started", flush=True),
+        )
     except CannotListen as error:
         print(error, flush=True)
         return 1

@@ -87,14 +87,17 @@ def test_a_port_in_use_is_one_clear_sentence_and_nothing_is_announced() -> None:
         other.bind(("127.0.0.1", 0))
         other.listen()
         port = other.getsockname()[1]
-        with pytest.raises(CannotListen, match=f"port {port} on 127.0.0.1 is in use by another program"):
-            serve(Door().app, "127.0.0.1", port, on_started=lambda _: announced.append(True))
+        with pytest.raises(
+            CannotListen,
+            match=f"port {port} on 127.0.0.1 is in use by another program; choose another with worker.port",
+        ):
+            serve(Door().app, "127.0.0.1", port, setting="worker.port", on_started=lambda _: announced.append(True))
     assert announced == []
 
 
 @pytest.mark.parametrize("host", ["192.0.2.1", "no.such.host.invalid", "not an address"])
 def test_an_address_that_is_not_of_this_machine_is_one_clear_sentence(host: str) -> None:
     with pytest.raises(CannotListen) as refused:
-        serve(Door().app, host, _free_port(), on_started=lambda _: None)
+        serve(Door().app, host, _free_port(), setting="worker.port", on_started=lambda _: None)
     assert host in str(refused.value)
     assert "\n" not in str(refused.value)

@@ -10,7 +10,8 @@ from delayline.outcome import Outcome, decode_audit
 from delayline.record import Record, decode_body, encode_body
 from delayline.rules import Rules
 from mq.contract import Append, DispatchBatch
-from mq.errors import CommitUnknown, TopicUnknown
+from mq.errors import CommitAborted, CommitUnknown, TopicUnknown
+from mq.making import Making
 from store.memory import MemoryIndex
 from tests.unit.delay_service.harness import NAMES, Bench
 
@@ -136,6 +137,25 @@ def test_what_a_groups_topic_refuses_is_a_dead_letter_and_others_go_on(
     assert groups == {b"billing"}
     assert rows(bench).count((Outcome.DEAD, "refused-by-target")) == 5
     assert len(rows(bench)) == 10
+
+
+def test_each_message_that_a_bound_on_groups_topics_refuses_is_counted_once(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    making = Making(0, bench.clock)
+    monkeypatch.setattr(bench.sink._sink, "_group_topic", lambda name, target: making.check(name, target.name))
+    counted: list[str] = []
+    monkeypatch.setattr(bench.metrics, "group_topic_refused", counted.append)
+    for n in range(5):
+        send_back(bench, value=b"%d" % n)
+    failures = iter([CommitAborted("no memory")] * 3)
+    bench.sink.fault = lambda batch: next(failures, None) if any(part.dead for part in batch) else None
+    bench.clock.advance(10_000)
+    for _ in range(20):
+        bench.turn(40)
+        bench.clock.advance(10_000)
+    assert (next(failures, None), len(values(bench, NAMES.dead))) == (None, 5)
+    assert counted == ["orders"] * 5
 
 
 def test_a_commit_of_unknown_fate_gives_it_to_the_group_once(bench: Bench) -> None:

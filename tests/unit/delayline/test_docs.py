@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from delayline.buffer_record import Message, encode_decision, encode_reappend, encode_rules, read
+from delayline.cli.kafka_rights import OWN, RIGHTS, ROLES, operations
 from delayline.config import EMBEDDED, UNBUILT, Settings, describe, load_settings
 from delayline.cursor import Cursor
 from delayline.directives import directive_names
@@ -19,6 +20,8 @@ from delayline.rules import ALIASES, DEFAULT_RULES, Rules
 from delayline.schedule import Schedule, read_directives
 from delayline.terms import Series
 from delayline.times import format_moment, parse_moment_ms
+from mq.kafka.batch.walk import RECORDS_MAX
+from proxy.kafka.scan import PLAIN_BYTES_MAX
 
 DOCS = Path(__file__).parents[3] / "docs"
 NOW_MS = 1_767_225_600_000
@@ -172,3 +175,17 @@ def test_the_example_of_a_skip_is_its_value() -> None:
 def test_the_example_of_a_low_water_mark_is_its_value() -> None:
     body = encode_low_water(Shard("orders", "3"), 3, NOW_MS + 60_000, 1043, NOW_MS + 59_990, 17)
     assert json.loads(decode_body(body).value or b"") == json.loads(block("formats/audit.md", "json low_water"))
+
+
+def test_the_rights_on_the_page_are_those_that_are_looked_for() -> None:
+    page = (DOCS / "deploy.md").read_text().split("## Rights")[1].split("## ")[0]
+    found = [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith("| ")][1:]
+    assert found == [[right.resource, right.operation, ", ".join(right.roles), right.why] for right in RIGHTS]
+    assert operations(OWN) >= {"ALTER", "ALTER_CONFIGS", "DELETE"}
+    assert {role for right in RIGHTS for role in right.roles} == set(ROLES)
+
+
+def test_the_limits_of_a_batch_on_the_page_are_those_of_the_proxy() -> None:
+    page = (DOCS / "kafka-clients.md").read_text().split("## Limits")[1]
+    assert f"{PLAIN_BYTES_MAX} bytes of records" in page
+    assert f"{RECORDS_MAX} records" in page

@@ -1,6 +1,6 @@
 """A client that hears nothing any more is made anew, and one that hears something is not."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import count
 from threading import Event
 
@@ -80,3 +80,59 @@ def test_a_client_that_hears_something_in_between_stays(word: Exception | None) 
 def test_one_failure_long_behind_another_answer_is_no_silence() -> None:
     line = Line()
     assert [line.asked(error, 1000) for error in (None, SILENCE, None, SILENCE)] == [0, 0, 0, 0]
+
+
+def test_a_client_that_has_failed_for_good_is_made_anew_and_counts_as_sound_when_it_lasts() -> None:
+    line = Line()
+    line.renewed.failed(0, "no producer id")
+    line.renewed.failed(0, "said again")
+    seen = []
+    for _ in range(8):
+        line.clock.advance(1000)
+        line.renewed.mend()
+        seen.append((line.renewed.client, line.renewed.trouble))
+    assert seen == [(1, "no producer id")] * 5 + [(1, None)] * 3
+    assert (line.end.wait(5), line.ended) == (True, [0])
+
+
+def test_a_client_that_fails_again_and_again_is_made_anew_more_and_more_seldom() -> None:
+    line, made_s = Line(), []
+    for second in range(120):
+        line.renewed.mend()
+        if line.renewed.client != len(made_s):
+            line.renewed.failed(line.renewed.client - 1, "an old one")
+        if line.renewed.client == len(made_s):
+            line.renewed.failed(line.renewed.client, "no producer id")
+            made_s.append(second)
+        assert line.renewed.trouble == "no producer id"
+        line.clock.advance(1000)
+    assert made_s == [0, 1, 3, 7, 15, 31, 61, 91]
+
+
+def test_an_answer_to_the_new_client_ends_the_trouble_and_one_to_the_dead_client_does_not() -> None:
+    line = Line()
+    line.renewed.failed(0, "no producer id")
+    line.renewed.heard(True)
+    assert line.renewed.trouble == "no producer id"
+    line.clock.advance(1000)
+    line.renewed.mend()
+    line.renewed.heard(True)
+    assert (line.renewed.client, line.renewed.trouble) == (1, None)
+
+
+def test_a_client_that_cannot_be_made_is_tried_again() -> None:
+    makes: Iterator[Callable[[], int]] = iter([lambda: 0, _refusing, lambda: 1])
+    clock = ManualClock()
+    renewed = Renewed(lambda: next(makes)(), id, DEAF_S, clock)
+    renewed.failed(0, "no producer id")
+    clock.advance(1000)
+    with pytest.raises(KafkaException):
+        renewed.mend()
+    assert (renewed.client, renewed.trouble) == (0, "no producer id")
+    clock.advance(2000)
+    renewed.mend()
+    assert renewed.client == 1
+
+
+def _refusing() -> int:
+    raise said(KafkaError._FAIL)
