@@ -39,6 +39,10 @@ class Sender:
         """The topic, ready for these drafts. Raises TopicUnknown, QueueUnavailable, Refusal."""
         return await self._topics.target(topic, delayed=any(draft.directives for draft in drafts))
 
+    async def existing(self, topic: str) -> Target:
+        """The topic as it is: nothing is made. Raises TopicUnknown, QueueUnavailable."""
+        return await self._topics.existing(topic)
+
     def place(self, target: Target, draft: Draft) -> Append:
         """Where the draft goes. Raises Refusal: no such partition, too large for the topic."""
         delayed = bool(draft.directives)

@@ -41,14 +41,11 @@ class Target:
     def partition_for(self, number: int | None, key: bytes | None) -> str:
         """The partition's name: the given number, else by key, else the next in turn. Raises Refusal."""
         partitions = self.info.partitions
-        if number is not None:
-            if number >= len(partitions):
-                detail = f"{self.info.name} has {len(partitions)} partitions, from 0"
-                raise refused(INVALID_REQUEST, "/partition", "partition-unknown", detail)
-            return partitions[number]
-        if key is not None:
-            return partitions[partition_index(key, len(partitions))]
-        return partitions[next(self.turns) % len(partitions)]
+        named = named_partition(self.info, number, key)
+        if named is None and number is not None:
+            detail = f"{self.info.name} has {len(partitions)} partitions, from 0"
+            raise refused(INVALID_REQUEST, "/partition", "partition-unknown", detail)
+        return partitions[next(self.turns) % len(partitions)] if named is None else named
 
     def room(self, *, delayed: bool) -> int:
         """Bytes that a record may have. A delayed one gets headers of ours on its way."""
@@ -130,6 +127,13 @@ class TopicBook:
             return known
         return await self._learn(topic, delayed)
 
+    async def existing(self, topic: str) -> Target:
+        """The topic as it is: nothing is made, and nothing remembered. Raises TopicUnknown, QueueUnavailable."""
+        known = self._known.get(topic)
+        if known is not None:
+            return known
+        return await self.ask(lambda: self._target(self._services.admin.topic(topic), has_buffer=False))
+
     def forget(self, topic: str) -> None:
         """The queue has contradicted what is known of the topic."""
         self._known.pop(topic, None)
@@ -165,20 +169,23 @@ class TopicBook:
             del self._known[next(iter(self._known))]
 
     def _look_up(self, topic: str, delayed: bool) -> Target:
-        settings, admin, client = self._services.settings, self._services.admin, self._services.client
+        settings, admin = self._services.settings, self._services.admin
         info = admin.ensure_topic(topic) if settings.topics_on_first_use else admin.topic(topic)
-        buffer = self._names.buffer(topic)
         if delayed:
-            check_name(buffer)
+            check_name(self._names.buffer(topic))
             admin.ensure_buffer(topic, settings.rules_for(topic))
+        return self._target(info, has_buffer=delayed)
+
+    def _target(self, info: TopicInfo, *, has_buffer: bool) -> Target:
+        """Blocking."""
         return Target(
             info=info,
-            buffer=buffer,
-            record_bytes_max=client.record_bytes_max(topic),
-            has_buffer=delayed,
+            buffer=self._names.buffer(info.name),
+            record_bytes_max=self._services.client.record_bytes_max(info.name),
+            has_buffer=has_buffer,
             fresh_until_s=self._services.clock.monotonic_s() + FRESH_S,
             turns=itertools.count(),
-            accepted=self._metrics.accepted.labels(topic, "http"),
+            accepted=self._metrics.accepted.labels(info.name, "http"),
         )
 
     def list(self) -> list[TopicInfo]:
@@ -194,6 +201,14 @@ class TopicBook:
 
 def shards_of(info: TopicInfo) -> list[Shard]:
     return [Shard(info.name, partition) for partition in info.partitions]
+
+
+def named_partition(info: TopicInfo, number: int | None, key: bytes | None) -> str | None:
+    """The partition with this number, else the key's; None where there is no such number, or neither is given."""
+    partitions = info.partitions
+    if number is not None:
+        return partitions[number] if number < len(partitions) else None
+    return None if key is None else partitions[partition_index(key, len(partitions))]
 
 
 def check_name(topic: str) -> None:

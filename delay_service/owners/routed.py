@@ -17,10 +17,12 @@ from delay_service.owners.routing import NoShard, Routing
 from delay_service.owners.signing import Signer
 from delayline.clock import Clock
 from delayline.inquiry import (
+    Claim,
     DueCounts,
     DueQuery,
     Found,
     Gone,
+    Held,
     Listing,
     Query,
     Resolution,
@@ -35,6 +37,9 @@ T = TypeVar("T")
 
 FIND_S = 4.5
 """Less than the door waits, so that it hears why there is no answer."""
+
+HELD_S = 2.0
+"""A message that is refused otherwise waits for it: a moment, and not through a takeover."""
 
 LIST_S = 3.0
 """What most owners have said by then is a list, which the door has to get in time: much less than it waits."""
@@ -104,6 +109,10 @@ class RoutedOwners:
     def all_decided(self, shard: Shard, offsets: Sequence[int]) -> "Future[list[Resolution]]":
         """See `delayline.inquiry.Owners`."""
         return self._submit(self._routing.ask(METHODS["all_decided"], (shard, offsets), DECIDE_S))
+
+    def held(self, shard: Shard, claims: Sequence[Claim]) -> "Future[list[Held]]":
+        """See `delayline.inquiry.Owners`."""
+        return self._submit(self._routing.ask(METHODS["held"], (shard, claims), HELD_S))
 
     def page(self, shards: Sequence[Shard], query: Query) -> "Future[list[Listing]]":
         """See `delayline.inquiry.Owners`."""
