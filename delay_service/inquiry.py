@@ -167,7 +167,7 @@ class WorkerInquiry:
             evidence = self._read(message_id)
             return self._ask(lambda worker: self._judge(self._core(worker, message_id.shard), message_id, evidence))
         except OwnerUnavailable:
-            if self._exists(message_id):
+            if self.exists(message_id.shard):
                 raise
             return None
 
@@ -195,9 +195,8 @@ class WorkerInquiry:
 
     # --- from the log
 
-    def _exists(self, message_id: MessageId) -> bool:
-        """Whether there is such a shard at all."""
-        shard = message_id.shard
+    def exists(self, shard: ShardId) -> bool:
+        """Whether there is such a shard at all. Any thread; on Kafka it asks the broker."""
         try:
             self._client.offsets(self._names.buffer(shard.topic), shard.name)
         except (TopicUnknown, PartitionUnknown):

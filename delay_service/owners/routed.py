@@ -15,6 +15,7 @@ from delay_service.owners.methods import METHODS
 from delay_service.owners.remote import Remote
 from delay_service.owners.routing import NoShard, Routing
 from delay_service.owners.signing import Signer
+from delay_service.owners.waits import DECIDE_S, FIND_S, HELD_S, LIST_S, STOP_WITHIN_S
 from delayline.clock import Clock
 from delayline.inquiry import (
     Claim,
@@ -35,20 +36,7 @@ from mq.contract import Admin
 
 T = TypeVar("T")
 
-FIND_S = 4.5
-"""Less than the door waits, so that it hears why there is no answer."""
-
-HELD_S = 2.0
-"""A message that is refused otherwise waits for it: a moment, and not through a takeover."""
-
-LIST_S = 3.0
-"""What most owners have said by then is a list, which the door has to get in time: much less than it waits."""
-
-DECIDE_S = 11.0
-"""More than the door waits: it knows better what to say about an operation that is not decided yet."""
-
 THREADS_MAX = 2
-STOP_WITHIN_S = 2.0
 
 
 class RoutedOwners:
