@@ -25,6 +25,10 @@ TOPICS_KNOWN_MAX = 10_000
 FRESH_S = 30.0
 """How long partitions and limits are believed without asking again; a topic that has vanished is noticed at once."""
 
+RENEWED_S = 1.0
+"""A topic may have gained a partition that it did not have a moment ago: the queue is asked so often at most, however
+many requests name one that is not there. Who reads believes what is known as long."""
+
 
 @dataclass(slots=True)
 class Target:
@@ -37,6 +41,7 @@ class Target:
     fresh_until_s: float
     turns: Iterator[int]
     accepted: Counter
+    renewed_s: float = float("-inf")  # when a partition that it did not have was last looked for
 
     def partition_for(self, number: int | None, key: bytes | None) -> str:
         """The partition's name: the given number, else by key, else the next in turn. Raises Refusal."""
@@ -89,9 +94,16 @@ class TopicBook:
     async def info(self, topic: str) -> TopicInfo:
         """Of a topic that exists: asking makes none. Raises TopicUnknown, QueueUnavailable."""
         known = self._known.get(topic)
-        if known is None or self._services.clock.monotonic_s() >= known.fresh_until_s:
-            return await self.ask(lambda: self._services.admin.topic(topic))
-        return known.info
+        if known is not None and self._now_s() < known.fresh_until_s - FRESH_S + RENEWED_S:
+            return known.info
+        try:
+            info = await self.ask(lambda: self._services.admin.topic(topic))
+        except TopicUnknown:
+            self.forget(topic)
+            raise
+        if known is not None and info != known.info:
+            self.forget(topic)
+        return info
 
     async def with_buffer(self, topics: Collection[str]) -> set[str]:
         """Those of the topics that a delayed message was ever sent to. Raises QueueUnavailable."""
@@ -116,22 +128,25 @@ class TopicBook:
             return False
         return True
 
-    async def target(self, topic: str, *, delayed: bool) -> Target:
-        """The topic, with its buffer where `delayed`. Raises TopicUnknown, QueueUnavailable, Refusal."""
+    async def target(self, topic: str, *, delayed: bool, highest: int = -1) -> Target:
+        """The topic, with its buffer where `delayed`; `highest` is the number of a partition that it should have.
+        Raises TopicUnknown, QueueUnavailable, Refusal."""
         known = self._known.get(topic)
-        if (
-            known is not None
-            and (known.has_buffer or not delayed)
-            and self._services.clock.monotonic_s() < known.fresh_until_s
-        ):
-            return known
-        return await self._learn(topic, delayed)
+        if known is None or (delayed and not known.has_buffer) or self._now_s() >= known.fresh_until_s:
+            return await self._learn(topic, delayed)
+        if highest >= len(known.info.partitions) and self._now_s() >= known.renewed_s + RENEWED_S:
+            known.renewed_s = self._now_s()
+            return await self._learn(topic, delayed)
+        return known
 
-    async def existing(self, topic: str) -> Target:
-        """The topic as it is: nothing is made, and nothing remembered. Raises TopicUnknown, QueueUnavailable."""
+    def _now_s(self) -> float:
+        return self._services.clock.monotonic_s()
+
+    async def existing(self, topic: str, *, highest: int = -1) -> Target:
+        """The topic as it is, see `target`: nothing is made. Raises TopicUnknown, QueueUnavailable, Refusal."""
         known = self._known.get(topic)
         if known is not None:
-            return known
+            return await self.target(topic, delayed=known.has_buffer, highest=highest)
         return await self.ask(lambda: self._target(self._services.admin.topic(topic), has_buffer=False))
 
     def forget(self, topic: str) -> None:
@@ -164,6 +179,8 @@ class TopicBook:
         target = done.result()
         if before is not None and before.info == target.info:
             target.turns, target.has_buffer = before.turns, before.has_buffer or target.has_buffer
+        if before is not None:
+            target.renewed_s = before.renewed_s
         self._known[topic] = target
         if len(self._known) > TOPICS_KNOWN_MAX:
             del self._known[next(iter(self._known))]
@@ -183,7 +200,7 @@ class TopicBook:
             buffer=self._names.buffer(info.name),
             record_bytes_max=self._services.client.record_bytes_max(info.name),
             has_buffer=has_buffer,
-            fresh_until_s=self._services.clock.monotonic_s() + FRESH_S,
+            fresh_until_s=self._now_s() + FRESH_S,
             turns=itertools.count(),
             accepted=self._metrics.accepted.labels(info.name, "http"),
         )

@@ -211,7 +211,7 @@ class SendRoutes:
         """Raises Refusal, with what is wrong with the places of the others, too. A batch with a fault makes no topic:
         where there is none, there is nothing to be wrong with."""
         with suppress(TopicUnknown):
-            self._placed(await self._sender.existing(topic), batch)
+            self._placed(await self._sender.existing(topic, list(batch.drafts.values())), batch)
         _check_whole(batch, atomic=True)
 
     def _placed(self, target: Target, batch: _Batch) -> list[Append]:

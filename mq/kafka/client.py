@@ -5,7 +5,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from queue import Empty, Full, Queue
 from threading import Thread
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
@@ -18,7 +18,7 @@ from mq.kafka import trouble
 from mq.kafka.bodies import BATCH_OVERHEAD_BYTES, UNPLACED, parts_of, standing
 from mq.kafka.cluster import Cluster, partition_number
 from mq.kafka.finishing import Finisher
-from mq.kafka.producers import Aborted, LibraryTransactions, Send
+from mq.kafka.producers import Aborted, LibraryTransactions, Send, see_partitions
 from mq.kafka.readers import Readers
 from mq.kafka.renewed import Renewed
 from mq.kafka.settings import KafkaSettings
@@ -52,6 +52,7 @@ class KafkaClient:
         finisher: Finisher,
     ) -> None:
         self._cluster = cluster
+        self._timeout_s = settings.request_timeout_s
         self._readers = readers
         self._line = Renewed(
             lambda: Producer(settings.producer()),
@@ -128,10 +129,23 @@ class KafkaClient:
                 self._cluster.forget(record.topic)
                 future.set_exception(trouble.queue_error(error, f"appending to {record.topic}"))
 
+        client, topic = self._line.client, record.topic
         try:
-            self._line.client.produce(record.topic, value, key, number, on_delivery=on_delivery, headers=headers)
+            client.produce(topic, value, key, number, on_delivery=on_delivery, headers=headers)
         except KafkaException as error:
-            raise trouble.queue_error(trouble.cause(error), f"appending to {record.topic}") from error
+            if trouble.cause(error).code() != KafkaError._UNKNOWN_PARTITION:
+                raise trouble.queue_error(trouble.cause(error), f"appending to {topic}") from error
+            self._lookups.submit(
+                self._append_late, client, (topic, value, key, number, on_delivery, None, 0, headers), future
+            )
+
+    def _append_late(self, client: Producer, record: tuple[Any, ...], future: "Future[list[Position]]") -> None:
+        """The cluster has the partition, and the library would see it within five minutes by itself."""
+        try:
+            see_partitions(client, record[0], self._timeout_s)
+            client.produce(*record)
+        except KafkaException as error:
+            future.set_exception(trouble.queue_error(trouble.cause(error), f"appending to {record[0]}"))
 
     def _serve(self) -> None:
         while not self._closed:

@@ -30,6 +30,7 @@ from delayline.outcome import Outcome
 from delayline.record import Record, decode_body
 from delayline.rules import DAY_MS, Rules
 from mq.contract import Append, Position
+from mq.local.queue import TOPICS_MAX
 from mq.memory import MemoryQueue
 
 T = TypeVar("T")
@@ -136,11 +137,18 @@ class FaultyQueue(MemoryQueue):
 class Door:
     """The API as a client sees it; each call is a connection of its own."""
 
-    def __init__(self, *, rules: Rules | None = None, record_bytes_max: int | None = None, **settings: Any) -> None:
+    def __init__(
+        self,
+        *,
+        rules: Rules | None = None,
+        record_bytes_max: int | None = None,
+        topics_max: int = TOPICS_MAX,
+        **settings: Any,
+    ) -> None:
         self.clock = ManualClock(NOW_MS)
         self.rules = rules or Rules()
         limits = {} if record_bytes_max is None else {"record_bytes_max": record_bytes_max}
-        self.queue = FaultyQueue(namespace="delayline", clock=self.clock, **limits)
+        self.queue = FaultyQueue(namespace="delayline", clock=self.clock, topics_max=topics_max, **limits)
         self.owners = KnownOwners()
         self.registry = CollectorRegistry()
         self.readiness = (True, "ready")
