@@ -14,6 +14,7 @@ from starlette.responses import Response
 from starlette.routing import Match
 
 from api import openapi
+from api.admission import Admission
 from api.bridge import Bridge
 from api.bulk import BulkCancel
 from api.claims import Claims
@@ -101,7 +102,8 @@ def create_app(services: Services) -> DelaylineApi:
     followers = Followers(reader, follower_threads, places, settings.heartbeat_s, services.clock, closing)
     claims = Claims(services, bridge)
     survey = Survey(services, topics, bridge)
-    SendRoutes(services, topics, sender, drafter, judge, claims).register(app.router)
+    admission = Admission(services, topics, bridge)
+    SendRoutes(services, topics, sender, drafter, judge, claims, admission).register(app.router)
     messages = MessageRoutes(services, topics, bridge, claims)
     messages.register(app.router)
     FindingRoutes(services, topics, survey).register(app.router)

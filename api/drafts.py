@@ -48,6 +48,7 @@ DELAYS_REMEMBERED = 1024
 
 _DELAY_MS = b"delay-ms"
 _DELIVER_AT = b"deliver-at"
+_ON_CONFLICT = b"delay-on-conflict"
 _TIMES = {"delay": b"delay", "delay_ms": _DELAY_MS, "level": b"delay-level", "deliver_at": _DELIVER_AT}
 _OTHERS = {
     "cron": b"delay-cron",
@@ -59,7 +60,7 @@ _OTHERS = {
     "expire_at": b"delay-expire-at",
     "ttl": b"delay-ttl",
     "own_id": b"delay-id",
-    "on_conflict": b"delay-on-conflict",
+    "on_conflict": _ON_CONFLICT,
     "retry": b"delay-retry",
 }
 """Fields of a schedule and the directives that say the same."""
@@ -94,6 +95,11 @@ class Draft(NamedTuple):
     def repeats(self) -> bool:
         """Whether it is delivered again and again. Hot: once per delayed message."""
         return any(name in REPEATING for name, _ in self.directives)
+
+    @property
+    def replaces(self) -> bool:
+        """Whether it ends the message that has its own id."""
+        return (_ON_CONFLICT, b"replace") in self.directives
 
     @property
     def place_key(self) -> bytes | None:

@@ -47,4 +47,4 @@ def _digest(query: object) -> bytes:
 
 
 def _refused(detail: str) -> Exception:
-    return refused(INVALID_REQUEST, "?page_token", "invalid-value", detail)
+    return refused(INVALID_REQUEST, "?page_token", "invalid-value", f"`page_token`: {detail}")

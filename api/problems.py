@@ -26,6 +26,7 @@ from mq.errors import (
     PartitionUnknown,
     QueueUnavailable,
     RecordTooLarge,
+    TooManyTopics,
     TopicBusy,
     TopicExists,
     TopicUnknown,
@@ -166,6 +167,8 @@ def refusal_of(error: Exception) -> Refusal:
             return error
         case HTTPException():
             return _refusal_of_framework(error)
+        case TooManyTopics():
+            return Refusal(LIMIT_EXCEEDED, str(error), status=429)
         case TopicUnknown():
             return Refusal(TOPIC_UNKNOWN, str(error))
         case TopicExists():

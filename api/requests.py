@@ -148,13 +148,13 @@ class Query:
             raise refused(INVALID_REQUEST, f"?{name}", "invalid-value", f"`{name}` is one of: {', '.join(choices)}")
         return value
 
-    def number(self, name: str, largest: int) -> int | None:
-        """A decimal from 0 to `largest`; None where it is not given. Raises Refusal."""
+    def number(self, name: str, largest: int, least: int = 0) -> int | None:
+        """A decimal from `least` to `largest`; None where it is not given. Raises Refusal."""
         value = self._given.get(name)
         if value is None:
             return None
-        if not _INTEGER.fullmatch(value) or int(value) > largest:
-            detail = f"`{name}` is a number from 0 to {largest}"
+        if not _INTEGER.fullmatch(value) or not least <= int(value) <= largest:
+            detail = f"`{name}` is a number from {least} to {largest}"
             raise refused(INVALID_REQUEST, f"?{name}", "invalid-value", detail)
         return int(value)
 

@@ -37,7 +37,12 @@ class Sender:
 
     async def target(self, topic: str, drafts: Sequence[Draft]) -> Target:
         """The topic, ready for these drafts. Raises TopicUnknown, QueueUnavailable, Refusal."""
-        return await self._topics.target(topic, delayed=any(draft.directives for draft in drafts))
+        delayed = any(draft.directives for draft in drafts)
+        return await self._topics.target(topic, delayed=delayed, highest=_highest(drafts))
+
+    async def existing(self, topic: str, drafts: Sequence[Draft]) -> Target:
+        """The topic as it is: nothing is made. Raises TopicUnknown, QueueUnavailable, Refusal."""
+        return await self._topics.existing(topic, highest=_highest(drafts))
 
     def place(self, target: Target, draft: Draft) -> Append:
         """Where the draft goes. Raises Refusal: no such partition, too large for the topic."""
@@ -99,6 +104,11 @@ class Sender:
         message_id = MessageId(Shard(topic, position.partition), position.offset, due_ms)
         due_at = _moment(due_ms)
         return SentMessage(str(message_id), topic, partition, "accepted", accepted_at, due_at, draft.own_id)
+
+
+def _highest(drafts: Sequence[Draft]) -> int:
+    """The highest partition that is asked for by number; -1 where none is. Hot: once per request."""
+    return max((draft.partition for draft in drafts if draft.partition is not None), default=-1)
 
 
 def partition_label(name: str) -> int | str:

@@ -25,6 +25,10 @@ TOPICS_KNOWN_MAX = 10_000
 FRESH_S = 30.0
 """How long partitions and limits are believed without asking again; a topic that has vanished is noticed at once."""
 
+RENEWED_S = 1.0
+"""A topic may have gained a partition that it did not have a moment ago: the queue is asked so often at most, however
+many requests name one that is not there. Who reads believes what is known as long."""
+
 
 @dataclass(slots=True)
 class Target:
@@ -37,18 +41,16 @@ class Target:
     fresh_until_s: float
     turns: Iterator[int]
     accepted: Counter
+    renewed_s: float = float("-inf")  # when a partition that it did not have was last looked for
 
     def partition_for(self, number: int | None, key: bytes | None) -> str:
         """The partition's name: the given number, else by key, else the next in turn. Raises Refusal."""
         partitions = self.info.partitions
-        if number is not None:
-            if number >= len(partitions):
-                detail = f"{self.info.name} has {len(partitions)} partitions, from 0"
-                raise refused(INVALID_REQUEST, "/partition", "partition-unknown", detail)
-            return partitions[number]
-        if key is not None:
-            return partitions[partition_index(key, len(partitions))]
-        return partitions[next(self.turns) % len(partitions)]
+        named = named_partition(self.info, number, key)
+        if named is None and number is not None:
+            detail = f"{self.info.name} has {len(partitions)} partitions, from 0"
+            raise refused(INVALID_REQUEST, "/partition", "partition-unknown", detail)
+        return partitions[next(self.turns) % len(partitions)] if named is None else named
 
     def room(self, *, delayed: bool) -> int:
         """Bytes that a record may have. A delayed one gets headers of ours on its way."""
@@ -92,9 +94,16 @@ class TopicBook:
     async def info(self, topic: str) -> TopicInfo:
         """Of a topic that exists: asking makes none. Raises TopicUnknown, QueueUnavailable."""
         known = self._known.get(topic)
-        if known is None or self._services.clock.monotonic_s() >= known.fresh_until_s:
-            return await self.ask(lambda: self._services.admin.topic(topic))
-        return known.info
+        if known is not None and self._now_s() < known.fresh_until_s - FRESH_S + RENEWED_S:
+            return known.info
+        try:
+            info = await self.ask(lambda: self._services.admin.topic(topic))
+        except TopicUnknown:
+            self.forget(topic)
+            raise
+        if known is not None and info != known.info:
+            self.forget(topic)
+        return info
 
     async def with_buffer(self, topics: Collection[str]) -> set[str]:
         """Those of the topics that a delayed message was ever sent to. Raises QueueUnavailable."""
@@ -119,16 +128,26 @@ class TopicBook:
             return False
         return True
 
-    async def target(self, topic: str, *, delayed: bool) -> Target:
-        """The topic, with its buffer where `delayed`. Raises TopicUnknown, QueueUnavailable, Refusal."""
+    async def target(self, topic: str, *, delayed: bool, highest: int = -1) -> Target:
+        """The topic, with its buffer where `delayed`; `highest` is the number of a partition that it should have.
+        Raises TopicUnknown, QueueUnavailable, Refusal."""
         known = self._known.get(topic)
-        if (
-            known is not None
-            and (known.has_buffer or not delayed)
-            and self._services.clock.monotonic_s() < known.fresh_until_s
-        ):
-            return known
-        return await self._learn(topic, delayed)
+        if known is None or (delayed and not known.has_buffer) or self._now_s() >= known.fresh_until_s:
+            return await self._learn(topic, delayed)
+        if highest >= len(known.info.partitions) and self._now_s() >= known.renewed_s + RENEWED_S:
+            known.renewed_s = self._now_s()
+            return await self._learn(topic, delayed)
+        return known
+
+    def _now_s(self) -> float:
+        return self._services.clock.monotonic_s()
+
+    async def existing(self, topic: str, *, highest: int = -1) -> Target:
+        """The topic as it is, see `target`: nothing is made. Raises TopicUnknown, QueueUnavailable, Refusal."""
+        known = self._known.get(topic)
+        if known is not None:
+            return await self.target(topic, delayed=known.has_buffer, highest=highest)
+        return await self.ask(lambda: self._target(self._services.admin.topic(topic), has_buffer=False))
 
     def forget(self, topic: str) -> None:
         """The queue has contradicted what is known of the topic."""
@@ -160,25 +179,30 @@ class TopicBook:
         target = done.result()
         if before is not None and before.info == target.info:
             target.turns, target.has_buffer = before.turns, before.has_buffer or target.has_buffer
+        if before is not None:
+            target.renewed_s = before.renewed_s
         self._known[topic] = target
         if len(self._known) > TOPICS_KNOWN_MAX:
             del self._known[next(iter(self._known))]
 
     def _look_up(self, topic: str, delayed: bool) -> Target:
-        settings, admin, client = self._services.settings, self._services.admin, self._services.client
+        settings, admin = self._services.settings, self._services.admin
         info = admin.ensure_topic(topic) if settings.topics_on_first_use else admin.topic(topic)
-        buffer = self._names.buffer(topic)
         if delayed:
-            check_name(buffer)
+            check_name(self._names.buffer(topic))
             admin.ensure_buffer(topic, settings.rules_for(topic))
+        return self._target(info, has_buffer=delayed)
+
+    def _target(self, info: TopicInfo, *, has_buffer: bool) -> Target:
+        """Blocking."""
         return Target(
             info=info,
-            buffer=buffer,
-            record_bytes_max=client.record_bytes_max(topic),
-            has_buffer=delayed,
-            fresh_until_s=self._services.clock.monotonic_s() + FRESH_S,
+            buffer=self._names.buffer(info.name),
+            record_bytes_max=self._services.client.record_bytes_max(info.name),
+            has_buffer=has_buffer,
+            fresh_until_s=self._now_s() + FRESH_S,
             turns=itertools.count(),
-            accepted=self._metrics.accepted.labels(topic, "http"),
+            accepted=self._metrics.accepted.labels(info.name, "http"),
         )
 
     def list(self) -> list[TopicInfo]:
@@ -194,6 +218,14 @@ class TopicBook:
 
 def shards_of(info: TopicInfo) -> list[Shard]:
     return [Shard(info.name, partition) for partition in info.partitions]
+
+
+def named_partition(info: TopicInfo, number: int | None, key: bytes | None) -> str | None:
+    """The partition with this number, else the key's; None where there is no such number, or neither is given."""
+    partitions = info.partitions
+    if number is not None:
+        return partitions[number] if number < len(partitions) else None
+    return None if key is None else partitions[partition_index(key, len(partitions))]
 
 
 def check_name(topic: str) -> None:

@@ -256,7 +256,7 @@ def _named(ask: Ask, shards: Sequence[ShardId], query: Query, own_id: str) -> Li
     def looking(some: Sequence[ShardId]) -> Callable[[Worker], list[tuple[ShardId, Pending | None]]]:
         def question(worker: Worker) -> list[tuple[ShardId, Pending | None]]:
             cores = ((shard, owned_core(worker, shard)) for shard in some)
-            return [(shard, core.find_named(own_name(own_id))) for shard, core in cores if core is not None]
+            return [(shard, core.register.find_named(own_name(own_id))) for shard, core in cores if core is not None]
 
         return question
 

@@ -20,10 +20,12 @@ from delay_service.shard import Shard
 from delay_service.worker import Worker
 from delayline.inquiry import (
     WAITING,
+    Claim,
     DueCounts,
     DueQuery,
     Found,
     Gone,
+    Held,
     Listing,
     OwnerUnavailable,
     Query,
@@ -102,6 +104,13 @@ class WorkerInquiry:
         """See `delayline.inquiry.Owners`."""
         return self._decisions.ask_all(shard, offsets)
 
+    def held(self, shard: ShardId, claims: Sequence[Claim]) -> "Future[list[Held]]":
+        """See `delayline.inquiry.Owners`."""
+        return self._threads.submit(self._held, shard, claims)
+
+    def _held(self, shard: ShardId, claims: Sequence[Claim]) -> list[Held]:
+        return self._ask(lambda worker: [self._core(worker, shard).register.held(claim) for claim in claims])
+
     def page(self, shards: Sequence[ShardId], query: Query) -> "Future[list[Listing]]":
         """See `delayline.inquiry.Owners`."""
         return self._walks.submit(self._page, shards, query)
@@ -152,13 +161,13 @@ class WorkerInquiry:
         if message_id.occurrence is not None:
             return self._find_occurrence(message_id)
         try:
-            known = self._ask(lambda worker: self._known(self._core(worker, message_id), message_id))
+            known = self._ask(lambda worker: self._known(self._core(worker, message_id.shard), message_id))
             if known is not None:
                 return known
             evidence = self._read(message_id)
-            return self._ask(lambda worker: self._judge(self._core(worker, message_id), message_id, evidence))
+            return self._ask(lambda worker: self._judge(self._core(worker, message_id.shard), message_id, evidence))
         except OwnerUnavailable:
-            if self._exists(message_id):
+            if self.exists(message_id.shard):
                 raise
             return None
 
@@ -186,9 +195,8 @@ class WorkerInquiry:
 
     # --- from the log
 
-    def _exists(self, message_id: MessageId) -> bool:
-        """Whether there is such a shard at all."""
-        shard = message_id.shard
+    def exists(self, shard: ShardId) -> bool:
+        """Whether there is such a shard at all. Any thread; on Kafka it asks the broker."""
         try:
             self._client.offsets(self._names.buffer(shard.topic), shard.name)
         except (TopicUnknown, PartitionUnknown):
@@ -216,13 +224,13 @@ class WorkerInquiry:
     # --- in the worker's thread
 
     @staticmethod
-    def _core(worker: Worker, message_id: MessageId) -> Shard:
+    def _core(worker: Worker, shard: ShardId) -> Shard:
         """Raises OwnerUnavailable, also before everything is read that an earlier owner can have decided: until then
         a message may seem to wait that has been delivered."""
-        core = worker.core(message_id.shard)
+        core = worker.core(shard)
         if core is None or not core.caught_up:
-            why = "is being taken over" if worker.owns(message_id.shard) else "belongs to another worker"
-            raise OwnerUnavailable(f"shard {'.'.join(message_id.shard)} {why}")
+            why = "is being taken over" if worker.owns(shard) else "belongs to another worker"
+            raise OwnerUnavailable(f"shard {'.'.join(shard)} {why}")
         return core
 
     def _known(self, core: Shard, message_id: MessageId) -> Found | None:
@@ -232,7 +240,7 @@ class WorkerInquiry:
 
     @staticmethod
     def _pending(core: Shard, message_id: MessageId) -> Found | None:
-        pending = core.find(message_id)
+        pending = core.register.find(message_id)
         if pending is None:
             return None
         _, key, record, accepted_at_ms, version, terms = pending

@@ -17,9 +17,10 @@ from delay_service.draft import Drafter
 from delay_service.moving import Moving
 from delay_service.operations import Known, Target
 from delayline.buffer_record import Operation
+from delayline.inquiry import Claim, Held
 from delayline.message import Key, MessageId, Shard
 from delayline.record import Record, accepted_at_ms_of, decode_packed
-from delayline.terms import Terms
+from delayline.terms import Terms, key_name, own_name
 from mq.contract import Append
 from store.errors import StoreFull
 from store.index import ShardIndex
@@ -158,7 +159,7 @@ class Register:
     # --- for people
 
     def find(self, message_id: MessageId) -> Pending | None:
-        """See `Shard.find`."""
+        """A pending message by the id of its first acceptance; an occurrence only while it waits."""
         series_id = str(message_id._replace(occurrence=None))
         moved = self.moving.get(series_id)
         if moved is not None:
@@ -170,12 +171,22 @@ class Register:
         return self._pending(found, version=found.version)
 
     def find_named(self, name: bytes) -> Pending | None:
-        """See `Shard.find_named`."""
+        """The pending message with this own id (`terms.own_name`) or idempotency key (`terms.key_name`)."""
         moved = self.moving.holder(name)
         if moved is not None:
             return self.find(MessageId.parse(moved[0]))
         found = self.holder(name)
         return None if found is None else self._pending(found, version=found.version)
+
+    def held(self, claim: Claim) -> Held:
+        """Who has a name of this claim; a request that was accepted goes before, as where claims are decided."""
+        own_id, key = claim
+        if key is not None and (self.remembered(key_name(key)) or self.find_named(key_name(key))):
+            return Held.REQUEST
+        holder = None if own_id is None else self.find_named(own_name(own_id))
+        if holder is None:
+            return Held.FREE
+        return Held.REPEAT if holder.terms is not None and holder.terms.series is not None else Held.MESSAGE
 
     @staticmethod
     def _pending(target: Target, version: int) -> Pending:

@@ -29,7 +29,7 @@ from delay_service.low_water import LowWater, add_mark
 from delay_service.moving import Moved
 from delay_service.operations import BEHIND_ALL, DECIDED_MAX, NOTHING, Decided, Operations, Target
 from delay_service.refusals import Refusals
-from delay_service.register import Pending, Register
+from delay_service.register import Register
 from delay_service.shard_settings import ShardSettings
 from delay_service.skipping import skip
 from delay_service.taken import Finished, Taken
@@ -49,7 +49,7 @@ from delayline.buffer_record import (
 )
 from delayline.cursor import Cursor
 from delayline.errors import Bug
-from delayline.message import Key, MessageId
+from delayline.message import Key
 from delayline.message import Shard as ShardId
 from delayline.outcome import AuditRow, Outcome, encode_audit
 from delayline.shapes import PlainRecords, read_plain
@@ -477,13 +477,10 @@ class Shard:
         """Re-append these pending records in the next commits, so that they no longer pin the low offset."""
         self._to_roll.update(dict.fromkeys(keys))
 
-    def find(self, message_id: MessageId) -> Pending | None:
-        """A pending message of this shard by the id of its first acceptance; an occurrence only while it waits."""
-        return self._register.find(message_id)
-
-    def find_named(self, name: bytes) -> Pending | None:
-        """The pending message with this own id (`terms.own_name`) or idempotency key (`terms.key_name`)."""
-        return self._register.find_named(name)
+    @property
+    def register(self) -> Register:
+        """What is pending, by message id and by name."""
+        return self._register
 
     def pending(self) -> tuple[ShardIndex, Mapping[str, tuple[Key, bytes]]]:
         """The index, and by message id what is re-appended and not read back: its new due time, its old value."""

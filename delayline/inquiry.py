@@ -229,6 +229,22 @@ class Resolution:
     count: int = 0
 
 
+class Claim(NamedTuple):
+    """The names that a message would have for itself."""
+
+    own_id: str | None = None
+    idempotency_key: str | None = None
+
+
+class Held(StrEnum):
+    """Who has a name of a claim already."""
+
+    FREE = "free"  # nobody that is known
+    REQUEST = "request"  # a request with this idempotency key was accepted
+    MESSAGE = "message"  # a pending message has this own id
+    REPEAT = "repeat"  # a pending message that repeats has it
+
+
 class Owners(Protocol):
     """Finds the owner of a message and asks it."""
 
@@ -241,6 +257,9 @@ class Owners(Protocol):
 
     def all_decided(self, shard: Shard, offsets: Sequence[int]) -> Future[list[Resolution]]:
         """The same of many records of a shard, in the order of `offsets`, once all of them are decided."""
+
+    def held(self, shard: Shard, claims: Sequence[Claim]) -> Future[list[Held]]:
+        """Who has the names of these claims, in their order: what adds no message to those that wait."""
 
     def page(self, shards: Sequence[Shard], query: Query) -> Future[list[Listing]]:
         """Messages of these shards. One listing per process."""

@@ -2,8 +2,8 @@
 shards count.
 
 The counts are half a second old or little more, and lack what is accepted and not indexed yet: a limit is passed by
-what comes in within about a second. What is not known refuses nothing: a shard whose owner does not answer counts as
-empty, and old figures are forgotten.
+what comes in within about a second, in requests each of which fits. What is not known refuses nothing: a shard whose
+owner does not answer counts as empty, and old figures are forgotten.
 """
 
 from collections.abc import Callable, Mapping
@@ -25,10 +25,10 @@ class Bounds(NamedTuple):
 
 
 class Full(Protocol):
-    """Why a topic takes no more delayed messages, or, with `repeats`, no more of those that repeat."""
+    """Why a topic does not take `adds` more delayed messages, or not `repeats` more that repeat."""
 
-    def __call__(self, topic: str, *, repeats: bool) -> str | None:
-        """For people; None where it takes them."""
+    def __call__(self, topic: str, *, adds: int = 1, repeats: int = 0) -> str | None:
+        """For people; None where it takes them all."""
 
 
 class _Count(NamedTuple):
@@ -57,16 +57,18 @@ class PendingLimits:
         self._ask_again_s = float("-inf")
         self._known: tuple[float, Mapping[str, _Count]] = float("-inf"), {}
 
-    def full(self, topic: str, *, repeats: bool) -> str | None:
+    def full(self, topic: str, *, adds: int = 1, repeats: int = 0) -> str | None:
         """See `Full`. Hot: once per message or batch."""
         bounds = self._bounds_of(topic)
         if bounds.pending_max is None and not repeats:
             return None
-        count = self._count(topic)
-        if bounds.pending_max is not None and count.pending >= bounds.pending_max:
-            return f"{count.pending} messages wait for {topic}, its limit is {bounds.pending_max}"
-        if repeats and count.repeats >= bounds.repeats_max:
-            return f"{count.repeats} messages that repeat wait for {topic}, its repeats_max is {bounds.repeats_max}"
+        pending, repeating = self._count(topic)
+        if adds and bounds.pending_max is not None and pending + adds > bounds.pending_max:
+            said = f"{pending} messages wait for {topic}, its limit is {bounds.pending_max}"
+            return said + _no_room(bounds.pending_max - pending, adds)
+        if repeats and repeating + repeats > bounds.repeats_max:
+            said = f"{repeating} messages that repeat wait for {topic}, its repeats_max is {bounds.repeats_max}"
+            return said + _no_room(bounds.repeats_max - repeating, repeats)
         return None
 
     def _count(self, topic: str) -> _Count:
@@ -86,3 +88,8 @@ class PendingLimits:
                 counts[one.shard.topic] = _Count(so_far.pending + one.pending, so_far.repeats + one.repeats)
             self._known = now_s, counts
         self._asking, self._ask_again_s = False, now_s + ASK_EVERY_S
+
+
+def _no_room(room: int, wanted: int) -> str:
+    """What is to be said beside the limit where there is room for some."""
+    return f": there is room for {room} more, not for {wanted}" if room > 0 else ""

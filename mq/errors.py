@@ -5,7 +5,8 @@ QueueError
 │   └── QueueClosed       nor later: it is closed, or has failed in a way that only opening it anew can mend
 │       └── QueueDamaged  what was acknowledged is missing, or cannot be read: it is not opened
 ├── TopicUnknown          the topic does not exist and may not be made
-│   └── GroupTopicsBound  it is a consumer group's, and enough were made in this hour
+│   ├── GroupTopicsBound  it is a consumer group's, and enough were made in this hour
+│   └── TooManyTopics     it would be made, and the queue has as many as it may have
 ├── TopicExists           a topic of this name is there already
 ├── TopicBusy             messages wait for the topic, so it is not deleted
 ├── NotDoneHere           this queue's topics are made and deleted with its own tools
@@ -45,6 +46,10 @@ class QueueDamaged(QueueClosed):
 
 class TopicUnknown(QueueError):
     """The topic does not exist and may not be made."""
+
+
+class TooManyTopics(TopicUnknown):
+    """It does not exist and would be made, but the queue has as many topics as it may have."""
 
 
 class TopicExists(QueueError):

@@ -95,9 +95,7 @@ def _query(given: Parameters) -> Query:
         if given.text(name) is not None and state is not State.PENDING:
             raise refused(NOT_SUPPORTED, f"?{name}", "not-supported", f"`{name}` finds pending messages only")
     due_from_ms, due_until_ms = given.moment_ms("due_after"), given.moment_ms("due_before")
-    limit = given.number("page_size", PAGE_SIZE_MAX)
-    if limit == 0:
-        raise refused(INVALID_REQUEST, "?page_size", "invalid-value", f"a page has 1 to {PAGE_SIZE_MAX} messages")
+    limit = given.number("page_size", PAGE_SIZE_MAX, least=1)
     query = Query(
         state=state,
         key=None if key is None else key.encode(),

@@ -1,6 +1,7 @@
 """POST /v1/topics/{topic}/messages and POST /v1/schedules:preview."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from enum import StrEnum
 from itertools import islice, takewhile
 from typing import NamedTuple
@@ -11,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from api import openapi
+from api.admission import Admission
 from api.answers import Answer, json_answer
 from api.claims import Claims, Sent
 from api.decoding import decode, has_unknown_field
@@ -46,6 +48,7 @@ from delayline.schedule import Schedule
 from delayline.terms import Idempotency
 from delayline.times import format_moment
 from mq.contract import Append
+from mq.errors import TopicUnknown
 
 _SINGLE = msgspec.json.Decoder(MessageIn)
 _BATCH = msgspec.json.Decoder(BatchIn)
@@ -72,6 +75,11 @@ class _Batch(NamedTuple):
     drafts: dict[int, Draft]
     refusals: dict[int, Refusal]
 
+    def refuse(self, found: Mapping[int, Refusal]) -> None:
+        self.refusals.update(found)
+        for index in found:
+            del self.drafts[index]
+
 
 class SendRoutes:
     """The way of messages in. Hot: one call of `send` per request (bench/http.py)."""
@@ -84,15 +92,16 @@ class SendRoutes:
         drafter: Drafter,
         judge: Judge,
         claims: Claims,
+        admission: Admission,
     ) -> None:
         self._settings = services.settings
         self._clock = services.clock
-        self._full = services.full
         self._topics = topics
         self._sender = sender
         self._drafter = drafter
         self._judge = judge
         self._claims = claims
+        self._admission = admission
         self._keys = IdempotencyKeys()
 
     def register(self, router: APIRouter) -> None:
@@ -130,9 +139,7 @@ class SendRoutes:
         self, request: Request, topic: str, message: MessageIn, mode: Mode, key: Idempotency | None
     ) -> Response:
         draft = self._drafter.draft(topic, message, self._clock.now_ms(), key)
-        refusal = self._refusal_where_full(topic, repeats=draft.repeats) if draft.directives else None
-        if refusal is not None:
-            raise refusal
+        await self._admission.refused(topic, {0: draft}, atomic=True)
         target = await self._sender.target(topic, [draft])
         append = self._sender.place(target, draft)
         if mode is not Mode.SYNC:
@@ -152,8 +159,9 @@ class SendRoutes:
             raise Refusal(NOT_SUPPORTED, "an idempotency-key belongs to one message; give those of a batch own ids")
         atomic, members = self._read_batch(body)
         batch = self._drafted(topic, members)
-        self._refuse_where_full(topic, batch, atomic)
-        _check_whole(batch, atomic)
+        if atomic and batch.refusals:
+            await self._raise_all(topic, batch)
+        batch.refuse(await self._admission.refused(topic, batch.drafts, atomic=atomic))
         if not batch.drafts:
             return _answered(200, batch, {})
         target = await self._sender.target(topic, list(batch.drafts.values()))
@@ -199,32 +207,22 @@ class SendRoutes:
                 batch.refusals[index] = refusal.under(f"/messages/{index}")
         return batch
 
-    def _refuse_where_full(self, topic: str, batch: _Batch, atomic: bool) -> None:
-        """Raises Refusal for an atomic batch; of another only the messages that would wait are refused."""
-        delayed = {index: draft.repeats for index, draft in batch.drafts.items() if draft.directives}
-        found = {repeats: self._refusal_where_full(topic, repeats=repeats) for repeats in set(delayed.values())}
-        for index, repeats in delayed.items():
-            refusal = found[repeats]
-            if refusal is None:
-                continue
-            if atomic:
-                raise refusal
-            del batch.drafts[index]
-            batch.refusals[index] = refusal
-
-    def _refusal_where_full(self, topic: str, *, repeats: bool) -> Refusal | None:
-        full = self._full(topic, repeats=repeats)
-        return None if full is None else Refusal(LIMIT_EXCEEDED, full, status=429)
+    async def _raise_all(self, topic: str, batch: _Batch) -> None:
+        """Raises Refusal, with what is wrong with the places of the others, too. A batch with a fault makes no topic:
+        where there is none, there is nothing to be wrong with."""
+        with suppress(TopicUnknown):
+            self._placed(await self._sender.existing(topic, list(batch.drafts.values())), batch)
+        _check_whole(batch, atomic=True)
 
     def _placed(self, target: Target, batch: _Batch) -> list[Append]:
         """The appends of the drafts that have a place; the others become refusals."""
-        appends = []
-        for index, draft in list(batch.drafts.items()):
+        appends, refusals = [], dict[int, Refusal]()
+        for index, draft in batch.drafts.items():
             try:
                 appends.append(self._sender.place(target, draft))
             except Refusal as refusal:
-                batch.refusals[index] = refusal.under(f"/messages/{index}")
-                del batch.drafts[index]
+                refusals[index] = refusal.under(f"/messages/{index}")
+        batch.refuse(refusals)
         return appends
 
     async def _sent(self, target: Target, batch: _Batch, appends: list[Append]) -> dict[int, _Sent]:

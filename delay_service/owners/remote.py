@@ -29,7 +29,7 @@ IDLE_MAX, KEEP_S = 16, 30.0
 CONNECT_S = 1.0
 LATE_S = 0.25
 """What an answer may take beyond the time that the worker was given; with it a question is over before the door gives
-it up (`routed.FIND_S`)."""
+it up (`waits.FIND_S`)."""
 
 log = logs.get(__name__)
 

@@ -15,13 +15,16 @@ from delay_service.owners.methods import METHODS
 from delay_service.owners.remote import Remote
 from delay_service.owners.routing import NoShard, Routing
 from delay_service.owners.signing import Signer
+from delay_service.owners.waits import DECIDE_S, FIND_S, HELD_S, LIST_S, STOP_WITHIN_S
 from delayline import logs
 from delayline.clock import Clock
 from delayline.inquiry import (
+    Claim,
     DueCounts,
     DueQuery,
     Found,
     Gone,
+    Held,
     Listing,
     Query,
     Resolution,
@@ -34,17 +37,7 @@ from mq.contract import Admin
 
 T = TypeVar("T")
 
-FIND_S = 4.5
-"""Less than the door waits, so that it hears why there is no answer."""
-
-LIST_S = 3.0
-"""What most owners have said by then is a list, which the door has to get in time: much less than it waits."""
-
-DECIDE_S = 11.0
-"""More than the door waits: it knows better what to say about an operation that is not decided yet."""
-
 THREADS_MAX = 2
-STOP_WITHIN_S = 2.0
 
 log = logs.get(__name__)
 
@@ -133,6 +126,10 @@ class RoutedOwners:
     def all_decided(self, shard: Shard, offsets: Sequence[int]) -> "Future[list[Resolution]]":
         """See `delayline.inquiry.Owners`."""
         return self._submit(self._routing.ask(METHODS["all_decided"], (shard, offsets), DECIDE_S))
+
+    def held(self, shard: Shard, claims: Sequence[Claim]) -> "Future[list[Held]]":
+        """See `delayline.inquiry.Owners`."""
+        return self._submit(self._routing.ask(METHODS["held"], (shard, claims), HELD_S))
 
     def page(self, shards: Sequence[Shard], query: Query) -> "Future[list[Listing]]":
         """See `delayline.inquiry.Owners`."""

@@ -15,14 +15,12 @@ from delay_service.owners.directory import Directory
 from delay_service.owners.errors import NotMine, NotYet, Rejected
 from delay_service.owners.local import LocalOwners
 from delay_service.owners.methods import Method, covered
+from delay_service.owners.waits import AGAIN_S, PAUSE_S
 from delayline.clock import Clock
 from delayline.inquiry import OwnerUnavailable
 from delayline.message import Shard
 from mq.contract import Admin, Owner
 from mq.errors import PartitionUnknown, QueueError, TopicUnknown
-
-PAUSE_S = 0.2
-"""Between two tries."""
 
 SILENCE_S = PAUSE_S / 2
 """Between two tries of all questions to a worker that does not answer; each of them alone is not held up by it."""
@@ -30,9 +28,6 @@ SILENCE_S = PAUSE_S / 2
 LOOK_AGAIN_S = 0.5
 """After so long without an answer the table is renewed, and asked whether the shard is still that worker's: it may be
 older than the last rebalance."""
-
-AGAIN_S = 2.0
-"""A list that lacks a shard is better than one that comes late."""
 
 
 class NoShard(OwnerUnavailable):

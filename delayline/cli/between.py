@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from prometheus_client import CollectorRegistry
 
 from delay_service.inquiry import WorkerInquiry
+from delay_service.owners.alone import LoneWorker
 from delay_service.owners.directory import Directory
 from delay_service.owners.listener import Desk, Listener
 from delay_service.owners.signing import Signer
@@ -66,7 +67,8 @@ def all_owners(settings: Settings, queue: Queue, clock: Clock, here: WorkerInqui
     """The worker of this process, `here`, if there is one, and all others."""
     if settings.mq.kind == "embedded":
         assert here is not None, "the commands check that there is a worker"
-        yield here
+        with LoneWorker(here, clock) as alone:
+            yield alone
         return
     from delay_service.owners.routed import RoutedOwners  # here: it takes 60 ms, for httpx
 

@@ -139,6 +139,7 @@ _OPTIONS = {"deliver_at": "--at", "page_size": "--limit"}
 _FIELDS = {
     *("delay", "deliver_at", "level", "cron", "time_zone", "every", "times", "backoff", "missed", "ttl", "expire_at"),
     *("own_id", "on_conflict", "key", "partition", "state", "due_after", "due_before", "topic", "page_size"),
+    *("page_token", "partitions", "bucket", "from", "to"),
 }
 """Of requests that options stand for; other words in quotes are what they are."""
 

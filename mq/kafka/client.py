@@ -14,13 +14,13 @@ from delayline import threads
 from delayline.clock import Clock
 from delayline.errors import DelaylineError
 from mq.contract import Append, LogRecord, Position
-from mq.errors import CommitUnknown, OffsetOutOfRange, QueueUnavailable
+from mq.errors import CommitUnknown, OffsetOutOfRange, QueueError, QueueUnavailable
 from mq.kafka import trouble
 from mq.kafka.bodies import BATCH_OVERHEAD_BYTES, UNPLACED, parts_of, standing
 from mq.kafka.claim import KafkaClaim
 from mq.kafka.cluster import Cluster, partition_number
 from mq.kafka.finishing import Finisher
-from mq.kafka.producers import Aborted, LibraryTransactions, Send, flush
+from mq.kafka.producers import Aborted, LibraryTransactions, Send, flush, see_partitions
 from mq.kafka.readers import Readers
 from mq.kafka.renewed import Renewed
 from mq.kafka.settings import KafkaSettings
@@ -56,7 +56,6 @@ class KafkaClient:
         self._settings, self._clock, self._finisher = settings, clock, finisher
         self._cluster = cluster
         self._readers = readers
-        self._clock = clock
         self._line = Renewed(
             lambda: Producer(settings.producer()),
             lambda old: flush(old, settings.transaction_timeout_s, clock),  # whoever waits for it is told
@@ -150,11 +149,32 @@ class KafkaClient:
                 self._judge(producer, error)
                 future.set_exception(trouble.queue_error(error, f"appending to {record.topic}"))
 
+        produce = partial(
+            producer.produce, record.topic, value, key, number, on_delivery=on_delivery, headers=headers
+        )
         try:
-            producer.produce(record.topic, value, key, number, on_delivery=on_delivery, headers=headers)
+            produce()
         except KafkaException as error:
-            self._judge(producer, trouble.cause(error))
-            raise trouble.queue_error(trouble.cause(error), f"appending to {record.topic}") from error
+            if trouble.cause(error).code() != KafkaError._UNKNOWN_PARTITION:
+                raise self._refused(producer, record, error) from error
+            self._lookups.submit(self._append_late, producer, record, produce, future)
+
+    def _append_late(
+        self, producer: Producer, record: Append, produce: Callable[[], None], future: "Future[list[Position]]"
+    ) -> None:
+        """The cluster has the partition, and the library would see it within five minutes by itself."""
+        try:
+            see_partitions(producer, record.topic, self._settings.request_timeout_s)
+            produce()
+        except KafkaException as error:
+            future.set_exception(self._refused(producer, record, error))
+        except Exception as error:  # noqa: BLE001 - whoever waits would wait for ever
+            threads.noted("kafka-lookup", error)
+            future.set_exception(QueueUnavailable(f"appending to {record.topic}: {error!r}"))
+
+    def _refused(self, producer: Producer, record: Append, error: KafkaException) -> QueueError:
+        self._judge(producer, trouble.cause(error))
+        return trouble.queue_error(trouble.cause(error), f"appending to {record.topic}")
 
     def _judge(self, producer: Producer, error: KafkaError) -> None:
         if trouble.fatal(error):

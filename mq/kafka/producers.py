@@ -77,11 +77,21 @@ class Aborted(Exception):
         return all(purged(error) or timed_out(error) for error in errors)
 
 
+LOOK_S = 5.0
+
+
+def see_partitions(producer: Producer, topic: str, timeout_s: float) -> None:
+    """Have the library look how many partitions the topic has: by itself it does so every five minutes, and takes no
+    record for one that it has not seen. Raises KafkaException."""
+    producer.list_topics(topic, timeout_s)
+
+
 class Outgoing:
     """Records on their way in one go; remembers which were refused. It does not keep the producer alive."""
 
     def __init__(self) -> None:
         self.failures: list[Failure] = []
+        self._looked: set[str] = set()
 
     def send(self, producer: Producer, send: Send | Bulk) -> None:
         """Raises MalformedRecord."""
@@ -108,7 +118,24 @@ class Outgoing:
             try:
                 produce(topic, value, key, partition, heard, None, stamp, headers)
             except KafkaException as error:
-                self.failures.append(Failure(topic, partition, cause(error)))
+                if not self._is_new(producer, topic, cause(error)):
+                    self.failures.append(Failure(topic, partition, cause(error)))
+                    continue
+                try:
+                    produce(topic, value, key, partition, heard, None, stamp, headers)
+                except KafkaException as again:
+                    self.failures.append(Failure(topic, partition, cause(again)))
+
+    def _is_new(self, producer: Producer, topic: str, error: KafkaError) -> bool:
+        """Whether the library may know more partitions of the topic now. It is asked to look once."""
+        if error.code() != KafkaError._UNKNOWN_PARTITION or topic in self._looked:
+            return False
+        self._looked.add(topic)
+        try:
+            see_partitions(producer, topic, LOOK_S)
+        except KafkaException:
+            return False
+        return True
 
     def _heard(self, error: KafkaError | None, message: Message, delivered: Delivered | None = None) -> None:
         """What became of a record. Hot."""

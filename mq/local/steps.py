@@ -11,7 +11,7 @@ from delayline.cursor import Cursor
 from delayline.errors import DelaylineError
 from delayline.message import Shard
 from mq.contract import Append, Position
-from mq.errors import CommitUnknown, Fenced, QueueUnavailable, TopicBusy, TopicExists, TopicUnknown
+from mq.errors import CommitUnknown, Fenced, QueueUnavailable, TooManyTopics, TopicBusy, TopicExists, TopicUnknown
 from mq.local.group import Group, Placed
 from mq.local.ledger import Ledger, Worker
 from mq.local.storage import Storage
@@ -156,7 +156,7 @@ class CreateStep(Step[Topic]):
 
     def _make(self, ledger: Ledger, group: Group) -> Topic:
         if len(ledger.topics) + len(group.topics) - len(group.deletes) >= self._topics_max:
-            raise TopicUnknown(
+            raise TooManyTopics(
                 f"topic {self._name!r} is not made: the queue has {self._topics_max} topics, its limit (topics.max)"
             )
         topic = group.topics[self._name] = ledger.new_topic(self._name, urandom(16), self._partitions)

@@ -58,14 +58,14 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A batch that was looked at. `delayed` are places in it; `adds` where one of them will wait, and is no operation
-    on what does; `repeats` where one of those is delivered again and again."""
+    """A batch that was looked at. `delayed` are places in it; `adds` is how many of them will wait, and are no
+    operations on what does; `repeats` how many of those are delivered again and again."""
 
     scan: Scan
     delayed: Set[int]
     refusal: Refusal | None
-    adds: bool = False
-    repeats: bool = False
+    adds: int = 0
+    repeats: int = 0
 
 
 _HINTS = (b"elay", b"ELAY", b"eliver-", b"ELIVER-")
@@ -107,7 +107,7 @@ class Screen:
         scan = scan_batch(batch, directives_of(rules.aliases), every=every, allowance=allowance)
         delayed: set[int] = set()
         errors: list[tuple[int, str]] = []
-        adds = repeats = False
+        adds = repeats = 0
         for found in scan.found:
             if wrong := self._misnamed(topic, found, rules):
                 errors.append((found.place, wrong))
@@ -117,8 +117,8 @@ class Screen:
                 errors.append((found.place, f"{verdict.directive}: {verdict.detail}"))
             elif not isinstance(verdict, Immediate):
                 delayed.add(found.place)
-                adds = adds or isinstance(verdict, Schedule)
-                repeats = repeats or (isinstance(verdict, Schedule) and verdict.repeats)
+                adds += isinstance(verdict, Schedule)
+                repeats += isinstance(verdict, Schedule) and verdict.repeats
         if delayed:
             scan.batch.check()
             check_head(batch.head)

@@ -289,7 +289,7 @@ class Split:
         if isinstance(target, Unready):
             return Refusal(ErrorCode.NOT_ENOUGH_REPLICAS, target.reason)
         assert piece.parts is not None, "it was split"
-        full = self._hub.full(piece.topic, repeats=seen.repeats) if seen.adds else None
+        full = self._hub.full(piece.topic, adds=seen.adds, repeats=seen.repeats) if seen.adds else None
         if full is not None:
             return Refusal(ErrorCode.POLICY_VIOLATION, full)
         return fits(seen, piece.parts, target)

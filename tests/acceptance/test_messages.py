@@ -115,3 +115,25 @@ def test_a_message_can_be_had_now(shared: Server) -> None:
     (sent,) = send(shared.url, "now", ["x"], delay="1h")
     assert HTTP.post(f"{shared.url}/v1/messages/{sent['message_id']}:deliver").status_code == 204
     assert wait_delivered(shared, ["x"], "now") == ["x"]
+
+
+@pytest.mark.parametrize("ask", ["get", "delete", "own", "list", "cancel"])
+def test_the_first_delayed_message_of_a_topic_is_known_at_once(shared: Server, ask: str) -> None:
+    """Its shards are being taken over then. Several topics: which of them are met in it is chance."""
+    for number in range(8):
+        topic = f"new-{ask}-{number}"
+        (sent,) = send(shared.url, topic, ["x"], delay="1h")
+        message = f"{shared.url}/v1/messages/{sent['message_id']}"
+        match ask:
+            case "get":
+                assert HTTP.get(message).status_code == 200
+            case "delete":
+                assert HTTP.delete(message).status_code == 204
+            case "own":
+                assert HTTP.get(f"{shared.url}/v1/topics/{topic}/own/none").status_code == 404
+            case "list":
+                listed = HTTP.get(f"{shared.url}/v1/messages", params={"topic": topic}).json()
+                assert (listed["complete"], len(listed["messages"])) == (True, 1)
+            case "cancel":
+                ended = HTTP.post(f"{shared.url}/v1/messages:cancel", json={"filter": {"topic": topic}}).json()
+                assert (ended["complete"], ended["cancelled"]) == (True, 1)

@@ -157,7 +157,7 @@ class Worker:
         core = self.shards[shard]
         if not core.caught_up or self._is_zombie(shard):
             return None
-        pending = {name: core.find_named(indexed) for name, indexed in _NAMES.items()}
+        pending = {name: core.register.find_named(indexed) for name, indexed in _NAMES.items()}
         holders = {name: found and found.message_id for name, found in pending.items()}
         self.scene.seen["name looked up and found"] += any(holders.values())
         self.scene.seen["name looked up on its way to another record"] += bool(core.pending()[1])

@@ -83,7 +83,7 @@ class Door:
         self.full: str | None = None
         self.full_of_repeats: str | None = None
 
-    def _why_full(self, _topic: str, *, repeats: bool) -> str | None:
+    def _why_full(self, _topic: str, *, adds: int = 1, repeats: int = 0) -> str | None:
         return self.full or (self.full_of_repeats if repeats else None)
 
     @property

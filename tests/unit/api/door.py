@@ -12,10 +12,12 @@ from api.app import create_app
 from api.services import ApiSettings, Services
 from delayline.clock import ManualClock
 from delayline.inquiry import (
+    Claim,
     DueCounts,
     DueQuery,
     Found,
     Gone,
+    Held,
     Listing,
     Query,
     Resolution,
@@ -28,6 +30,7 @@ from delayline.outcome import Outcome
 from delayline.record import Record, decode_body
 from delayline.rules import DAY_MS, Rules
 from mq.contract import Append, Position
+from mq.local.queue import TOPICS_MAX
 from mq.memory import MemoryQueue
 
 T = TypeVar("T")
@@ -43,6 +46,8 @@ class KnownOwners:
 
     def __init__(self) -> None:
         self.messages: dict[str, Found | Gone] = {}
+        self.names: dict[Claim, Held] = {}
+        self.held_asked: list[tuple[Shard, Sequence[Claim]]] = []
         self.failure: Exception | None = None
         self.silent = False
         self.operations: list[tuple[Shard, int]] = []
@@ -93,6 +98,15 @@ class KnownOwners:
             answer.set_result(resolutions)
         return answer
 
+    def held(self, shard: Shard, claims: Sequence[Claim]) -> "Future[list[Held]]":
+        self.held_asked.append((shard, claims))
+        answer: Future[list[Held]] = Future()
+        if self.failure is not None:
+            answer.set_exception(self.failure)
+        elif not self.silent:
+            answer.set_result([self.names.get(claim, Held.FREE) for claim in claims])
+        return answer
+
     def find(self, message_id: MessageId) -> "Future[Found | Gone | None]":
         answer: Future[Found | Gone | None] = Future()
         if self.failure is not None:
@@ -123,15 +137,23 @@ class FaultyQueue(MemoryQueue):
 class Door:
     """The API as a client sees it; each call is a connection of its own."""
 
-    def __init__(self, *, rules: Rules | None = None, record_bytes_max: int | None = None, **settings: Any) -> None:
+    def __init__(
+        self,
+        *,
+        rules: Rules | None = None,
+        record_bytes_max: int | None = None,
+        topics_max: int = TOPICS_MAX,
+        **settings: Any,
+    ) -> None:
         self.clock = ManualClock(NOW_MS)
         self.rules = rules or Rules()
         limits = {} if record_bytes_max is None else {"record_bytes_max": record_bytes_max}
-        self.queue = FaultyQueue(namespace="delayline", clock=self.clock, **limits)
+        self.queue = FaultyQueue(namespace="delayline", clock=self.clock, topics_max=topics_max, **limits)
         self.owners = KnownOwners()
         self.registry = CollectorRegistry()
         self.readiness = (True, "ready")
         self.full: set[str] = set()
+        self.room: dict[str, int] = {}
         self.full_of_repeats: set[str] = set()
         self.app = create_app(
             Services(
@@ -159,8 +181,8 @@ class Door:
             )
         )
 
-    def _why_full(self, topic: str, *, repeats: bool) -> str | None:
-        if topic in self.full:
+    def _why_full(self, topic: str, *, adds: int = 1, repeats: int = 0) -> str | None:
+        if adds > self.room.get(topic, 0 if topic in self.full else adds):
             return f"{topic} is full"
         return f"{topic} is full of repeats" if repeats and topic in self.full_of_repeats else None
 

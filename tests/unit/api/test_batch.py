@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mq.errors import QueueUnavailable
+from mq.errors import QueueUnavailable, TopicUnknown
 from tests.unit.api.door import NOW_MS, Door, pointers, problem
 
 GOOD = {"value": "good", "partition": 0}
@@ -60,6 +60,20 @@ def test_an_atomic_batch_with_a_member_too_large_stores_nothing() -> None:
     assert problem(answer) == (400, "invalid-body")
     assert _results(answer) == [(1, 413)]
     assert door.all_records("orders") == []
+
+
+def test_an_atomic_batch_names_members_without_a_place_beside_those_that_cannot_be_read() -> None:
+    door = Door(record_bytes_max=6000)
+    members = [BAD, GOOD, {**DELAYED, "partition": 9}, {"value": "x" * 7000}, {"foo": 1}]
+    door.queue.ensure_topic("orders")
+    for _ in range(2):
+        answer = door.send({"messages": members})
+        assert problem(answer) == (400, "invalid-body")
+        assert _results(answer) == [(0, 400), (2, 400), (3, 413), (4, 400)]
+        assert ("/messages/2/partition", "partition-unknown") in pointers(answer)
+        assert len(door.all_records("orders")) == 0
+        with pytest.raises(TopicUnknown):
+            door.queue.topic("delayline.buffer.orders")
 
 
 def test_of_a_loose_batch_the_good_members_are_stored_and_each_gets_its_result() -> None:

@@ -165,6 +165,11 @@ def test_a_token_of_another_list_is_refused(other: dict[str, str]) -> None:
     assert pointers(answer) == [("?page_token", "invalid-value")]
 
 
+def test_a_page_that_is_too_large_is_told_what_would_be_right() -> None:
+    answer = door().get(f"{PATH}?page_size=1001")
+    assert answer.json()["detail"] == "`page_size` is a number from 1 to 1000"
+
+
 @pytest.mark.parametrize("token", ["", "x", "AAAA", "lQ", "ü", "k" * 300])
 def test_text_that_is_no_token_is_refused(token: str) -> None:
     answer = door(whole()).get(PATH, params={"topic": "orders", "page_token": token})

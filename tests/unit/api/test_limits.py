@@ -123,3 +123,21 @@ def test_a_record_may_fill_its_topic_and_a_delayed_one_leaves_room_for_our_heade
 
 def test_a_query_has_a_limit() -> None:
     assert problem(Door().get("/v1/topics?" + "x" * 5000)) == (400, "limit-exceeded")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("POST", MESSAGES.replace("orders", "third"), {"value": 1}),
+        ("POST", MESSAGES.replace("orders", "third"), {"value": 1, "schedule": {"delay": "1h"}}),
+        ("POST", "/v1/topics", {"name": "third"}),
+    ],
+)
+def test_a_topic_more_than_there_may_be_is_a_limit_and_not_unknown(method: str, path: str, body: Any) -> None:
+    door = Door(topics_max=8)
+    assert door.send({"name": "first"}, "/v1/topics").status_code == 201
+    assert [door.send({"name": f"n{n}"}, "/v1/topics").status_code for n in range(8)][-1] == 429
+    answer = door.request(method, path, json=body)
+    assert problem(answer) == (429, "limit-exceeded")
+    assert "topics.max" in answer.json()["detail"]
+    assert answer.headers["retry-after"] == "1"

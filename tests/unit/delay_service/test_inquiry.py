@@ -11,7 +11,7 @@ import pytest
 from delay_service.history import History
 from delay_service.inquiry import WorkerInquiry
 from delay_service.worker import Worker
-from delayline.inquiry import Found, Gone, OwnerUnavailable, State
+from delayline.inquiry import Claim, Found, Gone, Held, OwnerUnavailable, State
 from delayline.message import MessageId, Shard
 from store.memory import MemoryIndex
 from tests.unit.delay_service.harness import NAMES, ORDERS, Bench
@@ -142,3 +142,24 @@ def test_a_process_whose_worker_is_not_open_yet_owns_nothing(bench: Bench) -> No
         assert (inquiry.owns(ORDERS), inquiry.writer) == (False, "")
         with pytest.raises(OwnerUnavailable):
             inquiry.find(ids(bench)[0]).result(WITHIN_S)
+
+
+def test_it_is_known_who_has_a_name_while_the_message_waits_and_a_request_even_longer(
+    bench: Bench, asked: WorkerInquiry
+) -> None:
+    with pytest.raises(OwnerUnavailable):
+        asked.held(ORDERS, [Claim("mine")]).result(WITHIN_S)
+    request = (b"delayline-idempotency", b"digest key")
+    bench.send(b"own", (b"delay-ms", b"1000"), (b"delay-id", b"mine"))
+    bench.send(b"again", (b"delay-every", b"1h"), (b"delay-id", b"again"))
+    bench.send(b"request", (b"delay-ms", b"1000"), request)
+    for _ in range(20):
+        bench.turn(1)
+    claims = [Claim("mine"), Claim("again"), Claim(None, "key"), Claim("mine", "key"), Claim("key"), Claim("other")]
+    held = [Held.MESSAGE, Held.REPEAT, Held.REQUEST, Held.REQUEST, Held.FREE, Held.FREE]
+    assert asked.held(ORDERS, claims).result(WITHIN_S) == held
+    bench.clock.advance(1001)
+    for _ in range(20):
+        bench.turn(1)
+    held[0] = Held.FREE
+    assert asked.held(ORDERS, claims).result(WITHIN_S) == held

@@ -169,7 +169,7 @@ def test_it_is_found_by_its_id_while_it_waits_again(bench: Bench) -> None:
     repair(bench, message_id, key)
     bench.turn()
     core = bench.worker.core(ORDERS)
-    found = core.find(MessageId.parse(message_id)) if core else None
+    found = core.register.find(MessageId.parse(message_id)) if core else None
     assert found is not None
     assert (found.version, found.key.due_ms) == (1, key.due_ms)
 

@@ -521,10 +521,10 @@ def test_a_rolled_message_is_found_before_its_re_append_has_been_read(bench: Ben
     core(bench).roll([Key(due_ms, 0)])
     bench.worker._source.pause(ORDERS)
     bench.turn()
-    found = core(bench).find(MessageId(ORDERS, 0, due_ms))
+    found = core(bench).register.find(MessageId(ORDERS, 0, due_ms))
     bench.worker._source.resume(ORDERS)
     bench.turn()
-    again = core(bench).find(MessageId(ORDERS, 0, due_ms))
+    again = core(bench).register.find(MessageId(ORDERS, 0, due_ms))
     assert found is not None
     assert again is not None
     assert (found.record.value, found.version, again.record.value, again.version) == (b"long", 1, b"long", 1)
@@ -554,7 +554,7 @@ def test_a_rolled_message_whose_re_append_is_read_before_its_commit_is_heard_of_
     bench.clock.advance(7_200_000)
     bench.turn(8)
     assert bench.delivered() == [b"long"]
-    assert core(bench).find(MessageId(ORDERS, 0, due_ms)) is None
+    assert core(bench).register.find(MessageId(ORDERS, 0, due_ms)) is None
 
 
 def test_a_queue_that_answers_nothing_does_not_keep_the_worker_from_its_figures(

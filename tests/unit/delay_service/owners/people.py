@@ -7,11 +7,13 @@ from typing import Any
 
 from delayline.clock import ManualClock
 from delayline.inquiry import (
+    Claim,
     DueCounts,
     DueQuery,
     Ending,
     Found,
     Gone,
+    Held,
     Listing,
     Query,
     Resolution,
@@ -61,6 +63,9 @@ class Worker:
 
     def all_decided(self, shard: Shard, offsets: Sequence[int]) -> "Future[list[Resolution]]":
         return self._answer("all_decided", (shard, tuple(offsets)))
+
+    def held(self, shard: Shard, claims: Sequence[Claim]) -> "Future[list[Held]]":
+        return self._answer("held", (shard, tuple(claims)))
 
     def page(self, shards: Sequence[Shard], query: Query) -> "Future[list[Listing]]":
         return self._answer("page", (tuple(shards), query))

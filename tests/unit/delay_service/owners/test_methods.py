@@ -6,9 +6,11 @@ import pytest
 
 from delay_service.owners.methods import METHODS, Malformed
 from delayline.inquiry import (
+    Claim,
     DueCounts,
     DueQuery,
     Gone,
+    Held,
     Listing,
     Owners,
     Place,
@@ -31,6 +33,7 @@ QUESTIONS = [
     ("find", (ID._replace(occurrence=4),)),
     ("decided", (SHARD, 1042)),
     ("all_decided", (SHARD, [1042, 1043])),
+    ("held", (SHARD, [Claim("mine", "key"), Claim()])),
     ("page", ([SHARD, Shard("mail", "0")], QUERY)),
     ("page", ([], Query())),
     ("due_counts", ([SHARD], DueQuery(1, 2, 3))),
@@ -44,6 +47,7 @@ ANSWERS = [
     ("find", None),
     ("decided", Resolution(Outcome.UNMATCHED, "not-pending", "x")),
     ("all_decided", [Resolution(Outcome.APPLIED), Resolution(Outcome.UNMATCHED, "not-pending")]),
+    ("held", [Held.FREE, Held.REQUEST, Held.REPEAT]),
     ("page", [Listing((SHARD,), (Row(PLACE, FOUND),), PLACE), Listing((), (), None)]),
     ("due_counts", [DueCounts(SHARD, (1, 0, 2))]),
     ("figures", [ShardFigures(SHARD, True, "target", "gone", 4000, next_due_ms=None), ShardFigures(SHARD, False)]),
@@ -64,7 +68,7 @@ def test_a_question_arrives_as_it_was_asked(method: str, arguments: tuple[Any, .
     assert arrived == arguments
     assert [type(one) for one in arrived] == [type(one) for one in arguments]
     assert METHODS[method].shard(arrived) == (
-        SHARD if method in ("find", "decided", "all_decided", "stall", "skip") else None
+        SHARD if method in ("find", "decided", "all_decided", "held", "stall", "skip") else None
     )
 
 

@@ -11,7 +11,8 @@ import pytest
 from delay_service.owners.directory import Directory
 from delay_service.owners.errors import NotMine, NotYet, Rejected
 from delay_service.owners.methods import METHODS, Method
-from delay_service.owners.routing import AGAIN_S, PAUSE_S, NoShard, Routing
+from delay_service.owners.routing import NoShard, Routing
+from delay_service.owners.waits import AGAIN_S, PAUSE_S
 from delayline.clock import ManualClock
 from delayline.inquiry import DueCounts, DueQuery, OwnerUnavailable, Resolution, ShardFigures
 from delayline.message import MessageId, Shard

@@ -120,14 +120,18 @@ def test_records_too_old_for_headers_are_refused_where_they_would_be_delayed() -
 @pytest.mark.parametrize(
     ("records", "adds"),
     [
-        ([plain(0)], False),
-        ([plain(0), plain(1, delay=b"1h")], True),
-        ([plain(0, delay_op=b"cancel", delay_ref=b"orders.0.1.1767225600000")], False),
-        ([plain(0, delay_op=b"cancel", delay_ref=b"orders.0.1.1767225600000"), plain(1, delay=b"1h")], True),
+        ([plain(0)], (0, 0)),
+        ([plain(0), plain(1, delay=b"1h"), plain(2, delay=b"1h")], (2, 0)),
+        ([plain(0, delay=b"1h"), plain(1, delay_every=b"1h"), plain(2, delay_cron=b"0 9 * * *")], (3, 2)),
+        ([plain(0, delay_op=b"cancel", delay_ref=b"orders.0.1.1767225600000")], (0, 0)),
+        ([plain(0, delay_op=b"cancel", delay_ref=b"orders.0.1.1767225600000"), plain(1, delay=b"1h")], (1, 0)),
     ],
 )
-def test_an_operation_adds_nothing_to_what_waits(records: list[Sent], adds: bool) -> None:
-    assert looked_at(*records).adds is adds
+def test_what_a_batch_adds_to_what_waits_is_counted_and_an_operation_adds_nothing(
+    records: list[Sent], adds: tuple[int, int]
+) -> None:
+    seen = looked_at(*records)
+    assert (seen.adds, seen.repeats) == adds
 
 
 def test_a_batch_that_fits_is_taken() -> None:
