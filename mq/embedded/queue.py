@@ -70,6 +70,8 @@ class EmbeddedQueue(LocalQueue):
         """Takes over `folder` and `log`, failing or not. Raises as `open` does."""
         self._folder = folder
         self._log = log
+        self.given_up = False
+        """Whether this opening went on without a part of the log: cursors may be earlier ones."""
         self._audited: tuple[tuple[int, int] | None, Mapping[Shard, Audited]] = None, {}
         ledger = Ledger(names)
         with closing_on_error(log):
@@ -123,7 +125,9 @@ class EmbeddedQueue(LocalQueue):
                 _refuse(ours, found.loss, found.of_log)
             log = RocksLog(ours.log, disk_free_min_bytes, free_bytes)
             limits = Limits(partitions, record_bytes_max, topics_max, group_topics_max)
-            return cls(ours, log, names, clock, limits, second_mark)
+            queue = cls(ours, log, names, clock, limits, second_mark)
+            queue.given_up = found.of_log is not None
+            return queue
 
     def _positions(self) -> Mapping[Shard, Audited]:
         """Read again where the job has put another file in its place."""
