@@ -3,7 +3,9 @@
 rocksdict writes `rocksdict-config.json` even where it opens a database to read only: it is shown links to the files.
 """
 
+import errno
 import os
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -36,8 +38,38 @@ def _allowed(path: Path) -> bool:
 def no_file(folder: Path) -> str:
     """What has the name of a file in a database's folder, and is none; empty where all are files."""
     for path in sorted(folder.iterdir()):
-        if path.is_dir() and path.name not in FOLDERS_OF_ROCKSDB:
-            return f"{path} is a folder, no file"
-        if not path.exists():
-            return f"{path} is a link that leads nowhere"
+        allowed = path.is_dir() and path.name in FOLDERS_OF_ROCKSDB
+        if not allowed and (kind := irregular(path)):
+            return f"{path} {kind}"
     return ""
+
+
+_KINDS = {
+    stat.S_IFDIR: "is a folder, no file",
+    stat.S_IFIFO: "is a pipe (FIFO), no file",
+    stat.S_IFSOCK: "is a socket, no file",
+    stat.S_IFCHR: "is a device, no file",
+    stat.S_IFBLK: "is a device, no file",
+}
+
+
+def irregular(path: Path) -> str:
+    """What has the place of a file, and is none; empty for a file, and where there is nothing. It is not opened: to
+    open a pipe waits for ever. Raises OSError."""
+    if not path.exists():
+        return "is a link that leads nowhere" if path.is_symlink() else ""
+    return _KINDS.get(stat.S_IFMT(path.stat().st_mode), "")
+
+
+def read_file(path: Path) -> bytes:
+    """What the file holds. Raises OSError, also of what is no file (`irregular`)."""
+    refuse_irregular(path)
+    return path.read_bytes()
+
+
+def refuse_irregular(path: Path) -> None:
+    """Raises FileNotFoundError of a link that leads nowhere, and IsADirectoryError of everything else that is no
+    file."""
+    if kind := irregular(path):
+        raised = IsADirectoryError if path.exists() else FileNotFoundError
+        raise raised(errno.EISDIR if path.exists() else errno.ENOENT, kind, str(path))

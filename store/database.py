@@ -29,7 +29,7 @@ from rocksdict import (
 )
 
 from delayline.clock import Clock, SystemClock
-from delayline.links import linked, no_file, unreadable
+from delayline.links import linked, no_file, refuse_irregular, unreadable
 from store.errors import StoreDamaged, StoreError, StoreFormat, StoreFull, StoreLocked, StoreUnusable
 from store.index import RESERVE_SHARE
 from store.keys import FORMAT, FORMAT_ROW, decode_number, encode_number
@@ -307,6 +307,7 @@ def _lock(folder: Path, *, make: bool = True) -> int:
     try:
         if make:
             folder.mkdir(parents=True, exist_ok=True)
+        refuse_irregular(folder / _LOCK)
         lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if make else 0), 0o644)
     except OSError as error:
         if isinstance(error, FileNotFoundError) and not make and not _leads_nowhere(folder):

@@ -249,11 +249,11 @@ def stored(
     folder = settings.data_dir / "index"
     witness = IndexWitness(folder, accept_loss=accept_loss)
     with _held(open_embedded(settings, clock, witness, accept_loss=accept_loss)) as queue:
-        if witness.ahead:
+        if witness.ahead or (queue.given_up and folder.exists()):
             kept = put_aside(folder, clock.now_ms())
             log.warning("loss accepted, index put aside", folder=str(kept), shards=list(map(str, witness.ahead[:10])))
         index = _open_index(settings)
-        if not witness.ahead:
+        if not (witness.ahead or queue.given_up):
             index.forget(witness.deleted)
         with Retainer(
             _expiry(settings, queue, clock), settings.topics.retention_interval / 1000, _counting(registry)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from delayline import logs
 from delayline.message import Shard
-from mq.embedded.queue import BufferEnd
+from mq.embedded.judge import BufferEnd
 from mq.errors import QueueDamaged
 from store.errors import StoreDamaged
 from store.index import Checkpoint

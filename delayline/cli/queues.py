@@ -12,7 +12,8 @@ from mq.contract import Admin, Queue
 from mq.errors import QueueError
 
 if TYPE_CHECKING:
-    from mq.embedded.queue import EmbeddedQueue, Witness
+    from mq.embedded.judge import Witness
+    from mq.embedded.queue import EmbeddedQueue
     from mq.kafka.queue import KafkaQueue
 
 WATCH_S = 2.0

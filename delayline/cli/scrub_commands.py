@@ -29,12 +29,17 @@ def scrub(config: ConfigPath = None, data_dir: DataDir = None, as_json: Json = F
     settings = read_settings(config, {"data_dir": data_dir})
     if settings.mq.kind != "embedded":
         raise Failure("scrub reads the embedded queue; Kafka's brokers check their own logs", USAGE)
-    from delayline.cli.data_dir import SECOND_MARK
+    from delayline.cli.data_dir import SECOND_MARK, IndexWitness
     from mq.embedded.scrub import scrub as scrub_queue
 
     try:
-        report = scrub_queue(settings.data_dir / "queue", settings.namespace, settings.data_dir / SECOND_MARK)
-        index = _index(settings.data_dir / "index")
+        report = scrub_queue(
+            settings.data_dir / "queue",
+            settings.namespace,
+            settings.data_dir / SECOND_MARK,
+            IndexWitness(settings.data_dir / "index", accept_loss=False),
+        )
+        index = _index(settings.data_dir / "index", queue_is_whole=report.whole)
     except OSError as error:
         raise Failure(f"{error.filename}: {error.strerror}; scrub as the user that runs the server") from error
     show_json(_document(report, index)) if as_json else _show(report, index)
@@ -42,16 +47,19 @@ def scrub(config: ConfigPath = None, data_dir: DataDir = None, as_json: Json = F
         raise SystemExit(DAMAGED)
 
 
-def _index(folder: Path) -> str:
-    """What is wrong with the index; empty where nothing is. Raises StoreLocked."""
-    from store.errors import StoreDamaged
+def _index(folder: Path, *, queue_is_whole: bool) -> str:
+    """What is wrong with the index; empty where nothing is. Raises StoreError where that is no damage; but for a
+    damaged queue, of which the report counts more."""
+    from store.errors import StoreDamaged, StoreError
     from store.rocks import verify
 
-    if not (folder / "rocksdb").exists():
-        return ""
     try:
         verify(folder)
     except StoreDamaged as error:
+        return str(error)
+    except StoreError as error:
+        if queue_is_whole:
+            raise
         return str(error)
     return ""
 

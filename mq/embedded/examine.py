@@ -14,7 +14,8 @@ from rocksdict import AccessType, Options, Rdict
 
 from delayline.links import linked, no_file, unreadable
 from mq.embedded.mark import LogId, Said, manifest_of, read_mark
-from mq.embedded.stored import identity_of, stored_topics
+from mq.embedded.stored import identity_of, name_in, stored_topics
+from mq.embedded.topics_copy import Copied
 from mq.embedded.tuning import options
 from mq.errors import QueueUnavailable
 from mq.local.storage import StoredTopic
@@ -78,9 +79,12 @@ class Examined(NamedTuple):
     topics: tuple[StoredTopic, ...] = ()
 
 
-def examine(log: Path, mark: Path, second: Path | None = None, *, marked: bool) -> Examined:
+def examine(
+    log: Path, mark: Path, second: Path | None = None, *, marked: bool, copied: Copied | None = None
+) -> Examined:
     """What is missing in `log`, and what it holds. `marked`: there must be a mark. `second` is the mark's copy: it
-    may be missing, or behind; where it is ahead, log and mark are older copies.
+    may be missing, or behind; where it is ahead, log and mark are older copies. `copied` are the rows of its topics
+    a second time: they name what the log does not name any more.
 
     Raises QueueUnavailable where it cannot be looked at, QueueFormat."""
     _refuse_unreadable(log)
@@ -92,13 +96,13 @@ def examine(log: Path, mark: Path, second: Path | None = None, *, marked: bool) 
     if log.is_dir() and (obstacle := no_file(log)):
         return Examined(Loss(obstacle, said=said or (known if _is_of(known, log) else None)))
     if known is None:
-        return _unmarked(log) if said is None else _compare(log, said)
+        return _unmarked(log) if said is None else _compare(log, said, copied)
     if said is None or (said.identity == known.identity and known.sequence > said.sequence):
-        found = _compare(log, known)
+        found = _compare(log, known, copied)
         if found.loss is None:
             return found
         return found._replace(loss=found.loss._replace(detail=f"{found.loss.detail} ({second} says so)"))
-    found = _compare(log, said)
+    found = _compare(log, said, copied)
     if found.loss is None and said.identity != known.identity:
         detail = f"{second} was written of another log ({known.identity}) than this one ({said.identity})"
         return found._replace(loss=Loss(f"{detail}: what was acknowledged there is not here", said=said))
@@ -120,9 +124,9 @@ def _first(mark: Path) -> tuple[Said | None, str]:
     try:
         said = read_mark(mark)
     except FileNotFoundError:
-        return None, "leads nowhere" if mark.is_symlink() else ""
-    except IsADirectoryError:
-        return None, "is no file"
+        return None, "is a link that leads nowhere" if mark.is_symlink() else ""
+    except IsADirectoryError as error:
+        return None, str(error.strerror)
     except OSError as error:
         raise QueueUnavailable(
             f"the high-water mark {mark} cannot be read: {error.strerror}. {GIVE_RIGHTS}"
@@ -167,18 +171,19 @@ def _unmarked(log: Path) -> Examined:
     return Examined(None, look(log).topics)
 
 
-def _compare(log: Path, said: Said) -> Examined:
+def _compare(log: Path, said: Said, copied: Copied | None) -> Examined:
+    names = names_in(copied, said)
     figures = f"{said.sequence} writes in {len(said.ends)} partitions were acknowledged"
     if not log.exists():
-        return Examined(Loss(f"there is no log: {figures}", tuple(_nothing(said)), said))
+        return Examined(Loss(f"there is no log: {figures}", tuple(_nothing(said, names)), said))
     try:
         manifest, size = manifest_of(log)
     except (OSError, ValueError) as error:
         return Examined(Loss(f"its list of files cannot be opened ({error}): {figures}", said=said))
     if manifest < said.manifest or (manifest == said.manifest and size < said.manifest_bytes):
-        names = f"MANIFEST-{manifest:06} with {size} bytes, it was MANIFEST-{said.manifest:06} with"
-        detail = f"its list of files is {names} {said.manifest_bytes} bytes: {figures}"
-        return Examined(Loss(detail, _as_far_as_read(log, said), said))
+        listed = f"MANIFEST-{manifest:06} with {size} bytes, it was MANIFEST-{said.manifest:06} with"
+        detail = f"its list of files is {listed} {said.manifest_bytes} bytes: {figures}"
+        return Examined(Loss(detail, _as_far_as_read(log, said, names), said))
     try:
         found = look(log)
     except QueueUnavailable as error:
@@ -191,50 +196,81 @@ def _compare(log: Path, said: Said) -> Examined:
     if identity != said.identity:
         detail = f"it is another log ({identity[:IDENTITY_SHOWN]}) than the one that was written ({said.identity})"
         return Examined(Loss(f"{detail}: {figures}", said=said), found.topics)
-    missing = tuple(_missing(found, said.ends))
+    missing = tuple(_missing(found, said.ends, names))
     if found.sequence >= said.sequence and not missing:
         return Examined(None, found.topics)
     return Examined(Loss(f"{figures}, it holds {found.sequence}", missing, said), found.topics)
 
 
-def _as_far_as_read(log: Path, said: Said) -> tuple[Missing, ...]:
+def names_in(copied: Copied | None, said: Said) -> Mapping[int, str]:
+    """Of topics, by number, if the copy is of this log."""
+    if copied is None or copied.identity != said.identity:
+        return {}
+    return {number: name_in(row) for number, row in copied.rows.items()}
+
+
+def _as_far_as_read(log: Path, said: Said, names: Mapping[int, str]) -> tuple[Missing, ...]:
     try:
-        return tuple(_missing(look(log), said.ends))
+        return tuple(_missing(look(log), said.ends, names))
     except QueueUnavailable:
         return ()
 
 
 def look(log: Path) -> Found:
     """Raises QueueUnavailable (damaged), QueueFormat."""
-    with opened_to_read(log, options()) as db:
-        return Found(db.latest_sequence_number(), tuple(stored_topics(db.iter())))
+    with opened_to_read(log, options()) as opened:
+        return Found(opened.db.latest_sequence_number(), tuple(stored_topics(opened.db.iter())))
+
+
+class Opened(NamedTuple):
+    """A database that is read through links to its files."""
+
+    db: Rdict
+    links: Path
+    log: Path
+
+    def real(self, text: object) -> str:
+        """What RocksDB says, with the files' own names."""
+        return str(text).replace(str(self.links), str(self.log))
 
 
 @contextmanager
-def opened_to_read(log: Path, chosen: Options) -> Iterator[Rdict]:
+def opened_to_read(log: Path, chosen: Options) -> Iterator[Opened]:
     """The database, of which no file is changed. Raises QueueUnavailable."""
     with ExitStack() as held:
         try:
+            obstacle = no_file(log)
             links = held.enter_context(linked(log))
         except OSError as error:
             raise QueueUnavailable(f"the log in {log} cannot be read: {error.strerror}") from error
+        if obstacle:
+            raise QueueUnavailable(f"the log in {log} cannot be read: {obstacle}")
         try:
             db = Rdict(str(links), chosen, access_type=AccessType.read_only(False))
         except Exception as error:
             detail = str(error).replace(str(links), str(log))
             raise QueueUnavailable(f"the log in {log} cannot be opened: {detail}") from error
         held.enter_context(closing(db))
-        yield db
+        opened = Opened(db, links, log)
+        try:
+            yield opened
+        except QueueUnavailable as error:
+            raise type(error)(opened.real(error)) from error
 
 
-def _missing(found: Found, said: Mapping[LogId, int]) -> Iterator[Missing]:
-    """Topics that the log does not know any more were deleted, or went with what is missing altogether."""
+def _missing(found: Found, said: Mapping[LogId, int], names: Mapping[int, str]) -> Iterator[Missing]:
+    """Topics that the log does not know any more were deleted; or the copy still names them (`names`)."""
     for topic in found.topics:
         for number, part in enumerate(topic.partitions):
             if part.next_offset < said.get((topic.number, number), 0):
                 yield Missing(topic.name, number, said[topic.number, number], part.next_offset)
 
+    known = {topic.number for topic in found.topics}
+    for (number, partition), end in sorted(said.items()):
+        if number not in known and number in names and end > 0:
+            yield Missing(names[number], partition, end, 0)
 
-def _nothing(said: Said) -> Iterator[Missing]:
+
+def _nothing(said: Said, names: Mapping[int, str]) -> Iterator[Missing]:
     for (topic, partition), end in sorted(said.ends.items()):
-        yield Missing(f"topic number {topic}", partition, end, 0)
+        yield Missing(names.get(topic, f"topic number {topic}"), partition, end, 0)

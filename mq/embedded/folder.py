@@ -3,7 +3,8 @@
 LOCK        locked (flock) while a process has the queue open; its text says which process that is
 queue.json  format version and namespace; whether there is a mark
 log/        RocksDB
-lost-*/     what was thrown away of the log with `--accept-loss`
+topics.json  the rows of the log's topics a second time (`topics_copy.py`)
+lost-*/     what was thrown away with `--accept-loss`
 
 Beside it, under its name and `.mark`, is the high-water mark (`mark.py`): an older copy of the folder shows.
 Reading all of it changes none of it; `Folder.make` is what makes and writes.
@@ -20,11 +21,16 @@ from typing import IO
 
 import msgspec
 
+from delayline.links import irregular, read_file, refuse_irregular
 from delayline.times import format_moment
+from mq.embedded.durably import UNFINISHED, write_durably
+from mq.embedded.topics_copy import TOPICS_COPY, read_copy
 from mq.errors import QueueFormat, QueueLocked, QueueUnavailable
 
 FORMAT_VERSION = 1
-SETTINGS, UNFINISHED = "queue.json", "queue.json.new"
+LOST = "lost-"
+"""What the names of folders begin with that keep what an accepted loss has replaced."""
+SETTINGS = "queue.json"
 
 
 class Marker(msgspec.Struct, frozen=True):
@@ -43,6 +49,7 @@ class Folder:
         self.path = path
         self.log = path / "log"
         self.mark = mark_of(path)
+        self.topics_copy = path / TOPICS_COPY
         self.trouble = ""
         """Why `queue.json` of a folder that holds a log cannot be believed; empty where it can."""
         self._expected = Marker(FORMAT_VERSION, namespace)
@@ -54,6 +61,7 @@ class Folder:
             self._lock = _lock(path / "LOCK")
             try:
                 self._marker = self._read()
+                self.copied = read_copy(self.topics_copy)
             except BaseException:
                 self.close()
                 raise
@@ -85,19 +93,19 @@ class Folder:
                 self._write(msgspec.structs.replace(self._expected, marked=True))
 
     def _write(self, marker: Marker) -> None:
-        _write_durably(self.path / SETTINGS, msgspec.json.encode(marker) + b"\n")
+        write_durably(self.path / SETTINGS, msgspec.json.encode(marker) + b"\n")
         self._marker = marker
 
     def _read(self) -> Marker | None:
         """What `queue.json` says; None where there is no queue yet, or `trouble`."""
         file = self.path / SETTINGS
+        if kind := irregular(file):
+            self.trouble = f"{file} {kind}"
+            return None
         try:
             data = file.read_bytes()
         except FileNotFoundError:
             self.trouble = self._without_settings()
-            return None
-        except IsADirectoryError:
-            self.trouble = f"{file} is a folder"
             return None
         if not data.strip():
             self.trouble = f"{file} is empty"
@@ -112,7 +120,8 @@ class Folder:
         names = {entry.name for entry in self.path.iterdir()} if self.path.exists() else set()
         if self.log.name in names:
             return f"{self.path / SETTINGS} is gone"
-        if names - {"LOCK", UNFINISHED}:
+        known = {"LOCK", TOPICS_COPY, SETTINGS + UNFINISHED, TOPICS_COPY + UNFINISHED}
+        if any(name not in known and not name.startswith(LOST) for name in names):
             raise QueueFormat(f"{self.path} is not empty and holds no embedded queue")
         return ""
 
@@ -136,7 +145,7 @@ def check_marker(path: Path, namespace: str) -> None:
     """For who looks into the folder of a queue that another process may have open. Raises QueueFormat, and
     QueueUnavailable where there is no queue."""
     try:
-        _compare(path, (path / SETTINGS).read_bytes(), Marker(FORMAT_VERSION, namespace))
+        _compare(path, read_file(path / SETTINGS), Marker(FORMAT_VERSION, namespace))
     except OSError as error:
         raise QueueUnavailable(f"there is no queue in {path}: {error.strerror}") from error
     except msgspec.DecodeError as error:
@@ -145,13 +154,14 @@ def check_marker(path: Path, namespace: str) -> None:
 
 def put_aside(path: Path, at_ms: int, *, folder: bool = False) -> None:
     """Rename what has the place of a file (or of a folder), and is none, or leads nowhere. Raises OSError."""
-    if os.path.lexists(path) and (not path.exists() or path.is_dir() != folder):
+    if os.path.lexists(path) and (not path.is_dir() if folder else irregular(path)):
         path.rename(path.with_name(f"{path.name}.lost-{at_ms}"))
 
 
 def _lock(path: Path, *, make: bool = False) -> IO[bytes] | None:
     """flock belongs to the open file: a second open in this very process is refused as well. None where there is no
     such file, and it is not to be made."""
+    refuse_irregular(path)
     try:
         file = os.fdopen(os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if make else 0), 0o600), "r+b")
     except FileNotFoundError:
@@ -195,23 +205,3 @@ def _compare(path: Path, data: bytes, expected: Marker) -> Marker:
             f"the queue in {path} belongs to the namespace {found.namespace!r}, not {expected.namespace!r}"
         )
     return found
-
-
-def _write_durably(file: Path, data: bytes) -> None:
-    """A crash leaves no file or the whole one; so do the folders that lead to it."""
-    unfinished = file.with_name(UNFINISHED)
-    with unfinished.open("wb") as out:
-        out.write(data)
-        out.flush()
-        os.fsync(out.fileno())
-    unfinished.rename(file)
-    for folder in (file.parent, file.parent.parent):
-        _sync_folder(folder)
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -38,8 +38,10 @@ from mq.embedded.stored import (
     seek_entry,
     starts,
     stored_topics,
+    table,
     valid,
 )
+from mq.embedded.topics_copy import TopicsCopy
 from mq.embedded.tuning import MIB, options
 from mq.errors import QueueUnavailable
 from mq.local.group import Group
@@ -78,6 +80,7 @@ class RocksLog:
         self._closed = False
         self._damage: str | None = None
         self._mark: Mark | None = None
+        self._topics_copy: TopicsCopy | None = None
         try:
             self._db = Rdict(str(folder), options(create=True))
         except Exception as error:
@@ -111,6 +114,13 @@ class RocksLog:
             path = error.filename2 or error.filename or paths[0]
             raise QueueUnavailable(f"the high-water mark {path} cannot be written: {error.strerror}") from error
 
+    def keep_topics(self, file: Path) -> None:
+        """From now on keep the topics' rows in `file` as well. Raises QueueUnavailable."""
+        try:
+            self._topics_copy = TopicsCopy(file, self.identity(), table(self._db.iter(), TOPICS))
+        except OSError as error:
+            raise QueueUnavailable(f"{file} cannot be written: {error.strerror}") from error
+
     def identity(self) -> str:
         return identity_of(self._folder)
 
@@ -137,6 +147,9 @@ class RocksLog:
     # --- write
 
     def write(self, group: Group) -> None:
+        if self._topics_copy is not None and (group.topics or group.deletes):
+            rows = ((topic.number, _topic_row(topic)) for topic in group.topics.values())
+            self._topics_copy.change(rows, [topic.number for topic in group.deletes])
         batch = WriteBatch(raw_mode=True)
         for topic in group.topics.values():
             batch.put(KEY.pack(TABLES, TOPICS, topic.number), _topic_row(topic))

@@ -14,7 +14,6 @@ what was noted outlives the process (kill -9), because the page cache does. Agai
 the disk once a second. It is never ahead of the log: a group is noted after its fsync.
 """
 
-import errno
 import mmap
 import os
 import re
@@ -28,6 +27,7 @@ from typing import NamedTuple
 import structlog
 
 from delayline import threads
+from delayline.links import read_file
 
 _log = structlog.get_logger("queue")
 
@@ -64,9 +64,7 @@ class Said(NamedTuple):
 def read_mark(path: Path) -> Said | None:
     """What the file says; None where it is cut, or neither head can be believed. Raises OSError: IsADirectoryError
     where something else has its name."""
-    if not path.is_file() and path.exists():
-        raise IsADirectoryError(errno.EISDIR, "it is no file", str(path))
-    data = path.read_bytes()
+    data = read_file(path)
     if len(data) != FILE_BYTES:
         return None
     heads = [head for page in (0, PAGE) if (head := _head(data[page : page + PAGE])) is not None]
@@ -200,7 +198,7 @@ class Mark:
 
 def manifest_of(log: Path) -> tuple[int, int]:
     """(number, bytes) of the file list that `CURRENT` names. Raises OSError, ValueError (it names none)."""
-    name = (log / "CURRENT").read_text(errors="replace").strip()
+    name = read_file(log / "CURRENT").decode(errors="replace").strip()
     if re.fullmatch(r"MANIFEST-[0-9]{6,18}", name) is None:
         raise ValueError("CURRENT names no MANIFEST")
     return int(name.removeprefix("MANIFEST-")), (log / name).stat().st_size

@@ -3,20 +3,22 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import structlog
 
 from delayline.clock import Clock
+from delayline.links import read_file
 from delayline.message import Shard
 from delayline.names import Names
 from mq.audited import decode_positions
 from mq.contract import Audited
-from mq.embedded.examine import Loss, examine, look
-from mq.embedded.folder import SETTINGS, Folder, put_aside, telling
+from mq.embedded.accept import go_on, would_give_up
+from mq.embedded.examine import Loss
+from mq.embedded.folder import Folder
+from mq.embedded.judge import Witness, buffer_ends, judge
 from mq.embedded.log import RocksLog, disk_free_bytes
 from mq.embedded.mark import LogId
-from mq.embedded.salvage import salvage
 from mq.embedded.writer import GroupWriter
 from mq.errors import QueueDamaged, QueueFormat, QueueUnavailable
 from mq.local.ledger import Ledger
@@ -32,16 +34,6 @@ AUDITED = "reconcile.json"
 
 DISK_FREE_MIN_BYTES = 512 << 20
 """Kept free for the commits of workers, and for the 256 MiB of write-ahead log and a compaction beside it."""
-
-
-class BufferEnd(NamedTuple):
-    """Where the log of a shard's buffer partition ends, and the buffer's identity."""
-
-    topic_id: bytes
-    offset: int
-
-
-Witness = Callable[[Mapping[Shard, BufferEnd], bool], None]
 
 
 class Closable(Protocol):
@@ -78,12 +70,15 @@ class EmbeddedQueue(LocalQueue):
         """Takes over `folder` and `log`, failing or not. Raises as `open` does."""
         self._folder = folder
         self._log = log
+        self.given_up = False
+        """Whether this opening went on without a part of the log: cursors may be earlier ones."""
         self._audited: tuple[tuple[int, int] | None, Mapping[Shard, Audited]] = None, {}
         ledger = Ledger(names)
         with closing_on_error(log):
             ledger.restore(log.load(), log.last_number())
             marks = [folder.mark] if second_mark is None else [folder.mark, second_mark]
             log.keep_marks(marks, _ends(ledger))
+            log.keep_topics(folder.topics_copy)
             folder.note_marked()
         writer = GroupWriter(ledger, log, clock)
         with closing_on_error(log), closing_on_error(writer):
@@ -117,22 +112,22 @@ class EmbeddedQueue(LocalQueue):
         names = installation(namespace)
         ours = Folder(folder, namespace)
         with closing_on_error(ours):
-            found = examine(ours.log, ours.mark, second_mark, marked=ours.marked)
-            loss = Loss(ours.trouble) if ours.trouble and found.loss is None else found.loss
-            if loss is None:
-                witness(_buffer_ends(names, found.topics), ours.marked)
+            found = judge(ours, names, second_mark, witness)
+            if found.loss is None:
                 ours.make()
                 if accept_loss:
                     _log.info("there is no loss to accept", folder=str(folder))
             elif accept_loss:
                 _refuse_other_namespace(ours, names, found.topics)
-                left = _go_on(ours, found.loss, second_mark, clock.now_ms())
-                witness(_buffer_ends(names, left), ours.marked)
+                left = go_on(ours, names, found.of_log, second_mark, clock.now_ms())
+                witness(buffer_ends(names, left), ours.marked)
             else:
-                _refuse(ours, loss)
+                _refuse(ours, found.loss, found.of_log)
             log = RocksLog(ours.log, disk_free_min_bytes, free_bytes)
             limits = Limits(partitions, record_bytes_max, topics_max, group_topics_max)
-            return cls(ours, log, names, clock, limits, second_mark)
+            queue = cls(ours, log, names, clock, limits, second_mark)
+            queue.given_up = found.of_log is not None
+            return queue
 
     def _positions(self) -> Mapping[Shard, Audited]:
         """Read again where the job has put another file in its place."""
@@ -141,7 +136,7 @@ class EmbeddedQueue(LocalQueue):
             found = file.stat()
             version = found.st_ino, found.st_mtime_ns
             if version != self._audited[0]:
-                self._audited = version, decode_positions(file.read_bytes())
+                self._audited = version, decode_positions(read_file(file))
         except FileNotFoundError:
             self._audited = None, {}
         except OSError as error:
@@ -186,12 +181,12 @@ class EmbeddedQueue(LocalQueue):
             self._folder.close()
 
 
-def _refuse(ours: Folder, loss: Loss) -> None:
+def _refuse(ours: Folder, loss: Loss, of_log: Loss | None) -> None:
     """Raises QueueDamaged."""
     details = "; ".join(dict.fromkeys(filter(None, (ours.trouble, str(loss)))))
     raise QueueDamaged(
         f"the queue in {ours.path} is not whole: {details}. Nothing was changed. Put back what is missing; or start "
-        f"once with --accept-loss, which goes on with what is left."
+        f"once with --accept-loss, which goes on with what is left. {would_give_up(ours, of_log)}"
     )
 
 
@@ -206,29 +201,6 @@ def _refuse_other_namespace(ours: Folder, names: Names, topics: Sequence[StoredT
         )
 
 
-def _go_on(ours: Folder, loss: Loss | None, second_mark: Path | None, at_ms: int) -> Sequence[StoredTopic]:
-    """Accept that this is missing: the topics that are left. Raises QueueUnavailable, QueueFormat."""
-    trouble = ours.trouble
-    with telling(ours.path):
-        for path in filter(None, (ours.path / SETTINGS, ours.mark, second_mark)):
-            put_aside(path, at_ms)
-        put_aside(ours.log, at_ms, folder=True)
-        ours.make()
-        if loss is None:
-            _log.warning("loss accepted", folder=str(ours.path), records=0, detail=trouble)
-        else:
-            accepted = salvage(ours.log, loss, at_ms)
-            _log.warning("loss accepted", folder=str(ours.path), records=accepted.records, detail=accepted.detail)
-    return look(ours.log).topics if ours.log.exists() else ()
-
-
 def _ends(ledger: Ledger) -> dict[LogId, int]:
     parts = (part for topic in ledger.topics.values() for part in topic.partitions)
     return {(part.topic.number, part.number): part.next_offset for part in parts}
-
-
-def _buffer_ends(names: Names, topics: Sequence[StoredTopic]) -> dict[Shard, BufferEnd]:
-    ledger = Ledger(names)
-    ledger.restore(topics)
-    parts = (part for topic in ledger.topics.values() for part in topic.partitions)
-    return {part.shard: BufferEnd(part.topic.topic_id, part.end) for part in parts if part.shard is not None}

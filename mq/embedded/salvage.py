@@ -1,22 +1,26 @@
 """Go on without what is missing, because the operator has said so (`--accept-loss`).
 
 What can be read stays. Where records are gone, an entry says so (`entry.py`), so that their offsets, and with them
-the ids of messages, are never given to others. Where a topic's own row is gone, its number is not used again. A row
-of the log keeps what was accepted, and what is thrown away of RocksDB's small files (write-ahead logs, list of files)
-is copied beside the log before.
+the ids of messages, are never given to others. A table that RocksDB gives up takes rows of the log's own tables with
+it (`tables.py` puts them back as far as they can be known). A row of the log keeps what was accepted, and what is
+given up is kept beside the log.
 """
 
 import re
 import shutil
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import msgspec
 from rocksdict import Rdict, RdictIter
 
+from delayline.links import irregular, linked
 from mq.embedded.entry import encode_lost, read_head
 from mq.embedded.examine import Loss
+from mq.embedded.folder import LOST
 from mq.embedded.mark import LogId
 from mq.embedded.stored import (
     KEY,
@@ -24,82 +28,123 @@ from mq.embedded.stored import (
     NUMBER,
     NUMBERS_KEY,
     TABLES,
-    end_of,
     identity_of,
-    starts,
     stored_topics,
     table,
     valid,
 )
+from mq.embedded.tables import Rows, put_back, rows_of
+from mq.embedded.topics_copy import Copied
 from mq.embedded.tuning import options
 from mq.errors import QueueUnavailable
 from mq.local.storage import StoredTopic
 
 SMALL = ("MANIFEST-", "CURRENT", "OPTIONS-", "IDENTITY")
+TOPICS_SHOWN = 10
 
 Hole = tuple[int, int]
 """From the first offset that is gone to the one behind the last."""
 
 
 class Accepted(msgspec.Struct, frozen=True):
-    """A loss that the operator has accepted, as the log remembers it."""
+    """A loss that the operator has accepted, as the log remembers it: how many offsets have no record any more, also
+    by topic."""
 
     at_ms: int
     detail: str
     records: int
+    topics: dict[str, int] = {}
+
+    @property
+    def figures(self) -> str:
+        """As a refusal and a start say it."""
+        shown = sorted(self.topics.items(), key=lambda one: (-one[1], one[0]))
+        parts = [f"{topic} {records}" for topic, records in shown[:TOPICS_SHOWN]]
+        if len(shown) > TOPICS_SHOWN:
+            parts.append(f"and {len(shown) - TOPICS_SHOWN} topics more")
+        return f"{self.records} records" + (f" ({', '.join(parts)})" if parts else "")
 
 
-def salvage(log: Path, loss: Loss, at_ms: int) -> Accepted:
-    """Make the log one that can be opened, and remember the loss in it. Raises QueueUnavailable, QueueFormat."""
+def salvage(log: Path, loss: Loss, at_ms: int, copied: Copied | None = None) -> Accepted:
+    """Make the log one that can be opened, and remember the loss in it. `copied` are the topics' rows, where a copy
+    of them was kept. Raises QueueUnavailable, QueueFormat."""
+    rows: Rows = {}
     if not log.exists() or not any(log.iterdir()):
         log.mkdir(exist_ok=True)
     else:
-        _keep_evidence(log, log.with_name(f"lost-{at_ms}"))
-        _clear(log, log.with_name(f"lost-{at_ms}"))
-        _repair(log)
+        kept = log.with_name(f"{LOST}{at_ms}")
+        _keep_evidence(log, kept)
+        rows = _repaired(log, kept)
+    return _remember(log, loss, at_ms, rows, copied)
+
+
+def foretell(log: Path, loss: Loss, copied: Copied | None = None) -> Accepted:
+    """What `salvage` would give up: it is done to links in a folder of their own. Reads all of the log, of which
+    nothing is changed. Raises QueueUnavailable, QueueFormat, OSError."""
+    if not log.is_dir():
+        with TemporaryDirectory(prefix="delayline-links-") as scratch:
+            return salvage(Path(scratch, "log"), loss, 0, copied)
+    with linked(log) as links, TemporaryDirectory(prefix="delayline-links-") as kept:
+        (links / "LOCK").unlink(missing_ok=True)
+        rows = _repaired(links, Path(kept)) if any(links.iterdir()) else {}
+        return _remember(links, loss, 0, rows, copied)
+
+
+def _repaired(log: Path, kept: Path) -> Rows:
+    """The rows of the log's own tables that could be read before RocksDB gave up tables."""
+    _clear(log, kept)
+    rows = rows_of(log)
+    _repair(log)
+    _keep_given_up(log / "lost", kept)
+    return rows
+
+
+def _remember(log: Path, loss: Loss, at_ms: int, rows: Rows, copied: Copied | None) -> Accepted:
     try:
         db = Rdict(str(log), options(create=True, salvage=True))
     except Exception as error:
         raise QueueUnavailable(f"the log in {log} cannot be opened, whatever is given up: {error}") from error
     with closing(db):
         ends = {} if loss.said is None else loss.said.ends
+        put_back(db, rows, _of(copied, log, loss))
         topics = list(stored_topics(db.iter()))
-        records = 0
+        lost: Counter[str] = Counter()
         for topic in topics:
             for log_id, hole in _holes_of(db.iter(), topic, ends):
-                records += hole[1] - hole[0]
+                lost[topic.name] += hole[1] - hole[0]
                 for base, entry in encode_lost(*hole, at_ms):
                     db[KEY.pack(*log_id, base)] = entry
-        nameless = _nameless(db.iter(), {topic.number for topic in topics}, ends)
-        records += sum(nameless.values())
-        _never_again(db, [topic for topic, _ in nameless])
-        accepted = Accepted(at_ms, str(loss), records)
+        for number, records in _nameless(topics, ends).items():
+            lost[f"topic number {number}"] = records
+        _never_again(db, [number for number, _ in ends])
+        accepted = Accepted(at_ms, str(loss), lost.total(), dict(lost))
         db[KEY.pack(TABLES, LOSSES, at_ms)] = msgspec.json.encode(accepted)
         db.flush()
         db.flush_wal(True)
     return accepted
 
 
-def _nameless(found: RdictIter, named: Container[int], ends: Mapping[LogId, int]) -> dict[LogId, int]:
-    """Partitions whose topic's row is gone, and how many records each had: nobody can say any more to whom they
-    belong. They stay where they are, and no topic gets their number."""
-    starts_of = starts(found)
-    gone = {log_id: end for log_id, end in ends.items() if log_id[0] not in named}
-    for log_id in _log_ids(found):
-        if log_id[0] not in named:
-            gone[log_id] = max(gone.get(log_id, 0), end_of(found, log_id))
-    return {
-        log_id: max(0, end - starts_of.get(log_id[0] << 32 | log_id[1], (0, 0))[0]) for log_id, end in gone.items()
-    }
+def _of(copied: Copied | None, log: Path, loss: Loss) -> Mapping[int, bytes]:
+    """The rows, if they are of this log; without its identity the mark says which one it was."""
+    if copied is None:
+        return {}
+    if loss.said is not None and loss.said.identity == copied.identity:
+        return copied.rows
+    try:
+        return copied.rows if identity_of(log) == copied.identity else {}
+    except OSError:
+        return {}
 
 
-def _log_ids(found: RdictIter) -> Iterator[LogId]:
-    """Of every partition that has an entry."""
-    found.seek(KEY.pack(TABLES + 1, 0, 0))
-    while valid(found):
-        topic, partition, _ = KEY.unpack(found.key())
-        yield topic, partition
-        found.seek(KEY.pack(topic, partition + 1, 0))
+def _nameless(topics: Iterable[StoredTopic], ends: Mapping[LogId, int]) -> Counter[int]:
+    """Topics of which nothing is left, not even the row: how many offsets each had used, which is all that is known.
+    No topic gets their number."""
+    named = {topic.number for topic in topics}
+    gone: Counter[int] = Counter()
+    for (number, _), end in ends.items():
+        if number not in named and end > 0:
+            gone[number] += end
+    return gone
 
 
 def _never_again(db: Rdict, numbers: Iterable[int]) -> None:
@@ -114,17 +159,28 @@ def losses(found: RdictIter) -> list[Accepted]:
 
 
 def _keep_evidence(log: Path, copy: Path) -> None:
-    copy.mkdir(mode=0o700)
+    copy.mkdir(mode=0o700, exist_ok=True)
     for file in log.iterdir():
         if file.is_file() and (file.suffix == ".log" or file.name.startswith(SMALL)):
             shutil.copy2(file, copy / file.name)
 
 
+def _keep_given_up(lost: Path, kept: Path) -> None:
+    """The tables that RocksDB has put aside; what else it has is there already."""
+    for file in lost.iterdir() if lost.is_dir() else ():
+        if (kept / file.name).exists():
+            file.unlink()
+        else:
+            shutil.move(file, kept / file.name)
+    if lost.is_dir():
+        lost.rmdir()
+
+
 def _clear(log: Path, kept: Path) -> None:
-    """Of what would keep RocksDB from opening it, and holds no records: folders that have the place of files, and an
-    identity that is none, for which RocksDB makes another one."""
+    """Of what would keep RocksDB from opening it, and holds no records: what has the place of files and is none, and
+    an identity that is none, for which RocksDB makes another one."""
     for entry in list(log.iterdir()):
-        if entry.is_dir() or not entry.exists():
+        if irregular(entry):
             entry.rename(kept / entry.name)
     identity = log / "IDENTITY"
     if identity.exists() and re.fullmatch(r"[0-9a-f-]{36}", identity_of(log)) is None:

@@ -11,13 +11,15 @@ from typing import NamedTuple
 from rocksdict import RdictIter
 
 from mq.embedded.entry import ENTRY_RECORDS_MAX, decode_entry, read_head
-from mq.embedded.examine import examine, opened_to_read
+from mq.embedded.examine import Opened, opened_to_read
 from mq.embedded.folder import Folder
+from mq.embedded.judge import Witness, judge
 from mq.embedded.mark import LogId
 from mq.embedded.salvage import Accepted, losses
 from mq.embedded.stored import KEY, LAST, stored_topics
 from mq.embedded.tuning import options
 from mq.errors import QueueDamaged, QueueError, QueueUnavailable
+from mq.local.queue import installation
 from mq.local.storage import StoredPartition
 
 
@@ -45,13 +47,18 @@ class Report(NamedTuple):
         return not self.damage and not any(one.damage for one in self.partitions)
 
 
-def scrub(folder: Path, namespace: str, second: Path | None = None) -> Report:
-    """`second` is the second mark. Raises QueueLocked (a process has it open), QueueFormat, QueueUnavailable (there
-    is none, or it may not be read)."""
+def scrub(
+    folder: Path, namespace: str, second: Path | None = None, witness: Witness = lambda ends, vouched: None
+) -> Report:
+    """It is judged as at a start: `second` and `witness` as there (`EmbeddedQueue.open`). Raises QueueLocked (a
+    process has it open), QueueFormat, QueueUnavailable (there is none, or it may not be read)."""
     ours = Folder(folder, namespace)
     with closing(ours):
-        loss = examine(ours.log, ours.mark, second, marked=ours.marked).loss
-        said = tuple(filter(None, (ours.trouble, "" if loss is None else str(loss))))
+        try:
+            loss = judge(ours, installation(namespace), second, witness).of_log
+            said = tuple(filter(None, (ours.trouble, "" if loss is None else str(loss))))
+        except QueueDamaged as error:
+            said = (str(error),)
         if not said and not ours.log.exists():
             raise QueueUnavailable(f"there is no queue in {folder}")
         try:
@@ -63,17 +70,18 @@ def scrub(folder: Path, namespace: str, second: Path | None = None) -> Report:
 def _read(log: Path, said: tuple[str, ...]) -> Report:
     chosen = options()
     chosen.set_paranoid_checks(True)
-    with opened_to_read(log, chosen) as db:
+    with opened_to_read(log, chosen) as opened:
+        db = opened.db
         topics = list(stored_topics(db.iter()))
         read = tuple(
-            _partition(db.iter(), topic.name, (topic.number, number), held)
+            _partition(opened, topic.name, (topic.number, number), held)
             for topic in topics
             for number, held in enumerate(topic.partitions)
         )
-        return Report(read, tuple(losses(db.iter())), (*said, *_tables(db.iter())))
+        return Report(read, tuple(losses(db.iter())), (*said, *map(opened.real, _everything(db.iter()))))
 
 
-def _tables(found: RdictIter) -> Iterator[str]:
+def _everything(found: RdictIter) -> Iterator[str]:
     """What a walk over everything meets: also rows that no partition holds."""
     found.seek_to_first()
     while found.valid():
@@ -84,11 +92,11 @@ def _tables(found: RdictIter) -> Iterator[str]:
         yield str(error)
 
 
-def _partition(found: RdictIter, topic: str, log_id: LogId, held: StoredPartition) -> Scrubbed:
+def _partition(opened: Opened, topic: str, log_id: LogId, held: StoredPartition) -> Scrubbed:
     records = lost = 0
     damage = ""
     try:
-        for base, entry in _entries(found, log_id):
+        for base, entry in _entries(opened.db.iter(), log_id):
             head = read_head(entry)
             behind = base + head.records
             kept = max(0, behind - max(base, held.start))
@@ -101,7 +109,7 @@ def _partition(found: RdictIter, topic: str, log_id: LogId, held: StoredPartitio
         if records + lost != expected:
             damage = f"{expected - records - lost} records are missing"
     except (QueueError, ValueError, IndexError) as error:
-        damage = str(error)
+        damage = opened.real(error)
     return Scrubbed(topic, log_id[1], held.start, held.end, records, lost, damage)
 
 

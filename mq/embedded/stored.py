@@ -9,6 +9,7 @@ from pathlib import Path
 
 from rocksdict import RdictIter
 
+from delayline.links import read_file
 from mq.contract import LogRecord
 from mq.embedded.entry import decode_entry, read_head
 from mq.errors import QueueFormat, QueueUnavailable
@@ -27,7 +28,7 @@ NUMBERS_KEY = KEY.pack(TABLES, NUMBERS, 0)
 
 def identity_of(log: Path) -> str:
     """RocksDB gives each of its databases another one. Raises OSError."""
-    return (log / "IDENTITY").read_text(errors="replace").strip()
+    return read_file(log / "IDENTITY").decode(errors="replace").strip()
 
 
 def stored_topics(found: RdictIter) -> Iterator[StoredTopic]:
@@ -79,7 +80,12 @@ def _topic(number: int, row: bytes) -> tuple[int, tuple[bytes, int, str]]:
     if row[0] != TOPIC_VERSION:
         raise QueueFormat(f"a topic of version {row[0]}, this program knows {TOPIC_VERSION}")
     _, topic_id, partitions = TOPIC.unpack_from(row)
-    return number, (topic_id, partitions, row[TOPIC.size :].decode())
+    return number, (topic_id, partitions, name_in(row))
+
+
+def name_in(row: bytes) -> str:
+    """The topic's, of its row."""
+    return row[TOPIC.size :].decode()
 
 
 def _partition(found: RdictIter, id_: int, known: tuple[int, int], cursor: bytes | None) -> StoredPartition:

@@ -37,7 +37,7 @@ def run(*arguments: str, cwd: Path = ROOT, stdin: bytes = b"", **settings: str) 
         env=environment(**variables(settings)),
         input=stdin,
         capture_output=True,
-        timeout=20,
+        timeout=120,
     )
     return Ran(ended.returncode, ended.stdout.decode(), ended.stderr.decode())
 

@@ -3,6 +3,7 @@
 import ctypes
 import os
 import shutil
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -54,11 +55,32 @@ def a_link(path: Path) -> None:
     path.symlink_to(path.with_name("nowhere") / "at-all")
 
 
+def a_pipe(path: Path) -> None:
+    """To open it waits for ever."""
+    lost(path)
+    os.mkfifo(path)
+
+
+def a_socket(path: Path) -> None:
+    lost(path)
+    os.mknod(path, stat.S_IFSOCK | 0o600)
+
+
 def unreadable(path: Path) -> None:
     path.chmod(0)
 
 
-HARMS: tuple[Callable[[Path], None], ...] = (lost, emptied, cut, garbage, a_folder, a_link, unreadable)
+HARMS: tuple[Callable[[Path], None], ...] = (
+    lost,
+    emptied,
+    cut,
+    garbage,
+    a_folder,
+    a_link,
+    a_pipe,
+    a_socket,
+    unreadable,
+)
 
 
 class _Header(ctypes.Structure):

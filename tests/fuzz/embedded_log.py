@@ -1,10 +1,11 @@
-"""Files of the embedded queue and of the index, changed, cut, emptied, removed, replaced by folders and links, and
-put back from an older copy, while no server runs.
+"""Files of the embedded queue and of the index, changed, cut, emptied, removed, replaced by folders, links and pipes,
+and put back from an older copy, while no server runs.
 
 A server that starts on them has every message that was acknowledged; one that does not start says why, and has
 changed nothing. Where it says that `--accept-loss` goes on, that is so. A scrub changes nothing either.
 """
 
+import os
 import re
 import shutil
 import subprocess
@@ -98,7 +99,7 @@ class EmbeddedLog(Campaign):
         file = self.mutator.pick(of=files)
         name = file.relative_to(data)
         content = file.read_bytes()
-        match self.random.randrange(8):
+        match self.random.randrange(9):
             case 0:
                 file.unlink()
                 return f"removed {name}"
@@ -123,6 +124,10 @@ class EmbeddedLog(Campaign):
                 file.unlink()
                 file.symlink_to(data / "nowhere" / "at-all")
                 return f"link {name}"
+            case 6:
+                file.unlink()
+                os.mkfifo(file)
+                return f"pipe {name}"
             case _:
                 file.write_bytes(self.mutator.some(content))
                 return f"changed {name}"

@@ -18,6 +18,8 @@ from mq.embedded.mark import read_mark
 from mq.embedded.salvage import salvage
 from mq.embedded.stored import KEY, NUMBER, NUMBERS_KEY, TABLES, table
 from mq.embedded.stored import TOPICS as TOPIC_ROWS
+from mq.embedded.tables import RECOVERED
+from mq.embedded.topics_copy import read_copy
 from mq.errors import QueueDamaged
 from tests.contract.drive import append
 from tests.unit.mq.conftest import OpenQueue
@@ -351,13 +353,50 @@ def test_a_topic_whose_row_is_lost_leaves_its_number_and_records_to_no_other(fol
         for number, _ in list(table(db.iter(), TOPIC_ROWS)):
             del db[KEY.pack(TABLES, TOPIC_ROWS, number)]
 
-    accepted = salvage(folder / "log", Loss("a table is gone", said=read_mark(tmp_path / "queue.mark")), 1)
+    said = read_mark(tmp_path / "queue.mark")
+    assert said is not None
 
-    assert accepted.records >= 3
+    accepted = salvage(folder / "log", Loss("a table is gone", said=said), 1)
+
+    assert accepted.records == 0
+    kept = f"{RECOVERED}{next(iter(said.ends))[0]}"
     with opened(folder, **ACCEPT) as queue:  # it is another log to the mark
         queue.ensure_topic("new")
         append(queue, "new", "0", b"mine")
         assert [record.body for record in queue.read("new", "0", 0, 10, 1 << 20)] == [b"mine"]
+        assert [record.body for record in queue.read(kept, "0", 0, 10, 1 << 20)] == [b"secret"] * 3
+
+
+def test_a_topic_whose_row_is_lost_keeps_its_name_by_the_copy(folder: Path, tmp_path: Path) -> None:
+    with opened(folder) as queue:
+        queue.ensure_topic("old")
+        topic_id = queue.topic("old").topic_id
+        append(queue, "old", "0", b"a", b"b")
+    with closing(Rdict(str(folder / "log"), tuning.options())) as db:
+        for number, _ in list(table(db.iter(), TOPIC_ROWS)):
+            del db[KEY.pack(TABLES, TOPIC_ROWS, number)]
+    with pytest.raises(QueueDamaged, match=r"old/0 ends at 0, acknowledged up to 2 .*That gives up 0 records\."):
+        opened(folder).__enter__()
+
+    with opened(folder, **ACCEPT) as queue:
+        assert queue.topic("old").topic_id == topic_id
+        assert [record.body for record in queue.read("old", "0", 0, 10, 1 << 20)] == [b"a", b"b"]
+
+
+def test_the_copy_follows_what_is_made_and_deleted(open_queue: OpenQueue, folder: Path) -> None:
+    queue = open_queue()
+    queue.ensure_topic("a")
+    queue.ensure_topic("b")
+    before = read_copy(folder / "topics.json")
+    queue.delete_topic("a")
+    after = read_copy(folder / "topics.json")
+    assert before is not None
+    assert after is not None
+    assert len(before.rows) == len(after.rows) + 1
+    queue.close()
+    (folder / "topics.json").write_text("{}")
+    open_queue()
+    assert read_copy(folder / "topics.json") == after
 
 
 def test_numbers_that_only_the_mark_remembers_are_used_up_as_well(folder: Path, tmp_path: Path) -> None:

@@ -117,4 +117,4 @@ def test_a_table_whose_damage_shows_at_once_is_refused_and_given_up_where_that_i
         open_queue()
     queue = open_queue(accept_loss=True)
     queue.ensure_topic("orders")
-    assert append(queue, "orders", "0", b"new")[0].offset == 0
+    assert append(queue, "orders", "0", b"new")[0].offset == 200, "its offsets are not used again"

@@ -1,0 +1,47 @@
+"""Whether a queue may be opened: one judgement for a start and for a scrub. Nothing is changed by it."""
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from delayline.message import Shard
+from delayline.names import Names
+from mq.embedded.examine import Loss, examine
+from mq.embedded.folder import Folder
+from mq.local.ledger import Ledger
+from mq.local.storage import StoredTopic
+
+
+class BufferEnd(NamedTuple):
+    """Where the log of a shard's buffer partition ends, and the buffer's identity."""
+
+    topic_id: bytes
+    offset: int
+
+
+Witness = Callable[[Mapping[Shard, BufferEnd], bool], None]
+
+
+class Judged(NamedTuple):
+    """Why the queue is not whole, if it is not; what is missing in its log, as far as that is known; its topics."""
+
+    loss: Loss | None
+    of_log: Loss | None
+    topics: tuple[StoredTopic, ...]
+
+
+def judge(ours: Folder, names: Names, second: Path | None, witness: Witness) -> Judged:
+    """`witness` is asked about a log that seems whole. Raises what it does, QueueUnavailable, QueueFormat."""
+    found = examine(ours.log, ours.mark, second, marked=ours.marked, copied=ours.copied)
+    loss = Loss(ours.trouble) if ours.trouble and found.loss is None else found.loss
+    if loss is None:
+        witness(buffer_ends(names, found.topics), ours.marked)
+    return Judged(loss, found.loss, found.topics)
+
+
+def buffer_ends(names: Names, topics: Iterable[StoredTopic]) -> dict[Shard, BufferEnd]:
+    """Where the log of each shard ends."""
+    ledger = Ledger(names)
+    ledger.restore(topics)
+    parts = (part for topic in ledger.topics.values() for part in topic.partitions)
+    return {part.shard: BufferEnd(part.topic.topic_id, part.end) for part in parts if part.shard is not None}
