@@ -14,7 +14,8 @@ from tests.tiers import examples
 from tests.unit.store.conftest import ORDERS, REPEAT, T0, MemoryHouse, RocksHouse, checkpoint
 
 DUE = st.integers(0, 300).map(lambda n: T0 + n * 37)
-VALUE = st.binary(max_size=40) | st.just(REPEAT)
+VALUE = st.binary(max_size=40).map(lambda value: b"\0" + value) | st.just(REPEAT)
+"""Values of plain messages, and of one that repeats: of others the index reads whether they do."""
 RECORDS = st.lists(st.tuples(DUE, st.sampled_from([1, 2, 3000]), VALUE, st.booleans()), min_size=5, max_size=40)
 BYTES = st.sampled_from([1, 100, 100_000])
 SELDOM = st.sampled_from([False] * 5 + [True])
