@@ -38,7 +38,7 @@ class Observer(Protocol):
 
 
 class Narrowing:
-    """Called from the worker's thread. `refuse` is told of a target that takes nothing."""
+    """Called from the worker's thread. `refuse` gets a shard whose target takes nothing, and the reason."""
 
     def __init__(
         self, stalls: Stalls, clock: Clock, observer: Observer, refuse: Callable[[Owned, str], None]
@@ -67,7 +67,7 @@ class Narrowing:
         """Whether no other shard may join it."""
         return self._most is not None and len(batch) >= self._most
 
-    # --- what became of it
+    # --- how its commit ended
 
     def went_well(self) -> None:
         """A commit was written."""

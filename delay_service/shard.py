@@ -124,7 +124,7 @@ class Shard:
 
     @property
     def has_news(self) -> bool:
-        """Whether the next batch says something even if nothing is due and nobody asks how far the shard is."""
+        """Whether the next batch says something although nothing is due and no checkpoint is wanted."""
         return bool(self._operations or self._to_roll or self._register.is_unsettled or self._rules_to_announce())
 
     # --- reading
@@ -142,7 +142,7 @@ class Shard:
             begin, meaning = at, None
             try:
                 at, meaning = read_plain(records, at, self._rules.latest, entries)
-            finally:  # what stands before a record that nobody knows is read all the same, holes too
+            finally:  # records and holes before one of an unknown format are read all the same
                 at = begin + len(entries)
                 entries = self._inherited.uncovered(entries)
                 self._put(entries, near_until_ms, records[at][0] if at < len(records) else records[-1][0] + 1)

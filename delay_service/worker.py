@@ -189,7 +189,7 @@ class Worker:
         self._housekeep()
 
     def wait_for_commit(self) -> None:
-        """Block until no commit is in flight, a claim neither, and its shards know what became of it."""
+        """Block until no commit is in flight, a claim neither, and its shards know how it ended."""
         while self._in_flight is not None:
             self._in_flight[0].exception()
             self._settle()
@@ -259,7 +259,7 @@ class Worker:
             future.add_done_callback(lambda _: self._source.wake())
 
     def _dispatch_alone(self, owned: Owned) -> None:
-        """One batch of this shard, and what became of it."""
+        """Commit one batch of this shard, and wait for the end."""
         self.wait_for_commit()
         if batch := self._take([owned]):
             self._in_flight = self._commit(batch), batch, self._now_s()

@@ -27,8 +27,9 @@ from mq.kafka.settings import KafkaSettings
 POLL_S = 0.1
 LEAVE_S = 10.0
 HEAR_OUT_S = 5.0
-LOOK_S = 1.0
 """How long a member that leaves listens for what it is still told."""
+LOOK_S = 1.0
+"""For one list of all topics."""
 
 log = logs.get(__name__)
 
