@@ -7,6 +7,7 @@ import pytest
 from delayline.message import Key, Shard
 from store.index import Checkpoint, Covered, Entry
 from tests.simulation.checker import check
+from tests.simulation.checker.known import Violation
 from tests.simulation.disk import Disk
 from tests.simulation.habits import SITUATIONS
 from tests.simulation.history import Committed, Fact, NamesAnswered
@@ -48,7 +49,13 @@ def as_clients_see_it(history: list[Fact]) -> list[Fact]:
 
 
 def test_what_clients_can_see_of_good_runs_is_judged_good() -> None:
-    assert [seed for seed in range(CLIENT_SEEDS) if check(as_clients_see_it(World(seed).run()))] == []
+    """But for those in which an operator had something skipped: which offsets that were stands in the cursor."""
+
+    def judged(world: World) -> list[Violation]:
+        history = world.run()
+        return [] if world.stalls.happen else check(as_clients_see_it(history))
+
+    assert [seed for seed in range(CLIENT_SEEDS) if judged(World(seed))] == []
 
 
 def test_clients_alone_can_see_that_a_takeover_delivers_twice() -> None:
