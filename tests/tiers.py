@@ -14,6 +14,7 @@ THOROUGH = bool(os.environ.get("THOROUGH"))
 """Set by `make test-all`, for what has no parameters to leave out: how many examples a property is tried with."""
 
 LEFT_OUT = {
+    "tests/acceptance/test_more_partitions_on_kafka.py": "topics that grow; each run has units of it",
     "tests/acceptance/test_rules_on_kafka.py": "rules over several processes; each run has them in one",
     "tests/console/test_reconcile_report.py": "how a page looks; each run has what it says",
     "tests/deploy/test_compose_at_work.py": "starts everything that Compose would; each run has the parts",
