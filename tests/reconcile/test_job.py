@@ -245,6 +245,7 @@ def test_the_directory_of_another_cluster_and_one_in_use_are_refused(job: Job) -
         job.run()
 
 
+@pytest.mark.thorough
 def test_outcomes_of_places_that_no_buffer_has_are_orphans(job: Job) -> None:
     """Of a topic, of a shard, and of offsets behind the end of a log and before its beginning."""
     world = job.world
@@ -276,6 +277,7 @@ def test_a_first_run_says_what_outcomes_it_cannot_judge(job: Job) -> None:
     assert job.run().exit_code == 0
 
 
+@pytest.mark.thorough
 def test_a_topic_that_only_the_audit_spoke_of_is_read_once_it_is_there(job: Job) -> None:
     world = job.world
     world.end(world.send("orders", 0, MINUTE_MS) | {"topic": "new"})

@@ -36,6 +36,7 @@ def test_what_was_skipped_ends_as_that_and_is_no_finding(job: Job) -> None:
     assert job.run().summary.skips == found.summary.skips
 
 
+@pytest.mark.thorough
 def test_a_row_that_waits_for_its_record_is_counted_by_the_next_run(job: Job) -> None:
     """Behind the last mark: the run has its row, and has not read so far."""
     world = job.world
@@ -87,6 +88,7 @@ def test_a_place_without_its_row_is_missing_by_its_name(job: Job) -> None:
     assert found.summary.findings[0].id == f"orders.0.0.{at_ms}"
 
 
+@pytest.mark.thorough
 def test_a_row_of_a_skip_that_nobody_has_asked_for_is_an_orphan(job: Job) -> None:
     world = job.world
     for _ in range(3):
