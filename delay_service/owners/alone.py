@@ -1,8 +1,8 @@
 """The one worker of an installation without others: what the HTTP API asks on the embedded queue.
 
 A shard is taken over when the first message of its topic is delayed, and after a start. A question that meets that
-waits as long as one to a worker elsewhere does (`routing`), in an event loop, so that it holds up no other. Questions
-change nothing, so that asking again does no harm.
+waits as long as one to a worker elsewhere does (`routing`), in an event loop, so that it holds up no other. Asking
+again does no harm: questions change nothing, and a skip names the stall that it is meant for.
 """
 
 import asyncio
