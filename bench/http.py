@@ -19,8 +19,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
-from bench.over_http.server import Server, delayline, free_port, process
+from bench.over_http.server import Server, delayline, process
 from bench.report import Report, Target
+from tests.ports import free_port
 
 ROUNDS = 3
 ROUND_S = 6

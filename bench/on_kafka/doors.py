@@ -3,7 +3,6 @@
 import fcntl
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -12,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from random import SystemRandom
 from signal import SIGTERM
 
 from bench.on_kafka.child import ROOT
@@ -20,6 +18,7 @@ from bench.report import cpu_s_of
 from delayline.clock import SystemClock
 from tests.brokers.distribution import Unavailable
 from tests.brokers.guarded import Guarded
+from tests.ports import free_range, is_listening
 
 KROXYLICIOUS = "0.12.0"
 NODE_ID = 1
@@ -54,7 +53,7 @@ def direct(servers: str) -> Door:
 @contextmanager
 def delayline(servers: str, namespace: str, delayed_topics: str) -> Iterator[Door]:
     """`delayline proxy kafka`, which takes delays for the topics that match."""
-    port = _ports_in_a_row(1 + NODE_ID)
+    port = free_range(1 + NODE_ID)
     environ = {
         **os.environ,
         "DELAYLINE_MQ__KIND": "kafka",
@@ -73,7 +72,7 @@ def delayline(servers: str, namespace: str, delayed_topics: str) -> Iterator[Doo
 @contextmanager
 def kroxylicious(servers: str) -> Iterator[Door]:
     """Kroxylicious without filters. Raises Unavailable."""
-    lib, port = fetch_kroxylicious(), _ports_in_a_row(1 + NODE_ID)
+    lib, port = fetch_kroxylicious(), free_range(1 + NODE_ID)
     with tempfile.TemporaryDirectory(prefix="delayline-bench-") as folder:
         config = Path(folder) / "kroxylicious.yaml"
         config.write_text(_CONFIG.format(servers=servers, port=port, node_id=NODE_ID))
@@ -138,20 +137,7 @@ def _running(name: str, command: Sequence[str], port: int, environ: Mapping[str,
 
 def _wait_listening(process: Guarded, name: str, port: int) -> None:
     until_s = _CLOCK.monotonic_s() + START_S
-    while not _is_listening(port):
+    while not is_listening(port):
         if not process.running or _CLOCK.monotonic_s() > until_s:
             raise RuntimeError(f"{name} did not start: {process.log.read_text()[-2000:]}")
         time.sleep(0.05)
-
-
-def _is_listening(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
-
-
-def _ports_in_a_row(count: int) -> int:
-    """The first of so many that nobody listens on, below the range from which clients' own ends are taken."""
-    while True:
-        first = SystemRandom().randrange(12_000, 32_000)
-        if not any(_is_listening(port) for port in range(first, first + count)):
-            return first

@@ -17,6 +17,7 @@ from pathlib import Path
 from bench.on_kafka.broker import values
 from delayline.clock import SystemClock
 from delayline.times import format_moment
+from tests.ports import free_port
 
 TOOLS = Path(__file__).resolve().parents[2] / ".cache" / "tools"
 START_S = 15.0
@@ -41,7 +42,7 @@ def server() -> str | None:
 def running(program: str) -> Iterator["Nats"]:
     """A server of its own, and a client connected to it."""
     with tempfile.TemporaryDirectory(prefix="delayline-bench-") as folder:
-        config, port = Path(folder) / "nats.conf", _free_port()
+        config, port = Path(folder) / "nats.conf", free_port()
         config.write_text(_CONFIG.format(port=port, folder=folder))
         with subprocess.Popen([program, "-c", str(config)], stderr=subprocess.DEVNULL) as process:
             try:
@@ -133,9 +134,3 @@ def _published(number: int, headers: bytes, value: bytes) -> bytes:
 
 def _moment(epoch_ms: int) -> str:
     return format_moment(epoch_ms)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -2,7 +2,6 @@
 
 import os
 import re
-import socket
 import subprocess
 import sys
 import time
@@ -15,6 +14,7 @@ from urllib.request import urlopen
 
 from bench.report import cpu_s_of
 from delayline.clock import SystemClock
+from tests.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 READY_WITHIN_S = 30.0
@@ -111,9 +111,3 @@ def _wait_ready(running: "subprocess.Popen[bytes]", url: str, within_s: float) -
         except (URLError, ConnectionError, TimeoutError):
             time.sleep(0.05)
     raise RuntimeError(f"{' '.join(running.args[1:] if isinstance(running.args, list) else ())} did not get ready")
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.asking import DELAYLINE, answer_of, run, wait_for
-from tests.fault.server import Server, free_port, read_topic
+from tests.fault.server import Server, read_topic
+from tests.ports import free_port
 from tests.tiers import sample
 
 

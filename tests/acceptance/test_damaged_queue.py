@@ -12,7 +12,8 @@ import pytest
 from tests.acceptance.asking import HTTP, Ran, answer_of, delivered, numbers, run, send, wait_delivered, wait_for
 from tests.acceptance.conftest import MakeServer
 from tests.acceptance.seen import seen
-from tests.fault.server import Server, free_port
+from tests.fault.server import Server
+from tests.ports import free_port
 
 DAMAGED = 3
 WAITING = 40

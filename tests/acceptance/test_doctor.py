@@ -15,7 +15,8 @@ from mq.contract import ClockOffset, TopicInfo
 from mq.kafka.buffers import Change
 from mq.kafka.cluster import Described
 from tests.acceptance.asking import Ran, run
-from tests.fault.server import Server, free_port
+from tests.fault.server import Server
+from tests.ports import free_port
 
 MIB = 1 << 20
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.acceptance.asking import Ran, answer_of, run
 from tests.acceptance.on_kafka import PARTITIONS, settings_of
-from tests.fault.server import free_port
+from tests.ports import free_port
 
 if TYPE_CHECKING:
     from tests.brokers.kafka import Kafka

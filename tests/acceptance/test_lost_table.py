@@ -8,7 +8,8 @@ import pytest
 
 from tests.acceptance.asking import answer_of, delivered, numbers, run, send, wait_delivered, wait_for
 from tests.acceptance.conftest import MakeServer
-from tests.fault.server import Server, free_port
+from tests.fault.server import Server
+from tests.ports import free_port
 
 DAMAGED = 3
 

@@ -14,7 +14,8 @@ from rocksdict import Options, Rdict
 from store.keys import FORMAT_ROW, encode_number
 from tests.acceptance.asking import HTTP, Ran, run, send, wait_delivered
 from tests.acceptance.conftest import MakeServer
-from tests.fault.server import Server, free_port
+from tests.fault.server import Server
+from tests.ports import free_port
 from tests.tiers import sample
 
 Serve = Callable[..., Ran]

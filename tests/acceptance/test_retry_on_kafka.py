@@ -15,7 +15,7 @@ from tests.acceptance.asking import HTTP, numbers, send, wait_for
 from tests.acceptance.conftest import MakeServer
 from tests.acceptance.test_on_kafka import PARTITIONS, make_topic, settings_of
 from tests.fault.server import ROOT, Server, read_topic
-from tests.integration.proxy.conftest import free_range
+from tests.ports import free_range
 
 if TYPE_CHECKING:
     from tests.brokers.kafka import Kafka

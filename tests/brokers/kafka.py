@@ -6,14 +6,12 @@ and by its guard when this process ends in some other way. Output and data lie i
 
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
-from random import SystemRandom
 from string import Template
 
 from confluent_kafka import KafkaException
@@ -22,6 +20,7 @@ from confluent_kafka.admin import AdminClient
 from tests.brokers import archive
 from tests.brokers.distribution import CACHE, NEWEST, Unavailable, fetch
 from tests.brokers.guarded import Guarded
+from tests.ports import free_range
 
 HERE = Path(__file__).parent
 RUNS = CACHE / "run"
@@ -125,9 +124,10 @@ class Kafka:
         self._lib = lib = fetch(version)
         self._keep = folder is not None
         self._folder = folder or _run_folder()
-        free = _free_ports(3 * nodes)
-        self._ports = list(ports) or free[:nodes]
-        self._sasl_ports = free[nodes : 2 * nodes]
+        first = free_range(3 * nodes)
+        free = range(first, first + 3 * nodes)
+        self._ports = list(ports or free[:nodes])
+        self._sasl_ports = list(free[nodes : 2 * nodes])
         controllers = free[2 * nodes :]
         self.nodes = []
         for index, port in enumerate(self._ports):
@@ -225,14 +225,3 @@ def _run_folder() -> Path:
         if time.time() - old.stat().st_mtime > KEPT_S:
             shutil.rmtree(old, ignore_errors=True)
     return Path(tempfile.mkdtemp(dir=RUNS))
-
-
-def _free_ports(count: int) -> list[int]:
-    """Below the range from which clients' own ends are taken, so that a node that restarts finds its port free."""
-    found: list[int] = []
-    while len(found) < count:
-        port = SystemRandom().randrange(12_000, 32_000)
-        with socket.socket() as probe:
-            if port not in found and probe.connect_ex(("127.0.0.1", port)) != 0:
-                found.append(port)
-    return found

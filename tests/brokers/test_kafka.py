@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,11 +14,7 @@ from tests.brokers.distribution import OLDER, Unavailable
 from tests.brokers.guard import __file__ as guard
 from tests.brokers.kafka import Kafka
 from tests.conftest import started
-
-
-def listens(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
+from tests.ports import is_listening
 
 
 @pytest.mark.thorough
@@ -27,11 +22,11 @@ def test_a_killed_node_comes_back_on_its_port() -> None:
     with started(Kafka) as kafka:
         node = kafka.nodes[0]
         node.kill()
-        gone = not listens(node.port)
+        gone = not is_listening(node.port)
         node.start()
         kafka.wait_ready()
         assert gone
-        assert listens(node.port)
+        assert is_listening(node.port)
 
 
 @pytest.mark.thorough
@@ -44,7 +39,7 @@ def test_of_three_nodes_two_go_on_without_the_third() -> None:
 @pytest.mark.thorough
 def test_the_older_version_starts_too() -> None:
     with started(lambda: Kafka(version=OLDER)) as kafka:
-        assert listens(kafka.nodes[0].port)
+        assert is_listening(kafka.nodes[0].port)
 
 
 @pytest.fixture

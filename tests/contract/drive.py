@@ -21,11 +21,11 @@ JOIN_S = 10.0
 
 
 def append(queue: LocalQueue, topic: str, partition: str, *bodies: bytes) -> list[Position]:
-    """Where transactions leave holes in a log, one after the other: offsets then follow without a gap."""
+    """Where transactions leave holes in a log, one after the other: offsets then follow without a gap. Each is waited
+    for: of a record that had to be sent again while a later one was stored, librdkafka does not tell the offset."""
     records = [Append(topic, partition, body) for body in bodies]
     groups = [[record] for record in records] if getattr(queue, "holes", False) else [records]
-    futures = [queue.append(group) for group in groups]
-    return [position for future in futures for position in future.result(JOIN_S)]
+    return [position for group in groups for position in queue.append(group).result(JOIN_S)]
 
 
 def bodies(queue: LocalQueue, topic: str, partition: str = "0", offset: int = 0) -> list[bytes]:

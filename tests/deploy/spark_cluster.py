@@ -11,7 +11,7 @@ from pathlib import Path
 from signal import SIGTERM
 
 from tests.brokers.guarded import Guarded
-from tests.integration.proxy.conftest import free_range
+from tests.ports import free_range
 
 READY_WITHIN_S = 120.0
 SUBMITTED_WITHIN_S = 400.0

@@ -18,8 +18,9 @@ from tests.acceptance.asking import HTTP, wait_for
 from tests.acceptance.on_kafka import PARTITIONS, make_topic
 from tests.conftest import started
 from tests.deploy.compose import delayline_services, is_serving, read_compose
-from tests.fault.server import environment, free_port, read_topic
-from tests.integration.proxy.conftest import consumed, free_range
+from tests.fault.server import environment, read_topic
+from tests.integration.proxy.conftest import consumed
+from tests.ports import free_port, free_range
 
 if TYPE_CHECKING:
     from tests.brokers.kafka import Kafka

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -12,15 +11,11 @@ from typing import Any
 
 import httpx
 
+from tests.ports import free_port
+
 READY_WITHIN_S = 60.0
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = (sys.executable, "-m", "delayline")
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def environment(**variables: str) -> dict[str, str]:

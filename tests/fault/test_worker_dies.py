@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.fault.server import ROOT, free_port
+from tests.fault.server import ROOT
+from tests.ports import free_port
 
 PROGRAM = """
 import sys

@@ -21,7 +21,7 @@ from tests.conftest import started
 from tests.fault.server import Server
 from tests.foreign.programs import PROGRAMS, STREAMS_VERSION, java
 from tests.integration.kafka.conftest import soon
-from tests.integration.proxy.conftest import free_range
+from tests.ports import free_range
 
 if TYPE_CHECKING:
     from tests.brokers.kafka import Kafka

@@ -22,8 +22,8 @@ from tests.acceptance.on_kafka import make_topic, settings_of
 from tests.brokers.kafka import Kafka
 from tests.fault.server import Server
 from tests.fuzz.campaign import Broken, Campaign, resident_bytes
-from tests.integration.proxy.conftest import free_range
 from tests.integration.proxy.wire_client import WireClient
+from tests.ports import free_range
 from tests.unit.mq.kafka.batches import CODECS, COMPRESS, SNAPPY, SNAPPY_XERIAL, batch_of, plain, with_payload
 
 RESIDENT_MAX = 2 << 30

@@ -24,7 +24,8 @@ from tests.fault.kafka.evidence import Evidence, Outage
 from tests.fault.kafka.processes import Process, Worker
 from tests.fault.kafka.reader import At, Reader
 from tests.fault.kafka.transactions import Transactions
-from tests.fault.server import free_port, http_client
+from tests.fault.server import http_client
+from tests.ports import free_port
 
 NAMESPACE = "delayline"
 SESSION_S = 6.0

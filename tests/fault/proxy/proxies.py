@@ -9,7 +9,7 @@ from random import Random
 
 from tests.fault.kafka.processes import COMMAND, Process
 from tests.fault.proxy.marked import POINTS, SAID
-from tests.integration.proxy.conftest import free_range
+from tests.ports import free_range
 
 START_S = 60.0
 MARK_S = 8.0

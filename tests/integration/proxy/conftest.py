@@ -1,11 +1,9 @@
 """A proxy in this process in front of the session's broker, each test with a namespace and a topic of its own."""
 
-import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from random import SystemRandom
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,6 +18,7 @@ from mq.kafka.wire.messages.transactions import (
 )
 from tests.integration.kafka.conftest import CLOCK, Place, soon
 from tests.integration.proxy.wire_client import WireClient
+from tests.ports import free_range
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer
@@ -30,25 +29,6 @@ if TYPE_CHECKING:
     from tests.brokers.kafka import Kafka
 
 NODES_MAX = 3
-
-
-def free_range(count: int) -> int:
-    """The first of so many ports in a row that nobody listens on."""
-    while True:
-        first = SystemRandom().randrange(12_000, 31_000)
-        try:
-            with ExitStack() as stack:
-                for port in range(first, first + count):
-                    probe = stack.enter_context(socket.socket())
-                    probe.bind(("127.0.0.1", port))
-                return first
-        except OSError:
-            continue
-
-
-def is_listening(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def proxy_settings(place: Place, port: int, servers: str = "") -> "ProxySettings":

@@ -19,8 +19,9 @@ from mq.kafka.wire.messages import cluster, fetch, metadata, produce, topics, tr
 from tests.brokers.certificates import make_certificate
 from tests.conftest import started
 from tests.integration.kafka.conftest import Place, body
-from tests.integration.proxy.conftest import Door, consumed, free_range, is_listening
+from tests.integration.proxy.conftest import Door, consumed
 from tests.integration.proxy.wire_client import WireClient
+from tests.ports import free_range, is_listening
 from tests.unit.mq.kafka.batches import batch_of, plain
 
 if TYPE_CHECKING:

@@ -15,20 +15,15 @@ import pytest
 
 from api.server import serve
 from delayline.listening import CannotListen
+from tests.ports import free_port
 from tests.unit.api.door import MESSAGES, RECORDS, Door
 
 ROOT = Path(__file__).resolve().parents[3]
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 @contextmanager
 def _server() -> Iterator[tuple["subprocess.Popen[str]", str]]:
-    port = _free_port()
+    port = free_port()
     command = [sys.executable, "-m", "tests.unit.api.serve_door", str(port)]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, env=os.environ.copy())
     try:
@@ -98,6 +93,6 @@ def test_a_port_in_use_is_one_clear_sentence_and_nothing_is_announced() -> None:
 @pytest.mark.parametrize("host", ["192.0.2.1", "no.such.host.invalid", "not an address"])
 def test_an_address_that_is_not_of_this_machine_is_one_clear_sentence(host: str) -> None:
     with pytest.raises(CannotListen) as refused:
-        serve(Door().app, host, _free_port(), setting="worker.port", on_started=lambda _: None)
+        serve(Door().app, host, free_port(), setting="worker.port", on_started=lambda _: None)
     assert host in str(refused.value)
     assert "\n" not in str(refused.value)
