@@ -27,9 +27,9 @@ WITHOUT_SKIPPED = 2
 _FIXED = struct.Struct(">BQqqQI16s?BH")
 _FIXED_1 = struct.Struct(">BQqqQI16sBH")
 """Version 1 knew no pause."""
-CURSOR_BYTES_MAX = 1024
-SKIPPED_MAX = 6
-"""Ranges at once: 97 bytes. They are forgotten when the low offset has passed them."""
+CURSOR_BYTES_MAX = 2048
+SKIPPED_MAX = 64
+"""Ranges at once: 1,025 bytes. They are forgotten when the low offset has passed them."""
 
 _RANGE = struct.Struct(">QQ")
 

@@ -64,7 +64,7 @@ class MessageRoutes:
             case Gone():
                 raise Refusal(ALREADY_TERMINAL, "it has ended, or never was: what came of it is not kept any more")
             case None:
-                raise Refusal(NOT_FOUND, "there is no such message, and never was")
+                raise Refusal(NOT_FOUND, "there is no such message")
 
     async def _operation(self, operation: OperationId) -> Response:
         """Whatever came of it: that the record is an operation, the log alone says."""

@@ -18,7 +18,7 @@ from tests.simulation.worker import Stall, Worker
 
 LATER_VERSION = encode_body(None, b"of a later version", [(b"delayline-decision", b"99")])
 STALLS_MAX = 5
-"""Of one shard: a cursor has room for six ranges, and one that has not caught up forgets none."""
+"""Of one shard, which forgets no range before it has caught up. A cursor has room for many more."""
 
 
 class Seen(NamedTuple):
