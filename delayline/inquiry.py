@@ -249,7 +249,8 @@ class Owners(Protocol):
     """Finds the owner of a message and asks it."""
 
     def find(self, message_id: MessageId) -> Future[Found | Gone | None]:
-        """None: there never was such a message, or it was lost, and that accepted. The future may raise OwnerUnavailable."""
+        """None: there never was such a message, or it was lost, and that accepted. The future may raise
+        OwnerUnavailable."""
 
     def decided(self, shard: Shard, offset: int) -> Future[Resolution]:
         """What becomes of the record that stands there and asks for something, once it is decided. It may never be

@@ -3,6 +3,7 @@
 import time
 from abc import ABC, abstractmethod
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 from typing import Self
@@ -61,6 +62,27 @@ class Campaign(ABC):
     @property
     def cases(self) -> int:
         return self.counts.total() - self.counts["judged"]
+
+
+class Stopwatch:
+    """Seconds since it was made, without those in which other processes kept this one from running: what a server
+    takes too long for is its own doing, not that of a busy machine. Linux: `schedstat`."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._begun_s, self._kept_s = time.monotonic(), self._kept_waiting_s()
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self._begun_s - (self._kept_waiting_s() - self._kept_s)
+
+    def _kept_waiting_s(self) -> float:
+        """That thread of the process that has waited longest for a processor."""
+        waited_ns = [0]
+        for path in Path(f"/proc/{self._pid}/task").glob("*/schedstat"):
+            with suppress(OSError):  # the thread has ended
+                waited_ns.append(int(path.read_text().split()[1]))
+        return max(waited_ns) / 1e9
 
 
 def resident_bytes(pid: int) -> int:
