@@ -7,6 +7,7 @@ by `fact_of`: both mean the same by construction.
 from typing import NamedTuple
 
 from delayline.buffer_record import Control, Decision, Message, Meta, Operation, RulesChange, decode_value, read
+from delayline.content import digest_of_packed
 from delayline.message import Key, Shard
 from delayline.record import accepted_at_ms_of
 from delayline.rules import Rules
@@ -21,7 +22,8 @@ class BufferFact(NamedTuple):
 
     `id`, `due_ms` and `accepted_ms` are those of its outcome row; the first two are None where it is no message.
     `replaces` is the key of the record that a re-append carries on. `rules` are those of a rules record: in force for
-    the offsets behind it.
+    the offsets behind it. `digest` is that of what the client has sent (`delayline.content`), None where it is no
+    message, or is one that cannot be delivered.
     """
 
     kind: str
@@ -30,6 +32,7 @@ class BufferFact(NamedTuple):
     accepted_ms: int
     replaces: Key | None = None
     rules: Rules | None = None
+    digest: int | None = None
 
 
 def fact_of(shard: Shard, offset: int, appended_at_ms: int, body: bytes, rules: Rules) -> BufferFact:
@@ -45,12 +48,15 @@ def fact_of(shard: Shard, offset: int, appended_at_ms: int, body: bytes, rules: 
 def _message(shard: Shard, offset: int, appended_at_ms: int, message: Message) -> BufferFact:
     due_ms, value, _, replaces, terms = message
     if not value[0]:  # a plain one
-        return BufferFact(MESSAGE, f"{shard[0]}.{shard[1]}.{offset}.{due_ms}", due_ms, appended_at_ms)
+        name, digest = f"{shard[0]}.{shard[1]}.{offset}.{due_ms}", digest_of_packed(value[1:])
+        return BufferFact(MESSAGE, name, due_ms, appended_at_ms, digest=digest)
     meta, packed = decode_value(value)
     name = row_name(message_id(shard, Key(due_ms, offset), meta), terms)
     is_dead = meta is not None and meta.dead_code is not None  # its bytes are kept as they came
-    accepted_ms = appended_at_ms if is_dead else accepted_at_ms_of(packed)
-    return BufferFact(MESSAGE, name, due_ms, accepted_ms, replaces)
+    if is_dead:
+        return BufferFact(MESSAGE, name, due_ms, appended_at_ms, replaces)
+    accepted_ms, digest = accepted_at_ms_of(packed), digest_of_packed(packed)
+    return BufferFact(MESSAGE, name, due_ms, accepted_ms, replaces, digest=digest)
 
 
 def message_id(shard: Shard, key: Key, meta: Meta | None) -> str:

@@ -4,7 +4,7 @@ It stands on the ledger of an output directory: windows that its last run has cl
 staged. It adds nothing to that ledger; its own findings and report lie in `targets/`.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -39,9 +39,10 @@ RETENTION, REFUSED = "retention", "refused"
 
 
 class Span(NamedTuple):
-    """Windows `[from_ms, until_ms)` of a topic."""
+    """Windows `[from_ms, until_ms)` of a shard, which is a partition of its topic too."""
 
     topic: str
+    shard: int
     from_ms: int
     until_ms: int
 
@@ -99,13 +100,23 @@ def _windows(reader: Reader, manifest: Manifest, since_ms: int) -> Compared:
         except CannotJudge as error:
             not_judged.append(NotJudged(what=REFUSED, why=str(error), topic=name))
             continue
-        from_ms = -(-max(since_ms, kept_ms) // WINDOW_MS) * WINDOW_MS
-        if kept_ms > since_ms and any(hour * HOUR_MS < from_ms for hour in manifest.rows):
-            why = f"what was delivered before {format_moment(kept_ms)} may be gone from it"
-            not_judged.append(NotJudged(what=RETENTION, why=why, topic=name))
-        if from_ms < topic.closed_until_ms:
-            spans.append(Span(name, from_ms, topic.closed_until_ms))
+        from_ms = {shard: _window_after(max(since_ms, kept_ms.get(shard, 0))) for shard in topic.shards}
+        lacking = [shard for shard in sorted(kept_ms.keys() & from_ms.keys()) if kept_ms[shard] > since_ms]
+        if any(hour * HOUR_MS < from_ms[shard] for shard in lacking for hour in manifest.rows):
+            not_judged.append(NotJudged(what=RETENTION, why=_gone(kept_ms, lacking), topic=name))
+        until_ms = topic.closed_until_ms
+        spans += [Span(name, shard, start_ms, until_ms) for shard, start_ms in from_ms.items() if start_ms < until_ms]
     return Compared(spans, not_judged)
+
+
+def _window_after(moment_ms: int) -> int:
+    """The first window that does not begin before."""
+    return -(-moment_ms // WINDOW_MS) * WINDOW_MS
+
+
+def _gone(kept_ms: Mapping[int, int], lacking: Sequence[int]) -> str:
+    parts = (f"partition {shard} before {format_moment(kept_ms[shard])}" for shard in lacking)
+    return f"what was delivered into {', '.join(parts)} may be gone from it"
 
 
 class _Comparison:
@@ -124,20 +135,27 @@ class _Comparison:
         accepted, done = self._staged(ACCEPTED, "accepted"), self._staged(DONE, f"done/lot={COUNTED}")
         # An hour more: what was delivered too early is seen, and clocks may differ.
         since_ms = first_ms - HOUR_MS if stamps_deliveries else 0
-        delivered = self._reader.delivered(spark, [span.topic for span in self._spans], since_ms)
+        delivered = self._reader.delivered(spark, sorted({span.topic for span in self._spans}), since_ms)
         late_after_ms = settings.late_after_ms if stamps_deliveries else None
         verdicts = targets.verdicts(accepted, done, delivered, self._manifest.run, late_after_ms)
-        return self._without_others(self._within(verdicts, F.col("window_ms")))
+        return self._without_others(self._compared(verdicts))
 
     def _staged(self, schema: StructType, below: str) -> DataFrame:
         hours = [hour for hour in self._manifest.rows if any(map(_touches(hour), self._spans))]
         rows = self._rooms.read(schema, folders("stage", hours, self._manifest.rows, below))
-        return self._within(rows, F.coalesce("due_ms", "accepted_ms"))
-
-    def _within(self, rows: DataFrame, moment: Column) -> DataFrame:
-        spans = small(self._rooms.spark, self._spans, "of string, from_ms long, until_ms long")
-        inside = (F.col("topic") == F.col("of")) & (moment >= F.col("from_ms")) & (moment < F.col("until_ms"))
+        spans = small(self._rooms.spark, self._spans, "of string, number int, from_ms long, until_ms long")
+        inside = _inside(F.coalesce("due_ms", "accepted_ms")) & (F.col("shard") == F.col("number"))
         return rows.join(F.broadcast(spans), inside, "left_semi")
+
+    def _compared(self, verdicts: DataFrame) -> DataFrame:
+        """Those of windows that are compared in any shard: an orphan may name one that there is not."""
+        wide: dict[str, tuple[int, int]] = {}
+        for topic, _, from_ms, until_ms in self._spans:
+            first_ms, last_ms = wide.get(topic, (from_ms, until_ms))
+            wide[topic] = min(first_ms, from_ms), max(last_ms, until_ms)
+        rows = [(topic, *span) for topic, span in wide.items()]
+        spans = small(self._rooms.spark, rows, "of string, from_ms long, until_ms long")
+        return verdicts.join(F.broadcast(spans), _inside(F.col("window_ms")), "left_semi")
 
     def _without_others(self, verdicts: DataFrame) -> DataFrame:
         """Without orphans that were accepted all the same: in other windows, or before the ledger begins."""
@@ -160,6 +178,10 @@ class _Comparison:
                 here = (F.col("topic") == name) & (F.col("shard") == number)
                 before = before | (here & (F.col("offset") >= 0) & (F.col("offset") < shard.start))
         return before
+
+
+def _inside(moment: Column) -> Column:
+    return (F.col("topic") == F.col("of")) & (moment >= F.col("from_ms")) & (moment < F.col("until_ms"))
 
 
 def _touches(hour: int) -> Callable[[Span], bool]:

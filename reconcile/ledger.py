@@ -42,6 +42,8 @@ class Category(StrEnum):
 
     MISSING = "missing"  # accepted, its window is closed, and nothing says what became of it
     DUPLICATED = "duplicated"  # delivered more than once
+    ALTERED = "altered"  # in its topic with another key, value, header or due time than it was accepted with
+    MISPLACED = "misplaced"  # in another partition of its topic
     EARLY = "early"  # delivered before it was due
     LATE = "late"  # delivered later than tolerated
     ORPHAN = "orphan"  # an outcome of a record that nobody accepted

@@ -20,6 +20,7 @@ ACCEPTED = _schema(
     ("replaces_due_ms", LongType, True),  # of a re-append: the key of the record that it carries on
     ("replaces_offset", LongType, True),
     ("rules", StringType, True),  # of a rules record: the rules in force behind it, JSON
+    ("digest", LongType, True),  # of what the client has sent (`delayline.content`); null where nobody knows
 )
 """One record of a buffer topic."""
 
@@ -79,5 +80,6 @@ DELIVERED = _schema(
     ("id", StringType, False),  # delayline-id
     ("due_ms", LongType, True),  # delayline-due; null where that cannot be read
     ("delivered_ms", LongType, False),  # the record's timestamp
+    ("digest", LongType, True),  # of what was delivered, as that of an accepted record; null where nobody knows
 )
 """One record of a target topic with a `delayline-id`, for `--against targets`."""

@@ -9,8 +9,13 @@ audit says of it. It is an id join over what is compared, several times dearer t
     in the topic, and nobody accepted it                       orphan
     not in the topic, and the audit says delivered             missing
     not in the topic, and the audit says nothing               missing
+    another key, value, header or due time than was accepted   altered
+    in another partition than it was accepted for              misplaced
     stamped before it was due, or later than tolerated         early, late
 
+What was accepted is told by the record's digest (`delayline.content`), made where the buffer was read: where that is
+not known, of a record that was gone before any run, content is not compared. A repeat's due time is that of its tick,
+which may be after the one that its record waited for, never before.
 A message whose last known record was superseded goes on outside of the windows that are compared: that is no finding.
 What a consumer group got again (`retry`) stands in the group's topic.
 """
@@ -38,7 +43,7 @@ def verdicts(
     delivered of them. Rows of `delivered` that neither of the others knows are orphans: the caller looks for them in
     other windows. `late_after_ms` is None where the topics' times say nothing about deliveries."""
     told = _told(accepted, done, delivered)
-    found = told.withColumn("verdict", F.explode(F.array_compact(F.array(_verdict(), _untimely(late_after_ms)))))
+    found = told.withColumn("verdict", F.explode(F.array_compact(F.array(*_verdicts(late_after_ms)))))
     return _finding(found, run)
 
 
@@ -47,7 +52,10 @@ def _told(accepted: DataFrame, done: DataFrame, delivered: DataFrame) -> DataFra
     records = (
         accepted.where("kind = 'message'")
         .groupBy(*_ID)
-        .agg(F.max(F.struct("offset", "shard", "due_ms", "accepted_ms")).alias("record"))
+        .agg(
+            F.max(F.struct("offset", "shard", "due_ms", "accepted_ms")).alias("record"),
+            F.max("digest").alias("digest"),
+        )
     )
     ends = (
         done.where("id is not null and outcome <> 'superseded'")
@@ -59,7 +67,9 @@ def _told(accepted: DataFrame, done: DataFrame, delivered: DataFrame) -> DataFra
     )
     moved = done.where("outcome = 'superseded'").groupBy(*_ID).agg(F.lit(True).alias("moved"))
     copies = delivered.groupBy(*_ID).agg(
-        F.array_sort(F.collect_set(F.struct("delivered_ms", "partition", "offset", "due_ms"))).alias("copies")
+        F.array_sort(F.collect_set(F.struct("delivered_ms", "partition", "offset", "due_ms", "digest"))).alias(
+            "copies"
+        )
     )
     joined = records.join(ends, list(_ID), "full").join(moved, list(_ID), "full").join(copies, list(_ID), "full")
     nothing = {name: F.coalesce(name, F.array().cast(joined.schema[name].dataType)) for name in ("ends", "copies")}
@@ -67,6 +77,10 @@ def _told(accepted: DataFrame, done: DataFrame, delivered: DataFrame) -> DataFra
 
 
 # --- verdicts on one id
+
+
+def _verdicts(late_after_ms: int | None) -> tuple[Column, ...]:
+    return _verdict(), _altered(), _misplaced(), _untimely(late_after_ms)
 
 
 def _verdict() -> Column:
@@ -94,6 +108,27 @@ def _is_delivery(end: Column) -> Column:
     return (end["outcome"] == "delivered") & ~end["reason"].eqNullSafe(RETRY)
 
 
+def _altered() -> Column:
+    def is_another(copy: Column) -> Column:
+        return copy["digest"] != F.col("digest")
+
+    def is_at_another_time(copy: Column) -> Column:
+        due_ms, wanted = copy["due_ms"], _due_ms()
+        other = F.when(_is_repeat(), due_ms < wanted).otherwise(due_ms != wanted)
+        return wanted.isNotNull() & F.coalesce(other, F.lit(True))
+
+    content = F.concat(F.lit("another key, value or header than was accepted; "), _where())
+    moment = F.concat(F.lit("another due time than was accepted; "), _where())
+    return F.when(F.exists("copies", is_another), _said(Category.ALTERED, content)).when(
+        F.exists("copies", is_at_another_time), _said(Category.ALTERED, moment)
+    )
+
+
+def _misplaced() -> Column:
+    shard = F.coalesce("record", "ended")["shard"]
+    return F.when(F.exists("copies", lambda copy: copy["partition"] != shard), _said(Category.MISPLACED, _where()))
+
+
 def _untimely(late_after_ms: int | None) -> Column:
     lateness = _lateness_ms()
     if late_after_ms is None:
@@ -104,9 +139,19 @@ def _untimely(late_after_ms: int | None) -> Column:
 
 
 def _lateness_ms() -> Column:
-    """Of the first copy, by the due time that it carries."""
+    """Of the first copy, by the time that it was to be delivered at."""
     first = F.get("copies", F.lit(0))
-    return first["delivered_ms"] - first["due_ms"]
+    due_ms = F.when(_is_repeat(), first["due_ms"]).otherwise(F.coalesce(_due_ms(), first["due_ms"]))
+    return first["delivered_ms"] - due_ms
+
+
+def _due_ms() -> Column:
+    """Of the record that was delivered; null where nobody accepted one."""
+    return F.coalesce(F.col("ended")["due_ms"], F.col("record")["due_ms"])
+
+
+def _is_repeat() -> Column:
+    return F.col("id").contains("~")
 
 
 def _said(category: Category, detail: Column) -> Column:

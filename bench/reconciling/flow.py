@@ -106,8 +106,8 @@ class Flow:
     def is_empty(self, topic: str | None, partition: int, part: Range) -> bool:
         return False
 
-    def kept_since_ms(self, topic: str) -> int:
-        return 0
+    def kept_since_ms(self, topic: str) -> dict[int, int]:
+        return {}
 
     def commit(self, positions: Mapping[str, Mapping[int, int]], at_ms: int) -> None:
         """Nothing is ever deleted."""

@@ -45,9 +45,10 @@ class Reader(Protocol):
     def delivered(self, spark: SparkSession, topics: Sequence[str], since_ms: int) -> DataFrame:
         """Rows by `schemas.DELIVERED`: what stands in these topics now, from records of `since_ms` on."""
 
-    def kept_since_ms(self, topic: str) -> int:
-        """What was delivered into this topic since then is there still; 0: all of it. Raises CannotJudge for a topic
-        that is compacted: what is gone from it may have been delivered."""
+    def kept_since_ms(self, topic: str) -> Mapping[int, int]:
+        """By partition, since when all that was delivered into it is there still; those of which nothing was ever
+        deleted are left out. Raises CannotJudge for a topic that is compacted: what is gone from it may have been
+        delivered."""
 
     def commit(self, positions: Mapping[str, Mapping[int, int]], at_ms: int) -> None:
         """Tell the queue how far the buffers have been read (topic -> shard -> offset to be read next), so that it

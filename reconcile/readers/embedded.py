@@ -117,15 +117,15 @@ class EmbeddedReader:
             ]
             return frame(spark, _Delivered(self._place, lanes(tasks), since_ms))
 
-    def kept_since_ms(self, topic: str) -> int:
-        """When the oldest record was appended, of the partition that goes back least; 0 where nothing was deleted."""
+    def kept_since_ms(self, topic: str) -> dict[int, int]:
+        """When the oldest record was appended."""
         with telling(), self._place.look() as seen:
-            since_ms = 0
-            for number, held in enumerate(seen.topics[topic].partitions if topic in seen.topics else ()):
-                if held.start > 0:
-                    oldest = next((chunk[0] for chunk in seen.read(topic, number, held.start, held.end)), None)
-                    since_ms = max(since_ms, self._clock.now_ms() if oldest is None else oldest.appended_at_ms)
-            return since_ms
+            held = _ranges(seen.topics[topic]) if topic in seen.topics else {}
+            cut = {number: part for number, part in held.items() if part.start > 0}
+            first = {number: next(seen.read(topic, number, *part), ()) for number, part in cut.items()}
+            return {
+                number: chunk[0].appended_at_ms if chunk else self._clock.now_ms() for number, chunk in first.items()
+            }
 
     def _check(self, asked: Mapping[str, Mapping[int, Range]]) -> None:
         """Raises CannotJudge where a planned range is not held."""
@@ -226,7 +226,8 @@ class _Delivered(_Reading):
 
     def _rows(self, task: _Task, chunk: Sequence[LogRecord]) -> Iterator[tuple[Any, ...]]:
         for record in chunk:
-            name, due = _headers(record, headers.ID, headers.DUE)
-            if name is not None and record.appended_at_ms >= self.since_ms:
-                delivery = rows.delivery(name, due)
-                yield task.topic, task.partition, record.offset, *delivery, record.appended_at_ms
+            if record.appended_at_ms < self.since_ms:
+                continue
+            if (delivery := rows.delivery(record.body)) is not None:
+                name, due_ms, digest = delivery
+                yield task.topic, task.partition, record.offset, name, due_ms, record.appended_at_ms, digest

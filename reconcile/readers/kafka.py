@@ -21,6 +21,7 @@ from delayline.clock import Clock, SystemClock
 from delayline.message import Shard
 from mq.errors import TopicUnknown
 from mq.kafka import trouble
+from mq.kafka.bodies import body_of
 from mq.kafka.buffer_ranges import read_buffer
 from mq.kafka.cluster import Cluster as KafkaCluster
 from mq.kafka.cursors import Cursors
@@ -145,13 +146,13 @@ class KafkaReader:
             for part in parts(Range(end if start < 0 else start, end), DELIVERED_TASK_RECORDS):
                 yield _Task(topic, partition, *part)
 
-    def kept_since_ms(self, topic: str) -> int:
+    def kept_since_ms(self, topic: str) -> dict[int, int]:
         """Retention deletes from the beginning, as the first record left in each partition shows."""
         with telling():
             if "compact" in self._cluster.config(topic)["cleanup.policy"]:
                 raise CannotJudge(f"{topic} is compacted: what was delivered may be gone from it")
             _, held = self._held(topic)
-            return max((self._first_ms(topic, *one) for one in held.items() if one[1].start > 0), default=0)
+            return {number: self._first_ms(topic, number, part) for number, part in held.items() if part.start > 0}
 
     def _first_ms(self, topic: str, partition: int, held: Range) -> int:
         chunks = read_range(self._settings, self._clock, topic, partition, *held)
@@ -245,14 +246,17 @@ class _Delivered(_Reading):
 
     def run(self, task: _Task) -> Iterator[pa.RecordBatch]:
         for chunk in self.messages(task):
-            said = ((one, _header(one, headers.ID), _header(one, headers.DUE)) for one in chunk)
-            found = [
-                (task.topic, task.partition, _offset(one), *rows.delivery(name, due), one.timestamp()[1])
-                for one, name, due in said
-                if name is not None
-            ]
+            found = list(self._rows(task, chunk))
             if found:
                 yield rows.batch(DELIVERED, list(zip(*found, strict=True)))
+
+    @staticmethod
+    def _rows(task: _Task, chunk: Sequence[Message]) -> Iterator[tuple[Any, ...]]:
+        for message in chunk:
+            if (delivery := rows.delivery(body_of(message))) is not None:
+                name, due_ms, digest = delivery
+                moment_ms = message.timestamp()[1]
+                yield task.topic, task.partition, _offset(message), name, due_ms, moment_ms, digest
 
 
 def _offset(message: Message) -> int:

@@ -123,9 +123,9 @@ class ParquetReader:
         found = self._rows(DELIVERED, "delivered")
         return found.where(F.col("topic").isin(*topics) & (F.col("delivered_ms") >= since_ms))
 
-    def kept_since_ms(self, topic: str) -> int:
+    def kept_since_ms(self, topic: str) -> dict[int, int]:
         """An archive deletes nothing by itself."""
-        return 0
+        return {}
 
     def commit(self, positions: Mapping[str, Mapping[int, int]], at_ms: int) -> None:
         """An archive deletes nothing by itself."""

@@ -8,7 +8,9 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
 
 from delayline.buffer_facts import BufferFact, fact_of
+from delayline.content import digest_of_delivered
 from delayline.errors import UnknownFormat
+from delayline.headers import DUE, ID
 from delayline.message import Shard
 from delayline.record import decode_body
 from delayline.rules import DEFAULT_RULES, Rules
@@ -64,7 +66,7 @@ def skipped(read: Read) -> list[tuple[Any, ...]]:
     """Rows by `schemas.ACCEPTED` of the places in the log that the read skips, called as their dead letters are."""
     names = ((skip, f"{read.topic}.{read.shard}.{skip.first}.{skip.at_ms}") for skip in read.skips if skip.is_place)
     return [
-        (read.topic, read.shard, skip.first, SKIPPED, name, skip.at_ms, skip.at_ms, skip.at_ms, None, None, None)
+        (read.topic, read.shard, skip.first, SKIPPED, name, skip.at_ms, skip.at_ms, skip.at_ms, *[None] * 4)
         for skip, name in names
         if read.start <= skip.first < read.end
     ]
@@ -104,10 +106,10 @@ def _fact(shard: Shard, record: LogRecord, rules: Rules) -> BufferFact:
 
 def _columns(fact: BufferFact, appended_ms: int) -> tuple[Any, ...]:
     """From `kind` on."""
-    kind, name, due_ms, accepted_ms, replaces, rules = fact
+    kind, name, due_ms, accepted_ms, replaces, rules, digest = fact
     replaces_due_ms, replaces_offset = replaces or (None, None)
     written = None if rules is None else rules.encoded.decode()
-    return kind, name, due_ms, accepted_ms, appended_ms, replaces_due_ms, replaces_offset, written
+    return kind, name, due_ms, accepted_ms, appended_ms, replaces_due_ms, replaces_offset, written, digest
 
 
 def raw(partition: int, chunks: Iterable[Sequence[tuple[int, bytes | None]]]) -> Iterator[pa.RecordBatch]:
@@ -122,7 +124,14 @@ def value_of(record: LogRecord) -> tuple[int, bytes | None]:
     return record.offset, decode_body(record.body).value
 
 
-def delivery(name: bytes, due: bytes | None) -> tuple[str, int | None]:
-    """(id, due time) of a delivered record, by its headers."""
+def delivery(body: bytes) -> tuple[str, int | None, int] | None:
+    """(id, due time, digest) of a delivered record; None for one that did not come from here, which has no id."""
+    if ID not in body:  # most of a busy topic may never have been delayed
+        return None
+    headers = decode_body(body).headers
+    found = dict(reversed(headers))  # of two of a name, the first
+    name, due = found.get(ID), found.get(DUE)
+    if name is None:
+        return None
     due_ms = int(due) if due is not None and due.isdigit() and len(due) < _DIGITS_OF_A_LONG else None
-    return name.decode(errors="replace"), due_ms
+    return name.decode(errors="replace"), due_ms, digest_of_delivered(body, headers)

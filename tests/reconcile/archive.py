@@ -36,6 +36,7 @@ TABLES = {
             "replaces_due_ms": _LONG,
             "replaces_offset": _LONG,
             "rules": _TEXT,
+            "digest": _LONG,
         }
     ),
     "done": pa.schema(
@@ -113,6 +114,7 @@ class World:
             "due_ms": due_ms,
             "accepted_ms": self.at_ms,
             "appended_ms": self.at_ms,
+            "digest": 1,
             **fields,
         }
         buffer.append(row)

@@ -119,6 +119,7 @@ class _Written:
             "replaces_due_ms": pa.array(self.due[replaces], mask=linked),
             "replaces_offset": pa.array(self.offset[replaces], mask=linked),
             "rules": pa.scalar(None, pa.string()),
+            "digest": pa.scalar(None, pa.int64()),
         }
 
     def _accepted_ms(self, of: Ints) -> Ints:

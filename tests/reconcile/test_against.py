@@ -29,6 +29,7 @@ DELIVERED = pa.schema(
         "id": pa.string(),
         "due_ms": pa.int64(),
         "delivered_ms": pa.int64(),
+        "digest": pa.int64(),
     }
 )
 
@@ -49,9 +50,9 @@ class Place:
             if kind == "done" and row["outcome"] == "delivered":
                 self.copy(row, row["done_ms"])
 
-    def copy(self, row: dict[str, Any], delivered_ms: int) -> None:
-        same = {name: row[name] for name in ("topic", "id", "due_ms")}
-        self.copies.append({**same, "partition": 0, "offset": len(self.copies), "delivered_ms": delivered_ms})
+    def copy(self, row: dict[str, Any], delivered_ms: int, **fields: Any) -> None:
+        same = {name: row[name] for name in ("topic", "id", "due_ms")} | {"partition": row["shard"], "digest": 1}
+        self.copies.append({**same, "offset": len(self.copies), "delivered_ms": delivered_ms, **fields})
 
     def run(self, against: str = "audit", stamps: bool = True, **more: Any) -> "Verdict":
         from reconcile.against import compare
@@ -95,20 +96,26 @@ def test_what_the_audit_says_is_looked_for_in_the_topics(place: Place) -> None:
     place.deliver()
     assert (place.run("targets").exit_code, place.found()) == (0, [])
 
-    place.copies = [copy for copy in place.copies if copy["id"] != sent[7]["id"]]
+    place.copies = [
+        copy for copy in place.copies if copy["id"] not in {sent[7]["id"], sent[11]["id"], sent[13]["id"]}
+    ]
+    place.copy(sent[11], sent[11]["due_ms"] + 2, digest=2)
+    place.copy(sent[13], sent[13]["due_ms"] + 2, partition=1)
     place.copy(sent[9], sent[9]["due_ms"] + 2)
     place.copy(cancelled, cancelled["due_ms"] + 3)
     place.copy({**sent[0], "id": "orders.0.4000.7"}, sent[0]["due_ms"] + 4)
     place.copy(far, world.at_ms)
     assert place.run("targets").exit_code == 2
     assert place.found() == [
+        ("altered", sent[11]["id"]),
         ("delivered_after_cancel", cancelled["id"]),
         ("duplicated", sent[9]["id"]),
+        ("misplaced", sent[13]["id"]),
         ("missing", sent[7]["id"]),
         ("orphan", "orders.0.4000.7"),
     ]
     assert moved["id"] not in {name for _, name in place.found()}
-    assert place.run("targets", threshold=4).exit_code == 0
+    assert place.run("targets", threshold=6).exit_code == 0
     assert place.found(since_ms=30 * MINUTE_MS) == []
     assert decode_summary((place.out / "summary.json").read_bytes()).against == "audit"
 
@@ -126,13 +133,17 @@ def test_times_are_judged_only_where_they_are_those_of_deliveries(place: Place) 
 def test_what_retention_has_taken_from_a_topic_is_not_missing(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     from reconcile.readers.parquet import ParquetReader
 
-    place.world.send("orders", 0, 10 * MINUTE_MS)
+    there, gone = (place.world.send("orders", shard, 10 * MINUTE_MS) for shard in (0, 1))
     place.world.pass_on(2 * HOUR_MS)
     place.run()
-    assert [category for category, _ in place.found()] == ["missing"]
+    assert sorted(place.found()) == sorted([("missing", there["id"]), ("missing", gone["id"])])
     kept_ms = place.world.at_ms - HOUR_MS
-    monkeypatch.setattr(ParquetReader, "kept_since_ms", lambda self, topic: kept_ms)
+    monkeypatch.setattr(ParquetReader, "kept_since_ms", lambda self, topic: {1: kept_ms})
     verdict = place.run("targets")
-    assert (verdict.exit_code, verdict.summary.findings_total) == (3, 0)
-    assert [one.what for one in verdict.summary.not_judged] == ["retention"]
+    assert [(one.category, one.id) for one in verdict.summary.findings] == [("missing", there["id"])]
     assert verdict.summary.topics[0].state is State.UNAUDITABLE
+    assert [(one.what, "partition 1 before" in one.why) for one in verdict.summary.not_judged] == [
+        ("retention", True)
+    ]
+    place.copy(there, there["due_ms"] + 2)
+    assert place.run("targets").exit_code == 3

@@ -288,7 +288,7 @@ def _check(frame: "DataFrame", schema: Any) -> None:
 
 def _accepted(case: Case, record: Record) -> tuple[Any, ...]:
     key = (case.name, 0, record.offset, record.kind, _id(case, record.message), record.due_ms)
-    return (*key, record.accepted_ms, record.accepted_ms, *(record.replaces or (None, None)), None)
+    return (*key, record.accepted_ms, record.accepted_ms, *(record.replaces or (None, None)), None, None)
 
 
 def _done(case: Case, row: Row) -> tuple[Any, ...]:

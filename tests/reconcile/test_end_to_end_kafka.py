@@ -182,6 +182,37 @@ def test_the_one_message_that_was_lost_is_named_and_comes_after_its_repair(
     totals = after.summary.topics[0].ledger
     assert (totals.delivered, totals.missing, totals.difference) == (len(wanted) + 1, 0, 0)
 
+    topics = against_the_topics(spark, reader, ledger)
+    assert (topics.exit_code, topics.summary.findings) == (0, [])
+    forge_a_delivery(settings, reader, topic)
+    topics = against_the_topics(spark, reader, ledger)
+    assert {one.category for one in topics.summary.findings} == {"altered", "duplicated", "misplaced"}
+    assert {one.id for one in topics.summary.findings} == {victim["message_id"]}
+
+
+def against_the_topics(spark: "SparkSession", reader: "KafkaReader", output: Path) -> "RunVerdict":
+    from reconcile.against import compare
+    from reconcile.files import LocalFiles
+    from reconcile.settings import JobSettings
+
+    settings = JobSettings(output=str(output), against="targets")
+    return compare(settings, reader, LocalFiles(output), spark, LaterClock(), stamps_deliveries=True)
+
+
+def forge_a_delivery(settings: "KafkaSettings", reader: "KafkaReader", topic: str) -> None:
+    """The victim once more, in another partition and with another value."""
+    from confluent_kafka import Producer
+
+    from mq.kafka.ranges import read_range
+
+    producer = Producer({"bootstrap.servers": settings.bootstrap_servers})
+    for partition, held in reader._held(topic)[1].items():
+        chunks = read_range(settings, SystemClock(), topic, partition, *held)
+        for message in (message for chunk in chunks for message in chunk if message.value() == b"victim"):
+            other = (partition + 1) % PARTITIONS
+            producer.produce(topic, b"Victim", partition=other, headers=message.headers())
+    producer.flush()
+
 
 def put_back(settings: "KafkaSettings", ledger: Path) -> None:
     """What the run says is missing is sent again."""
@@ -190,6 +221,7 @@ def put_back(settings: "KafkaSettings", ledger: Path) -> None:
     plan = decode_repair_plan((ledger / "repair-plan.json").read_bytes())
     with closing(KafkaQueue(settings, SystemClock())) as queue:
         repair = Repair(queue, "kafka", settings.names, lambda topic: DEFAULT_RULES, SystemClock())
+        repair.claim()
         steps = [repair.send(step) for step in repair.look(plan)]
         again = repair.look(plan)
     assert [step.verdict for step in (*steps, *again)] == [Verdict.SENT, Verdict.ENDED]

@@ -19,6 +19,7 @@ class Record(NamedTuple):
     id: str = "1"
     due_ms: int = T
     kind: str = "message"
+    digest: int | None = 7000
 
 
 class Row(NamedTuple):
@@ -33,12 +34,14 @@ class Row(NamedTuple):
 
 
 class Copy(NamedTuple):
-    """What stands in the topic, in partition 0."""
+    """What stands in the topic."""
 
     offset: int
     id: str = "1"
     delivered_ms: int = T + 15
     due_ms: int | None = T
+    digest: int | None = 7000
+    partition: int = 0
 
 
 class Case(NamedTuple):
@@ -75,7 +78,51 @@ CASES = [
     Case("early", [Record()], [Row()], [Copy(7, delivered_ms=T - 1)], ["early 1 at 0/1"]),
     Case("late", [Record()], [Row()], [Copy(7, delivered_ms=T + LATE_AFTER_MS + 1)], ["late 1 at 0/1"]),
     Case("just_in_time", [Record()], [Row()], [Copy(7, delivered_ms=T + LATE_AFTER_MS)]),
-    Case("no_due_time_in_the_copy", [Record()], [Row()], [Copy(7, due_ms=None)]),
+    Case("no_due_time_in_the_copy", [Record()], [Row()], [Copy(7, due_ms=None)], ["altered 1 at 0/1"]),
+    Case("another_content", [Record()], [Row()], [Copy(7, digest=7001)], ["altered 1 at 0/1"]),
+    Case("another_content_without_audit", [Record()], [], [Copy(7, digest=7001)], ["altered 1 at 0/1"]),
+    Case("not_as_deliveries_are", [Record()], [Row()], [Copy(7, digest=-1)], ["altered 1 at 0/1"]),
+    Case(
+        "the_second_is_altered",
+        [Record()],
+        [Row()],
+        [Copy(7), Copy(9, digest=1)],
+        ["altered 1 at 0/1", "duplicated 1 at 0/1"],
+    ),
+    Case("content_of_which_nobody_knows", [Record(digest=None)], [Row()], [Copy(7)]),
+    Case("content_of_a_buffer_that_is_gone", [], [Row()], [Copy(7)]),
+    Case("content_of_an_older_archive", [Record()], [Row()], [Copy(7, digest=None)]),
+    Case(
+        "content_after_a_move",
+        [Record(), Record(2, digest=None)],
+        [Row("superseded"), Row(offset=2)],
+        [Copy(7, digest=9)],
+        ["altered 1 at 0/2"],
+    ),
+    Case(
+        "another_due_time",
+        [Record()],
+        [Row()],
+        [Copy(7, due_ms=T - 1000, delivered_ms=T - 500)],
+        ["altered 1 at 0/1", "early 1 at 0/1"],
+    ),
+    Case(
+        "a_later_due_time_hides_nothing",
+        [Record()],
+        [Row()],
+        [Copy(7, due_ms=T + 90_000, delivered_ms=T + 90_001)],
+        ["altered 1 at 0/1", "late 1 at 0/1"],
+    ),
+    Case("another_partition", [Record()], [Row()], [Copy(7, partition=3)], ["misplaced 1 at 0/1"]),
+    Case("another_partition_trimmed_buffer", [], [Row()], [Copy(7, partition=3)], ["misplaced 1 at 0/1"]),
+    Case("a_repeat_that_caught_up", [Record(id="1~1")], [Row(id="1~1")], [Copy(7, "1~1", T + 90_005, T + 90_000)]),
+    Case(
+        "a_repeat_before_its_time",
+        [Record(id="1~1")],
+        [Row(id="1~1")],
+        [Copy(7, "1~1", T, T - 5)],
+        ["altered 1~1 at 0/1"],
+    ),
     Case(
         "twice_and_late",
         [Record()],
@@ -95,9 +142,22 @@ def found(spark: "SparkSession") -> dict[str, list[str]]:
     from reconcile.targets import verdicts
 
     accepted = [
-        (case.name, 0, offset, kind, id_ if kind == "message" else None, due_ms, T - 5000, T - 5000, None, None, None)
+        (
+            case.name,
+            0,
+            offset,
+            kind,
+            id_ if kind == "message" else None,
+            due_ms,
+            T - 5000,
+            T - 5000,
+            None,
+            None,
+            None,
+            digest,
+        )
         for case in CASES
-        for offset, id_, due_ms, kind in case.records
+        for offset, id_, due_ms, kind, digest in case.records
     ]
     done = [
         (case.name, 0, offset, id_, due_ms, T - 5000, done_ms, outcome, None, reason, 1, 0, 5)
@@ -105,9 +165,9 @@ def found(spark: "SparkSession") -> dict[str, list[str]]:
         for outcome, offset, id_, reason, due_ms, done_ms in case.rows
     ]
     copies = [
-        (case.name, 0, offset, id_, due_ms, delivered_ms)
+        (case.name, partition, offset, id_, due_ms, delivered_ms, digest)
         for case in CASES
-        for offset, id_, delivered_ms, due_ms in case.copies
+        for offset, id_, delivered_ms, due_ms, digest, partition in case.copies
     ]
     frames = (
         spark.createDataFrame(accepted, ACCEPTED),

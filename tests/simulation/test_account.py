@@ -4,15 +4,18 @@ was skipped accounts take the operator's word (tests/reconcile/test_skipped.py).
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 from delayline.buffer_facts import MESSAGE, BufferFact, fact_of
+from delayline.content import digest_of_delivered
+from delayline.headers import DUE, ID
 from delayline.message import Key, Shard
+from delayline.record import decode_body
 from delayline.rules import DEFAULT_RULES
-from mq.contract import LogRecord
-from tests.simulation.broker import Partition
+from mq.contract import LogRecord, ShardBatch
+from tests.simulation.broker import Broker, Partition
 from tests.simulation.history import Committed, Fact
 from tests.simulation.scene import name_of
 from tests.simulation.world import World
@@ -33,10 +36,20 @@ SITUATIONS = (
 """Kind, outcome and reason of rows: what must have been looked at."""
 
 
-def run(seed: int, monkeypatch: pytest.MonkeyPatch) -> tuple[World, list[Fact], Mapping[int, list[LogRecord]]]:
-    """A world, what happened in it, and by partition everything that was ever readable in its log."""
+class Run(NamedTuple):
+    """A world, what happened in it, by partition everything that was ever readable in its log, and what was delivered
+    of each shard."""
+
+    world: World
+    history: list[Fact]
+    logs: Mapping[int, list[LogRecord]]
+    delivered: Mapping[Shard, list[bytes]]
+
+
+def run(seed: int, monkeypatch: pytest.MonkeyPatch) -> Run:
     kept: dict[int, dict[int, LogRecord]] = {}
-    append, erase = Partition.append, Partition.erase
+    delivered: dict[Shard, list[bytes]] = {}
+    append, erase, apply = Partition.append, Partition.erase, Broker._apply
 
     def appending(self: Partition, at_ms: int, body: bytes) -> int:
         offset = append(self, at_ms, body)
@@ -48,12 +61,17 @@ def run(seed: int, monkeypatch: pytest.MonkeyPatch) -> tuple[World, list[Fact], 
         for offset in offsets:
             del kept[id(self)][offset]
 
+    def applying(self: Broker, part: ShardBatch, sent_ms: int) -> None:
+        delivered.setdefault(part.shard, []).extend(body for body, _ in part.deliveries)
+        apply(self, part, sent_ms)
+
     with monkeypatch.context() as patch:
+        patch.setattr(Broker, "_apply", applying)
         patch.setattr(Partition, "append", appending)
         patch.setattr(Partition, "erase", erasing)
         world = World(seed)
         history = world.run()
-    return world, history, {log: list(records.values()) for log, records in kept.items()}
+    return Run(world, history, {log: list(records.values()) for log, records in kept.items()}, delivered)
 
 
 def account(shard: Shard, records: Sequence[LogRecord]) -> dict[int, BufferFact]:
@@ -106,18 +124,38 @@ def differences(shard: Shard, history: Sequence[Fact], records: Sequence[LogReco
     return found + [f"{links[key]} links, {carried[key]} rows carry {key} on" for key in uneven]
 
 
+def strange(facts: Mapping[int, BufferFact], delivered: Sequence[bytes]) -> list[str]:
+    """What was delivered with another content or due time than the buffer's records of its id have."""
+    digests = {(fact.id, fact.digest) for fact in facts.values()}
+    first_due_ms: dict[str | None, list[int | None]] = {}
+    for fact in facts.values():
+        first_due_ms.setdefault(fact.id, []).append(fact.due_ms)
+    found = []
+    for body in delivered:
+        headers = decode_body(body).headers
+        said = {name: (value or b"").decode() for name, value in headers if name in (ID, DUE)}
+        name, due_ms = said[ID], int(said[DUE])
+        waited = [one for one in first_due_ms.get(name, ()) if one is not None]
+        at_another_time = due_ms < min(waited, default=0) if "~" in name else due_ms not in waited
+        if (name, digest_of_delivered(body, headers)) not in digests or at_another_time:
+            found.append(f"{body!r} is no content of {name}")
+    return found
+
+
 def test_every_record_has_one_outcome_row_as_read_and_every_link_a_row_that_carries_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     seen: Counter[str] = Counter()
     found: list[str] = []
     for seed in range(SEEDS):
-        world, history, logs = run(seed, monkeypatch)
+        world, history, logs, delivered = run(seed, monkeypatch)
         if world.stalls.happen:
             continue
         for shard, partition in world.scene.broker.partitions.items():
-            found += [
-                f"seed {seed}: {text}" for text in differences(shard, history, logs.get(id(partition), []), seen)
-            ]
+            records, bodies = logs.get(id(partition), []), delivered.get(shard, [])
+            told = differences(shard, history, records, seen) + strange(account(shard, records), bodies)
+            found += [f"seed {seed}: {text}" for text in told]
+            seen["delivered"] += len(bodies)
     assert found[:5] == []
+    assert seen["delivered"] > SEEDS
     assert [situation for situation in SITUATIONS if not seen[situation]] == []
