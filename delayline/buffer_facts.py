@@ -48,7 +48,7 @@ def fact_of(shard: Shard, offset: int, appended_at_ms: int, body: bytes, rules: 
 def _message(shard: Shard, offset: int, appended_at_ms: int, message: Message) -> BufferFact:
     due_ms, value, _, replaces, terms = message
     if not value[0]:  # a plain one
-        name, digest = f"{shard[0]}.{shard[1]}.{offset}.{due_ms}", digest_of_packed(value[1:])
+        name, digest = f"{shard[0]}.{shard[1]}.{offset}.{due_ms}", digest_of_packed(value, 1)
         return BufferFact(MESSAGE, name, due_ms, appended_at_ms, digest=digest)
     meta, packed = decode_value(value)
     name = row_name(message_id(shard, Key(due_ms, offset), meta), terms)

@@ -246,6 +246,13 @@ def key_of(body: bytes) -> bytes | None:
     return _read_bytes(body, 0)[0]
 
 
+def accepted_at(packed: bytes) -> int:
+    """Where the last header of a packed record begins, counted from its end (below 0). Raises MalformedRecord."""
+    if packed[_ACCEPTED_AT:-13] == _ACCEPTED_13:
+        return _ACCEPTED_AT
+    return -len(accepted_header(accepted_at_ms_of(packed)))
+
+
 def accepted_at_ms_of(packed: bytes) -> int:
     """The moment that `pack` was given, read back from the record's end. Hot: once per delivered message."""
     if packed[_ACCEPTED_AT:-13] == _ACCEPTED_13:
