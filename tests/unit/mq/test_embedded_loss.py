@@ -169,6 +169,7 @@ def test_a_list_of_files_cut_to_what_it_was_at_the_start_is_refused(images: dict
         assert judge(folder, image), f"cut to {length}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("which", [0, -1], ids=["oldest", "newest"])
 def test_a_write_ahead_log_cut_anywhere_is_refused(images: dict[str, Image], which: int, tmp_path: Path) -> None:
     image = images["killed"]
@@ -187,6 +188,7 @@ def test_a_deleted_write_ahead_log_is_refused(images: dict[str, Image], which: i
     assert judge(folder, images["killed"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("left", ["killed", "closed"])
 def test_a_list_of_files_cut_anywhere_is_refused_or_was_not_needed(
     images: dict[str, Image], left: str, tmp_path: Path
