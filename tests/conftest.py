@@ -9,6 +9,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import hypothesis
 import pytest
 
 from tests.brokers.distribution import Unavailable
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
 os.environ["SPARK_CONF_DIR"] = str(Path(__file__).parent / "reconcile" / "spark")
 """For every Spark that tests start, in processes of their own too; only the cluster is as Spark makes it."""
 
+
+hypothesis.settings.register_profile("any pace", deadline=None)
+hypothesis.settings.load_profile("any pace")
+"""An example that takes long tells of a busy machine."""
 
 COLLECTED = pytest.StashKey[list[Collected]]()
 """What tests/test_tiers.py is about."""

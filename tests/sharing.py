@@ -9,8 +9,11 @@ the small modules of the middle: nobody ends long before the others.
 from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import WorkerController
 
-WAITING = ("tests/fault/", "tests/acceptance/", "tests/integration/", "tests/contract/")
-BUSY = ("tests/console/", "tests/machine/", "tests/simulation/", "tests/deploy/", "tests/reconcile/")
+WAITING = ("tests/fault/", "tests/fuzz/", "tests/acceptance/", "tests/integration/", "tests/contract/")
+BUSY = (
+    *("tests/proxy_model/", "tests/wire_model/"),
+    *("tests/console/", "tests/machine/", "tests/simulation/", "tests/deploy/", "tests/reconcile/"),
+)
 """Outermost last. Whatever is in neither stands in the middle."""
 
 SPARK_OF_ITS_OWN = ("tests/acceptance/test_reconcile_demo.py",)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-MESSAGES = int(os.environ.get("MESSAGES") or (200_000 if THOROUGH else 40_000))
+MESSAGES = int(os.environ.get("MESSAGES") or (200_000 if THOROUGH else 16_000))
 SHARDS = [("orders", 0), ("orders", 1), ("mails", 0), ("mails", 1)]
 FAULTS_PER_SHARD = 25
 TRIMMED = {("mails", 1): MESSAGES // 25}

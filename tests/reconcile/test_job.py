@@ -1,7 +1,7 @@
 """The job from end to end on an archive: what its runs say, one after the other."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
@@ -25,9 +25,9 @@ MINUTE_MS = 60_000
 class Job:
     """Runs over one world, into one directory."""
 
-    def __init__(self, spark: "SparkSession", folder: Path) -> None:
+    def __init__(self, spark: "SparkSession", folder: Path, *topics: str) -> None:
         self.spark = spark
-        self.world = World(folder / "archive", "orders", "mail")
+        self.world = World(folder / "archive", *(topics or ("orders", "mail")))
         self.out = folder / "out"
 
     def run(self, threshold: int = 0) -> "Verdict":
@@ -46,6 +46,96 @@ def job(spark: "SparkSession", tmp_path: Path) -> Job:
 
 def topic_of(summary: Summary, name: str = "orders") -> Topic:
     return next(topic for topic in summary.topics if topic.topic == name)
+
+
+class Story(NamedTuple):
+    """What the runs said, and the job that they were of."""
+
+    told: list["Verdict"]
+    job: Job
+
+
+@pytest.fixture(scope="module")
+def story(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> Story:
+    """Six runs. Each topic has a tale of its own, and each run one cause for its exit code, or two of one code."""
+    job = Job(spark, tmp_path_factory.mktemp("story"), "orders", "mail", "quiet")
+    world, told = job.world, []
+
+    def run() -> None:
+        told.append(job.run())
+
+    world.end(world.send("orders", 0, MINUTE_MS) | {"topic": "deleted"})
+    world.pass_on(HOUR_MS)
+    run()
+    lost, late, other = (world.send("mail", 0, MINUTE_MS) for _ in range(3))
+    for row in (lost, late, other):
+        world.forget(row)
+    world.pass_on(HOUR_MS)
+    run()
+    world.end(late, done_ms=late["due_ms"])
+    world.pass_on(HOUR_MS)
+    run()
+    for _ in range(2):
+        world.end(other, done_ms=other["due_ms"])
+    world.pass_on(HOUR_MS)
+    run()
+    world.forget(world.send("orders", 0, MINUTE_MS))
+    place = {"topic": "orders", "shard": 0, "at_ms": world.at_ms}
+    world.audit.append(("marks", {**place, "next": 99, "low_ms": world.at_ms, "pending": 0}))
+    world.send("quiet", 0, MINUTE_MS)
+    world.mark("quiet", 0)
+    world.at_ms += 3 * HOUR_MS
+    for topic, shard in sorted(world.buffers.keys() - {("quiet", 0)}):
+        world.mark(topic, shard)
+    run()
+    run()
+    return Story(told, job)
+
+
+def test_a_first_run_says_what_outcomes_it_cannot_judge(story: Story) -> None:
+    """Their topics may have been deleted long ago."""
+    first = story.told[0]
+    (said,) = first.summary.not_judged
+    assert (first.exit_code, said.what, said.topic, said.records) == (3, "stray", "deleted", 1)
+    assert topic_of(first.summary, "deleted").before_start == 1
+    assert [one.summary.not_judged for one in story.told[1:4]] == [[], [], []]
+
+
+def test_a_window_that_is_judged_again_tells_only_what_is_new(story: Story) -> None:
+    lost, told, doubled = ((one.exit_code, topic_of(one.summary, "mail")) for one in story.told[1:4])
+    assert (lost[0], lost[1].fresh) == (2, {"missing": 3})
+    assert (told[0], told[1].findings) == (0, {"missing": 2})
+    assert (doubled[0], doubled[1].fresh) == (2, {"duplicated": 1})
+    assert doubled[1].findings == {"duplicated": 1, "missing": 1}
+
+
+def test_a_bad_mark_sets_its_shard_aside_until_the_next_run(story: Story) -> None:
+    bad, good = story.told[4:]
+    (said,) = (one for one in bad.summary.not_judged if one.what == "bad_mark")
+    assert (bad.exit_code, said.topic, said.shard) == (3, "orders", 0)
+    assert "says 99, and its buffer ends at 2" in said.why
+    assert (good.exit_code, topic_of(good.summary).findings) == (2, {"missing": 1})
+
+
+def test_a_silent_shard_stalls_its_topic_and_its_messages_are_not_missing(story: Story) -> None:
+    stalled = story.told[4]
+    quiet = topic_of(stalled.summary, "quiet")
+    assert (stalled.exit_code, quiet.state, quiet.findings) == (3, State.STALLED, {})
+    assert quiet.ledger.pending == 1
+    assert topic_of(stalled.summary, "mail").state == State.JUDGED
+
+
+def test_the_directory_of_another_cluster_and_one_in_use_are_refused(
+    story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = story.job
+    Lock(LocalFiles(job.out), Holder("elsewhere", 7, 0, 0)).take()
+    with pytest.raises(RunInProgress, match="process 7 on elsewhere"):
+        job.run()
+    (job.out / "lock").unlink()
+    monkeypatch.setattr(job.world, "cluster", Cluster("parquet", "archive-2", "delayline"))
+    with pytest.raises(OtherCluster):
+        job.run()
 
 
 @pytest.mark.thorough
@@ -191,26 +281,9 @@ def test_a_topic_that_was_made_again_is_not_judged_any_more(job: Job) -> None:
     assert topic_of(verdict.summary, "mail").state == State.JUDGED
 
 
-def test_a_silent_shard_stalls_its_topic_and_its_messages_are_not_missing(job: Job) -> None:
-    world = job.world
-    world.send("orders", 0, MINUTE_MS)
-    world.mark("orders", 0)
-    world.at_ms += 3 * HOUR_MS
-    verdict = job.run()
-    orders = topic_of(verdict.summary)
-    assert (verdict.exit_code, orders.state, orders.findings) == (3, State.STALLED, {})
-    assert orders.ledger.pending == 1
-
-
-def test_findings_up_to_the_threshold_are_tolerated(job: Job) -> None:
-    world = job.world
-    world.forget(world.send("orders", 0, MINUTE_MS))
-    world.pass_on(HOUR_MS)
-    verdict = job.run(threshold=1)
-    assert (verdict.exit_code, verdict.summary.findings_total) == (0, 1)
-
-
-def test_a_run_that_failed_is_repeated_with_the_same_result(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_failed_is_repeated_with_the_same_result_and_findings_up_to_the_threshold_are_tolerated(
+    job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from reconcile import job as module
 
     world = job.world
@@ -228,21 +301,10 @@ def test_a_run_that_failed_is_repeated_with_the_same_result(job: Job, monkeypatc
     assert not (job.out / "manifest-1.json").exists()
     world.pass_on(HOUR_MS)
     world.send("orders", 0, MINUTE_MS)
-    verdict = job.run()
+    verdict = job.run(threshold=1)
     assert (verdict.summary.run, verdict.summary.at_ms) == (1, world.at_ms - HOUR_MS)
     assert topic_of(verdict.summary).findings == {"missing": 1}
-
-
-def test_the_directory_of_another_cluster_and_one_in_use_are_refused(job: Job) -> None:
-    job.world.pass_on(HOUR_MS)
-    assert job.run().exit_code == 0
-    Lock(LocalFiles(job.out), Holder("elsewhere", 7, 0, 0)).take()
-    with pytest.raises(RunInProgress, match="process 7 on elsewhere"):
-        job.run()
-    (job.out / "lock").unlink()
-    job.world.cluster = Cluster("parquet", "archive-2", "delayline")
-    with pytest.raises(OtherCluster):
-        job.run()
+    assert (verdict.exit_code, verdict.summary.findings_total) == (0, 1)
 
 
 @pytest.mark.thorough
@@ -264,19 +326,6 @@ def test_outcomes_of_places_that_no_buffer_has_are_orphans(job: Job) -> None:
     assert job.run().exit_code == 0
 
 
-def test_a_first_run_says_what_outcomes_it_cannot_judge(job: Job) -> None:
-    """Their topics may have been deleted long ago."""
-    world = job.world
-    world.end(world.send("orders", 0, MINUTE_MS) | {"topic": "deleted"})
-    world.pass_on(HOUR_MS)
-    verdict = job.run()
-    (said,) = verdict.summary.not_judged
-    assert (verdict.exit_code, said.what, said.topic, said.records) == (3, "stray", "deleted", 1)
-    assert topic_of(verdict.summary, "deleted").before_start == 1
-    world.pass_on(HOUR_MS)
-    assert job.run().exit_code == 0
-
-
 @pytest.mark.thorough
 def test_a_topic_that_only_the_audit_spoke_of_is_read_once_it_is_there(job: Job) -> None:
     world = job.world
@@ -288,39 +337,3 @@ def test_a_topic_that_only_the_audit_spoke_of_is_read_once_it_is_there(job: Job)
     world.pass_on(HOUR_MS)
     verdict = job.run()
     assert topic_of(verdict.summary, "new").findings == {"missing": 1}
-
-
-def test_a_bad_mark_sets_its_shard_aside_until_the_next_run(job: Job) -> None:
-    world = job.world
-    world.pass_on(HOUR_MS)
-    job.run()
-    world.forget(world.send("orders", 0, MINUTE_MS))
-    place = {"topic": "orders", "shard": 0, "at_ms": world.at_ms}
-    world.audit.append(("marks", {**place, "next": 99, "low_ms": world.at_ms, "pending": 0}))
-    world.pass_on(HOUR_MS)
-    verdict = job.run()
-    (said,) = (one for one in verdict.summary.not_judged if one.what == "bad_mark")
-    assert (verdict.exit_code, said.topic, said.shard) == (3, "orders", 0)
-    assert "says 99, and its buffer ends at 1" in said.why
-    verdict = job.run()
-    assert (verdict.exit_code, topic_of(verdict.summary).findings) == (2, {"missing": 1})
-
-
-def test_a_window_that_is_judged_again_tells_only_what_is_new(job: Job) -> None:
-    world = job.world
-    lost, late, other = (world.send("orders", 0, MINUTE_MS) for _ in range(3))
-    for row in (lost, late, other):
-        world.forget(row)
-    world.pass_on(HOUR_MS)
-    assert topic_of(job.run().summary).fresh == {"missing": 3}
-    world.end(late, done_ms=late["due_ms"])
-    world.pass_on(HOUR_MS)
-    verdict = job.run()
-    assert (verdict.exit_code, topic_of(verdict.summary).findings) == (0, {"missing": 2})
-    for _ in range(2):
-        world.end(other, done_ms=other["due_ms"])
-    world.pass_on(HOUR_MS)
-    verdict = job.run()
-    orders = topic_of(verdict.summary)
-    assert (verdict.exit_code, orders.fresh) == (2, {"duplicated": 1})
-    assert orders.findings == {"duplicated": 1, "missing": 1}

@@ -3,7 +3,7 @@
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
@@ -15,6 +15,7 @@ from reconcile.readers.parquet import ParquetReader
 from reconcile.report.repair_plan import decode_repair_plan
 from reconcile.runs import last_manifest
 from tests.reconcile.archive import World, run_here
+from tests.tiers import sample
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -56,7 +57,24 @@ def ledger(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> L
     return Ledger(spark, tmp_path_factory.mktemp("rows"))
 
 
-def test_a_manifest_says_how_many_rows_were_written_and_a_copied_directory_goes_on(ledger: Ledger) -> None:
+class Copied(NamedTuple):
+    """A run in a copy of the first one's directory."""
+
+    out: Path
+    verdict: "Verdict"
+
+
+@pytest.fixture(scope="module")
+def copied(ledger: Ledger) -> Copied:
+    ledger.restore()
+    copy = ledger.folder / "a copy [of] it #1 50%20"
+    shutil.copytree(ledger.out, copy)
+    return Copied(copy, ledger.run(copy))
+
+
+def test_a_manifest_says_how_many_rows_were_written_and_a_copied_directory_goes_on(
+    ledger: Ledger, copied: Copied
+) -> None:
     ledger.restore()
     manifest = last_manifest(LocalFiles(ledger.out))
     assert manifest is not None
@@ -69,9 +87,7 @@ def test_a_manifest_says_how_many_rows_were_written_and_a_copied_directory_goes_
         "done/lot=ahead": 1,
     }
     assert sums["findings/run=1"] == 1
-    copy = ledger.folder / "a copy [of] it #1 50%20"
-    shutil.copytree(ledger.out, copy)
-    second = ledger.run(copy)
+    second = copied.verdict
     assert (ledger.first.exit_code, second.exit_code, second.summary.run) == (2, 0, 2)
     assert second.summary.topics[0].ledger.accepted == 4
     assert second.summary.topics[0].findings == {"missing": 1}
@@ -89,8 +105,27 @@ def cut(folder: Path) -> None:
         file.write_bytes(file.read_bytes()[:40])
 
 
-@pytest.mark.parametrize("damage", [shutil.rmtree, emptied, cut])
-@pytest.mark.parametrize("below", ["cells/run=1", "stage/run=1/done/lot=ahead"])
+DAMAGES = [shutil.rmtree, emptied, cut]
+CELLS_OF_ONE, AHEAD_OF_ONE = "cells/run=1", "stage/run=1/done/lot=ahead"
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_no_rows_are_read_where_some_are_gone(
+    ledger: Ledger, spark: "SparkSession", damage: Callable[[Path], None]
+) -> None:
+    from reconcile.rooms import Rooms
+    from reconcile.schemas import DONE
+
+    ledger.restore()
+    damage(ledger.out / AHEAD_OF_ONE)
+    with pytest.raises(BadInput, match="use another --output"):
+        Rooms(spark, LocalFiles(ledger.out)).read(DONE, [AHEAD_OF_ONE])
+
+
+@pytest.mark.parametrize(
+    ("below", "damage"),
+    sample([(folder, how) for folder in (CELLS_OF_ONE, AHEAD_OF_ONE) for how in DAMAGES], every=5),
+)
 def test_rows_that_are_gone_end_the_run(ledger: Ledger, below: str, damage: Callable[[Path], None]) -> None:
     ledger.restore()
     damage(ledger.out / below)
@@ -101,14 +136,12 @@ def test_rows_that_are_gone_end_the_run(ledger: Ledger, below: str, damage: Call
     assert not (ledger.out / "lock").exists()
 
 
-def test_rows_of_a_run_whose_manifest_is_gone_are_not_taken_on_trust(ledger: Ledger) -> None:
-    ledger.restore()
-    ledger.run(ledger.out)
-    (ledger.out / "manifest-1.json").unlink()
+def test_rows_of_a_run_whose_manifest_is_gone_are_not_taken_on_trust(ledger: Ledger, copied: Copied) -> None:
+    (copied.out / "manifest-1.json").unlink()
     ledger.world.end(ledger.world.buffers["orders", 0][1])  # the missing one's: its window is judged again
     ledger.world.pass_on(HOUR_MS)
     with pytest.raises(BadInput, match=r"^manifest-1\.json is not there: put it back, or use another --output"):
-        ledger.run(ledger.out)
+        ledger.run(copied.out)
 
 
 @pytest.mark.parametrize("side", ["accepted", "audit"])

@@ -313,6 +313,7 @@ BREAKAGES = (
         SHARD,
         "names = [(origin.encode(), entry.key)] if origin else []",
         'self._register.moving.pop(origin or ""); names = [(origin.encode(), entry.key)] if origin else []',
+        first=130,
     ),
     one(
         "an operation is decided although this batch moves its message",

@@ -39,6 +39,7 @@ BREAKAGES_OF_WISHES = (
         MOVING,
         'return bool(self._moved) and (name in self._by_name or name.decode("utf-8", "replace") in self._moved)',
         'return bool(self._moved) and name.decode("utf-8", "replace") in self._moved',
+        first=220,
     ),
     one(
         "a claim below O is decided again after a takeover",
@@ -223,6 +224,7 @@ BREAKAGES_OF_WISHES = (
         OPERATIONS,
         "known = self.decided.closed.get(name) or self._view.remembered(name)",
         "known = self._view.remembered(name)",
+        first=190,
     ),
     one(
         "keys of what is cancelled are not remembered",

@@ -14,9 +14,12 @@ from tests.simulation.real_worker import FAULTS, RealWorker
 ONE = os.environ.get("SEED")
 SEEDS = range(120) if ONE is None else [int(ONE)]
 CAUGHT_HERE = {
-    "O passes a late record that is still pending",
-    "a rolled record stays in the index beside its successor",
+    "O passes a late record that is still pending": 56,
+    "a rolled record stays in the index beside its successor": 26,
 }
+"""Breakages, and a seed that has caught each: it is tried first."""
+UNKNOWN_CAUGHT = 69
+"""So of a commit whose fate is unknown."""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -53,9 +56,10 @@ def violations(seed: int, seen: Counter[str]) -> list[str]:
     ]
 
 
-def caught() -> bool:
-    """By the judge: a broken worker that only throws would prove nothing about it."""
-    return any(RealWorker(seed).run() for seed in SEEDS)
+def caught(first: int) -> bool:
+    """By the judge: a broken worker that only throws would prove nothing about it. Any seed will do, and most need
+    many: the one that did it the last time is the first."""
+    return any(RealWorker(seed).run() for seed in (first, *SEEDS))
 
 
 def test_no_promise_is_broken_whatever_fails(found: tuple[list[str], Counter[str]]) -> None:
@@ -85,7 +89,7 @@ def test_a_broken_core_is_caught(broken: str, monkeypatch: pytest.MonkeyPatch) -
     for name, part in zip(("claim", "plan", "Shard"), core[:3], strict=True):
         monkeypatch.setattr(f"delay_service.acquisition.{name}", part)
 
-    assert caught()
+    assert caught(CAUGHT_HERE[broken])
 
 
 @pytest.mark.skipif(ONE is not None, reason="needs some seeds")
@@ -97,4 +101,4 @@ def test_a_worker_that_takes_an_unknown_commit_for_an_unwritten_one_is_caught(
 
     monkeypatch.setattr("delay_service.narrowing.CommitUnknown", NeverRaised)
 
-    assert caught()
+    assert caught(UNKNOWN_CAUGHT)

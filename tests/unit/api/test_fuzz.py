@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -56,6 +57,7 @@ def _check(answer: Any) -> None:
         assert answer.json() is not None
 
 
+@pytest.mark.slow
 @_often
 @given(_bodies, st.sampled_from(["sync", "async", "oneway"]))
 def test_any_json_gets_an_answer_and_never_a_500(body: bytes, mode: str) -> None:

@@ -44,6 +44,7 @@ def test_the_server_answers_as_soon_as_it_says_that_it_has_started() -> None:
     assert "server" not in answer.headers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_it_within_three_seconds_even_with_open_streams_and_the_caller_goes_on(number: int) -> None:
     with _server() as (process, url), httpx.Client(base_url=url, timeout=5) as http:

@@ -43,6 +43,7 @@ def costing(bench: Bench) -> Iterator[None]:
         yield
 
 
+@pytest.mark.slow
 def test_three_thousand_repeats_a_second_hold_up_no_other_topic() -> None:
     bench = Bench(topics=("a", "b"), batch_records_max=5000)
     with costing(bench):

@@ -214,6 +214,7 @@ VALUES = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(VALUES, st.lists(st.tuples(OURS, VALUES), min_size=1, max_size=7))
 @example(None, [(DECISION, b"1")])

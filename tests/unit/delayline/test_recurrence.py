@@ -260,6 +260,7 @@ def fired(case: Watched) -> Iterator[int]:
         reached = max(reached, shown)
 
 
+@pytest.mark.slow
 @settings(max_examples=50, deadline=None)
 @given(watched(), st.data())
 def test_every_expression_fires_as_a_clock_that_is_watched_says(case: Watched, data: st.DataObject) -> None:

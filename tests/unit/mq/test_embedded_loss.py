@@ -22,10 +22,14 @@ from mq.embedded.tables import RECOVERED
 from mq.embedded.topics_copy import read_copy
 from mq.errors import QueueDamaged
 from tests.contract.drive import append
+from tests.tiers import THOROUGH
 from tests.unit.mq.conftest import OpenQueue
 
 SEED = 20_261_124
 CUTS = 24
+ACCEPTED_EVERY = 1 if THOROUGH else 4
+"""Of the cuts, all of which must be refused, how many are accepted then: that takes twice as long."""
+
 RECORDS = 120
 TOPICS = ("mail", "orders")
 ACCEPT = {"accept_loss": True}
@@ -119,8 +123,9 @@ def test_a_whole_folder_is_opened_with_everything(images: dict[str, Image], left
 # --- every kind of damage: either everything is there, or the queue is not opened
 
 
-def judge(folder: Path, image: Image) -> bool:
-    """Whether it was refused; and then it can go on, with what is left and under other offsets."""
+def judge(folder: Path, image: Image, *, accepted: bool = True) -> bool:
+    """Whether it was refused; and then, where that is `accepted`, it can go on, with what is left and under other
+    offsets."""
     try:
         with opened(folder) as queue:
             assert read_all(queue) == image.held, "records are missing, and nothing said so"
@@ -128,7 +133,8 @@ def judge(folder: Path, image: Image) -> bool:
     except QueueDamaged as error:
         figures = str(error)
     assert "acknowledged" in figures
-    accept(folder, image)
+    if accepted:
+        accept(folder, image)
     return True
 
 
@@ -163,14 +169,15 @@ def test_a_list_of_files_cut_to_what_it_was_at_the_start_is_refused(images: dict
         assert judge(folder, image), f"cut to {length}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("which", [0, -1], ids=["oldest", "newest"])
 def test_a_write_ahead_log_cut_anywhere_is_refused(images: dict[str, Image], which: int, tmp_path: Path) -> None:
     image = images["killed"]
     size = logs(image.folder / "queue")[which].stat().st_size
-    for length in cuts(size):
+    for number, length in enumerate(cuts(size)):
         folder = image.copy(tmp_path / f"{length}")
         os.truncate(logs(folder)[which], length)
-        assert judge(folder, image), f"cut to {length} of {size}"
+        assert judge(folder, image, accepted=number % ACCEPTED_EVERY == 0), f"cut to {length} of {size}"
         shutil.rmtree(tmp_path / f"{length}")
 
 
@@ -181,6 +188,7 @@ def test_a_deleted_write_ahead_log_is_refused(images: dict[str, Image], which: i
     assert judge(folder, images["killed"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("left", ["killed", "closed"])
 def test_a_list_of_files_cut_anywhere_is_refused_or_was_not_needed(
     images: dict[str, Image], left: str, tmp_path: Path
@@ -188,10 +196,11 @@ def test_a_list_of_files_cut_anywhere_is_refused_or_was_not_needed(
     """After a kill its last entries may speak of tables whose records are still in a write-ahead log."""
     image = images[left]
     size = next((image.folder / "queue" / "log").glob("MANIFEST-*")).stat().st_size
-    for length in cuts(size):
+    for number, length in enumerate(cuts(size)):
         folder = image.copy(tmp_path / f"{length}")
         os.truncate(next((folder / "log").glob("MANIFEST-*")), length)
-        assert judge(folder, image) or left == "killed", f"cut to {length} of {size}"
+        refused = judge(folder, image, accepted=number % ACCEPTED_EVERY == 0)
+        assert refused or left == "killed", f"cut to {length} of {size}"
         shutil.rmtree(tmp_path / f"{length}")
 
 

@@ -23,6 +23,7 @@ def check(minutes: MinuteCounts, present: Counter[int], dice: random.Random) -> 
         assert minutes.histogram(buckets) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
 def test_a_histogram_is_exact_whatever_days_are_full_of(seed: int) -> None:
     dice = random.Random(seed)

@@ -79,6 +79,7 @@ def killed_after(folder: Path, seed: int, lines: int) -> int:
     return lines + len(rest)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kill", range(8))
 def test_a_killed_process_leaves_a_prefix_of_its_writes_with_the_checkpoint_of_it(tmp_path: Path, kill: int) -> None:
     seed = SEED + kill

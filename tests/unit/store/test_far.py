@@ -152,6 +152,7 @@ def test_a_put_behind_a_bounded_read_is_not_taken_for_the_next_record(far: FarRe
     assert offsets(far.read(T0 + 99, 9, EVERYTHING)) == [3, 4, 5]
 
 
+@pytest.mark.slow
 def test_many_range_deletions_are_flushed_before_they_slow_readers(far: FarRecords, database: Database) -> None:
     far.put([entry(T0 + n, n, b"") for n in range(5000)], [])
 

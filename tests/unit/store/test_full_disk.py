@@ -69,6 +69,7 @@ def put_when_possible(shard: ShardIndex, record: Entry) -> None:
             assert clock.monotonic_s() - started_s < RESUME_S_MAX, "it never resumed"
 
 
+@pytest.mark.slow
 def test_on_a_full_disk_delivery_goes_on_and_putting_resumes_with_the_space(small_disk: Path) -> None:
     index = RocksIndex.open(small_disk / "index", memory_bytes_max=MEMORY_BYTES)
     shard = index.shard(ORDERS)

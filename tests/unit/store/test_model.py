@@ -3,6 +3,7 @@
 import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -12,6 +13,8 @@ from store.counts import SEGMENT_OFFSETS
 from store.index import Buckets, Covered, Entry
 from tests.tiers import examples
 from tests.unit.store.conftest import ORDERS, REPEAT, T0, MemoryHouse, RocksHouse, checkpoint
+
+pytestmark = pytest.mark.slow
 
 DUE = st.integers(0, 300).map(lambda n: T0 + n * 37)
 VALUE = st.binary(max_size=40).map(lambda value: b"\0" + value) | st.just(REPEAT)

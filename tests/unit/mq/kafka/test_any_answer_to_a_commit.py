@@ -135,6 +135,7 @@ def outcome(scene: Scene, brokers: AnyBrokers) -> str:
     return "blamed" if blamed else "aborted"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", [2, 0])
 def test_a_commit_that_brokers_have_not_said_all_of_is_none(level: int) -> None:
     outcomes: Counter[str] = Counter()

@@ -93,6 +93,7 @@ def packed(records: list[Sent], last_body: bytes, codec: int) -> Batch:
     return read_batch(with_payload(data, COMPRESS[codec](payload), in_head, len(records) + 1))
 
 
+@pytest.mark.slow
 @every_codec
 def test_the_search_finds_what_taking_every_record_apart_finds(codec: int) -> None:
     """Also where names stand in keys and values, across the borders of records, or behind a length of two bytes."""
@@ -115,6 +116,7 @@ def test_the_search_finds_what_taking_every_record_apart_finds(codec: int) -> No
     assert [one.directives for one in taken_apart_whole(batch)] == [[(b"delay", b"5")]]
 
 
+@pytest.mark.slow
 @every_codec
 def test_a_batch_is_made_into_two_and_nothing_else_of_its_records_changes(codec: int) -> None:
     @given(st.lists(sent, min_size=1, max_size=8), st.data(), st.booleans())
