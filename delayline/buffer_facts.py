@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from delayline.buffer_record import Control, Decision, Message, Meta, Operation, RulesChange, decode_value, read
 from delayline.message import Key, Shard
+from delayline.outcome import CANCELLED, RESCHEDULED
 from delayline.record import accepted_at_ms_of
 from delayline.rules import Rules
 from delayline.terms import Terms
@@ -15,13 +16,17 @@ from delayline.terms import Terms
 MESSAGE, OPERATION, CONTROL, DECISION, RULES = "message", "operation", "control", "decision", "rules"
 _KINDS = {Operation: OPERATION, Control: CONTROL, Decision: DECISION, RulesChange: RULES}
 
+OWN_ID = "="
+"""In front of an own id, where another reference would be a message id: no topic's name begins with it."""
+
 
 class BufferFact(NamedTuple):
     """A record of a buffer topic. Times are epoch ms UTC.
 
     `id`, `due_ms` and `accepted_ms` are those of its outcome row; the first two are None where it is no message.
     `replaces` is the key of the record that a re-append carries on. `rules` are those of a rules record: in force for
-    the offsets behind it.
+    the offsets behind it. Of an operation, `asks` is what it does where it can (`cancelled` or `rescheduled`), and
+    `ref` whom it names: a message id, or an own id behind `=`.
     """
 
     kind: str
@@ -30,6 +35,8 @@ class BufferFact(NamedTuple):
     accepted_ms: int
     replaces: Key | None = None
     rules: Rules | None = None
+    asks: str | None = None
+    ref: str | None = None
 
 
 def fact_of(shard: Shard, offset: int, appended_at_ms: int, body: bytes, rules: Rules) -> BufferFact:
@@ -38,8 +45,16 @@ def fact_of(shard: Shard, offset: int, appended_at_ms: int, body: bytes, rules: 
     meaning = read(body, appended_at_ms, rules)
     if type(meaning) is Message:
         return _message(shard, offset, appended_at_ms, meaning)
+    if isinstance(meaning, Operation):
+        return _operation(appended_at_ms, meaning)
     in_force = meaning.rules if isinstance(meaning, RulesChange) else None
     return BufferFact(_KINDS[type(meaning)], None, None, appended_at_ms, None, in_force)
+
+
+def _operation(appended_at_ms: int, operation: Operation) -> BufferFact:
+    asks = CANCELLED if operation.due_ms is None else RESCHEDULED
+    ref = f"{OWN_ID}{operation.ref}" if isinstance(operation.ref, str) else str(operation.ref)
+    return BufferFact(OPERATION, None, None, appended_at_ms, asks=asks, ref=ref)
 
 
 def _message(shard: Shard, offset: int, appended_at_ms: int, message: Message) -> BufferFact:

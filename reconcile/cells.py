@@ -12,6 +12,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
+from delayline import buffer_facts as facts
+from delayline.outcome import CANCELLED, FORWARDED, RESCHEDULED, Outcome
 from reconcile.ledger import (
     BUCKETS,
     HOUR_MS,
@@ -41,7 +43,7 @@ CELLS = StructType(
     ]
 )
 """A part of a cell: the rows of which the same is said, as a number (`said`, below). XORs are of the positions, the
-moments, the hashes of (position, moment), those with the id and whether it is a message too, and what links say."""
+moments, the hashes of (position, moment), those with the id and of what kind it is too, and what links say."""
 
 LINKS = StructType(
     [
@@ -77,9 +79,9 @@ def cells(accepted: DataFrame, links: DataFrame, done: DataFrame, late_after_ms:
     link, carrying = _link(F.col("by_id"), F.col("by_id")), _link(successor(), F.col("id"))
     none = F.lit(0).cast("long")
     sides = (
-        _said(in_cell(accepted, moment_ms()), kind, _check(is_message()), none),
+        _said(in_cell(accepted, moment_ms()), kind, _check(record_class()), none),
         _said(in_cell(links, F.col("due_ms")), F.lit(_LINK | _UNTIMED), none, link),
-        _said(timed, _outcome(late_after_ms), _check(ends_message()), F.when(carried(), carrying).otherwise(none)),
+        _said(timed, _outcome(late_after_ms), _check(outcome_class()), F.when(carried(), carrying).otherwise(none)),
     )
     return reduce(DataFrame.unionByName, sides)
 
@@ -187,6 +189,21 @@ def ends_message() -> Column:
     return ~F.col("outcome").isin(*INSTRUCTIONS)
 
 
+MESSAGE, OPERATION, OTHER = 0, 1, 2
+"""Of what kind a record is, as far as its outcome row tells."""
+
+
+def record_class() -> Column:
+    return F.when(is_message(), MESSAGE).when(F.col("kind") == facts.OPERATION, OPERATION).otherwise(OTHER)
+
+
+def outcome_class() -> Column:
+    """Of an outcome row. What an operation did is its reason; of other instructions nothing is ever unmatched."""
+    did = F.coalesce(F.col("reason").isin(CANCELLED, RESCHEDULED, FORWARDED), F.lit(False))
+    is_operation = (F.col("outcome") == Outcome.UNMATCHED.value) | did
+    return F.when(ends_message(), MESSAGE).when(is_operation, OPERATION).otherwise(OTHER)
+
+
 # --- what a row says, as one number:  outcome or side | carried | how late
 #                                         bits 7..11       6       0..5
 
@@ -214,8 +231,8 @@ def _timing(lateness: Column, late_after_ms: int) -> Column:
     return F.when(lateness.isNull(), _UNTIMED).otherwise(timed)
 
 
-def _check(is_message: Column) -> Column:
-    return F.xxhash64("position", "moment_ms", "id", is_message)
+def _check(of: Column) -> Column:
+    return F.xxhash64("position", "moment_ms", "id", of)
 
 
 def _link(by: Column, of: Column) -> Column:

@@ -10,7 +10,8 @@ moment) comes together in one group: who was accepted there, its outcome rows, a
     a carried record and two re-appends         duplicated
     a re-append of a record that had ended      delivered_after_cancel where it was cancelled, else two_outcomes
     a re-append of what nobody accepted         orphan
-    a message's row in an instruction's words   wrong_outcome; and an instruction's in those of a message
+    a message's row in an instruction's words   wrong_outcome; and an instruction's in those of a message, or an
+                                                operation's in those of another instruction
     a re-append under another id than announced wrong_successor
 
 What ends for another message (`replaced`, `duplicate`) is a case of its own: that one may be due at any time.
@@ -28,8 +29,8 @@ from pyspark.sql import functions as F
 
 from reconcile.cells import (
     CELL,
+    MESSAGE,
     carried,
-    ends_message,
     first_id,
     gives_way,
     hour,
@@ -37,6 +38,8 @@ from reconcile.cells import (
     is_message,
     lateness_ms,
     moment_ms,
+    outcome_class,
+    record_class,
     successor,
 )
 from reconcile.judge import FINDINGS, absence, decoded, dirty
@@ -166,7 +169,7 @@ def _unaccepted(summed: DataFrame, staged: Staged, rules: Rules) -> DataFrame:
             "category": F.lit(Category.WRONG_SUCCESSOR.value),
             "surplus": F.lit(0).cast("long"),
             "detail": F.concat(
-                _said(), F.lit("; nobody accepted "), F.coalesce("successor", F.lit("what has no name"))
+                testimony(), F.lit("; nobody accepted "), F.coalesce("successor", F.lit("what has no name"))
             ),
             "run": F.lit(rules.run),
         }
@@ -206,7 +209,7 @@ def _ended_after_skip(summed: DataFrame, done: DataFrame, rules: Rules) -> DataF
     behind = (_is_in(skip) & (F.col("audit_offset") > skip.audit_offset) for skip in rules.skips)
     category, none = F.lit(Category.ENDED_AFTER_SKIP.value), F.lit(0).cast("long")
     found = rows.where(reduce(or_, behind) & (F.col("outcome") != SKIPPED))
-    return _finding(found.withColumns({"category": category, "surplus": none, "detail": _said()}), rules.run)
+    return _finding(found.withColumns({"category": category, "surplus": none, "detail": testimony()}), rules.run)
 
 
 # --- early and late: from the outcome row alone
@@ -217,7 +220,7 @@ def _untimely(summed: DataFrame, done: DataFrame, rules: Rules) -> DataFrame:
     rows = _of_cells(done, moment_ms(), some).withColumn("lateness_ms", lateness_ms())
     is_early, is_late = F.col("lateness_ms") < 0, F.col("lateness_ms") > rules.late_after_ms
     category = F.when(is_early, Category.EARLY.value).when(is_late, Category.LATE.value)
-    judged = rows.withColumns({"category": category, "surplus": F.lit(0).cast("long"), "detail": _said()})
+    judged = rows.withColumns({"category": category, "surplus": F.lit(0).cast("long"), "detail": testimony()})
     return _finding(judged.where(is_early | is_late), rules.run)
 
 
@@ -240,14 +243,14 @@ def _told(cells: DataFrame, staged: Staged, settled: Sequence[Settled]) -> DataF
     """One row per place: its record, that one's rows (`own`), those of others (`strange`), and re-appends."""
     accepted = _of_cells(staged.accepted, moment_ms(), cells)
     said = (
-        accepted.select(*_PLACE, "id", "due_ms", "accepted_ms", is_message().alias("record")),
+        accepted.select(*_PLACE, "id", "due_ms", "accepted_ms", record_class().alias("record")),
         _of_cells(staged.links, F.col("due_ms"), cells).select(*_PLACE, "due_ms", "by_offset", "by_id"),
         _rows(_of_cells(staged.done, moment_ms(), cells), settled),
     )
     places = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), said)
     grouped = places.groupBy(*_PLACE).agg(
         F.count("record").alias("records"),
-        F.coalesce(F.bool_or("record"), F.lit(False)).alias("is_message"),
+        F.coalesce(F.max("record"), F.lit(MESSAGE)).alias("of"),
         F.max("id").alias("id"),
         F.max("by_id").alias("by_id"),
         F.max("due_ms").alias("due_ms"),
@@ -272,9 +275,9 @@ def _rows(done: DataFrame, settled: Sequence[Settled]) -> DataFrame:
         "id",
         successor().alias("successor"),
         carried().alias("carried"),
-        ends_message().alias("ends"),
+        outcome_class().alias("of"),
         lateness_ms().alias("lateness_ms"),
-        _said().alias("said"),
+        testimony().alias("said"),
         "settled",
     )
     return _bounded(done, settled).select(*_PLACE, "due_ms", "accepted_ms", row.alias("row"))
@@ -287,7 +290,7 @@ def _bounded(done: DataFrame, settled: Sequence[Settled]) -> DataFrame:
     return bounded.withColumn("settled", F.coalesce(F.col("audit_offset") < F.col("below"), F.lit(False)))
 
 
-def _said() -> Column:
+def testimony() -> Column:
     """What an outcome row says, and where it stands."""
     place = F.concat(F.lit(", audit "), F.col("audit_partition"), F.lit("/"), F.col("audit_offset"))
     reason = F.concat(F.lit(" ("), F.col("reason"), F.lit(")"))
@@ -315,17 +318,17 @@ def _verdict(category: Column, identity: Column, rows: Column, detail: Column, *
 def _of_record(untold_until_ms: int) -> Column:
     own = F.col("own")
     missing = _verdict(absence(F.col("moment_ms"), untold_until_ms), F.col("id"), own, _no_outcome())
-    surplus = _ends(own) - F.col("is_message").cast("int")
+    surplus = _ends(own) - (F.col("of") == MESSAGE).cast("int")
     several = _verdict(_of_several(), F.col("id"), own, _all_said(own), surplus=surplus)
     strange = _verdict(F.lit(Category.WRONG_OUTCOME.value), F.col("id"), own, _all_said(own), surplus=surplus)
-    exists, is_strange = F.col("records") > 0, F.exists(own, lambda row: row["ends"] != F.col("is_message"))
+    exists, is_strange = F.col("records") > 0, F.exists(own, lambda row: row["of"] != F.col("of"))
     found = F.when(exists & (F.size(own) == 0), missing).when(exists & (F.size(own) > 1), several)
     return found.when(exists & is_strange, strange)
 
 
 def _ends(rows: Column) -> Column:
     """How many say that a message has ended."""
-    return F.size(F.filter(rows, lambda row: row["ends"]))
+    return F.size(F.filter(rows, lambda row: row["of"] == MESSAGE))
 
 
 def _no_outcome() -> Column:

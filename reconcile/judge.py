@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType, StructField, StructType
 
-from reconcile.cells import COUNTS, LATENESS
+from reconcile.cells import COUNTS, LATENESS, MESSAGE, OPERATION, OTHER
 from reconcile.ledger import NO_OUTCOME, POSITION_BITS, SKIPPED, Category
 
 FINDINGS = StructType(
@@ -123,7 +123,7 @@ def _is_dirty() -> Column:
 def _is_named() -> Column:
     """One record more accepted than done, and what remains in the XORs is one record: its own hash says so."""
     one = (F.col("accepted") == F.col("done") + 1) & (F.col("xor_plain") == _hash())
-    other = F.col("xor_check") == _hash(F.lit(False))
+    other = F.col("xor_check").isin(_hash(F.lit(OPERATION)), _hash(F.lit(OTHER)))
     whole = (F.col("xor_check") == _hash_of_own_id()) | other
     linked = (F.col("links") == F.col("carried")) & (F.col("xor_link") == 0)
     return one & whole & linked
@@ -134,7 +134,7 @@ def _hash(*more: Column) -> Column:
 
 
 def _hash_of_own_id() -> Column:
-    return _hash(_own_id(), F.lit(True))
+    return _hash(_own_id(), F.lit(MESSAGE))
 
 
 def _shard() -> Column:

@@ -5,8 +5,7 @@ findings/run=<run>             what is wrong, record by record
 windows/run=<run>/hour=<hour>  one row per window judged; a later run's row replaces it
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 
 from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql import functions as F
@@ -23,8 +22,9 @@ from reconcile.findings import Rules, Settled, Skipped, Staged, Unread
 from reconcile.judge import FINDINGS, WINDOWS
 from reconcile.ledger import HOUR_MS, INSTRUCTIONS, OUTCOMES, SKIPPED, Category
 from reconcile.manifest import Judged, Spans
+from reconcile.pairing import unpaired_folders
 from reconcile.plan import Range
-from reconcile.rooms import HOUR, Rooms, folders
+from reconcile.rooms import HOUR, Rooms, folders, kept
 from reconcile.schemas import ACCEPTED, DONE
 from reconcile.small import small
 
@@ -87,12 +87,19 @@ class Judging:
         untold_ms = max((gap.until_ms for gap in task.audit_gaps), default=0)
         skips = _skips(task)
         hours = _hours(summed) if skips else _hours_to_look_up(summed)
+        unpaired = self._unpaired(summed, task).withColumn("settled", F.lit(True))
         if not hours:
             named = verdict.decoded(verdict.dirty(summed), task.run, untold_ms)
-            return _untold(named.withColumn("settled", F.lit(True)), task)
+            return _untold(named.withColumn("settled", F.lit(True)).unionByName(unpaired), task)
         rules = Rules(task.run, self._late_after_ms, _settled(task), untold_ms, skips, _unread(task))
         looked_up = look_up.verdicts(summed, self._staged(hours, task.rows, summed), rules)
-        return _untold(looked_up.withColumn("category", _category(task)), task)
+        return _untold(looked_up.withColumn("category", _category(task)).unionByName(unpaired), task)
+
+    def _unpaired(self, summed: DataFrame, task: Task) -> DataFrame:
+        """What all runs have found of acts, of the windows to be judged."""
+        rows = self._rooms.read(FINDINGS, unpaired_folders(hours_of(task.due, task.rows), task.rows))
+        here = rows.join(summed.select("topic", "window_ms").distinct(), ["topic", "window_ms"], "left_semi")
+        return here.withColumn("run", F.lit(task.run)).select(*FINDINGS.fieldNames())
 
     def _earlier(self, task: Task) -> DataFrame:
         """What earlier runs have said of the windows that are judged again."""
@@ -123,16 +130,6 @@ class Judging:
         newest = Window.partitionBy("topic").orderBy(F.col("window_ms").desc())
         shown = windows.withColumn("nth", F.row_number().over(newest)).where(F.col("nth") <= limit)
         return shown.orderBy("topic", "window_ms").collect()
-
-
-@contextmanager
-def kept(rows: DataFrame) -> Iterator[DataFrame]:
-    """Worked out once, however often it is read in between."""
-    rows = rows.persist()
-    try:
-        yield rows
-    finally:
-        rows.unpersist()
 
 
 def sums(windows: DataFrame) -> dict[str, Judged]:

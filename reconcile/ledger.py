@@ -46,6 +46,8 @@ class Category(StrEnum):
     LATE = "late"  # delivered later than tolerated
     ORPHAN = "orphan"  # an outcome of a record that nobody accepted
     DELIVERED_AFTER_CANCEL = "delivered_after_cancel"  # its cancel had been confirmed
+    CONFIRMED_IN_VAIN = "confirmed_in_vain"  # an operation was confirmed, and nothing was done to its message
+    UNASKED = "unasked"  # cancelled or moved, and nobody asked for it
     ENDED_AFTER_SKIP = "ended_after_skip"  # an operator had had its offset skipped
     TWO_OUTCOMES = "two_outcomes"  # contradictory ends of one record
     WRONG_OUTCOME = "wrong_outcome"  # an outcome that a record of its kind cannot have

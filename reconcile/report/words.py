@@ -7,6 +7,8 @@ from reconcile.report.summary import State, Topic
 WORST_FIRST = (
     Category.MISSING,
     Category.DELIVERED_AFTER_CANCEL,
+    Category.CONFIRMED_IN_VAIN,
+    Category.UNASKED,
     Category.ENDED_AFTER_SKIP,
     Category.DUPLICATED,
     Category.TWO_OUTCOMES,
@@ -21,6 +23,8 @@ WORST_FIRST = (
 LETTERS = {
     Category.MISSING: "M",
     Category.DELIVERED_AFTER_CANCEL: "C",
+    Category.CONFIRMED_IN_VAIN: "V",
+    Category.UNASKED: "A",
     Category.ENDED_AFTER_SKIP: "S",
     Category.DUPLICATED: "D",
     Category.TWO_OUTCOMES: "T",
@@ -36,6 +40,8 @@ LETTERS = {
 SEVERITIES = {
     Category.MISSING: "lost",
     Category.DELIVERED_AFTER_CANCEL: "wrong",
+    Category.CONFIRMED_IN_VAIN: "wrong",
+    Category.UNASKED: "wrong",
     Category.ENDED_AFTER_SKIP: "wrong",
     Category.DUPLICATED: "wrong",
     Category.TWO_OUTCOMES: "wrong",
@@ -50,6 +56,8 @@ SEVERITIES = {
 MEANINGS = {
     Category.MISSING: "accepted, its window is closed, and nothing says what became of it",
     Category.DELIVERED_AFTER_CANCEL: "delivered although its cancel had been confirmed",
+    Category.CONFIRMED_IN_VAIN: "an operation on it was confirmed, and it has not ended by that",
+    Category.UNASKED: "cancelled or moved, and nobody asked for it",
     Category.ENDED_AFTER_SKIP: "delivered, or ended otherwise, although an operator had had it skipped",
     Category.DUPLICATED: "delivered more than once",
     Category.TWO_OUTCOMES: "two ends that contradict each other",

@@ -36,6 +36,8 @@ TABLES = {
             "replaces_due_ms": _LONG,
             "replaces_offset": _LONG,
             "rules": _TEXT,
+            "asks": _TEXT,
+            "ref": _TEXT,
         }
     ),
     "done": pa.schema(

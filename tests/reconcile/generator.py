@@ -12,7 +12,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tests.reconcile.stories import FAULTS, KINDS, NONE, OUTCOMES, REASONS, SPAN_MS, USUAL, Ints, Story, T
+from tests.reconcile.stories import (
+    ASKS,
+    FAULTS,
+    KINDS,
+    NONE,
+    OUTCOMES,
+    OWN_ID,
+    REASONS,
+    SPAN_MS,
+    USUAL,
+    Ints,
+    Story,
+    T,
+)
 
 ROWS_PER_AUDIT_RECORD = 1000
 BEHIND_MARKS = 1 << 40
@@ -119,7 +132,15 @@ class _Written:
             "replaces_due_ms": pa.array(self.due[replaces], mask=linked),
             "replaces_offset": pa.array(self.offset[replaces], mask=linked),
             "rules": pa.scalar(None, pa.string()),
+            "asks": _coded(self.story.records["asks"][of], ASKS),
+            "ref": self._refs(of),
         }
+
+    def _refs(self, of: Ints) -> pa.Array:
+        """Whom operations name."""
+        ref, occurrence = (self.story.records[name][of] for name in ("ref", "ref_occurrence"))
+        named = self._id(ref, occurrence, ref < 0)
+        return pc.if_else(pa.array(ref == OWN_ID), pa.scalar("=order-7"), named)
 
     def _accepted_ms(self, of: Ints) -> Ints:
         """Of the first acceptance."""
@@ -174,6 +195,11 @@ class _Written:
             offsets = self.offset[records] + (BEHIND_THE_END if away == 2 else 0)
             places = zip(offsets.tolist(), ids, strict=True)
             found += [Fault(category, topic, shard, offset, name) for offset, name in places]
+        for category, records in self.story.promises:
+            records = records[self.offset[records] >= self.held_from]
+            refs = [None if name.startswith("=") else name for name in self._refs(records).to_pylist()]
+            places = zip(self.offset[records].tolist(), refs, strict=True)
+            found += [Fault(category, self.topic, self.shard, offset, name) for offset, name in places]
         return found
 
     def _unsettled(self) -> set[tuple[str, int]]:

@@ -103,7 +103,8 @@ CASES = [
              (0, 1, 2, 3, 4, 1023, 1024, 2**24 - 1, 2**24, 2**40))], ["late 7 at 7", "late 8 at 8", "late 9 at 9"]),
     Case("late_and_twice", [ONE], [Row(1, message="1"), Row(1, message="1", done_ms=LATER)],
          ["duplicated 1 at 1", "late 1 at 1"]),
-    Case("cancelled", [ONE, instruction(2, "operation")], [Row(1, "cancelled", "1", done_ms=T - 900), followed(2)]),
+    Case("cancelled", [ONE, instruction(2, "operation")],
+         [Row(1, "cancelled", "1", done_ms=T - 900), followed(2, reason="cancelled")]),
     Case("cancelled_then_delivered", [ONE], [Row(1, "cancelled", "1", done_ms=T - 900), Row(1, message="1")],
          ["delivered_after_cancel 1 at 1"]),
     Case("cancelled_then_delivered_within_a_ms", [ONE],
@@ -168,7 +169,16 @@ CASES = [
     Case("control_decision_rules", [instruction(1, "control"), instruction(2, "decision"), instruction(3, "rules")],
          [followed(1), followed(2), followed(3)]),
     Case("missing_operation", [instruction(1, "operation")], [], ["missing - at 1"]),
-    Case("operation_twice", [instruction(1, "operation")], [followed(1)] * 2, ["two_outcomes - at 1"]),
+    Case("operation_twice", [instruction(1, "operation")], [followed(1, reason="cancelled")] * 2,
+         ["two_outcomes - at 1"]),
+    Case("operation_that_does_not_say_what_it_did", [instruction(1, "operation")], [followed(1)],
+         ["wrong_outcome - at 1"]),
+    Case("operation_that_paused", [instruction(1, "operation")], [followed(1, reason="paused")],
+         ["wrong_outcome - at 1"]),
+    Case("control_that_cancelled", [instruction(1, "control")], [followed(1, reason="cancelled")],
+         ["wrong_outcome - at 1"]),
+    Case("decision_that_was_unmatched", [instruction(1, "decision")], [followed(1, "unmatched")],
+         ["wrong_outcome - at 1"]),
     Case("orphan_operation", [], [followed(1)], ["orphan - at 1"]),
     Case("row_with_another_time", [ONE], [Row(1, message="1", due_ms=T + 1)], ["missing 1 at 1", "orphan 1 at 1"]),
     Case("row_in_another_window", [ONE], [Row(1, message="1", due_ms=LATER, done_ms=LATER)],
@@ -187,7 +197,7 @@ CASES = [
     Case("operation_that_was_cancelled", [instruction(1, "operation")], [followed(1, "cancelled")],
          ["wrong_outcome - at 1"]),
     Case("operation_that_was_delivered_and_applied", [instruction(1, "operation")],
-         [followed(1, "delivered"), followed(1)], ["two_outcomes - at 1"]),
+         [followed(1, "delivered"), followed(1, reason="cancelled")], ["two_outcomes - at 1"]),
     Case("orphan_without_an_id_that_was_delivered", [], [followed(1, "delivered")], ["orphan - at 1"]),
     Case("re_append_under_another_id", [ONE, again(2, 1, "9")], [superseded(1), Row(2, message="9")],
          ["wrong_successor 1 at 1"]),
@@ -206,7 +216,7 @@ CASES = [
          [Row(1, "superseded", "1", "9", "replaced", audit_offset=UNTIL_MARK)], ["unsettled"]),
     Case("duplicate_of_nobody", [ONE], [Row(1, "duplicate", "1", "9", "own-id")], ["wrong_successor 1 at 1"]),
     Case("duplicate_of_an_operation", [ONE, instruction(2, "operation")],
-         [Row(1, "duplicate", "1", "2", "own-id"), followed(2)], ["wrong_successor 1 at 1"]),
+         [Row(1, "duplicate", "1", "2", "own-id"), followed(2, reason="cancelled")], ["wrong_successor 1 at 1"]),
     Case("duplicate_without_a_name", [ONE], [Row(1, "duplicate", "1")], ["wrong_successor 1 at 1"]),
     Case("duplicate_of_what_was_rescheduled", [ONE, again(2, 1, due_ms=LATER), Record(3, "3")],
          [superseded(1), Row(2, message="1", due_ms=LATER, done_ms=LATER), Row(3, "duplicate", "3", "1", "own-id")]),
@@ -288,7 +298,7 @@ def _check(frame: "DataFrame", schema: Any) -> None:
 
 def _accepted(case: Case, record: Record) -> tuple[Any, ...]:
     key = (case.name, 0, record.offset, record.kind, _id(case, record.message), record.due_ms)
-    return (*key, record.accepted_ms, record.accepted_ms, *(record.replaces or (None, None)), None)
+    return (*key, record.accepted_ms, record.accepted_ms, *(record.replaces or (None, None)), *[None] * 3)
 
 
 def _done(case: Case, row: Row) -> tuple[Any, ...]:

@@ -95,7 +95,7 @@ def found(spark: "SparkSession") -> dict[str, list[str]]:
     from reconcile.targets import verdicts
 
     accepted = [
-        (case.name, 0, offset, kind, id_ if kind == "message" else None, due_ms, T - 5000, T - 5000, None, None, None)
+        (case.name, 0, offset, kind, id_ if kind == "message" else None, due_ms, T - 5000, T - 5000, *[None] * 5)
         for case in CASES
         for offset, id_, due_ms, kind in case.records
     ]
