@@ -26,7 +26,8 @@ class BufferFact(NamedTuple):
     `id`, `due_ms` and `accepted_ms` are those of its outcome row; the first two are None where it is no message.
     `replaces` is the key of the record that a re-append carries on. `rules` are those of a rules record: in force for
     the offsets behind it. Of an operation, `asks` is what it does where it can (`cancelled` or `rescheduled`), and
-    `ref` whom it names: a message id, or an own id behind `=`.
+    `ref` whom it names: a message id, or an own id behind `=`. `expires_ms`: the last moment at which the message may
+    be delivered; of a series, counted from the time of this record, which may be delivered for a later one.
     """
 
     kind: str
@@ -37,6 +38,7 @@ class BufferFact(NamedTuple):
     rules: Rules | None = None
     asks: str | None = None
     ref: str | None = None
+    expires_ms: int | None = None
 
 
 def fact_of(shard: Shard, offset: int, appended_at_ms: int, body: bytes, rules: Rules) -> BufferFact:
@@ -65,7 +67,8 @@ def _message(shard: Shard, offset: int, appended_at_ms: int, message: Message) -
     name = row_name(message_id(shard, Key(due_ms, offset), meta), terms)
     is_dead = meta is not None and meta.dead_code is not None  # its bytes are kept as they came
     accepted_ms = appended_at_ms if is_dead else accepted_at_ms_of(packed)
-    return BufferFact(MESSAGE, name, due_ms, accepted_ms, replaces)
+    expires_ms = None if terms is None else terms.expires_ms(due_ms)
+    return BufferFact(MESSAGE, name, due_ms, accepted_ms, replaces, expires_ms=expires_ms)
 
 
 def message_id(shard: Shard, key: Key, meta: Meta | None) -> str:

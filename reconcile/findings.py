@@ -14,6 +14,9 @@ moment) comes together in one group: who was accepted there, its outcome rows, a
                                                 operation's in those of another instruction
     a re-append under another id than announced wrong_successor
 
+    expired without a deadline, or before it    wrongly_expired
+    delivered behind its deadline               behind_deadline
+
 What ends for another message (`replaced`, `duplicate`) is a case of its own: that one may be due at any time.
 
     the other message was never accepted        wrong_successor, once the row is settled
@@ -27,12 +30,14 @@ from typing import NamedTuple
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from delayline.outcome import LATE_MAX, MISSED
 from reconcile.cells import (
     CELL,
     MESSAGE,
     carried,
     first_id,
     gives_way,
+    has_deadlines,
     hour,
     in_cell,
     is_message,
@@ -43,7 +48,7 @@ from reconcile.cells import (
     successor,
 )
 from reconcile.judge import FINDINGS, absence, decoded, dirty
-from reconcile.ledger import NO_OUTCOME, SKIPPED, Category
+from reconcile.ledger import NO_OUTCOME, RULE_MIN_MS, SKIPPED, Category
 from reconcile.small import small
 
 _PLACE = ("topic", "window_ms", "shard", "offset", "moment_ms")
@@ -112,7 +117,8 @@ def verdicts(summed: DataFrame, staged: Staged, rules: Rules) -> DataFrame:
     named = decoded(unclean, rules.run, rules.untold_until_ms).withColumn("settled", F.lit(True))
     looked_up = _looked_up(unclean.where(~F.col("named")), staged, rules)
     untimely = _untimely(summed, staged.done, rules).withColumn("settled", F.lit(True))
-    every = reduce(DataFrame.unionByName, (named, looked_up, untimely, _unaccepted(summed, staged, rules)))
+    mortal = _of_deadlines(summed, staged, rules).withColumn("settled", F.lit(True))
+    every = reduce(DataFrame.unionByName, (named, looked_up, untimely, mortal, _unaccepted(summed, staged, rules)))
     if not rules.skips:
         return every
     excused = every.withColumn("category", _excused(rules.skips))
@@ -222,6 +228,48 @@ def _untimely(summed: DataFrame, done: DataFrame, rules: Rules) -> DataFrame:
     category = F.when(is_early, Category.EARLY.value).when(is_late, Category.LATE.value)
     judged = rows.withColumns({"category": category, "surplus": F.lit(0).cast("long"), "detail": testimony()})
     return _finding(judged.where(is_early | is_late), rules.run)
+
+
+# --- deadlines: from the outcome row and the record
+
+
+def _of_deadlines(summed: DataFrame, staged: Staged, rules: Rules) -> DataFrame:
+    """What has expired and should not have, and what was delivered and should have expired. The time of an outcome
+    row is the one by which its owner has judged the deadline: they can be compared to the millisecond."""
+    some = summed.where(has_deadlines())
+    place = ("topic", "shard", "offset", "id")
+    records = _of_cells(staged.accepted.where(is_message()), moment_ms(), some).select(*place, "expires_ms")
+    rows = _of_cells(staged.done.where(F.col("outcome").isin("expired", "delivered")), moment_ms(), some)
+    known = rows.withColumn("lateness_ms", lateness_ms()).join(records, list(place))
+    deadline = F.concat(F.lit("; its deadline is "), F.coalesce(F.col("expires_ms").cast("string"), F.lit("none")))
+    judged = known.withColumns(
+        {
+            "category": F.when(_is_wrongly_expired(), Category.WRONGLY_EXPIRED.value).when(
+                _is_behind(), Category.BEHIND_DEADLINE.value
+            ),
+            "surplus": F.lit(0).cast("long"),
+            "detail": F.concat(testimony(), deadline),
+        }
+    )
+    return _finding(judged.where(F.col("category").isNotNull()), rules.run)
+
+
+def _is_wrongly_expired() -> Column:
+    done, reason = F.col("done_ms"), F.col("reason")
+    by_rule = F.when(reason.eqNullSafe(F.lit(LATE_MAX)), done - F.col("due_ms") <= RULE_MIN_MS)
+    by_series = by_rule.when(reason.eqNullSafe(F.lit(MISSED)), ~_is_occurrence())
+    wrongly = by_series.otherwise(F.col("expires_ms").isNull() | (done <= F.col("expires_ms")))
+    return (F.col("outcome") == "expired") & wrongly
+
+
+def _is_behind() -> Column:
+    """An occurrence may have been delivered for a later time than that of its record."""
+    is_behind = F.coalesce(F.col("done_ms") > F.col("expires_ms"), F.lit(False))
+    return (F.col("outcome") == "delivered") & is_behind & ~_is_occurrence()
+
+
+def _is_occurrence() -> Column:
+    return F.col("id").contains("~")
 
 
 def _finding(judged: DataFrame, run: int) -> DataFrame:

@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 from reconcile import findings as look_up
 from reconcile import judge as verdict
 from reconcile.advance import Judgement, Task
-from reconcile.cells import CELLS, LINKS, hour
+from reconcile.cells import CELLS, LINKS, has_deadlines, hour
 from reconcile.cells import summed as summed_cells
 from reconcile.closing import Due, hours_of
 from reconcile.counting import COUNTED
@@ -173,8 +173,8 @@ def _of_windows(rows: DataFrame, due: Mapping[str, Due]) -> DataFrame:
 def _hours_to_look_up(summed: DataFrame) -> list[int]:
     """Where a cell alone does not tell everything."""
     unclean = verdict.dirty(summed).where(~F.col("named")).select("window_ms")
-    untimely = summed.where(F.col("early") + F.col("late") + F.col("given_way") > 0).select("window_ms")
-    return _hours(unclean.union(untimely))
+    untimely = (F.col("early") + F.col("late") + F.col("given_way") > 0) | has_deadlines()
+    return _hours(unclean.union(summed.where(untimely).select("window_ms")))
 
 
 def _hours(windows: DataFrame) -> list[int]:

@@ -29,6 +29,9 @@ INSTRUCTIONS = frozenset({Outcome.APPLIED.value, Outcome.UNMATCHED.value})
 REPLACED = "replaced"
 """The reason of an outcome row whose successor is another message of the same own id."""
 
+RULE_MIN_MS = 1000
+"""The strictest rule by which a message expires (`late_max`)."""
+
 NO_OUTCOME = "no outcome"
 """What is said of a record without an outcome row, where nothing carries it on either."""
 
@@ -44,6 +47,8 @@ class Category(StrEnum):
     DUPLICATED = "duplicated"  # delivered more than once
     EARLY = "early"  # delivered before it was due
     LATE = "late"  # delivered later than tolerated
+    BEHIND_DEADLINE = "behind_deadline"  # delivered behind its own deadline
+    WRONGLY_EXPIRED = "wrongly_expired"  # expired without a deadline, or before it
     ORPHAN = "orphan"  # an outcome of a record that nobody accepted
     DELIVERED_AFTER_CANCEL = "delivered_after_cancel"  # its cancel had been confirmed
     CONFIRMED_IN_VAIN = "confirmed_in_vain"  # an operation was confirmed, and nothing was done to its message

@@ -22,6 +22,7 @@ ACCEPTED = _schema(
     ("rules", StringType, True),  # of a rules record: the rules in force behind it, JSON
     ("asks", StringType, True),  # of an operation: what its row says if it is done, cancelled or rescheduled
     ("ref", StringType, True),  # whom it names: a message id, or an own id behind =
+    ("expires_ms", LongType, True),  # of a message: the last moment at which it may be delivered
 )
 """One record of a buffer topic."""
 

@@ -10,6 +10,7 @@ audit says of it. It is an id join over what is compared, several times dearer t
     not in the topic, and the audit says delivered             missing
     not in the topic, and the audit says nothing               missing
     stamped before it was due, or later than tolerated         early, late
+    stamped behind its deadline by more than a commit takes    behind_deadline
 
 A message whose last known record was superseded goes on outside of the windows that are compared: that is no finding.
 What a consumer group got again (`retry`) stands in the group's topic.
@@ -23,6 +24,9 @@ from reconcile.judge import FINDINGS
 from reconcile.ledger import Category
 
 RETRY = "retry"
+COMMITTED_WITHIN_MS = 10_000
+"""A deadline is judged when a delivery begins, and the record is stamped when it is written: within the timeout of
+its transaction."""
 _ID = ("topic", "id")
 
 
@@ -38,7 +42,8 @@ def verdicts(
     delivered of them. Rows of `delivered` that neither of the others knows are orphans: the caller looks for them in
     other windows. `late_after_ms` is None where the topics' times say nothing about deliveries."""
     told = _told(accepted, done, delivered)
-    found = told.withColumn("verdict", F.explode(F.array_compact(F.array(_verdict(), _untimely(late_after_ms)))))
+    every = (_verdict(), _untimely(late_after_ms), _behind_deadline(late_after_ms))
+    found = told.withColumn("verdict", F.explode(F.array_compact(F.array(*every))))
     return _finding(found, run)
 
 
@@ -47,7 +52,7 @@ def _told(accepted: DataFrame, done: DataFrame, delivered: DataFrame) -> DataFra
     records = (
         accepted.where("kind = 'message'")
         .groupBy(*_ID)
-        .agg(F.max(F.struct("offset", "shard", "due_ms", "accepted_ms")).alias("record"))
+        .agg(F.max(F.struct("offset", "shard", "due_ms", "accepted_ms", "expires_ms")).alias("record"))
     )
     ends = (
         done.where("id is not null and outcome <> 'superseded'")
@@ -97,10 +102,26 @@ def _is_delivery(end: Column) -> Column:
 def _untimely(late_after_ms: int | None) -> Column:
     lateness = _lateness_ms()
     if late_after_ms is None:
-        return F.lit(None).cast("struct<category:string,detail:string>")
+        return _nothing()
     known = F.col("record").isNotNull() | F.col("ended").isNotNull()
     early = F.when(known & (lateness < 0), _said(Category.EARLY, _where()))
     return early.when(known & (lateness > late_after_ms), _said(Category.LATE, _where()))
+
+
+def _behind_deadline(late_after_ms: int | None) -> Column:
+    """Of the record that was delivered, not of one that was moved. What is said of an occurrence's deadline is not
+    the one that it was delivered by."""
+    if late_after_ms is None:
+        return _nothing()
+    first, record = F.get("copies", F.lit(0)), F.col("record")
+    behind = (first["due_ms"] == record["due_ms"]) & (
+        first["delivered_ms"] > record["expires_ms"] + COMMITTED_WITHIN_MS
+    )
+    return F.when(behind & ~F.col("id").contains("~"), _said(Category.BEHIND_DEADLINE, _where()))
+
+
+def _nothing() -> Column:
+    return F.lit(None).cast("struct<category:string,detail:string>")
 
 
 def _lateness_ms() -> Column:
@@ -127,7 +148,7 @@ def _against_the_audit() -> Column:
 
 def _finding(found: DataFrame, run: int) -> DataFrame:
     """An orphan's place is that of which its id speaks, as far as it can be read."""
-    record = F.coalesce("record", "ended")
+    record = F.coalesce(F.col("record").dropFields("expires_ms"), F.col("ended"))
     parts = F.regexp_extract
     pattern = r"\.(\d{1,9})\.(\d{1,18})\.(\d{1,18})(~\d+)?$"
     shard, offset, due = (F.try_to_number(parts("id", pattern, i), F.lit("9" * 18)) for i in (1, 2, 3))

@@ -1,5 +1,6 @@
 """A small world whose buffers and audit are written as a Parquet archive."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +39,7 @@ TABLES = {
             "rules": _TEXT,
             "asks": _TEXT,
             "ref": _TEXT,
+            "expires_ms": _LONG,
         }
     ),
     "done": pa.schema(
@@ -196,11 +198,18 @@ class World:
         (self.folder / "archive.json").write_bytes(msgspec.json.encode(Archive(cluster=self.cluster, held=held)))
 
 
-def run_here(spark: "SparkSession", archive: Path, output: Path, clock: Clock, threshold: int = 0) -> "Verdict":
+def run_here(
+    spark: "SparkSession",
+    archive: Path,
+    output: Path,
+    clock: Clock,
+    threshold: int = 0,
+    say: Callable[[str], None] = lambda step: None,
+) -> "Verdict":
     """A run of the job in this process, over an archive, with the files of this machine."""
     from reconcile.job import run
     from reconcile.readers.parquet import ParquetReader
 
     reader = ParquetReader(spark, archive, "delayline")
     settings = JobSettings(output=str(output), threshold=threshold)
-    return run(settings, reader, LocalFiles(output), spark, clock)
+    return run(settings, reader, LocalFiles(output), spark, clock, say)

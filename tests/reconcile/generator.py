@@ -1,7 +1,7 @@
 """Seeded buffers and audits with everything in them that can go right or wrong, and what is to be found there.
 
-`generate` makes one shard: a million messages take about two seconds. What happens in it is told by `stories`;
-offsets are given out at the end, by the time of the append.
+`generate` makes one shard: a million messages take about two seconds. What happens in it is told by `stories` and
+`faults`; offsets are given out at the end, by the time of the append.
 """
 
 from pathlib import Path
@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from tests.reconcile.faults import FAULTS, Faults
 from tests.reconcile.stories import (
     ASKS,
-    FAULTS,
     KINDS,
     NONE,
     OUTCOMES,
@@ -23,7 +23,6 @@ from tests.reconcile.stories import (
     SPAN_MS,
     USUAL,
     Ints,
-    Story,
     T,
 )
 
@@ -59,7 +58,7 @@ def generate(
     folder: Path, topic: str, shard: int, messages: int, *, faults: int, seed: int, trimmed: int = 0
 ) -> Truth:
     """Write `accepted`, `done` and `marks` of one shard below the folder; `faults` of each of `FAULTS`."""
-    story = Story(messages, np.random.default_rng([seed, shard]))
+    story = Faults(messages, np.random.default_rng([seed, shard]))
     dice = story.dice.permutation(messages)
     for name in FAULTS:
         chosen, dice = np.sort(dice[:faults]), dice[faults:]
@@ -75,7 +74,7 @@ def generate(
 class _Written:
     """The story with offsets and ids."""
 
-    def __init__(self, story: Story, topic: str, shard: int, held_from: int) -> None:
+    def __init__(self, story: Faults, topic: str, shard: int, held_from: int) -> None:
         self.story, self.topic, self.shard, self.held_from = story, topic, shard, held_from
         records = story.records
         self.message, self.due, self.kind = records["message"], records["due"], records["kind"]
@@ -134,6 +133,7 @@ class _Written:
             "rules": pa.scalar(None, pa.string()),
             "asks": _coded(self.story.records["asks"][of], ASKS),
             "ref": self._refs(of),
+            "expires_ms": pa.array(self.story.records["expires"][of], mask=self.story.records["expires"][of] == NONE),
         }
 
     def _refs(self, of: Ints) -> pa.Array:

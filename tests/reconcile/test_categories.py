@@ -31,6 +31,7 @@ class Record(NamedTuple):
     replaces: tuple[int, int] | None = None
     kind: str = "message"
     accepted_ms: int = T - 5000
+    expires_ms: int | None = None
 
 
 class Row(NamedTuple):
@@ -73,6 +74,7 @@ def followed(offset: int, outcome: str = "applied", **more: Any) -> Row:
 
 LATER = T + 600_000
 ONE = Record(1, "1")
+MORTAL = Record(1, "1", expires_ms=T + 500)
 CASES = [
     Case("nothing", [], []),
     Case("delivered", [ONE], [Row(1, message="1")]),
@@ -114,9 +116,27 @@ CASES = [
     Case("delivered_and_cancelled_in_one_commit", [ONE], [Row(1, message="1"), Row(1, "cancelled", "1")],
          ["two_outcomes 1 at 1"]),
     Case("cancelled_twice", [ONE], [Row(1, "cancelled", "1")] * 2, ["two_outcomes 1 at 1"]),
-    Case("expired", [ONE], [Row(1, "expired", "1", reason="deadline", done_ms=LATER)]),
-    Case("expired_and_delivered", [ONE], [Row(1, "expired", "1"), Row(1, message="1")], ["two_outcomes 1 at 1"]),
-    Case("expired_and_delivered_twice", [ONE], [Row(1, "expired", "1"), *[Row(1, message="1")] * 2],
+    Case("expired", [MORTAL], [Row(1, "expired", "1", reason="deadline", done_ms=T + 501)]),
+    Case("expired_without_a_deadline", [ONE], [Row(1, "expired", "1", reason="deadline", done_ms=LATER)],
+         ["wrongly_expired 1 at 1"]),
+    Case("expired_in_its_last_millisecond", [MORTAL], [Row(1, "expired", "1", reason="deadline", done_ms=T + 500)],
+         ["wrongly_expired 1 at 1"]),
+    Case("expired_by_a_rule", [ONE], [Row(1, "expired", "1", reason="late-max", done_ms=T + 1001)]),
+    Case("expired_by_a_rule_that_cannot_be", [ONE], [Row(1, "expired", "1", reason="late-max", done_ms=T + 1000)],
+         ["wrongly_expired 1 at 1"]),
+    Case("expired_with_its_series", [Record(1, "1~3")], [Row(1, "expired", "1~3", reason="missed")]),
+    Case("expired_with_no_series", [ONE], [Row(1, "expired", "1", reason="missed")], ["wrongly_expired 1 at 1"]),
+    Case("delivered_in_the_last_millisecond", [MORTAL], [Row(1, message="1", done_ms=T + 500)]),
+    Case("delivered_behind_its_deadline", [MORTAL], [Row(1, message="1", done_ms=T + 501)],
+         ["behind_deadline 1 at 1"]),
+    Case("occurrence_delivered_for_a_later_time", [Record(1, "1~1", expires_ms=T + 500)],
+         [Row(1, message="1~1", done_ms=T + 501)]),
+    Case("late_beside_one_with_a_deadline", [Record(A, "41", expires_ms=T + 500), Record(B, "79")],
+         [Row(A, message="41"), Row(B, message="79", done_ms=T + 900)]),
+    Case("expired_and_delivered", [MORTAL], [Row(1, "expired", "1", done_ms=T + 501), Row(1, message="1")],
+         ["two_outcomes 1 at 1"]),
+    Case("expired_and_delivered_twice", [MORTAL],
+         [Row(1, "expired", "1", done_ms=T + 501), *[Row(1, message="1")] * 2],
          ["two_outcomes 1 at 1"]),
     Case("dead", [ONE], [Row(1, "dead", "1", reason="too-large", done_ms=LATER)]),
     Case("given_back_to_its_group", [ONE], [Row(1, message="1", reason="retry")]),
@@ -159,7 +179,7 @@ CASES = [
          [Row(1, message="1~1", successor="1~2"), Row(2, message="1~2", due_ms=LATER, done_ms=LATER)]),
     Case("next_occurrence_of_a_dead_one", [Record(1, "1~1"), again(2, 1, "1~2")],
          [Row(1, "dead", "1~1", "1~2", "too-large"), Row(2, message="1~2")]),
-    Case("next_occurrence_of_an_expired_one", [Record(1, "1~1"), again(2, 1, "1~2")],
+    Case("next_occurrence_of_an_expired_one", [Record(1, "1~1", expires_ms=T), again(2, 1, "1~2")],
          [Row(1, "expired", "1~1", "1~2", "deadline"), Row(2, message="1~2")]),
     Case("next_occurrence_of_a_cancelled_one", [Record(1, "1~1"), again(2, 1, "1~2")],
          [Row(1, "cancelled", "1~1", "1~2", "cancelled"), Row(2, message="1~2")]),
@@ -244,6 +264,9 @@ NAMED_BY_THEIR_CELL = {
 """Of these, what is missing is read from the XORs alone."""
 
 
+UNTIMELY = {"early", "late", "wrongly_expired", "behind_deadline"}
+"""What these records say, and what is said of them, agrees: it is only not right."""
+
 FOUND_BY_ITS_ROW = {
     *("replaced_by_nobody", "replaced_by_nobody_whose_name_is_none", "replaced_by_what_is_not_read_yet"),
     *("duplicate_of_nobody", "duplicate_of_an_operation", "duplicate_without_a_name"),
@@ -298,7 +321,14 @@ def _check(frame: "DataFrame", schema: Any) -> None:
 
 def _accepted(case: Case, record: Record) -> tuple[Any, ...]:
     key = (case.name, 0, record.offset, record.kind, _id(case, record.message), record.due_ms)
-    return (*key, record.accepted_ms, record.accepted_ms, *(record.replaces or (None, None)), *[None] * 3)
+    return (
+        *key,
+        record.accepted_ms,
+        record.accepted_ms,
+        *(record.replaces or (None, None)),
+        *[None] * 3,
+        record.expires_ms,
+    )
 
 
 def _done(case: Case, row: Row) -> tuple[Any, ...]:
@@ -332,7 +362,7 @@ def test_what_alone_is_missing_in_its_cell_is_named_without_a_look_up(judged: Ju
 
 
 def test_what_is_found_nowhere_leaves_no_dirty_cell(judged: Judged) -> None:
-    untimely = {case.name for case in CASES if {line.split()[0] for line in case.found} <= {"early", "late"}}
+    untimely = {case.name for case in CASES if {line.split()[0] for line in case.found} <= UNTIMELY}
     dirty = {row.topic for row in judged.windows if row.dirty_cells}
     assert dirty == {case.name for case in CASES} - untimely - FOUND_BY_ITS_ROW
 

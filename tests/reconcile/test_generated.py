@@ -15,8 +15,9 @@ from reconcile.plan import Buffer, Held, Range
 from reconcile.readers.parquet import Archive
 from reconcile.report.summary import Summary
 from tests.reconcile.archive import run_here
+from tests.reconcile.faults import FAULTS
 from tests.reconcile.generator import Fault, Truth, generate
-from tests.reconcile.stories import FAULTS, T
+from tests.reconcile.stories import T
 from tests.tiers import THOROUGH
 
 if TYPE_CHECKING:

@@ -155,7 +155,7 @@ def test_each_kind_of_record_is_a_row_as_its_outcome_row_will_call_it(
     bodies = [
         message(delay="1s"),
         encode_rules(levels),
-        message(delay_level="1"),
+        message(delay_level="1", delay_ttl="2s"),
         message(delay_every="5s", delay_times="3"),
         encode_reappend(kept, Key(NOW_MS + 100, 0), "orders.0.0.77", NOW_MS + 60_000),
         message(delay_op="cancel", delay_ref="orders.0.0.77"),
@@ -174,6 +174,7 @@ def test_each_kind_of_record_is_a_row_as_its_outcome_row_will_call_it(
         ("cancelled", "orders.0.0.77"),
         ("rescheduled", "=mine"),
     ]
+    assert [row["expires_ms"] for row in found if row["expires_ms"]] == [NOW_MS + 7000 + 2000]
     columns = ("offset", "kind", "id", "due_ms", "accepted_ms", "replaces_due_ms", "replaces_offset")
     after = NOW_MS + 5000
     assert [tuple(row[column] for column in columns) for row in found] == [

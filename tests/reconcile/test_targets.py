@@ -19,6 +19,7 @@ class Record(NamedTuple):
     id: str = "1"
     due_ms: int = T
     kind: str = "message"
+    expires_ms: int | None = None
 
 
 class Row(NamedTuple):
@@ -49,6 +50,7 @@ class Case(NamedTuple):
     found: Sequence[str] = ()
 
 
+MORTAL = Record(expires_ms=T + 500)
 CASES = [
     Case("delivered", [Record()], [Row()], [Copy(7)]),
     Case("nothing_but_an_operation", [Record(kind="operation")], [Row("applied", id=None, due_ms=None)], []),
@@ -75,6 +77,15 @@ CASES = [
     Case("early", [Record()], [Row()], [Copy(7, delivered_ms=T - 1)], ["early 1 at 0/1"]),
     Case("late", [Record()], [Row()], [Copy(7, delivered_ms=T + LATE_AFTER_MS + 1)], ["late 1 at 0/1"]),
     Case("just_in_time", [Record()], [Row()], [Copy(7, delivered_ms=T + LATE_AFTER_MS)]),
+    Case("as_far_behind_its_deadline_as_a_commit_takes", [MORTAL], [Row()], [Copy(7, delivered_ms=T + 10_500)]),
+    Case("behind_its_deadline", [MORTAL], [Row()], [Copy(7, delivered_ms=T + 10_501)], ["behind_deadline 1 at 0/1"]),
+    Case(
+        "a_deadline_of_what_was_moved",
+        [MORTAL],
+        [Row("superseded")],
+        [Copy(7, due_ms=T + 20_000, delivered_ms=T + 20_000)],
+        [],
+    ),
     Case("no_due_time_in_the_copy", [Record()], [Row()], [Copy(7, due_ms=None)]),
     Case(
         "twice_and_late",
@@ -95,9 +106,20 @@ def found(spark: "SparkSession") -> dict[str, list[str]]:
     from reconcile.targets import verdicts
 
     accepted = [
-        (case.name, 0, offset, kind, id_ if kind == "message" else None, due_ms, T - 5000, T - 5000, *[None] * 5)
+        (
+            case.name,
+            0,
+            offset,
+            kind,
+            id_ if kind == "message" else None,
+            due_ms,
+            T - 5000,
+            T - 5000,
+            *[None] * 5,
+            expires_ms,
+        )
         for case in CASES
-        for offset, id_, due_ms, kind in case.records
+        for offset, id_, due_ms, kind, expires_ms in case.records
     ]
     done = [
         (case.name, 0, offset, id_, due_ms, T - 5000, done_ms, outcome, None, reason, 1, 0, 5)
