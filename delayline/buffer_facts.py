@@ -25,9 +25,10 @@ class BufferFact(NamedTuple):
 
     `id`, `due_ms` and `accepted_ms` are those of its outcome row; the first two are None where it is no message.
     `replaces` is the key of the record that a re-append carries on. `rules` are those of a rules record: in force for
-    the offsets behind it. Of an operation, `asks` is what it does where it can (`cancelled` or `rescheduled`), and
-    `ref` whom it names: a message id, or an own id behind `=`. `expires_ms`: the last moment at which the message may
-    be delivered; of a series, counted from the time of this record, which may be delivered for a later one.
+    the offsets behind it. Of an operation, `asks` is what it does where it can (`cancelled` or `rescheduled`), `ref`
+    whom it names (a message id, or an own id behind `=`), and `moves_to_ms` the time that it asks for. `expires_ms`:
+    the last moment at which the message may be delivered; of a series, counted from the time of this record, which
+    may be delivered for a later one.
     """
 
     kind: str
@@ -39,6 +40,7 @@ class BufferFact(NamedTuple):
     asks: str | None = None
     ref: str | None = None
     expires_ms: int | None = None
+    moves_to_ms: int | None = None
 
 
 def fact_of(shard: Shard, offset: int, appended_at_ms: int, body: bytes, rules: Rules) -> BufferFact:
@@ -56,7 +58,7 @@ def fact_of(shard: Shard, offset: int, appended_at_ms: int, body: bytes, rules: 
 def _operation(appended_at_ms: int, operation: Operation) -> BufferFact:
     asks = CANCELLED if operation.due_ms is None else RESCHEDULED
     ref = f"{OWN_ID}{operation.ref}" if isinstance(operation.ref, str) else str(operation.ref)
-    return BufferFact(OPERATION, None, None, appended_at_ms, asks=asks, ref=ref)
+    return BufferFact(OPERATION, None, None, appended_at_ms, asks=asks, ref=ref, moves_to_ms=operation.due_ms)
 
 
 def _message(shard: Shard, offset: int, appended_at_ms: int, message: Message) -> BufferFact:

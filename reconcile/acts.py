@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
-from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import BooleanType, IntegerType, LongType, StringType, StructField, StructType
 
 from delayline.buffer_facts import OPERATION, OWN_ID
 from delayline.outcome import CANCELLED, PURGED, RESCHEDULED, Outcome
@@ -46,8 +46,20 @@ ACTS = StructType(
 the row was read; whatever has asked for it stands below. `is_read`: whether its record is one that runs read.
 `is_untold`: records of the audit could not be read where the other side may stand."""
 
-ASKED = StructType([field for field in ACCEPTED if field.name in ("topic", "shard", "offset", "asks", "ref")])
+_OF_OPERATION = ("topic", "shard", "offset", "asks", "ref", "moves_to_ms")
+ASKED = StructType([field for field in ACCEPTED if field.name in _OF_OPERATION])
 """An operation's record."""
+
+MOVED = StructType(
+    [
+        StructField("topic", StringType(), False),
+        StructField("shard", IntegerType(), False),
+        StructField("offset", LongType(), False),
+        StructField("due_ms", LongType(), False),
+        StructField("moves_to_ms", LongType(), False),
+    ]
+)
+"""A record whose message an operation has moved, and when that was due from then on."""
 
 _COMMIT = ("topic", "shard", "epoch", "done_ms", "act")
 _ROW = ("offset", "id")
@@ -66,10 +78,11 @@ class Told(NamedTuple):
 
 
 class Paired(NamedTuple):
-    """`found`: by `judge.FINDINGS`; `waiting`: by `ACTS`, for the next run."""
+    """`found`: by `judge.FINDINGS`; `waiting`: by `ACTS`, for the next run; `moved`: by `MOVED`."""
 
     found: DataFrame
     waiting: DataFrame
+    moved: DataFrame
 
 
 def acts(done: DataFrame) -> DataFrame:
@@ -103,9 +116,11 @@ def paired(ready: DataFrame, asked: DataFrame, run: int) -> Paired:
     is_purge = F.col("act") == PURGED
     purged = _purged_by_nobody(ready.where(is_purge))
     known = ready.where(~is_purge & F.col("is_ready"))
-    found = (_unpaired(known, asked), _unasked(purged.where("is_ready"), "no purge stands behind it"))
+    sides = _sides(known, asked)
+    found = (_unpaired(sides), _unasked(purged.where("is_ready"), "no purge stands behind it"))
     waiting = ready.where(~is_purge & ~F.col("is_ready")).unionByName(purged.where(~F.col("is_ready")))
-    return Paired(_finding(reduce(DataFrame.unionByName, found), run), waiting.select(*ACTS.fieldNames()))
+    whole = _finding(reduce(DataFrame.unionByName, found), run)
+    return Paired(whole, waiting.select(*ACTS.fieldNames()), _moved(sides))
 
 
 def _purged_by_nobody(rows: DataFrame) -> DataFrame:
@@ -118,15 +133,48 @@ def _purged_by_nobody(rows: DataFrame) -> DataFrame:
     return behind.where(F.col("last").isNull() | (F.col("last") < place)).drop("last")
 
 
-def _unpaired(rows: DataFrame, asked: DataFrame) -> DataFrame:
-    """What is said of one side only."""
+class _Sides(NamedTuple):
+    """`operations` with what their records say: `named` are those that name a message id, `others` all else. `names`:
+    what has ended, once for each `ref` that can mean it; `loose`: what has ended and none of those names."""
+
+    operations: DataFrame
+    named: DataFrame
+    others: DataFrame
+    names: DataFrame
+    loose: DataFrame
+
+
+def _sides(rows: DataFrame, asked: DataFrame) -> _Sides:
     operations = rows.where("is_operation").join(asked, ["topic", "shard", "offset"], "left")
     ended = rows.where(~F.col("is_operation"))
     by_id = F.col("ref").isNotNull() & ~F.col("ref").startswith(OWN_ID)
     named, others = operations.where(by_id), operations.where(~by_id)
     names = ended.withColumn("ref", F.explode(F.array_distinct(F.array("id", first_id(F.col("id"))))))
     kept = names.join(named, [*_COMMIT, "ref"], "left_semi").select(*_COMMIT, *_ROW).distinct()
-    loose = ended.join(kept, [*_COMMIT, *_ROW], "left_anti")
+    return _Sides(operations, named, others, names, ended.join(kept, [*_COMMIT, *_ROW], "left_anti"))
+
+
+def _moved(sides: _Sides) -> DataFrame:
+    """Where who has moved it can be told."""
+    known = (
+        (sides.named.select(*_COMMIT, "ref", "moves_to_ms"), sides.names, [*_COMMIT, "ref"]),
+        (_only(sides.others).select(*_COMMIT, "moves_to_ms"), _only(sides.loose), list(_COMMIT)),
+    )
+    moved = (ended.join(operations, by) for operations, ended, by in known)
+    columns = MOVED.fieldNames()
+    every = reduce(DataFrame.unionByName, (one.where("moves_to_ms is not null").select(*columns) for one in moved))
+    return every.distinct()
+
+
+def _only(rows: DataFrame) -> DataFrame:
+    """Those that are the only ones of their commit."""
+    counted = rows.withColumn("number", F.count("*").over(Window.partitionBy(*_COMMIT)))
+    return counted.where("number = 1").drop("number")
+
+
+def _unpaired(sides: _Sides) -> DataFrame:
+    """What is said of one side only."""
+    operations, named, others, names, loose = sides
     why_named = F.concat(F.lit("no row of this commit says so of "), F.col("ref"))
     why_other = F.concat(F.lit("too few rows of this commit say so; it names "), F.coalesce("ref", F.lit("?")))
     parts = (

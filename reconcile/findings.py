@@ -48,7 +48,7 @@ from reconcile.cells import (
     successor,
 )
 from reconcile.judge import FINDINGS, absence, decoded, dirty
-from reconcile.ledger import NO_OUTCOME, RULE_MIN_MS, SKIPPED, Category
+from reconcile.ledger import NO_OUTCOME, NOT_RE_APPENDED, RULE_MIN_MS, SKIPPED, Category
 from reconcile.small import small
 
 _PLACE = ("topic", "window_ms", "shard", "offset", "moment_ms")
@@ -427,7 +427,7 @@ def _is_misnamed(row: Column) -> Column:
 
 
 def _lost(carrying: Column) -> Column:
-    detail = F.concat(_all_said(carrying), F.lit("; not re-appended"))
+    detail = F.concat(_all_said(carrying), F.lit(NOT_RE_APPENDED))
     settled = F.forall(carrying, lambda row: row["settled"])
     missing = F.lit(Category.MISSING.value)
     return _verdict(missing, F.get(carrying, F.lit(0))["successor"], carrying, detail, settled=settled)

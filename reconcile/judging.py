@@ -5,7 +5,7 @@ findings/run=<run>             what is wrong, record by record
 windows/run=<run>/hour=<hour>  one row per window judged; a later run's row replaces it
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql import functions as F
@@ -13,6 +13,7 @@ from pyspark.sql.types import StructType
 
 from reconcile import findings as look_up
 from reconcile import judge as verdict
+from reconcile.acts import MOVED
 from reconcile.advance import Judgement, Task
 from reconcile.cells import CELLS, LINKS, has_deadlines, hour
 from reconcile.cells import summed as summed_cells
@@ -21,14 +22,19 @@ from reconcile.counting import COUNTED
 from reconcile.findings import Rules, Settled, Skipped, Staged, Unread
 from reconcile.judge import FINDINGS, WINDOWS
 from reconcile.ledger import HOUR_MS, INSTRUCTIONS, OUTCOMES, SKIPPED, Category
-from reconcile.manifest import Judged, Spans
-from reconcile.pairing import unpaired_folders
+from reconcile.manifest import Judged, Manifest, Spans
+from reconcile.pairing import moved_folders, unpaired_folders
 from reconcile.plan import Range
+from reconcile.report.repair_plan import Place, place_of
+from reconcile.report.summary import Finding
 from reconcile.rooms import HOUR, Rooms, folders, kept
 from reconcile.schemas import ACCEPTED, DONE
 from reconcile.small import small
 
 MESSAGE_OUTCOMES = tuple(name for name in OUTCOMES if name not in INSTRUCTIONS)
+
+KEEPS_TIME = ("roll", "scheduled", "repair")
+"""Reasons of `superseded` where the record that carries the message on is due at the same time."""
 
 NUMBERS = ("unanswered", "unanswered_unauditable", "unanswered_skipped", "surplus")
 """Columns of a window that a topic's sums keep under the same name."""
@@ -123,6 +129,26 @@ class Judging:
         found = self._rooms.read(FINDINGS, [f"findings/run={run}"])
         missing = found.where(F.col("category") == Category.MISSING.value)
         return missing.orderBy("due_ms", "topic", "shard", "offset").limit(limit).collect()
+
+    def moves(self, lost: Sequence[Finding], manifest: Manifest) -> dict[Place, int | None]:
+        """When these lost successors are due, by the record that they were to follow; those of which the operation
+        that has moved them, or a row that keeps the time, says so."""
+        places = [(*place_of(one), one.due_ms) for one in lost if one.due_ms is not None]
+        if not places:
+            return {}
+        hours = sorted({due_ms // HOUR_MS for *_, due_ms in places})
+        wanted = small(self._rooms.spark, places, "topic string, shard int, offset long, due_ms long")
+        wanted, key = F.broadcast(wanted), ["topic", "shard", "offset", "due_ms"]
+        moved = self._rooms.read(MOVED, moved_folders(hours, manifest.rows)).join(wanted, key)
+        done = self._rooms.read(DONE, folders("stage", hours, manifest.rows, f"done/lot={COUNTED}"))
+        kept_time = done.where(F.col("reason").isin(*KEEPS_TIME)).join(wanted, key)
+        rows = moved.select(*key, "moves_to_ms").unionByName(
+            kept_time.select(*key, F.col("due_ms").alias("moves_to_ms"))
+        )
+        found: dict[Place, int | None] = {}
+        for row in rows.collect():
+            found[row["topic"], row["shard"], row["offset"]] = row["moves_to_ms"]
+        return found
 
     def newest_windows(self, run: int, limit: int) -> list[Row]:
         """Rows by `judge.WINDOWS`: the newest of each topic."""

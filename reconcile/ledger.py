@@ -35,6 +35,9 @@ RULE_MIN_MS = 1000
 NO_OUTCOME = "no outcome"
 """What is said of a record without an outcome row, where nothing carries it on either."""
 
+NOT_RE_APPENDED = "; not re-appended"
+"""What is said behind the outcome of a record whose message nothing carries on, although it was to go on."""
+
 LATENESS_BINS = 26
 """Bin i counts what was delivered less than 2^i ms after it was due, and not less than 2^(i-1); the last one, from
 four and a half hours on, has no bound."""

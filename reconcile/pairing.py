@@ -3,6 +3,7 @@
 stage/run=<run>/asked/hour=<hour>      records of operations
 stage/run=<run>/acts                   what waits for its other side
 stage/run=<run>/unpaired/hour=<hour>   what has none, in the hour of its record
+stage/run=<run>/moved/hour=<hour>      records whose messages operations have moved, and to when
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -25,6 +26,11 @@ from reconcile.small import small
 def unpaired_folders(hours: Sequence[int], rows: Mapping[int, Spans]) -> list[str]:
     """Of rows by `judge.FINDINGS`."""
     return folders("stage", hours, rows, "unpaired")
+
+
+def moved_folders(hours: Sequence[int], rows: Mapping[int, Spans]) -> list[str]:
+    """Of rows by `acts.MOVED`."""
+    return folders("stage", hours, rows, "moved")
 
 
 class Pairing:
@@ -55,12 +61,15 @@ class Pairing:
                 known = previous.rows if previous else {}
                 paired = acts.paired(ready, self._asked(ready, known, plan.run), plan.run)
                 self._rooms.write(paired.waiting, f"stage/run={plan.run}/acts")
+                moved = paired.moved.withColumn(HOUR, hour(F.col("due_ms")))
+                self._rooms.write(moved, f"stage/run={plan.run}/moved", HOUR)
                 self._rooms.write(paired.found.withColumn(HOUR, hour(moment_ms())), folder, HOUR)
         return self._rooms.read(FINDINGS, [folder])
 
     def hours(self, run: int) -> list[int]:
-        """Those that have unpaired rows of this run."""
-        return self._rooms.hours(f"stage/run={run}/unpaired")
+        """Those that have rows of this run."""
+        names = (f"stage/run={run}/{name}" for name in ("unpaired", "moved"))
+        return sorted({hour for name in names for hour in self._rooms.hours(name)})
 
     def _new(self, plan: Plan, reads: Reads, unreadable: Collection[int]) -> DataFrame:
         """Of what this run has read of the audit. Rows that an earlier one has left over have been here before; and

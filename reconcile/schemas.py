@@ -23,6 +23,7 @@ ACCEPTED = _schema(
     ("asks", StringType, True),  # of an operation: what its row says if it is done, cancelled or rescheduled
     ("ref", StringType, True),  # whom it names: a message id, or an own id behind =
     ("expires_ms", LongType, True),  # of a message: the last moment at which it may be delivered
+    ("moves_to_ms", LongType, True),  # of an operation: the due time that it asks for
 )
 """One record of a buffer topic."""
 

@@ -64,7 +64,7 @@ def skipped(read: Read) -> list[tuple[Any, ...]]:
     """Rows by `schemas.ACCEPTED` of the places in the log that the read skips, called as their dead letters are."""
     names = ((skip, f"{read.topic}.{read.shard}.{skip.first}.{skip.at_ms}") for skip in read.skips if skip.is_place)
     return [
-        (read.topic, read.shard, skip.first, SKIPPED, name, skip.at_ms, skip.at_ms, skip.at_ms, *[None] * 6)
+        (read.topic, read.shard, skip.first, SKIPPED, name, skip.at_ms, skip.at_ms, skip.at_ms, *[None] * 7)
         for skip, name in names
         if read.start <= skip.first < read.end
     ]
@@ -104,11 +104,11 @@ def _fact(shard: Shard, record: LogRecord, rules: Rules) -> BufferFact:
 
 def _columns(fact: BufferFact, appended_ms: int) -> tuple[Any, ...]:
     """From `kind` on."""
-    kind, name, due_ms, accepted_ms, replaces, rules, asks, ref, expires_ms = fact
+    kind, name, due_ms, accepted_ms, replaces, rules, asks, ref, expires_ms, moves_to_ms = fact
     replaces_due_ms, replaces_offset = replaces or (None, None)
     written = None if rules is None else rules.encoded.decode()
     times = due_ms, accepted_ms, appended_ms
-    return kind, name, *times, replaces_due_ms, replaces_offset, written, asks, ref, expires_ms
+    return kind, name, *times, replaces_due_ms, replaces_offset, written, asks, ref, expires_ms, moves_to_ms
 
 
 def raw(partition: int, chunks: Iterable[Sequence[tuple[int, bytes | None]]]) -> Iterator[pa.RecordBatch]:

@@ -40,6 +40,7 @@ TABLES = {
             "asks": _TEXT,
             "ref": _TEXT,
             "expires_ms": _LONG,
+            "moves_to_ms": _LONG,
         }
     ),
     "done": pa.schema(

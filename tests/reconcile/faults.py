@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tests.reconcile.stories import AWAY, LATE_AFTER_MS, OWN_ID, SPAN_MS, Ints, Story, T
+from tests.reconcile.stories import AWAY, LATE_AFTER_MS, MOVED_BY_MS, OWN_ID, SPAN_MS, Ints, Story, T
 
 FAULTS = (
     "missing",
@@ -110,6 +110,7 @@ class Faults(Story):
         records = self.append(b)
         self._moved(b, records, self._between(b), next=b)
         self.fault("missing", records)
+        self.successors.append((records, self.due_ms[b] + MOVED_BY_MS))
 
     def unsettled_successor(self, b: Ints) -> None:
         records = self.append(b)
@@ -176,6 +177,7 @@ class Faults(Story):
         records = self.append(b)
         self._moved(b, records, self._between(b))
         self.fault("missing", records)
+        self.successors.append((records, self.due_ms[b] + MOVED_BY_MS))
 
     def cancel_confirmed_and_delivered(self, b: Ints) -> None:
         self.delivered(b)

@@ -45,10 +45,12 @@ class Fault(NamedTuple):
 
 class Truth(NamedTuple):
     """Nothing of what was trimmed is to be found, nor counted among `records` and `rows`. Outcome rows below the
-    audit offset `settled` are settled; windows with others are `unsettled`."""
+    audit offset `settled` are settled; windows with others are `unsettled`. `successors` that were lost: topic,
+    shard and offset of the record before, and when they were due."""
 
     faults: list[Fault]
     unsettled: set[tuple[str, int]]
+    successors: set[tuple[str, int, int, int]]
     settled: int
     records: int
     rows: int
@@ -99,7 +101,7 @@ class _Written:
         self._write(folder, "marks", self._marks())
         is_held = self.offset[self.story.rows["record"]] >= self.held_from
         rows = int((is_held | (self.story.rows["away"] != NONE)).sum())
-        return Truth(self._faults(), self._unsettled(), BEHIND_MARKS, int(kept.sum()), rows)
+        return Truth(self._faults(), self._unsettled(), self._successors(), BEHIND_MARKS, int(kept.sum()), rows)
 
     def _write(self, folder: Path, what: str, columns: dict[str, Any]) -> None:
         (folder / what).mkdir(parents=True, exist_ok=True)
@@ -133,6 +135,9 @@ class _Written:
             "rules": pa.scalar(None, pa.string()),
             "asks": _coded(self.story.records["asks"][of], ASKS),
             "ref": self._refs(of),
+            "moves_to_ms": pa.array(
+                self.story.records["moves_to"][of], mask=self.story.records["moves_to"][of] == NONE
+            ),
             "expires_ms": pa.array(self.story.records["expires"][of], mask=self.story.records["expires"][of] == NONE),
         }
 
@@ -201,6 +206,11 @@ class _Written:
             places = zip(self.offset[records].tolist(), refs, strict=True)
             found += [Fault(category, self.topic, self.shard, offset, name) for offset, name in places]
         return found
+
+    def _successors(self) -> set[tuple[str, int, int, int]]:
+        lost = ((self.offset[records].tolist(), due.tolist()) for records, due in self.story.successors)
+        every = (pair for offsets, dues in lost for pair in zip(offsets, dues, strict=True))
+        return {(self.topic, self.shard, offset, due) for offset, due in every if offset >= self.held_from}
 
     def _unsettled(self) -> set[tuple[str, int]]:
         records = np.concatenate([*self.story.unsettled, np.empty(0, np.int64)])

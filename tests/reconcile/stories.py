@@ -24,6 +24,8 @@ ASKS = ("cancelled", "rescheduled")
 OWN_ID = -2
 """A `ref` by the sender's own id."""
 
+MOVED_BY_MS = 700_000
+
 AWAY = ("topic", "shard", "offset")
 """What of the place that an outcome row names is nowhere."""
 
@@ -81,13 +83,15 @@ class Story:
         self.at_ms = T + np.arange(messages) * (SPAN_MS // 2) // messages
         self.due_ms = self.at_ms + 1000 + dice.integers(0, SPAN_MS // 2, messages)
         self.records = Columns(
-            *("message", "at", "due", "kind", "occurrence", "replaces", "asks", "ref", "ref_occurrence", "expires")
+            *("message", "at", "due", "kind", "occurrence", "replaces", "asks", "ref", "ref_occurrence", "expires"),
+            "moves_to",
         )
         self.rows = Columns(
             *("record", "outcome", "done", "next", "next_occurrence", "reason", "due", "occurrence"),
             *("away", "next_is_nobody"),
         )
         self.faults: list[tuple[str, Ints, Ints, int]] = []  # category, record, occurrence that it is about, away
+        self.successors: list[tuple[Ints, Ints]] = []  # of lost ones: the record before, when they were due
         self.promises: list[tuple[str, Ints]] = []  # category, operation: the finding has the id that it names
         self.unaccepted: list[Ints] = []
         self.never: list[Ints] = []  # messages that nobody accepted
@@ -125,7 +129,16 @@ class Story:
         ref = b if ref is None else ref
         code = ASKS.index(asks) if asks in ASKS else 0
         kind = KINDS.index("operation")
-        records = self.records.add(len(b), message=b, at=at, kind=kind, asks=code, ref=ref, ref_occurrence=occurrence)
+        records = self.records.add(
+            len(b),
+            message=b,
+            at=at,
+            kind=kind,
+            asks=code,
+            ref=ref,
+            ref_occurrence=occurrence,
+            moves_to=more.get("moves_to", NONE),
+        )
         self.end(records, outcome, at + 5 if done is None else done, more.get("reason", did))
         return records
 
@@ -254,7 +267,7 @@ class Story:
 
     def _moved(self, b: Ints, records: Ints, at: Ints, **more: Any) -> None:
         """By an operation: two rows of one commit."""
-        self.ask(b, np.minimum(at - 5, self.due_ms[b]), "rescheduled", at)
+        self.ask(b, np.minimum(at - 5, self.due_ms[b]), "rescheduled", at, moves_to=self.due_ms[b] + MOVED_BY_MS)
         self.end(records, "superseded", at, "rescheduled", **more)
 
     def _move(self, b: Ints, records: Ints, at: Ints, due: Ints) -> Ints:

@@ -328,6 +328,7 @@ def _accepted(case: Case, record: Record) -> tuple[Any, ...]:
         *(record.replaces or (None, None)),
         *[None] * 3,
         record.expires_ms,
+        None,
     )
 
 

@@ -170,9 +170,9 @@ def test_each_kind_of_record_is_a_row_as_its_outcome_row_will_call_it(
 
     assert {(row["topic"], row["shard"], row["appended_ms"]) for row in found} == {("orders", 0, NOW_MS)}
     assert [row["rules"] for row in found if row["rules"]] == [levels.encoded.decode()]
-    assert [(row["asks"], row["ref"]) for row in found if row["asks"]] == [
-        ("cancelled", "orders.0.0.77"),
-        ("rescheduled", "=mine"),
+    assert [(row["asks"], row["ref"], row["moves_to_ms"]) for row in found if row["asks"]] == [
+        ("cancelled", "orders.0.0.77", None),
+        ("rescheduled", "=mine", NOW_MS + 9000),
     ]
     assert [row["expires_ms"] for row in found if row["expires_ms"]] == [NOW_MS + 7000 + 2000]
     columns = ("offset", "kind", "id", "due_ms", "accepted_ms", "replaces_due_ms", "replaces_offset")

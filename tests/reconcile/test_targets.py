@@ -117,6 +117,7 @@ def found(spark: "SparkSession") -> dict[str, list[str]]:
             T - 5000,
             *[None] * 5,
             expires_ms,
+            None,
         )
         for case in CASES
         for offset, id_, due_ms, kind, expires_ms in case.records
