@@ -47,7 +47,7 @@ from reconcile.cells import (
     record_class,
     successor,
 )
-from reconcile.judge import FINDINGS, absence, decoded, dirty
+from reconcile.judge import FINDINGS, decoded, dirty
 from reconcile.ledger import NO_OUTCOME, NOT_RE_APPENDED, RULE_MIN_MS, SKIPPED, Category
 from reconcile.small import small
 
@@ -77,8 +77,9 @@ class Staged(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """What a run judges by. Outcome rows of what was due before `untold_until_ms` may have been deleted. A shard
-    that is not among the `settled` has no settled rows. `unread`: what was accepted there nobody knows."""
+    """What a run judges by. Outcome rows of what was appended before `untold_until_ms` may have been deleted: it may
+    have been cancelled then, however late it is due. A shard that is not among the `settled` has no settled rows.
+    `unread`: what was accepted there nobody knows."""
 
     run: int
     late_after_ms: int
@@ -113,8 +114,8 @@ def verdicts(summed: DataFrame, staged: Staged, rules: Rules) -> DataFrame:
     """What is wrong in the windows of these cells, by `judge.FINDINGS`, and `settled`: false where it is a missing
     successor that may stand in what has not been read yet. `summed` and the result are worth keeping: each is read
     more than once."""
-    unclean = dirty(summed)
-    named = decoded(unclean, rules.run, rules.untold_until_ms).withColumn("settled", F.lit(True))
+    unclean = dirty(summed, rules.untold_until_ms)
+    named = decoded(unclean, rules.run).withColumn("settled", F.lit(True))
     looked_up = _looked_up(unclean.where(~F.col("named")), staged, rules)
     untimely = _untimely(summed, staged.done, rules).withColumn("settled", F.lit(True))
     mortal = _of_deadlines(summed, staged, rules).withColumn("settled", F.lit(True))
@@ -291,7 +292,7 @@ def _told(cells: DataFrame, staged: Staged, settled: Sequence[Settled]) -> DataF
     """One row per place: its record, that one's rows (`own`), those of others (`strange`), and re-appends."""
     accepted = _of_cells(staged.accepted, moment_ms(), cells)
     said = (
-        accepted.select(*_PLACE, "id", "due_ms", "accepted_ms", record_class().alias("record")),
+        accepted.select(*_PLACE, "id", "due_ms", "accepted_ms", "appended_ms", record_class().alias("record")),
         _of_cells(staged.links, F.col("due_ms"), cells).select(*_PLACE, "due_ms", "by_offset", "by_id"),
         _rows(_of_cells(staged.done, moment_ms(), cells), settled),
     )
@@ -303,6 +304,7 @@ def _told(cells: DataFrame, staged: Staged, settled: Sequence[Settled]) -> DataF
         F.max("by_id").alias("by_id"),
         F.max("due_ms").alias("due_ms"),
         F.max("accepted_ms").alias("accepted_ms"),
+        F.max("appended_ms").alias("appended_ms"),
         F.array_sort(F.collect_list("row")).alias("rows"),
         F.array_sort(F.collect_list("by_offset")).alias("links"),
     )
@@ -365,7 +367,9 @@ def _verdict(category: Column, identity: Column, rows: Column, detail: Column, *
 
 def _of_record(untold_until_ms: int) -> Column:
     own = F.col("own")
-    missing = _verdict(absence(F.col("moment_ms"), untold_until_ms), F.col("id"), own, _no_outcome())
+    untold = F.col("appended_ms") < untold_until_ms
+    absence = F.when(untold, Category.UNAUDITABLE.value).otherwise(Category.MISSING.value)
+    missing = _verdict(absence, F.col("id"), own, _no_outcome())
     surplus = _ends(own) - (F.col("of") == MESSAGE).cast("int")
     several = _verdict(_of_several(), F.col("id"), own, _all_said(own), surplus=surplus)
     strange = _verdict(F.lit(Category.WRONG_OUTCOME.value), F.col("id"), own, _all_said(own), surplus=surplus)

@@ -92,10 +92,10 @@ class Judging:
         """No row is opened where cells tell everything, as on every good day."""
         untold_ms = max((gap.until_ms for gap in task.audit_gaps), default=0)
         skips = _skips(task)
-        hours = _hours(summed) if skips else _hours_to_look_up(summed)
+        hours = _hours(summed) if skips else _hours_to_look_up(summed, untold_ms)
         unpaired = self._unpaired(summed, task).withColumn("settled", F.lit(True))
         if not hours:
-            named = verdict.decoded(verdict.dirty(summed), task.run, untold_ms)
+            named = verdict.decoded(verdict.dirty(summed), task.run)
             return _untold(named.withColumn("settled", F.lit(True)).unionByName(unpaired), task)
         rules = Rules(task.run, self._late_after_ms, _settled(task), untold_ms, skips, _unread(task))
         looked_up = look_up.verdicts(summed, self._staged(hours, task.rows, summed), rules)
@@ -196,9 +196,9 @@ def _of_windows(rows: DataFrame, due: Mapping[str, Due]) -> DataFrame:
     return rows.join(F.broadcast(table), wanted, "left_semi")
 
 
-def _hours_to_look_up(summed: DataFrame) -> list[int]:
+def _hours_to_look_up(summed: DataFrame, untold_until_ms: int) -> list[int]:
     """Where a cell alone does not tell everything."""
-    unclean = verdict.dirty(summed).where(~F.col("named")).select("window_ms")
+    unclean = verdict.dirty(summed, untold_until_ms).where(~F.col("named")).select("window_ms")
     untimely = (F.col("early") + F.col("late") + F.col("given_way") > 0) | has_deadlines()
     return _hours(unclean.union(summed.where(untimely).select("window_ms")))
 

@@ -249,8 +249,9 @@ CASES = [
          ["unsettled"]),
     Case("superseded_without_a_name_and_re_appended", [ONE, again(2, 1)],
          [superseded(1, successor=None), Row(2, message="1")]),
-    Case("untold", [Record(1, "1", LONG_AGO)], [], ["unauditable 1 at 1"]),
-    Case("two_untold_in_a_cell", [Record(A, "41", LONG_AGO), Record(B, "79", LONG_AGO)], [],
+    Case("untold", [Record(1, "1", LONG_AGO, accepted_ms=LONG_AGO)], [], ["unauditable 1 at 1"]),
+    Case("untold_although_it_is_due_later", [Record(1, "1", accepted_ms=LONG_AGO)], [], ["unauditable 1 at 1"]),
+    Case("two_untold_in_a_cell", [Record(at, str(at), LONG_AGO, accepted_ms=LONG_AGO) for at in (A, B)], [],
          ["unauditable 41 at 41", "unauditable 79 at 79"]),
 ]  # fmt: skip
 
@@ -260,6 +261,7 @@ NAMED_BY_THEIR_CELL = {
     "missing_operation",
     "row_in_another_window",
     "untold",
+    "untold_although_it_is_due_later",
 }
 """Of these, what is missing is read from the XORs alone."""
 
