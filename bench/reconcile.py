@@ -63,7 +63,10 @@ def _measure(report: Report, folder: Path, truths: dict[tuple[str, int], Truth])
         with machine.lap() as judging:
             found = _judge(machine, folder, truths)
         report.add("judging and looking up: CPU", judging.cpu_s, "s")
-        report.add("whole: rows", rows / (lap.cpu_s + judging.cpu_s), "rows/CPU s")
+        with machine.lap() as pairing:
+            found += _pair(machine, folder, truths)
+        report.add("what operations did: CPU", pairing.cpu_s, "s")
+        report.add("whole: rows", rows / (lap.cpu_s + judging.cpu_s + pairing.cpu_s), "rows/CPU s")
         with machine.lap() as again:
             _write_cells(machine, folder)
         report.add("cells, once more with compiled code", rows / again.cpu_s, "rows/CPU s")
@@ -109,4 +112,20 @@ def _judge(machine: Measured, folder: Path, truths: dict[tuple[str, int], Truth]
     counted = {row["category"]: row["count"] for row in found.groupBy("category").count().collect()}
     verdicts.unpersist()
     summed.unpersist()
+    return Counter(counted)
+
+
+def _pair(machine: Measured, folder: Path, truths: dict[tuple[str, int], Truth]) -> Counter[str]:
+    """The same of what operations did."""
+    from pyspark.sql import functions as F
+
+    from reconcile import acts
+
+    accepted, done = _rows(machine, folder)
+    is_read = {"bound": F.lit(0).cast("long"), "is_read": F.lit(True), "is_untold": F.lit(False)}
+    told = [acts.Told(topic, shard, truth.settled, 0, -1) for (topic, shard), truth in truths.items()]
+    ready = acts.ready(acts.acts(done).withColumns(is_read), told).persist()
+    found = acts.paired(ready, acts.operations(accepted), 1).found
+    counted = {row["category"]: row["count"] for row in found.groupBy("category").count().collect()}
+    ready.unpersist()
     return Counter(counted)

@@ -9,7 +9,6 @@ from itertools import compress, repeat
 from operator import itemgetter
 
 from delay_service.dead import Refusal, as_it_came, encode_dead, left_out
-from delay_service.lateness import LATE_MAX
 from delay_service.operations import Known, Move, Target
 from delay_service.retries import EXHAUSTED, RETRIED, as_sent_back, give_back
 from delay_service.series import Firing, fire
@@ -17,15 +16,15 @@ from delayline.buffer_facts import message_id, row_name
 from delayline.buffer_record import decode_value, encode_decision
 from delayline.message import Key, Shard
 from delayline.names import Names
-from delayline.outcome import ROWS_PER_RECORD_MAX, AuditRow, Outcome, PlainRows
+from delayline.outcome import DEADLINE, LATE_MAX, MISSED, ROWS_PER_RECORD_MAX, AuditRow, Outcome, PlainRows
 from delayline.record import Record, accepted_at_ms_of, decode_packed, seal
 from delayline.sealing import Sealer, accepted_column
 from delayline.terms import Retry, Terms
 from mq.contract import Append
 from store.index import Entry, PlainEntry
 
-DEADLINE, MISSED, ROLL_REASON = "deadline", "missed", "roll"
-"""Reasons of outcome rows."""
+ROLL_REASON = "roll"
+"""Of outcome rows."""
 
 Refusals = Mapping[Key, Refusal]
 """Of records that cannot be delivered."""

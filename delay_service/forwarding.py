@@ -12,9 +12,6 @@ from delayline.message import MessageId, Shard
 from delayline.names import Names
 from mq.contract import Append
 
-FORWARDED = "forwarded"
-"""Reason in the outcome row of an operation that goes on: what becomes of it is another row's matter."""
-
 
 def forward(operation: Operation, here: Shard, partitions: Container[str], names: Names) -> Append | None:
     """The record that brings the operation to its message's shard, if that is another one of this topic, whose

@@ -9,9 +9,6 @@ from store.index import PlainEntry, ShardIndex
 NEVER_MS = 1 << 62
 """Later than this no message can be."""
 
-LATE_MAX = "late-max"
-"""Reason of the outcome `expired`."""
-
 EXPIRED_MAX = 5000
 """Of one commit: an outcome row each."""
 

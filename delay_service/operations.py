@@ -18,14 +18,13 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple, Protocol
 
-from delay_service.forwarding import FORWARDED
 from delay_service.series import skip
 from delay_service.weight import ROW_BYTES, row_weight, weight
 from delayline.buffer_facts import row_name
 from delayline.buffer_record import Control, Meta, Operation, encode_reappend
 from delayline.inquiry import IDEMPOTENCY, IDEMPOTENCY_REUSED, OWN_ID, VERSION_MISMATCH, Resolution
 from delayline.message import BEFORE_ALL, Key, MessageId
-from delayline.outcome import AuditRow, Outcome
+from delayline.outcome import CANCELLED, FORWARDED, PURGED, RESCHEDULED, AuditRow, Outcome
 from delayline.record import accepted_at_ms_of
 from delayline.terms import Terms, own_name
 from mq.contract import Append
@@ -38,10 +37,10 @@ PURGE_SCANS_MAX = 20
 
 BEHIND_ALL = (1 << 63) - 1
 
-CANCELLED, RESCHEDULED = "cancelled", "rescheduled"
 NOT_PENDING = "not-pending"
-REPLACED, SCHEDULED, PURGED, SKIPPED = "replaced", "scheduled", "purged", "skipped"
-"""Reasons in the outcome rows of operations, and of the records that they end."""
+REPLACED, SCHEDULED, SKIPPED = "replaced", "scheduled", "skipped"
+"""Reasons in the outcome rows of operations, and of the records that they end, beside those that readers of the audit
+look for too."""
 
 
 class Asked(NamedTuple):

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from delayline.buffer_record import Control, Decision, Message, Meta, Operation, RulesChange, decode_value, read
 from delayline.content import digest_of_packed
 from delayline.message import Key, Shard
+from delayline.outcome import CANCELLED, RESCHEDULED
 from delayline.record import accepted_at_ms_of
 from delayline.rules import Rules
 from delayline.terms import Terms
@@ -16,14 +17,20 @@ from delayline.terms import Terms
 MESSAGE, OPERATION, CONTROL, DECISION, RULES = "message", "operation", "control", "decision", "rules"
 _KINDS = {Operation: OPERATION, Control: CONTROL, Decision: DECISION, RulesChange: RULES}
 
+OWN_ID = "="
+"""In front of an own id, where another reference would be a message id: no topic's name begins with it."""
+
 
 class BufferFact(NamedTuple):
     """A record of a buffer topic. Times are epoch ms UTC.
 
     `id`, `due_ms` and `accepted_ms` are those of its outcome row; the first two are None where it is no message.
     `replaces` is the key of the record that a re-append carries on. `rules` are those of a rules record: in force for
-    the offsets behind it. `digest` is that of what the client has sent (`delayline.content`), None where it is no
-    message, or is one that cannot be delivered.
+    the offsets behind it. Of an operation, `asks` is what it does where it can (`cancelled` or `rescheduled`), `ref`
+    whom it names (a message id, or an own id behind `=`), and `moves_to_ms` the time that it asks for. `expires_ms`:
+    the last moment at which the message may be delivered; of a series, counted from the time of this record, which
+    may be delivered for a later one. `digest`: that of what
+    the client has sent (`delayline.content`), None where it is no message, or is one that cannot be delivered.
     """
 
     kind: str
@@ -32,6 +39,10 @@ class BufferFact(NamedTuple):
     accepted_ms: int
     replaces: Key | None = None
     rules: Rules | None = None
+    asks: str | None = None
+    ref: str | None = None
+    expires_ms: int | None = None
+    moves_to_ms: int | None = None
     digest: int | None = None
 
 
@@ -41,8 +52,16 @@ def fact_of(shard: Shard, offset: int, appended_at_ms: int, body: bytes, rules: 
     meaning = read(body, appended_at_ms, rules)
     if type(meaning) is Message:
         return _message(shard, offset, appended_at_ms, meaning)
+    if isinstance(meaning, Operation):
+        return _operation(appended_at_ms, meaning)
     in_force = meaning.rules if isinstance(meaning, RulesChange) else None
     return BufferFact(_KINDS[type(meaning)], None, None, appended_at_ms, None, in_force)
+
+
+def _operation(appended_at_ms: int, operation: Operation) -> BufferFact:
+    asks = CANCELLED if operation.due_ms is None else RESCHEDULED
+    ref = f"{OWN_ID}{operation.ref}" if isinstance(operation.ref, str) else str(operation.ref)
+    return BufferFact(OPERATION, None, None, appended_at_ms, asks=asks, ref=ref, moves_to_ms=operation.due_ms)
 
 
 def _message(shard: Shard, offset: int, appended_at_ms: int, message: Message) -> BufferFact:
@@ -56,7 +75,8 @@ def _message(shard: Shard, offset: int, appended_at_ms: int, message: Message) -
     if is_dead:
         return BufferFact(MESSAGE, name, due_ms, appended_at_ms, replaces)
     accepted_ms, digest = accepted_at_ms_of(packed), digest_of_packed(packed)
-    return BufferFact(MESSAGE, name, due_ms, accepted_ms, replaces, digest=digest)
+    expires_ms = None if terms is None else terms.expires_ms(due_ms)
+    return BufferFact(MESSAGE, name, due_ms, accepted_ms, replaces, expires_ms=expires_ms, digest=digest)
 
 
 def message_id(shard: Shard, key: Key, meta: Meta | None) -> str:

@@ -35,6 +35,17 @@ class Outcome(StrEnum):
     UNMATCHED = "unmatched"  # an operation that found nothing to act on
 
 
+CANCELLED, RESCHEDULED, FORWARDED, PURGED = "cancelled", "rescheduled", "forwarded", "purged"
+"""Reasons that tie rows together: what an operation did, or a purge, in its own row and in those of the records that
+it ended so. All that an operation did stands in one commit; a purge's own row stands in the last one of its
+commits."""
+
+
+DEADLINE, LATE_MAX, MISSED = "deadline", "late-max", "missed"
+"""Reasons of the outcome `expired`: the message's own deadline, its topic's rule, the end of a series whose last time
+was missed."""
+
+
 class AuditRow(NamedTuple):
     """One outcome. Times are epoch ms UTC; `id`, `due_ms` are None for records that are no messages. `successor` is
     what the message is called in the record that carries it on, if one does; of a duplicate, or of a message that was

@@ -8,6 +8,7 @@
     ledger.py    the quantities of the ledger: windows, buckets, categories
     cells.py     rows -> cells: what is said twice of the records of one window and one bucket of positions
     judge.py     cells -> which are clean, which one record is missing, and what a window adds up to
+    acts.py      rows of one commit -> what an operation did, and what was done without one; pairing.py: its stages
     findings.py  dirty cells, and the rows in them -> what is wrong, record by record
 
 Every record of a buffer topic has exactly one outcome row once its due window is closed: that sentence, with the

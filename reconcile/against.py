@@ -19,14 +19,13 @@ from reconcile.errors import CannotJudge
 from reconcile.files import Files
 from reconcile.job import Verdict
 from reconcile.judge import FINDINGS
-from reconcile.judging import kept
 from reconcile.ledger import HOUR_MS, WINDOW_MS, Category
 from reconcile.lock import Lock, this_process
 from reconcile.manifest import Manifest
 from reconcile.readers.contract import Reader
 from reconcile.report.page import render_page
 from reconcile.report.summary import FINDINGS_MAX, NotJudged, State, Summary, Topic, encode_summary
-from reconcile.rooms import Rooms, folders
+from reconcile.rooms import Rooms, folders, kept
 from reconcile.runs import check_cluster, last_manifest
 from reconcile.schemas import ACCEPTED, DONE
 from reconcile.settings import JobSettings

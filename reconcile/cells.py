@@ -12,6 +12,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
+from delayline import buffer_facts as facts
+from delayline.outcome import CANCELLED, FORWARDED, RESCHEDULED, Outcome
 from reconcile.ledger import (
     BUCKETS,
     HOUR_MS,
@@ -38,10 +40,12 @@ CELLS = StructType(
         StructField("count", LongType(), False),
         *(StructField(name, LongType(), False) for name in XORS),
         StructField("late_max_ms", LongType(), True),
+        StructField("slack_min_ms", LongType(), True),
     ]
 )
 """A part of a cell: the rows of which the same is said, as a number (`said`, below). XORs are of the positions, the
-moments, the hashes of (position, moment), those with the id and whether it is a message too, and what links say."""
+moments, the hashes of (position, moment), those with the id and of what kind it is too, and what links say.
+`slack_min_ms` is the shortest time from a due time to its deadline."""
 
 LINKS = StructType(
     [
@@ -76,10 +80,11 @@ def cells(accepted: DataFrame, links: DataFrame, done: DataFrame, late_after_ms:
     kind = F.when(is_message(), _ACCEPTED | _UNTIMED).otherwise(_OTHER | _UNTIMED)
     link, carrying = _link(F.col("by_id"), F.col("by_id")), _link(successor(), F.col("id"))
     none = F.lit(0).cast("long")
+    mortal = accepted.withColumn("slack_ms", F.col("expires_ms") - F.col("due_ms"))
     sides = (
-        _said(in_cell(accepted, moment_ms()), kind, _check(is_message()), none),
+        _said(in_cell(mortal, moment_ms()), kind, _check(record_class()), none),
         _said(in_cell(links, F.col("due_ms")), F.lit(_LINK | _UNTIMED), none, link),
-        _said(timed, _outcome(late_after_ms), _check(ends_message()), F.when(carried(), carrying).otherwise(none)),
+        _said(timed, _outcome(late_after_ms), _check(outcome_class()), F.when(carried(), carrying).otherwise(none)),
     )
     return reduce(DataFrame.unionByName, sides)
 
@@ -87,14 +92,20 @@ def cells(accepted: DataFrame, links: DataFrame, done: DataFrame, late_after_ms:
 def summed(cells: DataFrame) -> DataFrame:
     """One row per cell, of the parts that any number of runs have left: `CELL`, `COUNTS` (`others` of the `accepted`
     are no messages; `links` are said by re-appends, `carried` by outcome rows; `given_way` have ended for another
-    message), `LATENESS`, `XORS` over both sides (`xor_link` over links), and `late_max_ms`."""
+    message), `LATENESS`, `XORS` over both sides (`xor_link` over links), `late_max_ms` and `slack_min_ms`."""
     is_link = _what() == _LINK
     return cells.groupBy(*CELL).agg(
         *counts(),
         *(_xor_where(~is_link, name).alias(name) for name in XORS if name != "xor_link"),
         F.bit_xor("xor_link").alias("xor_link"),
         F.max("late_max_ms").alias("late_max_ms"),
+        F.min("slack_min_ms").alias("slack_min_ms"),
     )
+
+
+def has_deadlines() -> Column:
+    """Of `summed`: whether something has expired, or may have been delivered behind its deadline."""
+    return (F.col("expired") > 0) | F.coalesce(F.col("late_max_ms") > F.col("slack_min_ms"), F.lit(False))
 
 
 def counts() -> list[Column]:
@@ -187,6 +198,21 @@ def ends_message() -> Column:
     return ~F.col("outcome").isin(*INSTRUCTIONS)
 
 
+MESSAGE, OPERATION, OTHER = 0, 1, 2
+"""Of what kind a record is, as far as its outcome row tells."""
+
+
+def record_class() -> Column:
+    return F.when(is_message(), MESSAGE).when(F.col("kind") == facts.OPERATION, OPERATION).otherwise(OTHER)
+
+
+def outcome_class() -> Column:
+    """Of an outcome row. What an operation did is its reason; of other instructions nothing is ever unmatched."""
+    did = F.coalesce(F.col("reason").isin(CANCELLED, RESCHEDULED, FORWARDED), F.lit(False))
+    is_operation = (F.col("outcome") == Outcome.UNMATCHED.value) | did
+    return F.when(ends_message(), MESSAGE).when(is_operation, OPERATION).otherwise(OTHER)
+
+
 # --- what a row says, as one number:  outcome or side | carried | how late
 #                                         bits 7..11       6       0..5
 
@@ -214,8 +240,8 @@ def _timing(lateness: Column, late_after_ms: int) -> Column:
     return F.when(lateness.isNull(), _UNTIMED).otherwise(timed)
 
 
-def _check(is_message: Column) -> Column:
-    return F.xxhash64("position", "moment_ms", "id", is_message)
+def _check(of: Column) -> Column:
+    return F.xxhash64("position", "moment_ms", "id", of)
 
 
 def _link(by: Column, of: Column) -> Column:
@@ -225,8 +251,8 @@ def _link(by: Column, of: Column) -> Column:
 
 def _said(rows: DataFrame, said: Column, check: Column, link: Column) -> DataFrame:
     """What is said by how many, and of whom."""
-    timed = F.col("lateness_ms") if "lateness_ms" in rows.columns else F.lit(None).cast("long")
-    named = rows.withColumns({"said": said, "check": check, "link": link, "lateness_ms": timed})
+    unsaid = {name: F.lit(None).cast("long") for name in ("lateness_ms", "slack_ms") if name not in rows.columns}
+    named = rows.withColumns({"said": said, "check": check, "link": link, **unsaid})
     return named.groupBy(*CELL, "said").agg(
         F.count("*").alias("count"),
         F.bit_xor("position").alias("xor_position"),
@@ -235,6 +261,7 @@ def _said(rows: DataFrame, said: Column, check: Column, link: Column) -> DataFra
         F.bit_xor("check").alias("xor_check"),
         F.bit_xor("link").alias("xor_link"),
         F.max("lateness_ms").alias("late_max_ms"),
+        F.min("slack_ms").alias("slack_min_ms"),
     )
 
 

@@ -22,6 +22,7 @@ from reconcile.cells import CELLS, LINKS
 from reconcile.errors import CannotJudge
 from reconcile.ledger import INSTRUCTIONS, OUTCOMES
 from reconcile.manifest import Manifest, Plan, Reads, Shard, Totals
+from reconcile.pairing import Pairing
 from reconcile.plan import Mark, Range, Skip
 from reconcile.planning import MarksRead, shards_after
 from reconcile.readers.contract import Audit, Reader
@@ -53,6 +54,7 @@ class Counting:
     def __init__(self, rooms: Rooms, reader: Reader, late_after_ms: int) -> None:
         self._rooms, self._reader = rooms, reader
         self._late_after_ms = late_after_ms
+        self._pairing = Pairing(rooms, (COUNTED, AHEAD), (BEFORE, LOST))
 
     def marks(self, plan: Plan) -> Said:
         audit = self._reader.audit(self._rooms.spark, plan.audit)
@@ -78,15 +80,20 @@ class Counting:
         accepted = self._stage_accepted(plan, reads)
         self._stage_links(plan, accepted, shards)
         cells = self._cells(plan.run)
+        unreadable = self._unreadable(plan.run)
+        self._pairing.stage_operations(plan.run, accepted)
+        unpaired = self._pairing.pair(plan, reads, previous, shards, unreadable)
         sums = cells.groupBy("topic").agg(*ledger_cells.counts()).collect()
+        hours = {*self._rooms.hours(f"cells/run={plan.run}"), *self._pairing.hours(plan.run)}
+        places = cells.select("topic", "window_ms").unionByName(unpaired.select("topic", "window_ms"))
         return Counted(
             rules=_rules(accepted),
-            hours=self._rooms.hours(f"cells/run={plan.run}"),
-            touched=_touched(cells, previous),
+            hours=sorted(hours),
+            touched=_touched(places, previous),
             totals=self._totals(plan.run, sums),
             rows={name: sum(row[name] for row in sums) for name in ("accepted", "done")},
             first_appended_ms=_first_appended_ms(accepted) if plan.lost and previous is None else None,
-            unreadable=self._unreadable(plan.run),
+            unreadable=unreadable,
             strays=self._by_topic(plan.run, STRAY),
         )
 
@@ -248,13 +255,13 @@ def _rules(accepted: DataFrame) -> dict[str, dict[int, str]]:
     return found
 
 
-def _touched(cells: DataFrame, previous: Manifest | None) -> dict[str, list[int]]:
+def _touched(places: DataFrame, previous: Manifest | None) -> dict[str, list[int]]:
     """Windows that were closed before."""
     closed = [(name, topic.closed_until_ms) for name, topic in previous.topics.items()] if previous else []
     if not closed:
         return {}
-    table = F.broadcast(small(cells.sparkSession, closed, "topic string, closed_ms long"))
-    again = cells.join(table, "topic").where("window_ms < closed_ms").groupBy("topic")
+    table = F.broadcast(small(places.sparkSession, closed, "topic string, closed_ms long"))
+    again = places.join(table, "topic").where("window_ms < closed_ms").groupBy("topic")
     return {
         row["topic"]: sorted(row["windows"])
         for row in again.agg(F.collect_set("window_ms").alias("windows")).collect()

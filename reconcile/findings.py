@@ -10,8 +10,12 @@ moment) comes together in one group: who was accepted there, its outcome rows, a
     a carried record and two re-appends         duplicated
     a re-append of a record that had ended      delivered_after_cancel where it was cancelled, else two_outcomes
     a re-append of what nobody accepted         orphan
-    a message's row in an instruction's words   wrong_outcome; and an instruction's in those of a message
+    a message's row in an instruction's words   wrong_outcome; and an instruction's in those of a message, or an
+                                                operation's in those of another instruction
     a re-append under another id than announced wrong_successor
+
+    expired without a deadline, or before it    wrongly_expired
+    delivered behind its deadline               behind_deadline
 
 What ends for another message (`replaced`, `duplicate`) is a case of its own: that one may be due at any time.
 
@@ -26,21 +30,25 @@ from typing import NamedTuple
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from delayline.outcome import LATE_MAX, MISSED
 from reconcile.cells import (
     CELL,
+    MESSAGE,
     carried,
-    ends_message,
     first_id,
     gives_way,
+    has_deadlines,
     hour,
     in_cell,
     is_message,
     lateness_ms,
     moment_ms,
+    outcome_class,
+    record_class,
     successor,
 )
-from reconcile.judge import FINDINGS, absence, decoded, dirty
-from reconcile.ledger import NO_OUTCOME, SKIPPED, Category
+from reconcile.judge import FINDINGS, decoded, dirty
+from reconcile.ledger import NO_OUTCOME, NOT_RE_APPENDED, RULE_MIN_MS, SKIPPED, Category
 from reconcile.small import small
 
 _PLACE = ("topic", "window_ms", "shard", "offset", "moment_ms")
@@ -69,8 +77,9 @@ class Staged(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """What a run judges by. Outcome rows of what was due before `untold_until_ms` may have been deleted. A shard
-    that is not among the `settled` has no settled rows. `unread`: what was accepted there nobody knows."""
+    """What a run judges by. Outcome rows of what was appended before `untold_until_ms` may have been deleted: it may
+    have been cancelled then, however late it is due. A shard that is not among the `settled` has no settled rows.
+    `unread`: what was accepted there nobody knows."""
 
     run: int
     late_after_ms: int
@@ -105,11 +114,12 @@ def verdicts(summed: DataFrame, staged: Staged, rules: Rules) -> DataFrame:
     """What is wrong in the windows of these cells, by `judge.FINDINGS`, and `settled`: false where it is a missing
     successor that may stand in what has not been read yet. `summed` and the result are worth keeping: each is read
     more than once."""
-    unclean = dirty(summed)
-    named = decoded(unclean, rules.run, rules.untold_until_ms).withColumn("settled", F.lit(True))
+    unclean = dirty(summed, rules.untold_until_ms)
+    named = decoded(unclean, rules.run).withColumn("settled", F.lit(True))
     looked_up = _looked_up(unclean.where(~F.col("named")), staged, rules)
     untimely = _untimely(summed, staged.done, rules).withColumn("settled", F.lit(True))
-    every = reduce(DataFrame.unionByName, (named, looked_up, untimely, _unaccepted(summed, staged, rules)))
+    mortal = _of_deadlines(summed, staged, rules).withColumn("settled", F.lit(True))
+    every = reduce(DataFrame.unionByName, (named, looked_up, untimely, mortal, _unaccepted(summed, staged, rules)))
     if not rules.skips:
         return every
     excused = every.withColumn("category", _excused(rules.skips))
@@ -166,7 +176,7 @@ def _unaccepted(summed: DataFrame, staged: Staged, rules: Rules) -> DataFrame:
             "category": F.lit(Category.WRONG_SUCCESSOR.value),
             "surplus": F.lit(0).cast("long"),
             "detail": F.concat(
-                _said(), F.lit("; nobody accepted "), F.coalesce("successor", F.lit("what has no name"))
+                testimony(), F.lit("; nobody accepted "), F.coalesce("successor", F.lit("what has no name"))
             ),
             "run": F.lit(rules.run),
         }
@@ -206,7 +216,7 @@ def _ended_after_skip(summed: DataFrame, done: DataFrame, rules: Rules) -> DataF
     behind = (_is_in(skip) & (F.col("audit_offset") > skip.audit_offset) for skip in rules.skips)
     category, none = F.lit(Category.ENDED_AFTER_SKIP.value), F.lit(0).cast("long")
     found = rows.where(reduce(or_, behind) & (F.col("outcome") != SKIPPED))
-    return _finding(found.withColumns({"category": category, "surplus": none, "detail": _said()}), rules.run)
+    return _finding(found.withColumns({"category": category, "surplus": none, "detail": testimony()}), rules.run)
 
 
 # --- early and late: from the outcome row alone
@@ -217,8 +227,50 @@ def _untimely(summed: DataFrame, done: DataFrame, rules: Rules) -> DataFrame:
     rows = _of_cells(done, moment_ms(), some).withColumn("lateness_ms", lateness_ms())
     is_early, is_late = F.col("lateness_ms") < 0, F.col("lateness_ms") > rules.late_after_ms
     category = F.when(is_early, Category.EARLY.value).when(is_late, Category.LATE.value)
-    judged = rows.withColumns({"category": category, "surplus": F.lit(0).cast("long"), "detail": _said()})
+    judged = rows.withColumns({"category": category, "surplus": F.lit(0).cast("long"), "detail": testimony()})
     return _finding(judged.where(is_early | is_late), rules.run)
+
+
+# --- deadlines: from the outcome row and the record
+
+
+def _of_deadlines(summed: DataFrame, staged: Staged, rules: Rules) -> DataFrame:
+    """What has expired and should not have, and what was delivered and should have expired. The time of an outcome
+    row is the one by which its owner has judged the deadline: they can be compared to the millisecond."""
+    some = summed.where(has_deadlines())
+    place = ("topic", "shard", "offset", "id")
+    records = _of_cells(staged.accepted.where(is_message()), moment_ms(), some).select(*place, "expires_ms")
+    rows = _of_cells(staged.done.where(F.col("outcome").isin("expired", "delivered")), moment_ms(), some)
+    known = rows.withColumn("lateness_ms", lateness_ms()).join(records, list(place))
+    deadline = F.concat(F.lit("; its deadline is "), F.coalesce(F.col("expires_ms").cast("string"), F.lit("none")))
+    judged = known.withColumns(
+        {
+            "category": F.when(_is_wrongly_expired(), Category.WRONGLY_EXPIRED.value).when(
+                _is_behind(), Category.BEHIND_DEADLINE.value
+            ),
+            "surplus": F.lit(0).cast("long"),
+            "detail": F.concat(testimony(), deadline),
+        }
+    )
+    return _finding(judged.where(F.col("category").isNotNull()), rules.run)
+
+
+def _is_wrongly_expired() -> Column:
+    done, reason = F.col("done_ms"), F.col("reason")
+    by_rule = F.when(reason.eqNullSafe(F.lit(LATE_MAX)), done - F.col("due_ms") <= RULE_MIN_MS)
+    by_series = by_rule.when(reason.eqNullSafe(F.lit(MISSED)), ~_is_occurrence())
+    wrongly = by_series.otherwise(F.col("expires_ms").isNull() | (done <= F.col("expires_ms")))
+    return (F.col("outcome") == "expired") & wrongly
+
+
+def _is_behind() -> Column:
+    """An occurrence may have been delivered for a later time than that of its record."""
+    is_behind = F.coalesce(F.col("done_ms") > F.col("expires_ms"), F.lit(False))
+    return (F.col("outcome") == "delivered") & is_behind & ~_is_occurrence()
+
+
+def _is_occurrence() -> Column:
+    return F.col("id").contains("~")
 
 
 def _finding(judged: DataFrame, run: int) -> DataFrame:
@@ -240,18 +292,19 @@ def _told(cells: DataFrame, staged: Staged, settled: Sequence[Settled]) -> DataF
     """One row per place: its record, that one's rows (`own`), those of others (`strange`), and re-appends."""
     accepted = _of_cells(staged.accepted, moment_ms(), cells)
     said = (
-        accepted.select(*_PLACE, "id", "due_ms", "accepted_ms", is_message().alias("record")),
+        accepted.select(*_PLACE, "id", "due_ms", "accepted_ms", "appended_ms", record_class().alias("record")),
         _of_cells(staged.links, F.col("due_ms"), cells).select(*_PLACE, "due_ms", "by_offset", "by_id"),
         _rows(_of_cells(staged.done, moment_ms(), cells), settled),
     )
     places = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), said)
     grouped = places.groupBy(*_PLACE).agg(
         F.count("record").alias("records"),
-        F.coalesce(F.bool_or("record"), F.lit(False)).alias("is_message"),
+        F.coalesce(F.max("record"), F.lit(MESSAGE)).alias("of"),
         F.max("id").alias("id"),
         F.max("by_id").alias("by_id"),
         F.max("due_ms").alias("due_ms"),
         F.max("accepted_ms").alias("accepted_ms"),
+        F.max("appended_ms").alias("appended_ms"),
         F.array_sort(F.collect_list("row")).alias("rows"),
         F.array_sort(F.collect_list("by_offset")).alias("links"),
     )
@@ -272,9 +325,9 @@ def _rows(done: DataFrame, settled: Sequence[Settled]) -> DataFrame:
         "id",
         successor().alias("successor"),
         carried().alias("carried"),
-        ends_message().alias("ends"),
+        outcome_class().alias("of"),
         lateness_ms().alias("lateness_ms"),
-        _said().alias("said"),
+        testimony().alias("said"),
         "settled",
     )
     return _bounded(done, settled).select(*_PLACE, "due_ms", "accepted_ms", row.alias("row"))
@@ -287,7 +340,7 @@ def _bounded(done: DataFrame, settled: Sequence[Settled]) -> DataFrame:
     return bounded.withColumn("settled", F.coalesce(F.col("audit_offset") < F.col("below"), F.lit(False)))
 
 
-def _said() -> Column:
+def testimony() -> Column:
     """What an outcome row says, and where it stands."""
     place = F.concat(F.lit(", audit "), F.col("audit_partition"), F.lit("/"), F.col("audit_offset"))
     reason = F.concat(F.lit(" ("), F.col("reason"), F.lit(")"))
@@ -314,18 +367,20 @@ def _verdict(category: Column, identity: Column, rows: Column, detail: Column, *
 
 def _of_record(untold_until_ms: int) -> Column:
     own = F.col("own")
-    missing = _verdict(absence(F.col("moment_ms"), untold_until_ms), F.col("id"), own, _no_outcome())
-    surplus = _ends(own) - F.col("is_message").cast("int")
+    untold = F.col("appended_ms") < untold_until_ms
+    absence = F.when(untold, Category.UNAUDITABLE.value).otherwise(Category.MISSING.value)
+    missing = _verdict(absence, F.col("id"), own, _no_outcome())
+    surplus = _ends(own) - (F.col("of") == MESSAGE).cast("int")
     several = _verdict(_of_several(), F.col("id"), own, _all_said(own), surplus=surplus)
     strange = _verdict(F.lit(Category.WRONG_OUTCOME.value), F.col("id"), own, _all_said(own), surplus=surplus)
-    exists, is_strange = F.col("records") > 0, F.exists(own, lambda row: row["ends"] != F.col("is_message"))
+    exists, is_strange = F.col("records") > 0, F.exists(own, lambda row: row["of"] != F.col("of"))
     found = F.when(exists & (F.size(own) == 0), missing).when(exists & (F.size(own) > 1), several)
     return found.when(exists & is_strange, strange)
 
 
 def _ends(rows: Column) -> Column:
     """How many say that a message has ended."""
-    return F.size(F.filter(rows, lambda row: row["ends"]))
+    return F.size(F.filter(rows, lambda row: row["of"] == MESSAGE))
 
 
 def _no_outcome() -> Column:
@@ -376,7 +431,7 @@ def _is_misnamed(row: Column) -> Column:
 
 
 def _lost(carrying: Column) -> Column:
-    detail = F.concat(_all_said(carrying), F.lit("; not re-appended"))
+    detail = F.concat(_all_said(carrying), F.lit(NOT_RE_APPENDED))
     settled = F.forall(carrying, lambda row: row["settled"])
     missing = F.lit(Category.MISSING.value)
     return _verdict(missing, F.get(carrying, F.lit(0))["successor"], carrying, detail, settled=settled)

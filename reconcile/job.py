@@ -17,7 +17,7 @@ from reconcile.manifest import Manifest, Plan, Reads
 from reconcile.readers.contract import Reader
 from reconcile.report.metrics import render_metrics
 from reconcile.report.page import render_page
-from reconcile.report.repair_plan import MESSAGES_MAX, RepairPlan, encode_repair_plan, repair_plan
+from reconcile.report.repair_plan import MESSAGES_MAX, RepairPlan, encode_repair_plan, is_successor, repair_plan
 from reconcile.report.summary import (
     FINDINGS_MAX,
     MALFORMED_MAX,
@@ -117,4 +117,5 @@ class _Stages:
         total = sum(judged.findings.get(Category.MISSING, 0) for judged in judgement.now.values())
         rows = self._judging.missing(manifest.run, MESSAGES_MAX) if total else []
         missing = [finding_of(row.asDict(), manifest) for row in rows]
-        return repair_plan(manifest.cluster, manifest.run, manifest.at_ms, manifest.audit, missing, total)
+        moves = self._judging.moves([one for one in missing if is_successor(one)], manifest)
+        return repair_plan(manifest.cluster, manifest.run, manifest.at_ms, manifest.audit, missing, total, moves)

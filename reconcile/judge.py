@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType, StructField, StructType
 
-from reconcile.cells import COUNTS, LATENESS
+from reconcile.cells import COUNTS, LATENESS, MESSAGE, OPERATION, OTHER
 from reconcile.ledger import NO_OUTCOME, POSITION_BITS, SKIPPED, Category
 
 FINDINGS = StructType(
@@ -63,21 +63,22 @@ those that an operator has had skipped, and `surplus` ends of messages beyond on
 accepted - others + surplus = the outcomes of messages + unanswered + unanswered_unauditable + unanswered_skipped."""
 
 
-def dirty(summed: DataFrame) -> DataFrame:
+def dirty(summed: DataFrame, untold_until_ms: int = 0) -> DataFrame:
     """Those of `cells.summed` in which somebody says what nobody else says, with `named`: whether the cell alone
-    tells what is missing."""
-    return summed.where(_is_dirty()).withColumn("named", _is_named())
+    tells what is missing. Where outcomes of what was appended before `untold_until_ms` may have been deleted, it does
+    not: when that was it does not know."""
+    named = F.lit(False) if untold_until_ms else _is_named()
+    return summed.where(_is_dirty()).withColumn("named", named)
 
 
-def decoded(dirty: DataFrame, run: int, untold_until_ms: int = 0) -> DataFrame:
-    """Findings of `dirty` cells that name their record. What was due before `untold_until_ms` may be done and its
-    outcome row deleted: it is unauditable, not missing."""
+def decoded(dirty: DataFrame, run: int) -> DataFrame:
+    """Findings of `dirty` cells that name their record."""
     is_message = F.col("xor_check") == _hash_of_own_id()
     return dirty.where("named").select(
         F.lit(run).alias("run"),
         "topic",
         "window_ms",
-        absence(F.col("xor_moment"), untold_until_ms).alias("category"),
+        F.lit(Category.MISSING.value).alias("category"),
         F.when(is_message, _own_id()).alias("id"),
         _shard().alias("shard"),
         _offset().alias("offset"),
@@ -88,11 +89,6 @@ def decoded(dirty: DataFrame, run: int, untold_until_ms: int = 0) -> DataFrame:
         F.lit(0).cast("long").alias("surplus"),
         F.lit(NO_OUTCOME).alias("detail"),
     )
-
-
-def absence(moment: Column, untold_until_ms: int) -> Column:
-    """The category of a record without an outcome row."""
-    return F.when(moment < untold_until_ms, Category.UNAUDITABLE.value).otherwise(Category.MISSING.value)
 
 
 def windows(summed: DataFrame, findings: DataFrame, run: int, earlier: DataFrame) -> DataFrame:
@@ -123,7 +119,7 @@ def _is_dirty() -> Column:
 def _is_named() -> Column:
     """One record more accepted than done, and what remains in the XORs is one record: its own hash says so."""
     one = (F.col("accepted") == F.col("done") + 1) & (F.col("xor_plain") == _hash())
-    other = F.col("xor_check") == _hash(F.lit(False))
+    other = F.col("xor_check").isin(_hash(F.lit(OPERATION)), _hash(F.lit(OTHER)))
     whole = (F.col("xor_check") == _hash_of_own_id()) | other
     linked = (F.col("links") == F.col("carried")) & (F.col("xor_link") == 0)
     return one & whole & linked
@@ -134,7 +130,7 @@ def _hash(*more: Column) -> Column:
 
 
 def _hash_of_own_id() -> Column:
-    return _hash(_own_id(), F.lit(True))
+    return _hash(_own_id(), F.lit(MESSAGE))
 
 
 def _shard() -> Column:

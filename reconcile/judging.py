@@ -5,8 +5,7 @@ findings/run=<run>             what is wrong, record by record
 windows/run=<run>/hour=<hour>  one row per window judged; a later run's row replaces it
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 
 from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql import functions as F
@@ -14,21 +13,28 @@ from pyspark.sql.types import StructType
 
 from reconcile import findings as look_up
 from reconcile import judge as verdict
+from reconcile.acts import MOVED
 from reconcile.advance import Judgement, Task
-from reconcile.cells import CELLS, LINKS, hour
+from reconcile.cells import CELLS, LINKS, has_deadlines, hour
 from reconcile.cells import summed as summed_cells
 from reconcile.closing import Due, hours_of
 from reconcile.counting import COUNTED
 from reconcile.findings import Rules, Settled, Skipped, Staged, Unread
 from reconcile.judge import FINDINGS, WINDOWS
 from reconcile.ledger import HOUR_MS, INSTRUCTIONS, OUTCOMES, SKIPPED, Category
-from reconcile.manifest import Judged, Spans
+from reconcile.manifest import Judged, Manifest, Spans
+from reconcile.pairing import moved_folders, unpaired_folders
 from reconcile.plan import Range
-from reconcile.rooms import HOUR, Rooms, folders
+from reconcile.report.repair_plan import Place, place_of
+from reconcile.report.summary import Finding
+from reconcile.rooms import HOUR, Rooms, folders, kept
 from reconcile.schemas import ACCEPTED, DONE
 from reconcile.small import small
 
 MESSAGE_OUTCOMES = tuple(name for name in OUTCOMES if name not in INSTRUCTIONS)
+
+KEEPS_TIME = ("roll", "scheduled", "repair")
+"""Reasons of `superseded` where the record that carries the message on is due at the same time."""
 
 NUMBERS = ("unanswered", "unanswered_unauditable", "unanswered_skipped", "surplus")
 """Columns of a window that a topic's sums keep under the same name."""
@@ -86,13 +92,20 @@ class Judging:
         """No row is opened where cells tell everything, as on every good day."""
         untold_ms = max((gap.until_ms for gap in task.audit_gaps), default=0)
         skips = _skips(task)
-        hours = _hours(summed) if skips else _hours_to_look_up(summed)
+        hours = _hours(summed) if skips else _hours_to_look_up(summed, untold_ms)
+        unpaired = self._unpaired(summed, task).withColumn("settled", F.lit(True))
         if not hours:
-            named = verdict.decoded(verdict.dirty(summed), task.run, untold_ms)
-            return _untold(named.withColumn("settled", F.lit(True)), task)
+            named = verdict.decoded(verdict.dirty(summed), task.run)
+            return _untold(named.withColumn("settled", F.lit(True)).unionByName(unpaired), task)
         rules = Rules(task.run, self._late_after_ms, _settled(task), untold_ms, skips, _unread(task))
         looked_up = look_up.verdicts(summed, self._staged(hours, task.rows, summed), rules)
-        return _untold(looked_up.withColumn("category", _category(task)), task)
+        return _untold(looked_up.withColumn("category", _category(task)).unionByName(unpaired), task)
+
+    def _unpaired(self, summed: DataFrame, task: Task) -> DataFrame:
+        """What all runs have found of acts, of the windows to be judged."""
+        rows = self._rooms.read(FINDINGS, unpaired_folders(hours_of(task.due, task.rows), task.rows))
+        here = rows.join(summed.select("topic", "window_ms").distinct(), ["topic", "window_ms"], "left_semi")
+        return here.withColumn("run", F.lit(task.run)).select(*FINDINGS.fieldNames())
 
     def _earlier(self, task: Task) -> DataFrame:
         """What earlier runs have said of the windows that are judged again."""
@@ -117,22 +130,32 @@ class Judging:
         missing = found.where(F.col("category") == Category.MISSING.value)
         return missing.orderBy("due_ms", "topic", "shard", "offset").limit(limit).collect()
 
+    def moves(self, lost: Sequence[Finding], manifest: Manifest) -> dict[Place, int | None]:
+        """When these lost successors are due, by the record that they were to follow; those of which the operation
+        that has moved them, or a row that keeps the time, says so."""
+        places = [(*place_of(one), one.due_ms) for one in lost if one.due_ms is not None]
+        if not places:
+            return {}
+        hours = sorted({due_ms // HOUR_MS for *_, due_ms in places})
+        wanted = small(self._rooms.spark, places, "topic string, shard int, offset long, due_ms long")
+        wanted, key = F.broadcast(wanted), ["topic", "shard", "offset", "due_ms"]
+        moved = self._rooms.read(MOVED, moved_folders(hours, manifest.rows)).join(wanted, key)
+        done = self._rooms.read(DONE, folders("stage", hours, manifest.rows, f"done/lot={COUNTED}"))
+        kept_time = done.where(F.col("reason").isin(*KEEPS_TIME)).join(wanted, key)
+        rows = moved.select(*key, "moves_to_ms").unionByName(
+            kept_time.select(*key, F.col("due_ms").alias("moves_to_ms"))
+        )
+        found: dict[Place, int | None] = {}
+        for row in rows.collect():
+            found[row["topic"], row["shard"], row["offset"]] = row["moves_to_ms"]
+        return found
+
     def newest_windows(self, run: int, limit: int) -> list[Row]:
         """Rows by `judge.WINDOWS`: the newest of each topic."""
         windows = self._rooms.read(WINDOWS, [f"windows/run={run}"])
         newest = Window.partitionBy("topic").orderBy(F.col("window_ms").desc())
         shown = windows.withColumn("nth", F.row_number().over(newest)).where(F.col("nth") <= limit)
         return shown.orderBy("topic", "window_ms").collect()
-
-
-@contextmanager
-def kept(rows: DataFrame) -> Iterator[DataFrame]:
-    """Worked out once, however often it is read in between."""
-    rows = rows.persist()
-    try:
-        yield rows
-    finally:
-        rows.unpersist()
 
 
 def sums(windows: DataFrame) -> dict[str, Judged]:
@@ -173,11 +196,11 @@ def _of_windows(rows: DataFrame, due: Mapping[str, Due]) -> DataFrame:
     return rows.join(F.broadcast(table), wanted, "left_semi")
 
 
-def _hours_to_look_up(summed: DataFrame) -> list[int]:
+def _hours_to_look_up(summed: DataFrame, untold_until_ms: int) -> list[int]:
     """Where a cell alone does not tell everything."""
-    unclean = verdict.dirty(summed).where(~F.col("named")).select("window_ms")
-    untimely = summed.where(F.col("early") + F.col("late") + F.col("given_way") > 0).select("window_ms")
-    return _hours(unclean.union(untimely))
+    unclean = verdict.dirty(summed, untold_until_ms).where(~F.col("named")).select("window_ms")
+    untimely = (F.col("early") + F.col("late") + F.col("given_way") > 0) | has_deadlines()
+    return _hours(unclean.union(summed.where(untimely).select("window_ms")))
 
 
 def _hours(windows: DataFrame) -> list[int]:

@@ -29,8 +29,14 @@ INSTRUCTIONS = frozenset({Outcome.APPLIED.value, Outcome.UNMATCHED.value})
 REPLACED = "replaced"
 """The reason of an outcome row whose successor is another message of the same own id."""
 
+RULE_MIN_MS = 1000
+"""The strictest rule by which a message expires (`late_max`)."""
+
 NO_OUTCOME = "no outcome"
 """What is said of a record without an outcome row, where nothing carries it on either."""
+
+NOT_RE_APPENDED = "; not re-appended"
+"""What is said behind the outcome of a record whose message nothing carries on, although it was to go on."""
 
 LATENESS_BINS = 26
 """Bin i counts what was delivered less than 2^i ms after it was due, and not less than 2^(i-1); the last one, from
@@ -46,8 +52,12 @@ class Category(StrEnum):
     MISPLACED = "misplaced"  # in another partition of its topic
     EARLY = "early"  # delivered before it was due
     LATE = "late"  # delivered later than tolerated
+    BEHIND_DEADLINE = "behind_deadline"  # delivered behind its own deadline
+    WRONGLY_EXPIRED = "wrongly_expired"  # expired without a deadline, or before it
     ORPHAN = "orphan"  # an outcome of a record that nobody accepted
     DELIVERED_AFTER_CANCEL = "delivered_after_cancel"  # its cancel had been confirmed
+    CONFIRMED_IN_VAIN = "confirmed_in_vain"  # an operation was confirmed, and nothing was done to its message
+    UNASKED = "unasked"  # cancelled or moved, and nobody asked for it
     ENDED_AFTER_SKIP = "ended_after_skip"  # an operator had had its offset skipped
     TWO_OUTCOMES = "two_outcomes"  # contradictory ends of one record
     WRONG_OUTCOME = "wrong_outcome"  # an outcome that a record of its kind cannot have

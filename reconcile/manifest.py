@@ -74,8 +74,8 @@ class Shard(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AuditGap(msgspec.Struct, frozen=True):
-    """Audit records that were gone before they were read. What became of a record due before `until_ms` may stand
-    there."""
+    """Audit records that were gone before they were read. What became of a record that was appended before `until_ms`
+    may stand there."""
 
     partition: int
     lost: Range

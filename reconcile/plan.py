@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 import msgspec
 
-FORMAT_VERSION = 2
-"""2: cells hold what links say, and manifests how many rows their runs have written."""
+FORMAT_VERSION = 3
+"""3: cells tell operations from other instructions, and rows what operations ask for. 2: cells hold what links say,
+and manifests how many rows their runs have written."""
 
 
 class Range(NamedTuple):

@@ -16,11 +16,18 @@ For each message, in this order:
     one atomic append          a re-append under the message's own id, which names the record that it replaces, and
                                that record's outcome row (superseded, reason `repair`)
 
+A message that was to go on in another record, which is nowhere, has an outcome already. It lies in the record before
+that, as long as that one is kept, and goes on from there with the time that it was moved to:
+
+    its shard's log            from that record to the end, must have no re-append that carries it on: else nothing is
+                               done. Read after the claim, and whole: what is open there is waited for
+    one append                 a re-append under the message's own id, which names the record before; its row is there
+
 So a plan that is carried out twice does nothing the second time, the next run of the job finds one end of each
 record, and a message that waits after all is not delivered twice: reading the re-append, its shard gives it up.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -29,7 +36,7 @@ from delayline.buffer_record import Message, RulesChange, decode_value, encode_r
 from delayline.clock import Clock
 from delayline.cursor import Cursor
 from delayline.errors import MalformedRecord, UnknownFormat
-from delayline.headers import RULES
+from delayline.headers import REPLACES, RULES
 from delayline.message import Key, Shard
 from delayline.names import Names
 from delayline.outcome import AuditRecord, AuditRow, Outcome, decode_audit, encode_audit, spread
@@ -39,7 +46,7 @@ from mq.contract import Append, Claim, LogRecord, Queue
 from mq.errors import PartitionUnknown, TopicUnknown
 from reconcile.errors import CannotJudge, OtherCluster
 from reconcile.plan import Cluster
-from reconcile.report.repair_plan import LostMessage, RepairPlan
+from reconcile.report.repair_plan import LostMessage, LostSuccessor, RepairPlan
 
 REPAIR = "repair"
 """Reason in the outcome row of a record whose message has been sent again."""
@@ -58,25 +65,29 @@ class Verdict(StrEnum):
     WAITS = "waits"
     LOST = "payload lost"
     OTHER = "not found"
+    UNKNOWN = "time lost"
 
 
-UNREPAIRABLE = frozenset({Verdict.LOST, Verdict.OTHER})
+UNREPAIRABLE = frozenset({Verdict.LOST, Verdict.OTHER, Verdict.UNKNOWN})
 
 
 class Found(NamedTuple):
-    """The record of a lost message, as it stands in the buffer."""
+    """The record of a lost message, as it stands in the buffer. `due_ms` is when it is to be due; `has_row`: the
+    outcome of the record is known."""
 
     shard: Shard
     key: Key
     value: bytes
     accepted_ms: int
     owner_epoch: int
+    due_ms: int
+    has_row: bool = False
 
 
 class Step(NamedTuple):
     """A message, the verdict and why. `found` where it is to be sent again."""
 
-    message: LostMessage
+    message: LostMessage | LostSuccessor
     verdict: Verdict
     why: str = ""
     found: Found | None = None
@@ -105,7 +116,9 @@ class Repair:
             raise OtherCluster(f"the plan is for {_shown(plan.cluster)}, this is {_shown(here)}")
         ended = self._ended_since(plan)
         self._looked = True
-        return [self._step(message, ended.get(_place(message))) for message in plan.messages]
+        steps = [self._step(message, ended.get(_place(message))) for message in plan.messages]
+        carried = self._carried_on(plan.successors)
+        return [*steps, *(self._successor(one, carried) for one in plan.successors)]
 
     def send(self, step: Step) -> Step:
         """Send it again. Raises ClaimLost (another repair has begun since, and sees what this one has sent) and
@@ -113,14 +126,17 @@ class Repair:
         assert step.found is not None, "only what is to be sent again"
         assert self._claimed is not None, "only whoever has claimed to be the only one"
         assert self._looked, "what was seen before the claim another one may have sent since"
-        message, (shard, key, value, accepted_ms, epoch) = step.message, step.found
-        body = encode_reappend(value, key, message_id(shard, key, decode_value(value)[0]), key.due_ms)
+        message, (shard, key, value, accepted_ms, epoch, due_ms, has_row) = step.message, step.found
+        body = encode_reappend(value, key, message_id(shard, key, decode_value(value)[0]), due_ms)
+        again = Append(self._names.buffer(shard.topic), shard.name, body)
+        if has_row:
+            self._claimed.append([again])
+            return Step(message, Verdict.SENT)
         row = AuditRow(key.offset, message.id, key.due_ms, accepted_ms, Outcome.SUPERSEDED, message.id, REPAIR)
         (told,) = encode_audit(shard, epoch, self._clock.now_ms(), [row])
         audit = self._names.audit
         partition = str(spread(shard, len(self._queue.topic(audit).partitions)))
-        records = [Append(self._names.buffer(shard.topic), shard.name, body), Append(audit, partition, told)]
-        self._claimed.append(records)
+        self._claimed.append([again, Append(audit, partition, told)])
         return Step(message, Verdict.SENT)
 
     # --- the audit since the plan
@@ -150,11 +166,7 @@ class Repair:
         """From the plan's position on, to its end; all of a partition that there was not yet. An outcome that cannot
         be read yet, as of an earlier repair, would be taken for none. Raises CannotJudge."""
         topic = self._names.audit
-        if not self._queue.settled(topic, name, SETTLED_S):
-            raise CannotJudge(
-                f"{topic}, partition {name}: a transaction has been open for {SETTLED_S:.0f} s, and what it hides "
-                "may be outcomes; find its producer, or abort it, and repeat this"
-            )
+        self._check_settled(topic, name, "outcomes")
         first, end = self._queue.offsets(topic, name)
         offset = first if start is None else start
         if not first <= offset <= end:
@@ -166,9 +178,58 @@ class Repair:
             yield from records
             offset = records[-1].offset + 1
 
+    def _check_settled(self, topic: str, name: str, what: str) -> None:
+        """Raises CannotJudge."""
+        if not self._queue.settled(topic, name, SETTLED_S):
+            raise CannotJudge(
+                f"{topic}, partition {name}: a transaction has been open for {SETTLED_S:.0f} s, and what it hides "
+                f"may be {what}; find its producer, or abort it, and repeat this"
+            )
+
+    # --- what was to go on in another record
+
+    def _successor(self, lost: LostSuccessor, carried: Mapping[tuple[Shard, Key], int]) -> Step:
+        shard, offset = _place(lost)
+        if (by := carried.get((shard, Key(lost.due_ms, offset)))) is not None:
+            return Step(lost, Verdict.ENDED, f"it goes on at offset {by}")
+        if lost.moves_to_ms is None:
+            return Step(lost, Verdict.UNKNOWN, "when it was to be due stood in the lost record alone")
+        step = self._step(lost, None)
+        if step.found is None:
+            return step
+        return step._replace(found=step.found._replace(due_ms=lost.moves_to_ms, has_row=True))
+
+    def _carried_on(self, lost: Sequence[LostSuccessor]) -> dict[tuple[Shard, Key], int]:
+        """What re-appends behind these records carry on, and at which offset. Raises CannotJudge."""
+        firsts: dict[Shard, int] = {}
+        for shard, offset in map(_place, lost):
+            firsts[shard] = min(offset, firsts.get(shard, offset))
+        found = {}
+        for shard, first in firsts.items():
+            for record in self._log(shard, first):
+                if REPLACES not in record.body:
+                    continue
+                meaning = read(record.body, record.appended_at_ms, DEFAULT_RULES)
+                if isinstance(meaning, Message) and meaning.replaces is not None:
+                    found[shard, meaning.replaces] = record.offset
+        return found
+
+    def _log(self, shard: Shard, offset: int) -> Iterator[LogRecord]:
+        """Its buffer from there on, as far as it is kept, to the end; nothing where there is none."""
+        topic = self._names.buffer(shard.topic)
+        try:
+            first, _ = self._queue.offsets(topic, shard.name)
+        except (TopicUnknown, PartitionUnknown):
+            return
+        self._check_settled(topic, shard.name, "re-appends")
+        offset = max(offset, first)
+        while records := self._queue.read(topic, shard.name, offset, READ_RECORDS):
+            yield from records
+            offset = records[-1].offset + 1
+
     # --- the record
 
-    def _step(self, message: LostMessage, ended: str | None) -> Step:
+    def _step(self, message: LostMessage | LostSuccessor, ended: str | None) -> Step:
         if ended is not None:
             return Step(message, Verdict.ENDED, ended)
         shard, topic = _place(message)[0], self._names.buffer(message.topic)
@@ -183,7 +244,7 @@ class Repair:
             return Step(message, Verdict.OTHER, "there is no record at its place")
         return self._of_record(message, shard, records[0])
 
-    def _of_record(self, message: LostMessage, shard: Shard, record: LogRecord) -> Step:
+    def _of_record(self, message: LostMessage | LostSuccessor, shard: Shard, record: LogRecord) -> Step:
         cursor = self._queue.glimpse(shard)
         if cursor is None or cursor.next_offset <= message.offset:
             return Step(message, Verdict.WAITS, "its shard has not come so far")
@@ -196,7 +257,9 @@ class Repair:
         return Step(message, Verdict.OTHER, f"at its place stands {fact.id}")
 
     @staticmethod
-    def _again(message: LostMessage, shard: Shard, record: LogRecord, rules: Rules, owner_epoch: int) -> Step:
+    def _again(
+        message: LostMessage | LostSuccessor, shard: Shard, record: LogRecord, rules: Rules, owner_epoch: int
+    ) -> Step:
         fact = fact_of(shard, record.offset, record.appended_at_ms, record.body, rules)
         meaning = read(record.body, record.appended_at_ms, rules)
         assert isinstance(meaning, Message), "that is its kind"
@@ -204,7 +267,9 @@ class Repair:
         if meta is not None and meta.dead_code is not None:
             return Step(message, Verdict.OTHER, f"nobody can deliver it: {meta.dead_code}")
         key = Key(meaning.due_ms, record.offset)
-        return Step(message, Verdict.AGAIN, "", Found(shard, key, meaning.value, fact.accepted_ms, owner_epoch))
+        return Step(
+            message, Verdict.AGAIN, "", Found(shard, key, meaning.value, fact.accepted_ms, owner_epoch, key.due_ms)
+        )
 
     def _possible_rules(self, shard: Shard, offset: int, cursor: Cursor) -> Iterator[Rules]:
         """Under which the record may have been read: the likely ones first, and before them in the log, if those give
@@ -227,7 +292,7 @@ class Repair:
         return found[::-1]
 
 
-def _place(message: LostMessage) -> tuple[Shard, int]:
+def _place(message: LostMessage | LostSuccessor) -> tuple[Shard, int]:
     return Shard(message.topic, str(message.shard)), message.offset
 
 

@@ -9,7 +9,8 @@ make a ledger that finds nothing wrong.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -130,6 +131,16 @@ class Rooms:
 
     def _uri(self, name: str) -> str:
         return f"{self._files.root}/{name}"
+
+
+@contextmanager
+def kept(rows: DataFrame) -> Iterator[DataFrame]:
+    """Worked out once, however often it is read in between."""
+    rows = rows.persist()
+    try:
+        yield rows
+    finally:
+        rows.unpersist()
 
 
 def _run_of(name: str) -> int:

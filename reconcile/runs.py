@@ -28,7 +28,7 @@ from reconcile.lock import Lock
 from reconcile.manifest import Document, Manifest, Plan, Reads, decode, encode
 from reconcile.plan import Cluster, Held
 from reconcile.planning import MarksRead, SkipsRead, can_be_read, fresh_shards, plan_reads, plan_run
-from reconcile.report.repair_plan import RepairPlan, decode_repair_plan
+from reconcile.report.repair_plan import LostMessage, LostSuccessor, RepairPlan, decode_repair_plan
 
 ROOMS = ("stage", "cells", "findings", "windows", "malformed")
 """Folders in which each run has one of its own."""
@@ -266,7 +266,8 @@ def _repair_plan(data: bytes, name: str) -> RepairPlan:
 def spared(read: dict[str, dict[int, int]], plans: Iterable[RepairPlan]) -> dict[str, dict[int, int]]:
     """How far the queue may forget: not what is missing and may be sent again."""
     for plan in plans:
-        for message in plan.messages:
+        listed: list[LostMessage | LostSuccessor] = [*plan.messages, *plan.successors]
+        for message in listed:
             shards = read.get(message.topic, {})
             if message.shard in shards:
                 shards[message.shard] = min(shards[message.shard], message.offset)

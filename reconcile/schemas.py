@@ -20,6 +20,10 @@ ACCEPTED = _schema(
     ("replaces_due_ms", LongType, True),  # of a re-append: the key of the record that it carries on
     ("replaces_offset", LongType, True),
     ("rules", StringType, True),  # of a rules record: the rules in force behind it, JSON
+    ("asks", StringType, True),  # of an operation: what its row says if it is done, cancelled or rescheduled
+    ("ref", StringType, True),  # whom it names: a message id, or an own id behind =
+    ("expires_ms", LongType, True),  # of a message: the last moment at which it may be delivered
+    ("moves_to_ms", LongType, True),  # of an operation: the due time that it asks for
     ("digest", LongType, True),  # of what the client has sent (`delayline.content`); null where nobody knows
 )
 """One record of a buffer topic."""

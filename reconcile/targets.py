@@ -12,6 +12,7 @@ audit says of it. It is an id join over what is compared, several times dearer t
     another key, value, header or due time than was accepted   altered
     in another partition than it was accepted for              misplaced
     stamped before it was due, or later than tolerated         early, late
+    stamped behind its deadline by more than a commit takes    behind_deadline
 
 What was accepted is told by the record's digest (`delayline.content`), made where the buffer was read: where that is
 not known, of a record that was gone before any run, content is not compared. A repeat's due time is that of its tick,
@@ -28,6 +29,9 @@ from reconcile.judge import FINDINGS
 from reconcile.ledger import Category
 
 RETRY = "retry"
+COMMITTED_WITHIN_MS = 10_000
+"""A deadline is judged when a delivery begins, and the record is stamped when it is written: within the timeout of
+its transaction."""
 _ID = ("topic", "id")
 
 
@@ -53,7 +57,7 @@ def _told(accepted: DataFrame, done: DataFrame, delivered: DataFrame) -> DataFra
         accepted.where("kind = 'message'")
         .groupBy(*_ID)
         .agg(
-            F.max(F.struct("offset", "shard", "due_ms", "accepted_ms")).alias("record"),
+            F.max(F.struct("offset", "shard", "due_ms", "accepted_ms", "expires_ms")).alias("record"),
             F.max("digest").alias("digest"),
         )
     )
@@ -80,7 +84,7 @@ def _told(accepted: DataFrame, done: DataFrame, delivered: DataFrame) -> DataFra
 
 
 def _verdicts(late_after_ms: int | None) -> tuple[Column, ...]:
-    return _verdict(), _altered(), _misplaced(), _untimely(late_after_ms)
+    return _verdict(), _altered(), _misplaced(), _untimely(late_after_ms), _behind_deadline(late_after_ms)
 
 
 def _verdict() -> Column:
@@ -125,17 +129,33 @@ def _altered() -> Column:
 
 
 def _misplaced() -> Column:
-    shard = F.coalesce("record", "ended")["shard"]
+    shard = F.coalesce(F.col("record")["shard"], F.col("ended")["shard"])
     return F.when(F.exists("copies", lambda copy: copy["partition"] != shard), _said(Category.MISPLACED, _where()))
 
 
 def _untimely(late_after_ms: int | None) -> Column:
     lateness = _lateness_ms()
     if late_after_ms is None:
-        return F.lit(None).cast("struct<category:string,detail:string>")
+        return _nothing()
     known = F.col("record").isNotNull() | F.col("ended").isNotNull()
     early = F.when(known & (lateness < 0), _said(Category.EARLY, _where()))
     return early.when(known & (lateness > late_after_ms), _said(Category.LATE, _where()))
+
+
+def _behind_deadline(late_after_ms: int | None) -> Column:
+    """Of the record that was delivered, not of one that was moved. What is said of an occurrence's deadline is not
+    the one that it was delivered by."""
+    if late_after_ms is None:
+        return _nothing()
+    first, record = F.get("copies", F.lit(0)), F.col("record")
+    behind = (first["due_ms"] == record["due_ms"]) & (
+        first["delivered_ms"] > record["expires_ms"] + COMMITTED_WITHIN_MS
+    )
+    return F.when(behind & ~_is_repeat(), _said(Category.BEHIND_DEADLINE, _where()))
+
+
+def _nothing() -> Column:
+    return F.lit(None).cast("struct<category:string,detail:string>")
 
 
 def _lateness_ms() -> Column:
@@ -146,8 +166,9 @@ def _lateness_ms() -> Column:
 
 
 def _due_ms() -> Column:
-    """Of the record that was delivered; null where nobody accepted one."""
-    return F.coalesce(F.col("ended")["due_ms"], F.col("record")["due_ms"])
+    """Of the record that was delivered; null where that is not known: one that carries on what was moved may wait
+    outside of the windows that are compared."""
+    return F.coalesce(F.col("ended")["due_ms"], F.when(~F.col("moved"), F.col("record")["due_ms"]))
 
 
 def _is_repeat() -> Column:
@@ -172,7 +193,7 @@ def _against_the_audit() -> Column:
 
 def _finding(found: DataFrame, run: int) -> DataFrame:
     """An orphan's place is that of which its id speaks, as far as it can be read."""
-    record = F.coalesce("record", "ended")
+    record = F.coalesce(F.col("record").dropFields("expires_ms"), F.col("ended"))
     parts = F.regexp_extract
     pattern = r"\.(\d{1,9})\.(\d{1,18})\.(\d{1,18})(~\d+)?$"
     shard, offset, due = (F.try_to_number(parts("id", pattern, i), F.lit("9" * 18)) for i in (1, 2, 3))

@@ -66,7 +66,7 @@ def skipped(read: Read) -> list[tuple[Any, ...]]:
     """Rows by `schemas.ACCEPTED` of the places in the log that the read skips, called as their dead letters are."""
     names = ((skip, f"{read.topic}.{read.shard}.{skip.first}.{skip.at_ms}") for skip in read.skips if skip.is_place)
     return [
-        (read.topic, read.shard, skip.first, SKIPPED, name, skip.at_ms, skip.at_ms, skip.at_ms, *[None] * 4)
+        (read.topic, read.shard, skip.first, SKIPPED, name, skip.at_ms, skip.at_ms, skip.at_ms, *[None] * 8)
         for skip, name in names
         if read.start <= skip.first < read.end
     ]
@@ -106,10 +106,11 @@ def _fact(shard: Shard, record: LogRecord, rules: Rules) -> BufferFact:
 
 def _columns(fact: BufferFact, appended_ms: int) -> tuple[Any, ...]:
     """From `kind` on."""
-    kind, name, due_ms, accepted_ms, replaces, rules, digest = fact
+    kind, name, due_ms, accepted_ms, replaces, rules, asks, ref, expires_ms, moves_to_ms, digest = fact
     replaces_due_ms, replaces_offset = replaces or (None, None)
     written = None if rules is None else rules.encoded.decode()
-    return kind, name, due_ms, accepted_ms, appended_ms, replaces_due_ms, replaces_offset, written, digest
+    times, moved = (due_ms, accepted_ms, appended_ms), (replaces_due_ms, replaces_offset)
+    return kind, name, *times, *moved, written, asks, ref, expires_ms, moves_to_ms, digest
 
 
 def raw(partition: int, chunks: Iterable[Sequence[tuple[int, bytes | None]]]) -> Iterator[pa.RecordBatch]:

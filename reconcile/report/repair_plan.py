@@ -1,16 +1,20 @@
 """repair-plan.json: messages that are missing, for `delayline reconcile repair`. The job itself sends nothing."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import islice
+from types import MappingProxyType
 
 import msgspec
 
 from reconcile import documents
-from reconcile.ledger import NO_OUTCOME
+from reconcile.ledger import NO_OUTCOME, NOT_RE_APPENDED
 from reconcile.plan import Cluster
 from reconcile.report.summary import Finding
 
 REPAIR_PLAN_VERSION = 1
+
+Place = tuple[str, int, int]
+"""Topic, shard and offset."""
 
 MESSAGES_MAX = 10_000
 """In one plan: whoever has lost more should look at why before anything is sent again. The next run lists the next
@@ -28,10 +32,23 @@ class LostMessage(msgspec.Struct, frozen=True):
     accepted_ms: int | None  # None: not looked up, the record says it
 
 
+class LostSuccessor(msgspec.Struct, frozen=True):
+    """A message that was to go on in another record, which is nowhere; and the record before that, which holds it.
+    `moves_to_ms`: when it is due from then on; None: that stood in the lost record alone."""
+
+    id: str
+    topic: str
+    shard: int
+    offset: int
+    due_ms: int  # of the record at that place
+    moves_to_ms: int | None
+
+
 class RepairPlan(msgspec.Struct, frozen=True, kw_only=True):
     """`audit`: by partition, the offset behind the last audit record that the run has read: what stands there or
-    behind may tell of these messages meanwhile. `more`: missing messages that are not listed: too many, or not to be
-    sent again, because their record has an outcome or goes on in another one."""
+    behind may tell of these messages meanwhile. `successors`: messages that were to go
+    on in another record. `more`: what is missing and not listed: too many, or no message, or one whose record has no
+    outcome and goes on in another one."""
 
     v: int = REPAIR_PLAN_VERSION
     cluster: Cluster
@@ -39,18 +56,48 @@ class RepairPlan(msgspec.Struct, frozen=True, kw_only=True):
     at_ms: int
     audit: dict[int, int]
     messages: list[LostMessage]
+    successors: list[LostSuccessor] = []
     more: int
 
 
 def repair_plan(
-    cluster: Cluster, run: int, at_ms: int, audit: dict[int, int], missing: Iterable[Finding], total: int
+    cluster: Cluster,
+    run: int,
+    at_ms: int,
+    audit: dict[int, int],
+    missing: Iterable[Finding],
+    total: int,
+    moves: Mapping[Place, int | None] = MappingProxyType({}),
 ) -> RepairPlan:
     """Of the first `MESSAGES_MAX` findings of what is `missing`, those that are messages; `total`: how many findings
-    there are."""
-    messages = [lost for finding in islice(missing, MESSAGES_MAX) if (lost := _lost(finding)) is not None]
+    there are. `moves`: of the records that hold lost successors, when those are due."""
+    listed = list(islice(missing, MESSAGES_MAX))
+    messages = [lost for finding in listed if (lost := _lost(finding)) is not None]
+    successors = [
+        LostSuccessor(
+            finding.id, finding.topic, finding.shard, finding.offset, finding.due_ms, moves.get(place_of(finding))
+        )
+        for finding in listed
+        if is_successor(finding) and finding.id is not None and finding.due_ms is not None
+    ]
     return RepairPlan(
-        cluster=cluster, run=run, at_ms=at_ms, audit=audit, messages=messages, more=max(total - len(messages), 0)
+        cluster=cluster,
+        run=run,
+        at_ms=at_ms,
+        audit=audit,
+        messages=messages,
+        successors=successors,
+        more=max(total - len(messages) - len(successors), 0),
     )
+
+
+def is_successor(finding: Finding) -> bool:
+    """Whether what is missing is the record that was to carry the message on: its own one has an outcome."""
+    return (finding.detail or "").endswith(NOT_RE_APPENDED)
+
+
+def place_of(finding: Finding) -> Place:
+    return finding.topic, finding.shard, finding.offset
 
 
 def _lost(finding: Finding) -> LostMessage | None:

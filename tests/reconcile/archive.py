@@ -1,5 +1,6 @@
 """A small world whose buffers and audit are written as a Parquet archive."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +37,10 @@ TABLES = {
             "replaces_due_ms": _LONG,
             "replaces_offset": _LONG,
             "rules": _TEXT,
+            "asks": _TEXT,
+            "ref": _TEXT,
+            "expires_ms": _LONG,
+            "moves_to_ms": _LONG,
             "digest": _LONG,
         }
     ),
@@ -196,11 +201,18 @@ class World:
         (self.folder / "archive.json").write_bytes(msgspec.json.encode(Archive(cluster=self.cluster, held=held)))
 
 
-def run_here(spark: "SparkSession", archive: Path, output: Path, clock: Clock, threshold: int = 0) -> "Verdict":
+def run_here(
+    spark: "SparkSession",
+    archive: Path,
+    output: Path,
+    clock: Clock,
+    threshold: int = 0,
+    say: Callable[[str], None] = lambda step: None,
+) -> "Verdict":
     """A run of the job in this process, over an archive, with the files of this machine."""
     from reconcile.job import run
     from reconcile.readers.parquet import ParquetReader
 
     reader = ParquetReader(spark, archive, "delayline")
     settings = JobSettings(output=str(output), threshold=threshold)
-    return run(settings, reader, LocalFiles(output), spark, clock)
+    return run(settings, reader, LocalFiles(output), spark, clock, say)

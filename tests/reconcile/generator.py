@@ -1,7 +1,7 @@
 """Seeded buffers and audits with everything in them that can go right or wrong, and what is to be found there.
 
-`generate` makes one shard: a million messages take about two seconds. What happens in it is told by `stories`;
-offsets are given out at the end, by the time of the append.
+`generate` makes one shard: a million messages take about two seconds. What happens in it is told by `stories` and
+`faults`; offsets are given out at the end, by the time of the append.
 """
 
 from pathlib import Path
@@ -12,7 +12,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tests.reconcile.stories import FAULTS, KINDS, NONE, OUTCOMES, REASONS, SPAN_MS, USUAL, Ints, Story, T
+from tests.reconcile.faults import FAULTS, Faults
+from tests.reconcile.stories import (
+    ASKS,
+    KINDS,
+    NONE,
+    OUTCOMES,
+    OWN_ID,
+    REASONS,
+    SPAN_MS,
+    USUAL,
+    Ints,
+    T,
+)
 
 ROWS_PER_AUDIT_RECORD = 1000
 BEHIND_MARKS = 1 << 40
@@ -33,10 +45,12 @@ class Fault(NamedTuple):
 
 class Truth(NamedTuple):
     """Nothing of what was trimmed is to be found, nor counted among `records` and `rows`. Outcome rows below the
-    audit offset `settled` are settled; windows with others are `unsettled`."""
+    audit offset `settled` are settled; windows with others are `unsettled`. `successors` that were lost: topic,
+    shard and offset of the record before, and when they were due."""
 
     faults: list[Fault]
     unsettled: set[tuple[str, int]]
+    successors: set[tuple[str, int, int, int]]
     settled: int
     records: int
     rows: int
@@ -46,7 +60,7 @@ def generate(
     folder: Path, topic: str, shard: int, messages: int, *, faults: int, seed: int, trimmed: int = 0
 ) -> Truth:
     """Write `accepted`, `done` and `marks` of one shard below the folder; `faults` of each of `FAULTS`."""
-    story = Story(messages, np.random.default_rng([seed, shard]))
+    story = Faults(messages, np.random.default_rng([seed, shard]))
     dice = story.dice.permutation(messages)
     for name in FAULTS:
         chosen, dice = np.sort(dice[:faults]), dice[faults:]
@@ -62,7 +76,7 @@ def generate(
 class _Written:
     """The story with offsets and ids."""
 
-    def __init__(self, story: Story, topic: str, shard: int, held_from: int) -> None:
+    def __init__(self, story: Faults, topic: str, shard: int, held_from: int) -> None:
         self.story, self.topic, self.shard, self.held_from = story, topic, shard, held_from
         records = story.records
         self.message, self.due, self.kind = records["message"], records["due"], records["kind"]
@@ -87,7 +101,7 @@ class _Written:
         self._write(folder, "marks", self._marks())
         is_held = self.offset[self.story.rows["record"]] >= self.held_from
         rows = int((is_held | (self.story.rows["away"] != NONE)).sum())
-        return Truth(self._faults(), self._unsettled(), BEHIND_MARKS, int(kept.sum()), rows)
+        return Truth(self._faults(), self._unsettled(), self._successors(), BEHIND_MARKS, int(kept.sum()), rows)
 
     def _write(self, folder: Path, what: str, columns: dict[str, Any]) -> None:
         (folder / what).mkdir(parents=True, exist_ok=True)
@@ -119,8 +133,20 @@ class _Written:
             "replaces_due_ms": pa.array(self.due[replaces], mask=linked),
             "replaces_offset": pa.array(self.offset[replaces], mask=linked),
             "rules": pa.scalar(None, pa.string()),
+            "asks": _coded(self.story.records["asks"][of], ASKS),
+            "ref": self._refs(of),
+            "moves_to_ms": pa.array(
+                self.story.records["moves_to"][of], mask=self.story.records["moves_to"][of] == NONE
+            ),
+            "expires_ms": pa.array(self.story.records["expires"][of], mask=self.story.records["expires"][of] == NONE),
             "digest": pa.scalar(None, pa.int64()),
         }
+
+    def _refs(self, of: Ints) -> pa.Array:
+        """Whom operations name."""
+        ref, occurrence = (self.story.records[name][of] for name in ("ref", "ref_occurrence"))
+        named = self._id(ref, occurrence, ref < 0)
+        return pc.if_else(pa.array(ref == OWN_ID), pa.scalar("=order-7"), named)
 
     def _accepted_ms(self, of: Ints) -> Ints:
         """Of the first acceptance."""
@@ -175,7 +201,17 @@ class _Written:
             offsets = self.offset[records] + (BEHIND_THE_END if away == 2 else 0)
             places = zip(offsets.tolist(), ids, strict=True)
             found += [Fault(category, topic, shard, offset, name) for offset, name in places]
+        for category, records in self.story.promises:
+            records = records[self.offset[records] >= self.held_from]
+            refs = [None if name.startswith("=") else name for name in self._refs(records).to_pylist()]
+            places = zip(self.offset[records].tolist(), refs, strict=True)
+            found += [Fault(category, self.topic, self.shard, offset, name) for offset, name in places]
         return found
+
+    def _successors(self) -> set[tuple[str, int, int, int]]:
+        lost = ((self.offset[records].tolist(), due.tolist()) for records, due in self.story.successors)
+        every = (pair for offsets, dues in lost for pair in zip(offsets, dues, strict=True))
+        return {(self.topic, self.shard, offset, due) for offset, due in every if offset >= self.held_from}
 
     def _unsettled(self) -> set[tuple[str, int]]:
         records = np.concatenate([*self.story.unsettled, np.empty(0, np.int64)])

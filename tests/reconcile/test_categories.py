@@ -31,6 +31,7 @@ class Record(NamedTuple):
     replaces: tuple[int, int] | None = None
     kind: str = "message"
     accepted_ms: int = T - 5000
+    expires_ms: int | None = None
 
 
 class Row(NamedTuple):
@@ -73,6 +74,7 @@ def followed(offset: int, outcome: str = "applied", **more: Any) -> Row:
 
 LATER = T + 600_000
 ONE = Record(1, "1")
+MORTAL = Record(1, "1", expires_ms=T + 500)
 CASES = [
     Case("nothing", [], []),
     Case("delivered", [ONE], [Row(1, message="1")]),
@@ -103,7 +105,8 @@ CASES = [
              (0, 1, 2, 3, 4, 1023, 1024, 2**24 - 1, 2**24, 2**40))], ["late 7 at 7", "late 8 at 8", "late 9 at 9"]),
     Case("late_and_twice", [ONE], [Row(1, message="1"), Row(1, message="1", done_ms=LATER)],
          ["duplicated 1 at 1", "late 1 at 1"]),
-    Case("cancelled", [ONE, instruction(2, "operation")], [Row(1, "cancelled", "1", done_ms=T - 900), followed(2)]),
+    Case("cancelled", [ONE, instruction(2, "operation")],
+         [Row(1, "cancelled", "1", done_ms=T - 900), followed(2, reason="cancelled")]),
     Case("cancelled_then_delivered", [ONE], [Row(1, "cancelled", "1", done_ms=T - 900), Row(1, message="1")],
          ["delivered_after_cancel 1 at 1"]),
     Case("cancelled_then_delivered_within_a_ms", [ONE],
@@ -113,9 +116,27 @@ CASES = [
     Case("delivered_and_cancelled_in_one_commit", [ONE], [Row(1, message="1"), Row(1, "cancelled", "1")],
          ["two_outcomes 1 at 1"]),
     Case("cancelled_twice", [ONE], [Row(1, "cancelled", "1")] * 2, ["two_outcomes 1 at 1"]),
-    Case("expired", [ONE], [Row(1, "expired", "1", reason="deadline", done_ms=LATER)]),
-    Case("expired_and_delivered", [ONE], [Row(1, "expired", "1"), Row(1, message="1")], ["two_outcomes 1 at 1"]),
-    Case("expired_and_delivered_twice", [ONE], [Row(1, "expired", "1"), *[Row(1, message="1")] * 2],
+    Case("expired", [MORTAL], [Row(1, "expired", "1", reason="deadline", done_ms=T + 501)]),
+    Case("expired_without_a_deadline", [ONE], [Row(1, "expired", "1", reason="deadline", done_ms=LATER)],
+         ["wrongly_expired 1 at 1"]),
+    Case("expired_in_its_last_millisecond", [MORTAL], [Row(1, "expired", "1", reason="deadline", done_ms=T + 500)],
+         ["wrongly_expired 1 at 1"]),
+    Case("expired_by_a_rule", [ONE], [Row(1, "expired", "1", reason="late-max", done_ms=T + 1001)]),
+    Case("expired_by_a_rule_that_cannot_be", [ONE], [Row(1, "expired", "1", reason="late-max", done_ms=T + 1000)],
+         ["wrongly_expired 1 at 1"]),
+    Case("expired_with_its_series", [Record(1, "1~3")], [Row(1, "expired", "1~3", reason="missed")]),
+    Case("expired_with_no_series", [ONE], [Row(1, "expired", "1", reason="missed")], ["wrongly_expired 1 at 1"]),
+    Case("delivered_in_the_last_millisecond", [MORTAL], [Row(1, message="1", done_ms=T + 500)]),
+    Case("delivered_behind_its_deadline", [MORTAL], [Row(1, message="1", done_ms=T + 501)],
+         ["behind_deadline 1 at 1"]),
+    Case("occurrence_delivered_for_a_later_time", [Record(1, "1~1", expires_ms=T + 500)],
+         [Row(1, message="1~1", done_ms=T + 501)]),
+    Case("late_beside_one_with_a_deadline", [Record(A, "41", expires_ms=T + 500), Record(B, "79")],
+         [Row(A, message="41"), Row(B, message="79", done_ms=T + 900)]),
+    Case("expired_and_delivered", [MORTAL], [Row(1, "expired", "1", done_ms=T + 501), Row(1, message="1")],
+         ["two_outcomes 1 at 1"]),
+    Case("expired_and_delivered_twice", [MORTAL],
+         [Row(1, "expired", "1", done_ms=T + 501), *[Row(1, message="1")] * 2],
          ["two_outcomes 1 at 1"]),
     Case("dead", [ONE], [Row(1, "dead", "1", reason="too-large", done_ms=LATER)]),
     Case("given_back_to_its_group", [ONE], [Row(1, message="1", reason="retry")]),
@@ -158,7 +179,7 @@ CASES = [
          [Row(1, message="1~1", successor="1~2"), Row(2, message="1~2", due_ms=LATER, done_ms=LATER)]),
     Case("next_occurrence_of_a_dead_one", [Record(1, "1~1"), again(2, 1, "1~2")],
          [Row(1, "dead", "1~1", "1~2", "too-large"), Row(2, message="1~2")]),
-    Case("next_occurrence_of_an_expired_one", [Record(1, "1~1"), again(2, 1, "1~2")],
+    Case("next_occurrence_of_an_expired_one", [Record(1, "1~1", expires_ms=T), again(2, 1, "1~2")],
          [Row(1, "expired", "1~1", "1~2", "deadline"), Row(2, message="1~2")]),
     Case("next_occurrence_of_a_cancelled_one", [Record(1, "1~1"), again(2, 1, "1~2")],
          [Row(1, "cancelled", "1~1", "1~2", "cancelled"), Row(2, message="1~2")]),
@@ -168,7 +189,16 @@ CASES = [
     Case("control_decision_rules", [instruction(1, "control"), instruction(2, "decision"), instruction(3, "rules")],
          [followed(1), followed(2), followed(3)]),
     Case("missing_operation", [instruction(1, "operation")], [], ["missing - at 1"]),
-    Case("operation_twice", [instruction(1, "operation")], [followed(1)] * 2, ["two_outcomes - at 1"]),
+    Case("operation_twice", [instruction(1, "operation")], [followed(1, reason="cancelled")] * 2,
+         ["two_outcomes - at 1"]),
+    Case("operation_that_does_not_say_what_it_did", [instruction(1, "operation")], [followed(1)],
+         ["wrong_outcome - at 1"]),
+    Case("operation_that_paused", [instruction(1, "operation")], [followed(1, reason="paused")],
+         ["wrong_outcome - at 1"]),
+    Case("control_that_cancelled", [instruction(1, "control")], [followed(1, reason="cancelled")],
+         ["wrong_outcome - at 1"]),
+    Case("decision_that_was_unmatched", [instruction(1, "decision")], [followed(1, "unmatched")],
+         ["wrong_outcome - at 1"]),
     Case("orphan_operation", [], [followed(1)], ["orphan - at 1"]),
     Case("row_with_another_time", [ONE], [Row(1, message="1", due_ms=T + 1)], ["missing 1 at 1", "orphan 1 at 1"]),
     Case("row_in_another_window", [ONE], [Row(1, message="1", due_ms=LATER, done_ms=LATER)],
@@ -187,7 +217,7 @@ CASES = [
     Case("operation_that_was_cancelled", [instruction(1, "operation")], [followed(1, "cancelled")],
          ["wrong_outcome - at 1"]),
     Case("operation_that_was_delivered_and_applied", [instruction(1, "operation")],
-         [followed(1, "delivered"), followed(1)], ["two_outcomes - at 1"]),
+         [followed(1, "delivered"), followed(1, reason="cancelled")], ["two_outcomes - at 1"]),
     Case("orphan_without_an_id_that_was_delivered", [], [followed(1, "delivered")], ["orphan - at 1"]),
     Case("re_append_under_another_id", [ONE, again(2, 1, "9")], [superseded(1), Row(2, message="9")],
          ["wrong_successor 1 at 1"]),
@@ -206,7 +236,7 @@ CASES = [
          [Row(1, "superseded", "1", "9", "replaced", audit_offset=UNTIL_MARK)], ["unsettled"]),
     Case("duplicate_of_nobody", [ONE], [Row(1, "duplicate", "1", "9", "own-id")], ["wrong_successor 1 at 1"]),
     Case("duplicate_of_an_operation", [ONE, instruction(2, "operation")],
-         [Row(1, "duplicate", "1", "2", "own-id"), followed(2)], ["wrong_successor 1 at 1"]),
+         [Row(1, "duplicate", "1", "2", "own-id"), followed(2, reason="cancelled")], ["wrong_successor 1 at 1"]),
     Case("duplicate_without_a_name", [ONE], [Row(1, "duplicate", "1")], ["wrong_successor 1 at 1"]),
     Case("duplicate_of_what_was_rescheduled", [ONE, again(2, 1, due_ms=LATER), Record(3, "3")],
          [superseded(1), Row(2, message="1", due_ms=LATER, done_ms=LATER), Row(3, "duplicate", "3", "1", "own-id")]),
@@ -219,8 +249,9 @@ CASES = [
          ["unsettled"]),
     Case("superseded_without_a_name_and_re_appended", [ONE, again(2, 1)],
          [superseded(1, successor=None), Row(2, message="1")]),
-    Case("untold", [Record(1, "1", LONG_AGO)], [], ["unauditable 1 at 1"]),
-    Case("two_untold_in_a_cell", [Record(A, "41", LONG_AGO), Record(B, "79", LONG_AGO)], [],
+    Case("untold", [Record(1, "1", LONG_AGO, accepted_ms=LONG_AGO)], [], ["unauditable 1 at 1"]),
+    Case("untold_although_it_is_due_later", [Record(1, "1", accepted_ms=LONG_AGO)], [], ["unauditable 1 at 1"]),
+    Case("two_untold_in_a_cell", [Record(at, str(at), LONG_AGO, accepted_ms=LONG_AGO) for at in (A, B)], [],
          ["unauditable 41 at 41", "unauditable 79 at 79"]),
 ]  # fmt: skip
 
@@ -230,9 +261,13 @@ NAMED_BY_THEIR_CELL = {
     "missing_operation",
     "row_in_another_window",
     "untold",
+    "untold_although_it_is_due_later",
 }
 """Of these, what is missing is read from the XORs alone."""
 
+
+UNTIMELY = {"early", "late", "wrongly_expired", "behind_deadline"}
+"""What these records say, and what is said of them, agrees: it is only not right."""
 
 FOUND_BY_ITS_ROW = {
     *("replaced_by_nobody", "replaced_by_nobody_whose_name_is_none", "replaced_by_what_is_not_read_yet"),
@@ -288,7 +323,16 @@ def _check(frame: "DataFrame", schema: Any) -> None:
 
 def _accepted(case: Case, record: Record) -> tuple[Any, ...]:
     key = (case.name, 0, record.offset, record.kind, _id(case, record.message), record.due_ms)
-    return (*key, record.accepted_ms, record.accepted_ms, *(record.replaces or (None, None)), None, None)
+    return (
+        *key,
+        record.accepted_ms,
+        record.accepted_ms,
+        *(record.replaces or (None, None)),
+        *[None] * 3,
+        record.expires_ms,
+        None,
+        None,
+    )
 
 
 def _done(case: Case, row: Row) -> tuple[Any, ...]:
@@ -322,7 +366,7 @@ def test_what_alone_is_missing_in_its_cell_is_named_without_a_look_up(judged: Ju
 
 
 def test_what_is_found_nowhere_leaves_no_dirty_cell(judged: Judged) -> None:
-    untimely = {case.name for case in CASES if {line.split()[0] for line in case.found} <= {"early", "late"}}
+    untimely = {case.name for case in CASES if {line.split()[0] for line in case.found} <= UNTIMELY}
     dirty = {row.topic for row in judged.windows if row.dirty_cells}
     assert dirty == {case.name for case in CASES} - untimely - FOUND_BY_ITS_ROW
 

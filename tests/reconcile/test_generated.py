@@ -13,10 +13,12 @@ from delayline.clock import ManualClock
 from reconcile.manifest import Manifest, decode
 from reconcile.plan import Buffer, Held, Range
 from reconcile.readers.parquet import Archive
+from reconcile.report.repair_plan import RepairPlan, decode_repair_plan
 from reconcile.report.summary import Summary
 from tests.reconcile.archive import run_here
+from tests.reconcile.faults import FAULTS
 from tests.reconcile.generator import Fault, Truth, generate
-from tests.reconcile.stories import FAULTS, T
+from tests.reconcile.stories import T
 from tests.tiers import THOROUGH
 
 if TYPE_CHECKING:
@@ -36,6 +38,7 @@ class Judged(NamedTuple):
     unsettled: set[tuple[str, int]]
     windows: list[Any]
     summary: Summary
+    plan: RepairPlan
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +56,8 @@ def judged(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> J
     unsettled = {(name, window_ms) for name, topic in topics.items() for window_ms in topic.rejudge}
     findings = spark.read.parquet(str(output / "findings" / "run=2")).collect()
     windows = spark.read.parquet(str(output / "windows" / "run=2")).collect()
-    return Judged(truths, findings, unsettled, windows, summary)
+    plan = decode_repair_plan((output / "repair-plan.json").read_bytes())
+    return Judged(truths, findings, unsettled, windows, summary, plan)
 
 
 def _nothing_yet() -> Held:
@@ -89,6 +93,12 @@ def test_each_window_counts_what_was_found_in_it(judged: Judged) -> None:
     categories = {row.category for row in judged.findings}
     counted = {(row.topic, row.window_ms, name): row[name] for row in judged.windows for name in categories}
     assert Counter({key: count for key, count in counted.items() if count}) == found
+
+
+def test_the_plan_says_when_those_were_due_that_were_to_go_on(judged: Judged) -> None:
+    listed = {(one.topic, one.shard, one.offset, one.moves_to_ms) for one in judged.plan.successors}
+    assert listed == set().union(*(truth.successors for truth in judged.truths))
+    assert len(listed) > FAULTS_PER_SHARD
 
 
 def test_every_message_is_accounted_for(judged: Judged) -> None:

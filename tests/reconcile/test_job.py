@@ -255,6 +255,21 @@ def test_what_the_deleted_part_of_the_audit_may_tell_is_not_missing(job: Job) ->
     assert [one.what for one in verdict.summary.not_judged] == ["audit_gap"]
 
 
+def test_what_was_cancelled_in_the_deleted_part_of_the_audit_is_not_missing(job: Job) -> None:
+    """However late it was due: a repair would deliver it."""
+    world = job.world
+    cancelled = world.send("orders", 0, 2 * HOUR_MS)
+    world.pass_on(MINUTE_MS)
+    job.run()
+    world.at_ms += MINUTE_MS
+    world.end(cancelled, "cancelled", reason="cancelled")
+    world.audit_trimmed = len(world.audit)
+    world.pass_on(3 * HOUR_MS)
+    verdict = job.run()
+    assert (verdict.exit_code, topic_of(verdict.summary).findings) == (3, {"unauditable": 1})
+    assert b'"messages": []' in (job.out / "repair-plan.json").read_bytes()
+
+
 @pytest.mark.thorough
 def test_the_first_run_begins_with_what_is_held(job: Job) -> None:
     world = job.world

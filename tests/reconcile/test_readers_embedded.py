@@ -155,20 +155,26 @@ def test_each_kind_of_record_is_a_row_as_its_outcome_row_will_call_it(
     bodies = [
         message(delay="1s"),
         encode_rules(levels),
-        message(delay_level="1"),
+        message(delay_level="1", delay_ttl="2s"),
         message(delay_every="5s", delay_times="3"),
         encode_reappend(kept, Key(NOW_MS + 100, 0), "orders.0.0.77", NOW_MS + 60_000),
         message(delay_op="cancel", delay_ref="orders.0.0.77"),
+        message(delay_op="reschedule", delay_ref="mine", delay="9s"),
         encode_control("pause"),
         encode_decision([Key(NOW_MS + 7000, 2)]),
         b"junk",
     ]
     append(queue, BUFFER, *bodies)
 
-    found = rows(reader.accepted(spark, [Read("orders", 0, 0, 9)]))
+    found = rows(reader.accepted(spark, [Read("orders", 0, 0, 10)]))
 
     assert {(row["topic"], row["shard"], row["appended_ms"]) for row in found} == {("orders", 0, NOW_MS)}
     assert [row["rules"] for row in found if row["rules"]] == [levels.encoded.decode()]
+    assert [(row["asks"], row["ref"], row["moves_to_ms"]) for row in found if row["asks"]] == [
+        ("cancelled", "orders.0.0.77", None),
+        ("rescheduled", "=mine", NOW_MS + 9000),
+    ]
+    assert [row["expires_ms"] for row in found if row["expires_ms"]] == [NOW_MS + 7000 + 2000]
     columns = ("offset", "kind", "id", "due_ms", "accepted_ms", "replaces_due_ms", "replaces_offset")
     after = NOW_MS + 5000
     assert [tuple(row[column] for column in columns) for row in found] == [
@@ -178,9 +184,10 @@ def test_each_kind_of_record_is_a_row_as_its_outcome_row_will_call_it(
         (3, "message", f"orders.0.3.{after}~1", after, NOW_MS, None, None),
         (4, "message", "orders.0.0.77", NOW_MS + 60_000, NOW_MS - 900, NOW_MS + 100, 0),
         (5, "operation", None, None, NOW_MS, None, None),
-        (6, "control", None, None, NOW_MS, None, None),
-        (7, "decision", None, None, NOW_MS, None, None),
-        (8, "message", f"orders.0.8.{NOW_MS}", NOW_MS, NOW_MS, None, None),
+        (6, "operation", None, None, NOW_MS, None, None),
+        (7, "control", None, None, NOW_MS, None, None),
+        (8, "decision", None, None, NOW_MS, None, None),
+        (9, "message", f"orders.0.9.{NOW_MS}", NOW_MS, NOW_MS, None, None),
     ]
 
 

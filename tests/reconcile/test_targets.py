@@ -20,6 +20,7 @@ class Record(NamedTuple):
     due_ms: int = T
     kind: str = "message"
     digest: int | None = 7000
+    expires_ms: int | None = None
 
 
 class Row(NamedTuple):
@@ -52,6 +53,7 @@ class Case(NamedTuple):
     found: Sequence[str] = ()
 
 
+MORTAL = Record(expires_ms=T + 500)
 CASES = [
     Case("delivered", [Record()], [Row()], [Copy(7)]),
     Case("nothing_but_an_operation", [Record(kind="operation")], [Row("applied", id=None, due_ms=None)], []),
@@ -123,6 +125,15 @@ CASES = [
         [Copy(7, "1~1", T, T - 5)],
         ["altered 1~1 at 0/1"],
     ),
+    Case("as_far_behind_its_deadline_as_a_commit_takes", [MORTAL], [Row()], [Copy(7, delivered_ms=T + 10_500)]),
+    Case("behind_its_deadline", [MORTAL], [Row()], [Copy(7, delivered_ms=T + 10_501)], ["behind_deadline 1 at 0/1"]),
+    Case(
+        "a_deadline_of_what_was_moved",
+        [MORTAL],
+        [Row("superseded")],
+        [Copy(7, due_ms=T + 20_000, delivered_ms=T + 20_000)],
+        [],
+    ),
     Case(
         "twice_and_late",
         [Record()],
@@ -151,13 +162,13 @@ def found(spark: "SparkSession") -> dict[str, list[str]]:
             due_ms,
             T - 5000,
             T - 5000,
-            None,
-            None,
+            *[None] * 5,
+            expires_ms,
             None,
             digest,
         )
         for case in CASES
-        for offset, id_, due_ms, kind, digest in case.records
+        for offset, id_, due_ms, kind, digest, expires_ms in case.records
     ]
     done = [
         (case.name, 0, offset, id_, due_ms, T - 5000, done_ms, outcome, None, reason, 1, 0, 5)

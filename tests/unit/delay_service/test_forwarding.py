@@ -2,11 +2,11 @@
 
 import pytest
 
-from delay_service.forwarding import FORWARDED, forward
+from delay_service.forwarding import forward
 from delayline.buffer_record import Operation, encode_forwarded, read
 from delayline.headers import FORWARDED as FORWARDED_HEADER
 from delayline.message import Header, MessageId, Shard
-from delayline.outcome import AuditRow, Outcome, decode_audit
+from delayline.outcome import FORWARDED, AuditRow, Outcome, decode_audit
 from delayline.record import decode_body, encode_body
 from delayline.rules import DEFAULT_RULES
 from mq.contract import Append, DispatchBatch

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 from pyspark.sql.types import StructType
 
+from reconcile.acts import ACTS, ASKED, MOVED
 from reconcile.cells import CELLS, LINKS
 from reconcile.judge import FINDINGS, WINDOWS
 from reconcile.report.repair_plan import RepairPlan, decode_repair_plan, encode_repair_plan
@@ -22,6 +23,10 @@ ROWS = dict(re.findall(r"^\| `(\S+)` \| (`.+`) \|$", PAGE, re.MULTILINE))
         ("stage/run=<run>/accepted/hour=<hour>", ACCEPTED),
         ("stage/run=<run>/links/hour=<hour>", LINKS),
         ("stage/run=<run>/done/lot=<lot>/hour=<hour>", DONE),
+        ("stage/run=<run>/asked/hour=<hour>", ASKED),
+        ("stage/run=<run>/acts", ACTS),
+        ("stage/run=<run>/moved/hour=<hour>", MOVED),
+        ("stage/run=<run>/unpaired/hour=<hour>", FINDINGS),
         ("malformed/run=<run>", MALFORMED),
         ("cells/run=<run>/hour=<hour>", CELLS),
         ("findings/run=<run>", FINDINGS),

@@ -16,7 +16,7 @@ from mq.errors import ClaimLost, QueueUnavailable
 from reconcile.errors import CannotJudge, OtherCluster
 from reconcile.plan import Cluster
 from reconcile.repair import REPAIR, UNREPAIRABLE, Repair, Step, Verdict
-from reconcile.report.repair_plan import LostMessage, RepairPlan
+from reconcile.report.repair_plan import LostMessage, LostSuccessor, RepairPlan
 from tests.unit.delay_service.harness import NAMES, ORDERS, Bench
 from tests.unit.delay_service.test_claims import HOUR, MINUTE, SECOND, delay, ids, own, restart
 
@@ -291,4 +291,88 @@ def test_an_audit_record_that_cannot_be_read_may_be_an_outcome(bench: Bench, val
     with pytest.raises(
         CannotJudge, match=r"partition 0, offset \d+: .*; it may say .*: let the job write a new plan"
     ):
+        repair_of(bench).look(plan)
+
+
+# --- a message that was to go on in another record
+
+
+def lose_successor(bench: Bench, moves_to_ms: int | None = None) -> LostSuccessor:
+    """Its row says that it was moved by two hours, and nothing carries it on."""
+    (lost,) = lose(bench, delay(HOUR))
+    row = AuditRow(lost.offset, lost.id, lost.due_ms, 0, Outcome.SUPERSEDED, lost.id, "rescheduled")
+    bench.queue.append([Append(NAMES.audit, "0", body) for body in encode_audit(ORDERS, 1, 0, [row])]).result()
+    return LostSuccessor(lost.id, "orders", 0, lost.offset, lost.due_ms, moves_to_ms or lost.due_ms + 2 * HOUR)
+
+
+def plan_of_successors(bench: Bench, *successors: LostSuccessor) -> RepairPlan:
+    return plan_of(bench, successors=list(successors))
+
+
+def test_a_lost_successor_comes_at_the_time_that_it_was_moved_to(bench: Bench) -> None:
+    lost = lose_successor(bench)
+    assert verdicts(carry_out(bench, plan_of_successors(bench, lost))) == [Verdict.SENT]
+    bench.clock.advance(2 * HOUR)
+    bench.turn(6)
+    early = bench.delivered()
+    bench.clock.advance(2 * HOUR)
+    bench.turn(6)
+    assert (early, ids(bench)) == ([], [lost.id.encode()])
+    said = sorted((row.offset == lost.offset, row.outcome, row.due_ms) for row in rows(bench))
+    assert said == [
+        (False, Outcome.DELIVERED, lost.moves_to_ms),
+        (True, Outcome.SUPERSEDED, lost.due_ms),
+    ]
+
+
+def test_a_lost_successor_is_sent_once_by_one_plan_and_by_two_repairs(bench: Bench) -> None:
+    plan, first, second = plan_of_successors(bench, lose_successor(bench)), repair_of(bench), repair_of(bench)
+    first.claim()
+    (step,) = first.look(plan)
+    second.claim()
+    (seen,) = second.look(plan)
+    with pytest.raises(ClaimLost):
+        first.send(step)
+    second.send(seen)
+    (again,) = carry_out(bench, plan)
+    assert (again.verdict, again.why) == (
+        Verdict.ENDED,
+        f"it goes on at offset {bench.queue.log_range(ORDERS)[1] - 1}",
+    )
+    bench.clock.advance(4 * HOUR)
+    bench.turn(6)
+    assert len(bench.delivered()) == 1
+
+
+def test_a_successor_that_is_there_after_all_is_left_alone(bench: Bench) -> None:
+    offset = bench.send(b"moved", delay(HOUR))
+    due_ms = bench.clock.now_ms() + HOUR
+    bench.turn(2)
+    name = f"orders.0.{offset}.{due_ms}"
+    bench.send(b"", (b"delay-op", b"reschedule"), (b"delay-ref", name.encode()), delay(2 * HOUR))
+    bench.turn(4)
+    lost = LostSuccessor(name, "orders", 0, offset, due_ms, due_ms + HOUR)
+    (step,) = carry_out(bench, plan_of_successors(bench, lost))
+    assert (step.verdict, step.why.rpartition(" ")[0]) == (Verdict.ENDED, "it goes on at offset")
+
+
+def test_a_successor_of_which_nobody_knows_the_time_is_not_sent(bench: Bench) -> None:
+    lost = msgspec.structs.replace(lose_successor(bench), moves_to_ms=None)
+    (step,) = carry_out(bench, plan_of_successors(bench, lost))
+    assert (step.verdict, step.found, step.verdict in UNREPAIRABLE) == (Verdict.UNKNOWN, None, True)
+
+
+def test_a_successor_whose_last_record_was_trimmed_is_reported_as_lost(bench: Bench) -> None:
+    lost = lose_successor(bench)
+    bench.queue.trim(ORDERS, lost.offset + 1)
+    (step,) = carry_out(bench, plan_of_successors(bench, lost))
+    assert (step.verdict, step.why) == (Verdict.LOST, "the buffer begins at offset 1")
+
+
+def test_nothing_is_said_of_successors_while_a_re_append_may_be_hidden(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = plan_of_successors(bench, lose_successor(bench))
+    monkeypatch.setattr(bench.queue, "settled", lambda topic, partition, timeout_s: topic == NAMES.audit)
+    with pytest.raises(CannotJudge, match="may be re-appends"):
         repair_of(bench).look(plan)
