@@ -11,8 +11,7 @@ operations is counted, commit by commit, by who asked and what ended.
 An operation names its message by its id, and then it must be that one; or by the sender's own id, which only the
 message's shard knows: of those, the numbers must agree.
 
-Only what is `ready` is judged: of which everything that was committed with it has been read. The rest waits for the
-next run.
+Only what is `ready` is judged. The rest waits for the next run.
 """
 
 from collections.abc import Sequence
@@ -103,12 +102,13 @@ def operations(accepted: DataFrame) -> DataFrame:
 
 
 def ready(acts: DataFrame, told: Sequence[Told]) -> DataFrame:
-    """Rows by `ACTS` of shards that are read, with `is_ready` and `skipped_at`."""
+    """Rows by `ACTS` of shards that are read, with `is_ready` and `skipped_at`. A commit is ready when it has been
+    read; what was purged, when whatever has asked for it has its outcome too."""
     table = small(acts.sparkSession, told, "topic string, shard int, below long, next long, skipped_at long")
     here = acts.join(F.broadcast(table), ["topic", "shard"])
-    whole = (F.col("audit_offset") < F.col("below")) & (F.col("bound") <= F.col("next"))
-    together = F.min(whole).over(Window.partitionBy(*_COMMIT))
-    return here.withColumn("is_ready", F.when(F.col("act") == PURGED, whole).otherwise(together))
+    is_read, has_ended = F.col("audit_offset") < F.col("below"), F.col("bound") <= F.col("next")
+    together = F.min(is_read).over(Window.partitionBy(*_COMMIT))
+    return here.withColumn("is_ready", F.when(F.col("act") == PURGED, is_read & has_ended).otherwise(together))
 
 
 def paired(ready: DataFrame, asked: DataFrame, run: int) -> Paired:

@@ -7,6 +7,7 @@ stage/run=<run>/moved/hour=<hour>      records whose messages operations have mo
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import reduce
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -95,8 +96,9 @@ class Pairing:
         return placed.where(is_new & is_there).withColumn("is_untold", untold).select(*ACTS.fieldNames())
 
     def _staged(self, run: int, lots: Sequence[str], is_read: bool) -> DataFrame:
-        rows = self._rooms.read(DONE, [f"stage/run={run}/done/lot={lot}" for lot in lots])
-        return rows.withColumn("is_read", F.lit(is_read))
+        """Lots one by one: to Spark folders of several would be partitions of a table, without its root."""
+        rows = (self._rooms.read(DONE, [f"stage/run={run}/done/lot={lot}"]) for lot in lots)
+        return reduce(DataFrame.unionByName, rows).withColumn("is_read", F.lit(is_read))
 
     def _waiting(self, plan: Plan, unreadable: Collection[int]) -> DataFrame:
         """What the last run has left, but for that whose other side may have been deleted since."""
