@@ -47,16 +47,25 @@ def killed_while(behind: Behind, place: Replicated, name: str, moment: ApiKey) -
     script = Once(behind, moment, 1, Waits(gone))
     with behind.scripted.following(script):
         behind.send()
-        settling = Thread(target=lambda: soon(behind.turn, LONG_S), daemon=True)
+        settling = Thread(target=settle, args=(behind,), daemon=True)
         settling.start()
         soon(lambda: script.fired)
         node.kill()
         gone.set()
         settling.join(LONG_S)
-    soon(behind.turn, LONG_S)
+    settle(behind)
     node.start()
     place.kafka.wait_ready()
     behind.check()
+
+
+def settle(behind: Behind) -> None:
+    """Raises AssertionError with what stands in the way."""
+    try:
+        soon(behind.turn, LONG_S)
+    except AssertionError as error:
+        seen = f"owned: {behind.owned}, waiting: {len(behind.waiting)}, up to {behind.end}, {behind.cursor}"
+        raise AssertionError(f"{seen}, met: {dict(behind.met)}") from error
 
 
 def nodes_go(kafka: Kafka) -> Counter[str]:
