@@ -125,9 +125,9 @@ class _Cut(Exception):
 
 @dataclass
 class Scripted:
-    """In front of `upstream`, of whose servers the first is enough. `script` may be exchanged at any time; it is
-    called by one thread at a time, and `always` has its say where that forwards. `seen` is every request, in the
-    order in which they came."""
+    """In front of `upstream`, with a door for each of its servers, of which any may be gone. `script` may be
+    exchanged at any time; it is called by one thread at a time, and `always` has its say where that forwards. `seen`
+    is every request, in the order in which they came."""
 
     upstream: str
     script: Script = lambda _: FORWARD
@@ -140,12 +140,13 @@ class Scripted:
         self._counts: Counter[tuple[int, str | None]] = Counter()
         self._doors: dict[int, _Door] = {}
         self._view = View(self._address_of, _NOTHING_HIDDEN)
-        host, port = self.upstream.split(",")[0].split(":")
-        self._address_of(-1, Address(host, int(port)))
+        for number, server in enumerate(self.upstream.split(",")):
+            host, port = server.split(":")
+            self._address_of(-1 - number, Address(host, int(port)))
 
     @property
     def bootstrap_servers(self) -> str:
-        return f"127.0.0.1:{self._doors[-1].port}"
+        return ",".join(f"127.0.0.1:{door.port}" for node, door in self._doors.items() if node < 0)
 
     def _address_of(self, node: int, real: Address) -> Address:
         with self._lock:
