@@ -1,6 +1,7 @@
 """Fixtures that more than one room's tests need."""
 
 import gc
+import logging
 import os
 import shutil
 import sys
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import hypothesis
 import pytest
+import structlog
 
 from tests.brokers.distribution import Unavailable
 from tests.tiers import Collected, collected
@@ -85,6 +87,17 @@ def started(make: "Callable[[], Kafka]") -> "Iterator[Kafka]":
         if os.environ.get("CI"):
             pytest.fail(f"no Kafka: {error}")
         pytest.skip(f"no Kafka: {error}")
+
+
+@pytest.fixture
+def logging_as_it_was() -> Iterator[None]:
+    """For a test that sets up logging in this process, be it by a command: others read what is logged."""
+    root, before = logging.getLogger(), structlog.get_config()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    structlog.configure(**before)
 
 
 @pytest.fixture(scope="session")

@@ -24,7 +24,9 @@ LEFT_OUT = {
     "tests/integration/kafka/test_outage.py": "an outage",
     "tests/integration/kafka/test_secured.py": "a broker of its own; each run logs in through the proxy",
     "tests/integration/proxy/test_cluster.py": "three nodes; each run has one proof with a broker killed",
+    "tests/reconcile/test_at_once.py": "whole runs, step by step; each run has two repairs, and the lock",
     "tests/reconcile/test_end_to_end_kafka.py": "each run has the readers of Kafka, and the job on files",
+    "tests/reconcile/test_lost_successor.py": "whole runs; each run finds it among generated messages",
 }
 """Modules of which `make test` runs nothing, and why."""
 

@@ -97,7 +97,7 @@ def test_a_record_above_the_limit_is_refused_with_everything_beside_it(make_queu
     queue = make_queue(record_bytes_max=100)
     queue.ensure_topic("orders")
     with pytest.raises(RecordTooLarge):
-        append(queue, "orders", "0", b"small", b"x" * 101)
+        queue.append([Append("orders", "0", body) for body in (b"small", b"x" * 101)]).result(JOIN_S)
     assert bodies(queue, "orders") == []
 
 

@@ -46,6 +46,7 @@ def test_the_halves_of_a_commit_may_be_read_by_two_runs(job: Job) -> None:
     assert topic_of(second.summary).ledger.cancelled == 2
 
 
+@pytest.mark.thorough
 def test_what_never_comes_is_found_when_marks_have_passed_it(job: Job) -> None:
     world = job.world
     delivered, cancelled, purged = (world.send("orders", 0, MINUTE_MS) for _ in range(3))

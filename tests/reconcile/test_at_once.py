@@ -12,7 +12,6 @@ from tests.acceptance.asking import Ran
 from tests.reconcile.archive import run_here
 from tests.reconcile.installation import MINUTE_MS, NOW_MS, Installation, delivered
 from tests.reconcile.test_job import Job, topic_of
-from tests.tiers import sample
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -21,6 +20,8 @@ STEPS = ("looking for low-water marks in the audit", "reading the audit and the 
 DUE_MS = NOW_MS + 1000
 
 
+@pytest.mark.thorough
+@pytest.mark.usefixtures("logging_as_it_was")
 def test_while_a_job_runs_another_one_is_refused_at_every_step(
     spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -50,7 +51,8 @@ def test_while_a_job_runs_another_one_is_refused_at_every_step(
     assert (second.exit_code, topic_of(second.summary).ledger.missing) == (0, 1)
 
 
-@pytest.mark.parametrize("at", sample(STEPS, every=3))
+@pytest.mark.thorough
+@pytest.mark.parametrize("at", STEPS)
 def test_a_repair_while_a_job_runs_sends_each_message_once_and_the_next_run_agrees(
     spark: "SparkSession", tmp_path: Path, at: str
 ) -> None:

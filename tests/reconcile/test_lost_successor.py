@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 from delayline.message import Key
 from delayline.outcome import CANCELLED, RESCHEDULED, AuditRow, Outcome
 from reconcile.report.repair_plan import LostSuccessor, decode_repair_plan
@@ -21,6 +23,7 @@ def asked(offset: int, did: str) -> AuditRow:
     return AuditRow(offset, None, None, NOW_MS, Outcome.APPLIED, None, did)
 
 
+@pytest.mark.thorough
 def test_it_is_found_sent_again_at_its_new_time_and_found_no_more(spark: "SparkSession", tmp_path: Path) -> None:
     """Beside it one that was cancelled, in the same commit."""
     move = [(b"delay-op", b"reschedule"), (b"delay-ref", ID.encode()), (b"delay", b"2m")]

@@ -2,25 +2,15 @@
 
 import json
 import logging
-from collections.abc import Iterator
 from io import StringIO
 from typing import Any
 
 import pytest
-import structlog
 
 from delayline import logs
 from delayline.clock import ManualClock
 
-
-@pytest.fixture(autouse=True)
-def _logging_as_it_was() -> Iterator[None]:
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    yield
-    root.handlers[:] = handlers
-    root.setLevel(level)
-    structlog.reset_defaults()
+pytestmark = pytest.mark.usefixtures("logging_as_it_was")
 
 
 def lines(format: logs.Format = "json", level: logs.Level = "info") -> StringIO:
