@@ -16,15 +16,12 @@ from delayline.buffer_facts import message_id, row_name
 from delayline.buffer_record import decode_value, encode_decision
 from delayline.message import Key, Shard
 from delayline.names import Names
-from delayline.outcome import DEADLINE, LATE_MAX, MISSED, ROWS_PER_RECORD_MAX, AuditRow, Outcome, PlainRows
+from delayline.outcome import DEADLINE, LATE_MAX, MISSED, ROLL, ROWS_PER_RECORD_MAX, AuditRow, Outcome, PlainRows
 from delayline.record import Record, accepted_at_ms_of, decode_packed, seal
 from delayline.sealing import Sealer, accepted_column
 from delayline.terms import Retry, Terms
 from mq.contract import Append
 from store.index import Entry, PlainEntry
-
-ROLL_REASON = "roll"
-"""Of outcome rows."""
 
 Refusals = Mapping[Key, Refusal]
 """Of records that cannot be delivered."""
@@ -67,9 +64,7 @@ class Draft:
         self.moved[key], body = target.carried_on(key.due_ms)
         self.appends.append(body)
         accepted_at_ms = accepted_at_ms_of(target.packed)
-        self.rows.append(
-            AuditRow(key.offset, name, key.due_ms, accepted_at_ms, Outcome.SUPERSEDED, name, ROLL_REASON)
-        )
+        self.rows.append(AuditRow(key.offset, name, key.due_ms, accepted_at_ms, Outcome.SUPERSEDED, name, ROLL))
 
 
 class Drafter:

@@ -24,7 +24,7 @@ from delayline.buffer_facts import row_name
 from delayline.buffer_record import Control, Meta, Operation, encode_reappend
 from delayline.inquiry import IDEMPOTENCY, IDEMPOTENCY_REUSED, OWN_ID, VERSION_MISMATCH, Resolution
 from delayline.message import BEFORE_ALL, Key, MessageId
-from delayline.outcome import CANCELLED, FORWARDED, PURGED, RESCHEDULED, AuditRow, Outcome
+from delayline.outcome import CANCELLED, FORWARDED, PURGED, REPLACED, RESCHEDULED, SCHEDULED, AuditRow, Outcome
 from delayline.record import accepted_at_ms_of
 from delayline.terms import Terms, own_name
 from mq.contract import Append
@@ -38,7 +38,7 @@ PURGE_SCANS_MAX = 20
 BEHIND_ALL = (1 << 63) - 1
 
 NOT_PENDING = "not-pending"
-REPLACED, SCHEDULED, SKIPPED = "replaced", "scheduled", "skipped"
+SKIPPED = "skipped"
 """Reasons in the outcome rows of operations, and of the records that they end, beside those that readers of the audit
 look for too."""
 

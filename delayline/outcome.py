@@ -40,6 +40,11 @@ CANCELLED, RESCHEDULED, FORWARDED, PURGED = "cancelled", "rescheduled", "forward
 it ended so. All that an operation did stands in one commit; a purge's own row stands in the last one of its
 commits."""
 
+REPLACED = "replaced"
+"""The reason of an outcome row whose successor is another message of the same own id."""
+
+ROLL, SCHEDULED, REPAIR = "roll", "scheduled", "repair"
+"""Reasons of `superseded` where the record that carries the message on is due at the same time."""
 
 DEADLINE, LATE_MAX, MISSED = "deadline", "late-max", "missed"
 """Reasons of the outcome `expired`: the message's own deadline, its topic's rule, the end of a series whose last time

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
 from delayline import buffer_facts as facts
-from delayline.outcome import CANCELLED, FORWARDED, RESCHEDULED, Outcome
+from delayline.outcome import CANCELLED, FORWARDED, REPLACED, RESCHEDULED, Outcome
 from reconcile.ledger import (
     BUCKETS,
     HOUR_MS,
@@ -21,7 +21,6 @@ from reconcile.ledger import (
     LATENESS_BINS,
     OUTCOMES,
     POSITION_BITS,
-    REPLACED,
     SKIPPED,
     WINDOW_MS,
 )

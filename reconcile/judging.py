@@ -11,6 +11,7 @@ from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from delayline.outcome import REPAIR, ROLL, SCHEDULED
 from reconcile import findings as look_up
 from reconcile import judge as verdict
 from reconcile.acts import MOVED
@@ -32,9 +33,6 @@ from reconcile.schemas import ACCEPTED, DONE
 from reconcile.small import small
 
 MESSAGE_OUTCOMES = tuple(name for name in OUTCOMES if name not in INSTRUCTIONS)
-
-KEEPS_TIME = ("roll", "scheduled", "repair")
-"""Reasons of `superseded` where the record that carries the message on is due at the same time."""
 
 NUMBERS = ("unanswered", "unanswered_unauditable", "unanswered_skipped", "surplus")
 """Columns of a window that a topic's sums keep under the same name."""
@@ -141,7 +139,7 @@ class Judging:
         wanted, key = F.broadcast(wanted), ["topic", "shard", "offset", "due_ms"]
         moved = self._rooms.read(MOVED, moved_folders(hours, manifest.rows)).join(wanted, key)
         done = self._rooms.read(DONE, folders("stage", hours, manifest.rows, f"done/lot={COUNTED}"))
-        kept_time = done.where(F.col("reason").isin(*KEEPS_TIME)).join(wanted, key)
+        kept_time = done.where(F.col("reason").isin(ROLL, SCHEDULED, REPAIR)).join(wanted, key)
         rows = moved.select(*key, "moves_to_ms").unionByName(
             kept_time.select(*key, F.col("due_ms").alias("moves_to_ms"))
         )

@@ -26,9 +26,6 @@ OUTCOMES = (*(outcome.value for outcome in Outcome), SKIPPED)
 INSTRUCTIONS = frozenset({Outcome.APPLIED.value, Outcome.UNMATCHED.value})
 """Outcomes of records that are no messages."""
 
-REPLACED = "replaced"
-"""The reason of an outcome row whose successor is another message of the same own id."""
-
 RULE_MIN_MS = 1000
 """The strictest rule by which a message expires (`late_max`)."""
 

@@ -39,7 +39,7 @@ from delayline.errors import MalformedRecord, UnknownFormat
 from delayline.headers import REPLACES, RULES
 from delayline.message import Key, Shard
 from delayline.names import Names
-from delayline.outcome import AuditRecord, AuditRow, Outcome, decode_audit, encode_audit, spread
+from delayline.outcome import REPAIR, AuditRecord, AuditRow, Outcome, decode_audit, encode_audit, spread
 from delayline.record import decode_body
 from delayline.rules import DEFAULT_RULES, Rules
 from mq.contract import Append, Claim, LogRecord, Queue
@@ -47,9 +47,6 @@ from mq.errors import PartitionUnknown, TopicUnknown
 from reconcile.errors import CannotJudge, OtherCluster
 from reconcile.plan import Cluster
 from reconcile.report.repair_plan import LostMessage, LostSuccessor, RepairPlan
-
-REPAIR = "repair"
-"""Reason in the outcome row of a record whose message has been sent again."""
 
 SETTLED_S = 30.0
 """Longer than a transaction whose producer is dead stays open."""

@@ -57,7 +57,8 @@ def _told(accepted: DataFrame, done: DataFrame, delivered: DataFrame) -> DataFra
         accepted.where("kind = 'message'")
         .groupBy(*_ID)
         .agg(
-            F.max(F.struct("offset", "shard", "due_ms", "accepted_ms", "expires_ms")).alias("record"),
+            F.max(F.struct("offset", "shard", "due_ms", "accepted_ms")).alias("record"),
+            F.max_by("expires_ms", "offset").alias("expires_ms"),
             F.max("digest").alias("digest"),
         )
     )
@@ -129,7 +130,7 @@ def _altered() -> Column:
 
 
 def _misplaced() -> Column:
-    shard = F.coalesce(F.col("record")["shard"], F.col("ended")["shard"])
+    shard = F.coalesce("record", "ended")["shard"]
     return F.when(F.exists("copies", lambda copy: copy["partition"] != shard), _said(Category.MISPLACED, _where()))
 
 
@@ -149,7 +150,7 @@ def _behind_deadline(late_after_ms: int | None) -> Column:
         return _nothing()
     first, record = F.get("copies", F.lit(0)), F.col("record")
     behind = (first["due_ms"] == record["due_ms"]) & (
-        first["delivered_ms"] > record["expires_ms"] + COMMITTED_WITHIN_MS
+        first["delivered_ms"] > F.col("expires_ms") + COMMITTED_WITHIN_MS
     )
     return F.when(behind & ~_is_repeat(), _said(Category.BEHIND_DEADLINE, _where()))
 
@@ -193,7 +194,7 @@ def _against_the_audit() -> Column:
 
 def _finding(found: DataFrame, run: int) -> DataFrame:
     """An orphan's place is that of which its id speaks, as far as it can be read."""
-    record = F.coalesce(F.col("record").dropFields("expires_ms"), F.col("ended"))
+    record = F.coalesce("record", "ended")
     parts = F.regexp_extract
     pattern = r"\.(\d{1,9})\.(\d{1,18})\.(\d{1,18})(~\d+)?$"
     shard, offset, due = (F.try_to_number(parts("id", pattern, i), F.lit("9" * 18)) for i in (1, 2, 3))

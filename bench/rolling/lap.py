@@ -14,7 +14,6 @@ from threading import Thread
 from uuid import uuid4
 
 from bench.rolling.curve import Sample
-from delay_service.draft import ROLL_REASON
 from delay_service.roller import Roller
 from delay_service.shard_settings import ShardSettings
 from delay_service.taken import Finished
@@ -23,7 +22,7 @@ from delay_service.worker_settings import WorkerSettings
 from delayline.clock import SystemClock
 from delayline.message import Shard
 from delayline.names import Names
-from delayline.outcome import Outcome
+from delayline.outcome import ROLL, Outcome
 from delayline.record import encode_body
 from delayline.rules import DEFAULT_RULES
 from mq.contract import Append, Queue
@@ -53,7 +52,7 @@ class Tally:
     def finished(self, shard: Shard, finished: Finished) -> None:
         self.delivered += sum(map(len, finished.plain))
         self.delivered += sum(row.outcome is Outcome.DELIVERED for row in finished.rows)
-        self.rolled += sum(row.reason == ROLL_REASON for row in finished.rows)
+        self.rolled += sum(row.reason == ROLL for row in finished.rows)
 
     def committed(self, seconds: float) -> None:
         """Not counted here."""

@@ -16,7 +16,7 @@ from delayline.clock import Clock
 from mq.errors import ClaimLost, QueueError, QueueUnavailable
 from mq.kafka import trouble
 from mq.kafka.finishing import Finisher
-from mq.kafka.producers import COMMIT_TIMEOUTS, RAISED, Outgoing, Send, initialised
+from mq.kafka.producers import COMMIT_TIMEOUTS, RAISED, Outgoing, Send, initialised, insist
 from mq.kafka.settings import KafkaSettings
 
 
@@ -46,7 +46,7 @@ class KafkaClaim:
             left = producer.flush(self._settings.transaction_timeout_s)
             if outgoing.failures or left:
                 raise self._refused(producer, outgoing)
-            self._commit(producer)
+            insist(producer.commit_transaction, COMMIT_TIMEOUTS, self._settings, self._clock)
         except RAISED as error:
             raise self._error(error) from error
         self._producer = producer
@@ -58,18 +58,6 @@ class KafkaClaim:
         return next((self._lost() for error in errors if trouble.fenced(error)), None) or trouble.queue_error(
             errors[0], f"appending under {self._id}"
         )
-
-    def _commit(self, producer: Producer) -> None:
-        """Insisted on until the coordinator has ended the transaction in one way or the other. Raises
-        KafkaException, SystemError."""
-        give_up_s = self._clock.monotonic_s() + COMMIT_TIMEOUTS * self._settings.transaction_timeout_s
-        while True:
-            try:
-                producer.commit_transaction(self._settings.request_timeout_s / 2)
-                return
-            except KafkaException as error:
-                if not trouble.cause(error).retriable() or self._clock.monotonic_s() > give_up_s:
-                    raise
 
     def _error(self, error: KafkaException | SystemError) -> QueueError:
         if isinstance(error, SystemError) or trouble.fenced(trouble.cause(error)):

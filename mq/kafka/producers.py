@@ -182,6 +182,18 @@ def flush(producer: Producer, timeout_s: float, clock: Clock) -> int:
                 return len(producer)
 
 
+def insist(call: Callable[[float], object], timeouts: int, settings: KafkaSettings, clock: Clock) -> None:
+    """Repeat what may be repeated, for so many transaction timeouts. Raises KafkaException."""
+    give_up_s = clock.monotonic_s() + timeouts * settings.transaction_timeout_s
+    while True:
+        try:
+            call(settings.request_timeout_s / 2)
+            return
+        except KafkaException as error:
+            if not cause(error).retriable() or clock.monotonic_s() > give_up_s:
+                raise
+
+
 class Transactions(Protocol):
     """One transaction after the other, under one transactional id. One thread at a time."""
 
@@ -274,7 +286,7 @@ class LibraryTransactions:
     def _commit(self) -> None:
         assert self._producer is not None
         try:
-            self._insist(self._producer.commit_transaction, COMMIT_TIMEOUTS)
+            insist(self._producer.commit_transaction, COMMIT_TIMEOUTS, self._settings, self._clock)
         except RAISED as error:
             found = _why(error)
             if found.txn_requires_abort():
@@ -282,17 +294,6 @@ class LibraryTransactions:
                 raise Aborted(found) from error
             self._replace()
             raise CommitUnknown(f"the transaction's end is not known: {found.str()}") from error
-
-    def _insist(self, call: Callable[[float], object], timeouts: int) -> None:
-        """Repeat what may be repeated, for so many transaction timeouts. Raises KafkaException."""
-        give_up_s = self._clock.monotonic_s() + timeouts * self._settings.transaction_timeout_s
-        while True:
-            try:
-                call(self._settings.request_timeout_s / 2)
-                return
-            except KafkaException as error:
-                if not cause(error).retriable() or self._clock.monotonic_s() > give_up_s:
-                    raise
 
     def _abort(self, why: KafkaError | None = None) -> None:
         """Whether or not the answer comes: without a commit the coordinator aborts in the end.
@@ -307,7 +308,7 @@ class LibraryTransactions:
         if producer is None or (why is not None and local(why)):
             return
         with suppress(*RAISED):
-            self._insist(producer.abort_transaction, 0)
+            insist(producer.abort_transaction, 0, self._settings, self._clock)
             if why is None or not old_generation(why):
                 self._producer = producer
 

@@ -80,7 +80,7 @@ class EmbeddedReader:
             return None
         cursor = Cursor.decode(encoded)
         chunks = seen.read(buffer, shard, start, cursor.low_offset)
-        if any(_headers(record, headers.RULES)[0] is not None for chunk in chunks for record in chunk):
+        if any(_has_rules(record) for chunk in chunks for record in chunk):
             return None
         return cursor.rules.encoded.decode()
 
@@ -156,10 +156,8 @@ def _ranges(topic: StoredTopic) -> dict[int, Range]:
     return {number: Range(held.start, held.end) for number, held in enumerate(topic.partitions)}
 
 
-def _headers(record: LogRecord, *names: bytes) -> list[bytes | None]:
-    """The values of the headers so called, None for one that is not there."""
-    found = dict(decode_body(record.body).headers)
-    return [found.get(name) for name in names]
+def _has_rules(record: LogRecord) -> bool:
+    return dict(decode_body(record.body).headers).get(headers.RULES) is not None
 
 
 # --- what executors do

@@ -14,10 +14,9 @@ from bench.report import Report, disk_bytes
 from bench.rolling import curve
 from bench.rolling.curve import Sample, growth
 from bench.rolling.lap import LONG_MS, Tally, Traffic
-from delay_service.draft import ROLL_REASON
 from delay_service.taken import Finished
 from delayline.message import Shard
-from delayline.outcome import AuditRow, Outcome, PlainRows
+from delayline.outcome import ROLL, AuditRow, Outcome, PlainRows
 from delayline.record import decode_body
 
 ORDERS = Shard("orders", "0")
@@ -75,7 +74,7 @@ def test_what_is_rolled_is_not_counted_as_delivered() -> None:
     tally = Tally()
     rows = [
         AuditRow(0, "a", 5, 1, Outcome.DELIVERED),
-        AuditRow(1, "b", 9, 1, Outcome.SUPERSEDED, "2", ROLL_REASON),
+        AuditRow(1, "b", 9, 1, Outcome.SUPERSEDED, "2", ROLL),
         AuditRow(2, None, None, 1, Outcome.APPLIED),
     ]
     plain = PlainRows([3, 4], [5, 6], [b"3.5", b"4.6"], b"1,1")

@@ -17,7 +17,6 @@ from prometheus_client import CollectorRegistry
 from delay_service.decisions import Decisions
 from delay_service.history import History
 from delay_service.metrics import WorkerMetrics
-from delay_service.operations import REPLACED
 from delay_service.shard import Shard as Core
 from delay_service.shard_settings import ShardSettings
 from delay_service.worker import Worker
@@ -25,7 +24,7 @@ from delay_service.worker_settings import WorkerSettings
 from delayline.buffer_record import Message, RulesChange, read
 from delayline.clock import ManualClock
 from delayline.message import BEFORE_ALL, Header, MessageId, Shard
-from delayline.outcome import FORWARDED, AuditRecord, AuditRow, Outcome, decode_audit
+from delayline.outcome import FORWARDED, REPLACED, AuditRecord, AuditRow, Outcome, decode_audit
 from delayline.record import decode_body, encode_body
 from delayline.rules import DEFAULT_RULES, Rules
 from mq.contract import Append, DispatchBatch, LogRecord
