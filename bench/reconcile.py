@@ -97,35 +97,40 @@ def _write_cells(machine: Measured, folder: Path) -> None:
 
 
 def _judge(machine: Measured, folder: Path, truths: dict[tuple[str, int], Truth]) -> Counter[str]:
-    """How many findings of each category; writes them and the windows, as the job does."""
-    from reconcile import cells, findings, judge
+    """How many findings of each category, of what cells are suspect of."""
+    from reconcile import cells, lookup, places, suspects
+    from reconcile.tables import rows_of
 
     accepted, done = _rows(machine, folder)
-    summed = cells.summed(machine.session.read.schema(cells.CELLS).parquet(str(folder / "cells"))).persist()
-    settled = [findings.Settled(topic, shard, truth.settled) for (topic, shard), truth in truths.items()]
-    staged = findings.Staged(accepted, cells.links(accepted), done, accepted)
-    verdicts = findings.verdicts(summed, staged, findings.Rules(1, LATE_AFTER_MS, settled)).persist()
-    found = findings.findings(verdicts)
-    found.write.mode("overwrite").parquet(str(folder / "findings"))
-    earlier = machine.session.createDataFrame([], judge.WINDOWS)
-    judge.windows(summed, found, 1, earlier).write.mode("overwrite").parquet(str(folder / "windows"))
-    counted = {row["category"]: row["count"] for row in found.groupBy("category").count().collect()}
-    verdicts.unpersist()
-    summed.unpersist()
-    return Counter(counted)
+    staged = {"accepted": accepted, "links": cells.links(accepted), "done": done}
+    parts = machine.session.read.schema(cells.CELLS).parquet(str(folder / "cells"))
+    cells.counted(parts).toArrow()
+    suspect = [suspects.Suspect(*row) for row in rows_of(cells.suspects(parts).toArrow())]
+    rules = places.Rules(LATE_AFTER_MS, {shard: truth.settled for shard, truth in truths.items()})
+    found = Counter(one.category for one in suspects.named(suspect) if one.settled)
+    for batch in suspects.batches(suspect):
+        behind = lookup.behind(machine.session, batch, lambda _, kind: staged[kind])
+        found.update(one.category for one in suspects.judged_behind(behind, rules) if one.settled)
+        rows = [row for cell, row in behind.rows if cell.gives_way and row.gives_way]
+        named = [one for one in map(places.named_by, rows) if one]
+        known = lookup.accepted_among(machine.session, named, accepted)
+        found.update(one.category for one in places.for_nobody(rows, known, rules) if one.settled)
+    return found
 
 
 def _pair(machine: Measured, folder: Path, truths: dict[tuple[str, int], Truth]) -> Counter[str]:
     """The same of what operations did."""
     from pyspark.sql import functions as F
 
-    from reconcile import acts
+    from reconcile import acts, pairing
+    from reconcile.tables import rows_of
+    from reconcile.testimony import Row
 
     accepted, done = _rows(machine, folder)
-    is_read = {"bound": F.lit(0).cast("long"), "is_read": F.lit(True), "is_untold": F.lit(False)}
-    told = [acts.Told(topic, shard, truth.settled, 0, -1) for (topic, shard), truth in truths.items()]
-    ready = acts.ready(acts.acts(done).withColumns(is_read), told).persist()
-    found = acts.paired(ready, acts.operations(accepted), 1).found
-    counted = {row["category"]: row["count"] for row in found.groupBy("category").count().collect()}
-    ready.unpersist()
-    return Counter(counted)
+    rows = (Row(*row) for row in rows_of(done.where(pairing.is_act()).select(*Row._fields).toArrow()))
+    sides = ((row, acts.side_of(row)) for row in rows)
+    told = [acts.Act(row, *side, 0, True, False) for row, side in sides if side]
+    operations = accepted.where(F.col("kind") == "operation").select("topic", "shard", "offset", *acts.Asked._fields)
+    asked = {(row[0], row[1], row[2]): acts.Asked(*row[3:]) for row in rows_of(operations.toArrow())}
+    shards = {shard: acts.Told(truth.settled, 0, -1) for shard, truth in truths.items()}
+    return Counter(one.category for one in acts.paired(told, shards, asked, acts.last_purges(told)).found)

@@ -40,6 +40,8 @@ class Counted(NamedTuple):
     first_appended_ms: int | None
     unreadable: Sequence[int] = ()
     strays: Mapping[str, int] = MappingProxyType({})
+    unpaired: Sequence[int] = ()
+    moved: Sequence[int] = ()
 
 
 class Task(NamedTuple):
@@ -57,6 +59,8 @@ class Task(NamedTuple):
     windows: Mapping[int, Spans]
     strays: Mapping[str, int] = MappingProxyType({})
     distrusted: Mapping[str, Mapping[int, Distrusted]] = MappingProxyType({})
+    unpaired: Mapping[int, Spans] = MappingProxyType({})
+    moved: Mapping[int, Spans] = MappingProxyType({})
 
 
 class Judgement(NamedTuple):
@@ -104,7 +108,11 @@ def task_of(plan: Plan, reads: Reads, previous: Manifest | None, counted: Counte
     rows = with_run(previous.rows if previous else {}, counted.hours, plan.run)
     windows = previous.windows if previous else {}
     strays, distrusted = counted.strays, reads.distrusted
-    return Task(plan.run, at_ms, shards, views, closings, due, gaps, rows, windows, strays, distrusted)
+    told = Task(plan.run, at_ms, shards, views, closings, due, gaps, rows, windows, strays, distrusted)
+    return told._replace(
+        unpaired=with_run(previous.unpaired if previous else {}, counted.unpaired, plan.run),
+        moved=with_run(previous.moved if previous else {}, counted.moved, plan.run),
+    )
 
 
 def _strangers(plan: Plan, previous: Manifest | None, counted: Counted) -> list[str]:
@@ -151,6 +159,8 @@ def manifest_after(
         topics=dict(sorted(topics.items())),
         rows=dict(task.rows),
         windows=with_run(previous.windows if previous else {}, judgement.hours, plan.run),
+        unpaired=dict(task.unpaired),
+        moved=dict(task.moved),
         written=dict(judgement.written),
     )
 

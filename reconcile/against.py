@@ -18,16 +18,15 @@ from reconcile.counting import COUNTED
 from reconcile.errors import CannotJudge
 from reconcile.files import Files
 from reconcile.job import Verdict
-from reconcile.judge import FINDINGS
 from reconcile.ledger import HOUR_MS, WINDOW_MS, Category
 from reconcile.lock import Lock, this_process
 from reconcile.manifest import Manifest
 from reconcile.readers.contract import Reader
 from reconcile.report.page import render_page
 from reconcile.report.summary import FINDINGS_MAX, NotJudged, State, Summary, Topic, encode_summary
-from reconcile.rooms import Rooms, folders, kept
+from reconcile.rooms import Rooms, folders
 from reconcile.runs import check_cluster, last_manifest
-from reconcile.schemas import ACCEPTED, DONE
+from reconcile.schemas import ACCEPTED, DONE, FINDINGS
 from reconcile.settings import JobSettings
 from reconcile.small import small
 from reconcile.summing import CANNOT_JUDGE, FOUND, OK, finding_of, topic_of
@@ -158,17 +157,17 @@ class _Comparison:
 
     def _without_others(self, verdicts: DataFrame) -> DataFrame:
         """Without orphans that were accepted all the same: in other windows, or before the ledger begins."""
-        with kept(verdicts) as verdicts:
-            orphans = verdicts.where(F.col("category") == Category.ORPHAN.value).select("topic", "id")
-            if orphans.isEmpty():
-                return verdicts.localCheckpoint()
-            everywhere = folders("stage", self._manifest.rows, self._manifest.rows, "accepted")
-            every = self._rooms.read(ACCEPTED, everywhere).select("topic", "id")
-            known = every.join(F.broadcast(orphans), ["topic", "id"], "left_semi").distinct()
-            others = verdicts.join(known.withColumn("known", F.lit(True)), ["topic", "id"], "left")
-            is_orphan = F.col("category") == Category.ORPHAN.value
-            strange = ~is_orphan | (F.col("known").isNull() & ~self._is_before())
-            return others.where(strange).select(*FINDINGS.fieldNames()).localCheckpoint()
+        verdicts = verdicts.localCheckpoint()  # worked out once, and read twice
+        is_orphan = F.col("category") == Category.ORPHAN.value
+        orphans = verdicts.where(is_orphan).select("topic", "id")
+        if orphans.isEmpty():
+            return verdicts
+        everywhere = folders("stage", self._manifest.rows, self._manifest.rows, "accepted")
+        every = self._rooms.read(ACCEPTED, everywhere).select("topic", "id")
+        known = every.join(F.broadcast(orphans), ["topic", "id"], "left_semi").distinct()
+        others = verdicts.join(known.withColumn("known", F.lit(True)), ["topic", "id"], "left")
+        strange = ~is_orphan | (F.col("known").isNull() & ~self._is_before())
+        return others.where(strange).select(*FINDINGS.fieldNames())
 
     def _is_before(self) -> Column:
         before = F.lit(False)

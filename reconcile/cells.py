@@ -2,11 +2,15 @@
 
 A cell holds what is said of the records of one topic whose due time lies in one window and whose position in one
 bucket. Each record is said twice: accepted, and done. Each re-append is said twice too: by itself, and by the outcome
-row of the record that it carries on. Cells of several runs add up (`summed`), so that a row is read once in its
-life. An XOR sees parity only and a sum of hashes overflows: that is why counts stand beside the XORs.
+row of the record that it carries on. Cells of several runs add up, so that a row is read once in its life. An XOR
+sees parity only and a sum of hashes overflows: that is why counts stand beside the XORs.
+
+    rows -> `cells`, parts of cells by what is said -> `counted`, by window   -> judge.py
+                                                    -> `suspects`, by cell    -> lookup.py
 """
 
 from functools import reduce
+from operator import or_
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -14,20 +18,12 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructField, St
 
 from delayline import buffer_facts as facts
 from delayline.outcome import CANCELLED, FORWARDED, REPLACED, RESCHEDULED, Outcome
-from reconcile.ledger import (
-    BUCKETS,
-    HOUR_MS,
-    INSTRUCTIONS,
-    LATENESS_BINS,
-    OUTCOMES,
-    POSITION_BITS,
-    SKIPPED,
-    WINDOW_MS,
-)
+from reconcile import said
+from reconcile.ledger import BUCKETS, HOUR_MS, INSTRUCTIONS, LATENESS_BINS, POSITION_BITS, SKIPPED, WINDOW_MS
+from reconcile.suspects import DIRTY, GIVES_WAY, MORTAL, NAMED, UNTIMELY
+from reconcile.testimony import MESSAGE, OPERATION, OTHER
 
 CELL = ("topic", "window_ms", "bucket")
-COUNTS = ("accepted", "others", "done", "links", "carried", "given_way", *OUTCOMES, "early", "late")
-LATENESS = tuple(f"lateness_{i:02}" for i in range(LATENESS_BINS))
 XORS = ("xor_position", "xor_moment", "xor_plain", "xor_check", "xor_link")
 
 CELLS = StructType(
@@ -42,7 +38,7 @@ CELLS = StructType(
         StructField("slack_min_ms", LongType(), True),
     ]
 )
-"""A part of a cell: the rows of which the same is said, as a number (`said`, below). XORs are of the positions, the
+"""A part of a cell: the rows of which the same is said, as a number (`said.py`). XORs are of the positions, the
 moments, the hashes of (position, moment), those with the id and of what kind it is too, and what links say.
 `slack_min_ms` is the shortest time from a due time to its deadline."""
 
@@ -71,61 +67,122 @@ def links(accepted: DataFrame) -> DataFrame:
     )
 
 
-def cells(accepted: DataFrame, links: DataFrame, done: DataFrame, late_after_ms: int) -> DataFrame:
+def cells(accepted: DataFrame, links: DataFrame | None, done: DataFrame, late_after_ms: int) -> DataFrame:
     """Parts of cells by `CELLS` of rows by `schemas.ACCEPTED`, `LINKS` and `schemas.DONE`. What was delivered more
     than `late_after_ms` after it was due is late. A counter for each outcome and each lateness would be dear per
-    row: what a row says is one number of the key, and only `summed` spreads it over counters."""
-    timed = in_cell(done, moment_ms()).withColumn("lateness_ms", lateness_ms())
-    kind = F.when(is_message(), _ACCEPTED | _UNTIMED).otherwise(_OTHER | _UNTIMED)
-    link, carrying = _link(F.col("by_id"), F.col("by_id")), _link(successor(), F.col("id"))
-    none = F.lit(0).cast("long")
-    mortal = accepted.withColumn("slack_ms", F.col("expires_ms") - F.col("due_ms"))
-    sides = (
-        _said(in_cell(mortal, moment_ms()), kind, _check(record_class()), none),
-        _said(in_cell(links, F.col("due_ms")), F.lit(_LINK | _UNTIMED), none, link),
-        _said(timed, _outcome(late_after_ms), _check(outcome_class()), F.when(carried(), carrying).otherwise(none)),
+    row: what a row says is one number of the key, and only a window spreads it over counters."""
+    kind = F.when(is_message(), said.MESSAGE | said.UNTIMED).otherwise(said.OTHER | said.UNTIMED)
+    slack_ms, lateness = F.col("expires_ms") - F.col("due_ms"), lateness_ms()
+    none, carrying = F.lit(0).cast("long"), _link(successor(), F.col("id"))
+    sides = [
+        _sayings(accepted, moment_ms(), kind, _check(record_class()), none, slack_ms=slack_ms),
+        _sayings(
+            done,
+            moment_ms(),
+            _outcome(lateness, late_after_ms),
+            _check(outcome_class()),
+            F.when(carried(), carrying).otherwise(none),
+            lateness_ms=lateness,
+        ),
+    ]
+    if links is not None:
+        link = _link(F.col("by_id"), F.col("by_id"))
+        sides.append(_sayings(links, F.col("due_ms"), F.lit(said.LINK | said.UNTIMED), none, link))
+    every = reduce(DataFrame.unionByName, sides)
+    return every.groupBy(*CELL, "said").agg(
+        F.count("*").alias("count"),
+        F.bit_xor("position").alias("xor_position"),
+        F.bit_xor("moment_ms").alias("xor_moment"),
+        F.bit_xor("plain").alias("xor_plain"),
+        F.bit_xor("check").alias("xor_check"),
+        F.bit_xor("link").alias("xor_link"),
+        F.max("lateness_ms").alias("late_max_ms"),
+        F.min("slack_ms").alias("slack_min_ms"),
     )
-    return reduce(DataFrame.unionByName, sides)
 
 
-def summed(cells: DataFrame) -> DataFrame:
-    """One row per cell, of the parts that any number of runs have left: `CELL`, `COUNTS` (`others` of the `accepted`
-    are no messages; `links` are said by re-appends, `carried` by outcome rows; `given_way` have ended for another
-    message), `LATENESS`, `XORS` over both sides (`xor_link` over links), `late_max_ms` and `slack_min_ms`."""
-    is_link = _what() == _LINK
-    return cells.groupBy(*CELL).agg(
-        *counts(),
+def counted(cells: DataFrame) -> DataFrame:
+    """By `topic`, `window_ms` and `said`: `count`, `late_max_ms`, the cells that there are as bits (`buckets`), and
+    from how many rows by `CELLS` that comes (`parts`)."""
+    return cells.groupBy("topic", "window_ms", "said").agg(
+        F.sum("count").alias("count"),
+        F.max("late_max_ms").alias("late_max_ms"),
+        F.bit_or(F.expr("shiftleft(1L, bucket)")).alias("buckets"),
+        F.count("*").alias("parts"),
+    )
+
+
+def suspects(cells: DataFrame, untold_until_ms: int = 0) -> DataFrame:
+    """The cells, of the parts that any number of runs have left, in which something may be wrong: `CELL`, `flags`
+    that say why, how many rows of each side there are (`accepted`, `links`, `done`), and what is left in the XORs
+    (`xor_position`, `xor_moment`, `is_message`), which a `NAMED` cell's missing record alone has left there. Where
+    outcomes of what was appended before `untold_until_ms` may have been deleted, no cell names its record: when
+    that was it does not know."""
+    what, timing = F.col("said").bitwiseAND(~(said.CARRIED | said.UNTIMED)), F.col("said").bitwiseAND(said.UNTIMED)
+    is_carried = F.col("said").bitwiseAND(said.CARRIED) != 0
+    is_link = what == said.LINK
+    gives_way = (what == said.OF["duplicate"]) | ((what == said.OF["superseded"]) & ~is_carried)
+    is_untimely = (timing != said.UNTIMED) & (timing >= said.LATE)  # early, or a bin with the mark of what is late
+    numbers = {
+        "accepted": what < said.LINK,
+        "links": is_link,
+        "done": what >= said.FIRST_OUTCOME,
+        "carried": is_carried,
+        "untimely": is_untimely,
+        "expired": what == said.OF["expired"],
+        "given_way": gives_way,
+    }
+    summed = cells.groupBy(*CELL).agg(
+        *(F.sum(F.when(condition, F.col("count")).otherwise(0)).alias(name) for name, condition in numbers.items()),
         *(_xor_where(~is_link, name).alias(name) for name in XORS if name != "xor_link"),
         F.bit_xor("xor_link").alias("xor_link"),
         F.max("late_max_ms").alias("late_max_ms"),
         F.min("slack_min_ms").alias("slack_min_ms"),
     )
-
-
-def has_deadlines() -> Column:
-    """Of `summed`: whether something has expired, or may have been delivered behind its deadline."""
-    return (F.col("expired") > 0) | F.coalesce(F.col("late_max_ms") > F.col("slack_min_ms"), F.lit(False))
-
-
-def counts() -> list[Column]:
-    """`COUNTS` and `LATENESS` of any group of parts of cells."""
-    what, timing = _what(), F.col("said").bitwiseAND(_UNTIMED)
-    is_timed, bins = timing < _EARLY, timing.bitwiseAND(_LATE - 1)
-    conditions = {
-        "accepted": what < _LINK,
-        "others": what == _OTHER,
-        "done": what >= _FIRST_OUTCOME,
-        "links": what == _LINK,
-        "carried": _is_carried(),
-        "given_way": (what == _DUPLICATE) | ((what == _SUPERSEDED) & ~_is_carried()),
-        **{name: what == _FIRST_OUTCOME + (i << 7) for i, name in enumerate(OUTCOMES)},
-        "early": timing == _EARLY,
-        "late": is_timed & (timing >= _LATE),
-        **{name: is_timed & (bins == i) for i, name in enumerate(LATENESS)},
+    flags = {
+        DIRTY: _is_dirty(),
+        NAMED: F.lit(False) if untold_until_ms else _is_dirty() & _is_named(),
+        UNTIMELY: F.col("untimely") > 0,
+        MORTAL: (F.col("expired") > 0) | F.coalesce(F.col("late_max_ms") > F.col("slack_min_ms"), F.lit(False)),
+        GIVES_WAY: F.col("given_way") > 0,
     }
-    return [
-        F.sum(F.when(condition, F.col("count")).otherwise(0)).alias(name) for name, condition in conditions.items()
-    ]
+    why = reduce(Column.bitwiseOR, (F.when(condition, flag).otherwise(0) for flag, condition in flags.items()))
+    flagged = summed.withColumns({"flags": why, "is_message": F.col("xor_check") == _hash_of_own_id()})
+    columns = (*CELL, "flags", "accepted", "links", "done", "xor_position", "xor_moment", "is_message")
+    return flagged.where("flags <> 0").select(*columns)
+
+
+# --- one cell
+
+
+def _is_dirty() -> Column:
+    differences = (
+        F.col("accepted") != F.col("done"),
+        F.col("links") != F.col("carried"),
+        *(F.col(name) != 0 for name in ("xor_check", "xor_link")),
+    )
+    return reduce(or_, differences)
+
+
+def _is_named() -> Column:
+    """One record more accepted than done, and what remains in the XORs is one record: its own hash says so."""
+    one = (F.col("accepted") == F.col("done") + 1) & (F.col("xor_plain") == _hash())
+    other = F.col("xor_check").isin(_hash(F.lit(OPERATION)), _hash(F.lit(OTHER)))
+    whole = (F.col("xor_check") == _hash_of_own_id()) | other
+    linked = (F.col("links") == F.col("carried")) & (F.col("xor_link") == 0)
+    return one & whole & linked
+
+
+def _hash(*more: Column) -> Column:
+    return F.xxhash64(F.col("xor_position"), F.col("xor_moment"), *more)
+
+
+def _hash_of_own_id() -> Column:
+    """The id of a message that lies where it was accepted first."""
+    shard = F.shiftright("xor_position", POSITION_BITS).cast("int").cast("string")
+    offset = F.col("xor_position").bitwiseAND(F.lit((1 << POSITION_BITS) - 1)).cast("string")
+    own_id = F.concat_ws(".", F.col("topic"), shard, offset, F.col("xor_moment").cast("string"))
+    return _hash(own_id, F.lit(MESSAGE))
 
 
 # --- where a row belongs: columns of any frame with shard, offset and due time
@@ -155,9 +212,8 @@ def bucket(of: Column) -> Column:
 
 
 def in_cell(rows: DataFrame, moment: Column) -> DataFrame:
-    """With `moment_ms`, `position` and the columns of `CELL`."""
-    placed = rows.withColumns({"moment_ms": moment, "position": position()})
-    return placed.withColumns({"window_ms": window_ms(F.col("moment_ms")), "bucket": bucket(F.col("position"))})
+    """With the columns of `CELL`."""
+    return rows.withColumns({"window_ms": window_ms(moment), "bucket": bucket(position())})
 
 
 def lateness_ms() -> Column:
@@ -197,10 +253,6 @@ def ends_message() -> Column:
     return ~F.col("outcome").isin(*INSTRUCTIONS)
 
 
-MESSAGE, OPERATION, OTHER = 0, 1, 2
-"""Of what kind a record is, as far as its outcome row tells."""
-
-
 def record_class() -> Column:
     return F.when(is_message(), MESSAGE).when(F.col("kind") == facts.OPERATION, OPERATION).otherwise(OTHER)
 
@@ -212,31 +264,43 @@ def outcome_class() -> Column:
     return F.when(ends_message(), MESSAGE).when(is_operation, OPERATION).otherwise(OTHER)
 
 
-# --- what a row says, as one number:  outcome or side | carried | how late
-#                                         bits 7..11       6       0..5
-
-_ACCEPTED, _OTHER, _LINK, _FIRST_OUTCOME = 0 << 7, 1 << 7, 2 << 7, 3 << 7
-_DUPLICATE, _SUPERSEDED = (_FIRST_OUTCOME + (OUTCOMES.index(name) << 7) for name in ("duplicate", "superseded"))
-_CARRIED = 1 << 6
-_LATE = 1 << 5  # and a bin below
-_EARLY, _UNTIMED = 62, 63
+# --- what a row says
 
 
-def _outcome(late_after_ms: int) -> Column:
-    first, *others = OUTCOMES
-    code = F.when(F.col("outcome") == first, _FIRST_OUTCOME)
-    for i, name in enumerate(others, 1):
-        code = code.when(F.col("outcome") == name, _FIRST_OUTCOME + (i << 7))
-    known = code.otherwise(_FIRST_OUTCOME + (len(OUTCOMES) << 7))
-    return known + F.when(carried(), _CARRIED).otherwise(0) + _timing(F.col("lateness_ms"), late_after_ms)
+def _sayings(rows: DataFrame, moment: Column, what: Column, check: Column, link: Column, **more: Column) -> DataFrame:
+    """Each row in its cell, with what goes into the cell's numbers."""
+    none = F.lit(None).cast("long")
+    placed = rows.withColumns({"moment_ms": moment, "position": position()})
+    return placed.select(
+        "topic",
+        window_ms(F.col("moment_ms")).alias("window_ms"),
+        bucket(F.col("position")).alias("bucket"),
+        what.cast("int").alias("said"),
+        "position",
+        "moment_ms",
+        F.xxhash64("position", "moment_ms").alias("plain"),
+        check.cast("long").alias("check"),
+        link.cast("long").alias("link"),
+        more.get("lateness_ms", none).alias("lateness_ms"),
+        more.get("slack_ms", none).alias("slack_ms"),
+    )
+
+
+def _outcome(lateness: Column, late_after_ms: int) -> Column:
+    (first, code), *others = said.OF.items()
+    coded = F.when(F.col("outcome") == first, code)
+    for name, code in others:
+        coded = coded.when(F.col("outcome") == name, code)
+    known = coded.otherwise(said.UNKNOWN_OUTCOME)
+    return known + F.when(carried(), said.CARRIED).otherwise(0) + _timing(lateness, late_after_ms)
 
 
 def _timing(lateness: Column, late_after_ms: int) -> Column:
     """The bin is the number of bits of a lateness: half a millisecond keeps the logarithm away from whole numbers."""
     bits = (F.floor(F.log2(lateness + 0.5)) + 1).cast("int")
-    late = F.when(lateness > late_after_ms, _LATE).otherwise(0)
-    timed = F.when(lateness >= 0, F.least(bits, F.lit(LATENESS_BINS - 1)) + late).otherwise(_EARLY)
-    return F.when(lateness.isNull(), _UNTIMED).otherwise(timed)
+    late = F.when(lateness > late_after_ms, said.LATE).otherwise(0)
+    timed = F.when(lateness >= 0, F.least(bits, F.lit(LATENESS_BINS - 1)) + late).otherwise(said.EARLY)
+    return F.when(lateness.isNull(), said.UNTIMED).otherwise(timed)
 
 
 def _check(of: Column) -> Column:
@@ -246,30 +310,6 @@ def _check(of: Column) -> Column:
 def _link(by: Column, of: Column) -> Column:
     """What says the name under which a message is carried on, and whose name that is."""
     return F.xxhash64(F.col("position"), F.col("moment_ms"), by, first_id(of))
-
-
-def _said(rows: DataFrame, said: Column, check: Column, link: Column) -> DataFrame:
-    """What is said by how many, and of whom."""
-    unsaid = {name: F.lit(None).cast("long") for name in ("lateness_ms", "slack_ms") if name not in rows.columns}
-    named = rows.withColumns({"said": said, "check": check, "link": link, **unsaid})
-    return named.groupBy(*CELL, "said").agg(
-        F.count("*").alias("count"),
-        F.bit_xor("position").alias("xor_position"),
-        F.bit_xor("moment_ms").alias("xor_moment"),
-        F.bit_xor(F.xxhash64("position", "moment_ms")).alias("xor_plain"),
-        F.bit_xor("check").alias("xor_check"),
-        F.bit_xor("link").alias("xor_link"),
-        F.max("lateness_ms").alias("late_max_ms"),
-        F.min("slack_ms").alias("slack_min_ms"),
-    )
-
-
-def _what() -> Column:
-    return F.col("said").bitwiseAND(~(_CARRIED | _UNTIMED))
-
-
-def _is_carried() -> Column:
-    return F.col("said").bitwiseAND(_CARRIED) != 0
 
 
 def _xor_where(condition: Column, name: str) -> Column:

@@ -7,29 +7,31 @@ cells/run=<run>/hour=<hour>
 malformed/run=<run>                          audit records that cannot be read
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import reduce
 from operator import or_
 
 from msgspec.structs import replace
-from pyspark.sql import Column, DataFrame, Row, Window
+from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
+from delayline.outcome import LOW_WATER, OUTCOMES, SKIPPED
 from reconcile import cells as ledger_cells
 from reconcile.advance import Counted
 from reconcile.cells import CELLS, LINKS
-from reconcile.errors import CannotJudge
-from reconcile.ledger import INSTRUCTIONS, OUTCOMES
+from reconcile.errors import BadInput, CannotJudge
 from reconcile.manifest import Manifest, Plan, Reads, Shard, Totals
 from reconcile.pairing import Pairing
 from reconcile.plan import Mark, Range, Skip
-from reconcile.planning import MarksRead, shards_after
-from reconcile.readers.contract import Audit, Reader
+from reconcile.planning import shards_after
+from reconcile.readers.audit import MALFORMED as UNREADABLE_KIND
+from reconcile.readers.contract import Reader
 from reconcile.rooms import HOUR, Rooms
 from reconcile.runs import Said
-from reconcile.schemas import ACCEPTED, DONE, MALFORMED
+from reconcile.schemas import ACCEPTED, AUDIT_RECORDS, DONE, MALFORMED
 from reconcile.small import small
+from reconcile.windows import Tally
 
 COUNTED, AHEAD, BEFORE, LOST, STRAY = "counted", "ahead", "before", "lost", "stray"
 """Lots: what is counted now, what waits for the next run, what speaks of records from before the first one, of
@@ -57,11 +59,11 @@ class Counting:
         self._pairing = Pairing(rooms, (COUNTED, AHEAD), (BEFORE, LOST))
 
     def marks(self, plan: Plan) -> Said:
-        audit = self._reader.audit(self._rooms.spark, plan.audit)
-        said = Said(_last_two(audit.marks, plan), _first_ms(audit, list(plan.lost)), _skips(audit))
-        if not (said.marks or said.skips or audit.done.take(1) or audit.malformed.take(1)):
+        records = self._reader.audit(self._rooms.spark, plan.audit).records
+        groups = _by_shard(records, plan).collect()
+        if not groups:
             self._check_empty([(None, partition, part) for partition, part in plan.audit.items()])
-        return said
+        return _said(groups, plan)
 
     def _check_empty(self, unseen: Iterable[tuple[str | None, int, Range]]) -> None:
         """Of these parts Spark has given no row. That is so where transactions have ended, and else it would be a
@@ -77,23 +79,23 @@ class Counting:
     def count(self, plan: Plan, reads: Reads, previous: Manifest | None) -> Counted:
         shards = shards_after(plan, reads, previous, {})
         self._stage_done(plan, reads, shards, previous)
-        accepted = self._stage_accepted(plan, reads)
-        self._stage_links(plan, accepted, shards)
-        cells = self._cells(plan.run)
-        unreadable = self._unreadable(plan.run)
-        self._pairing.stage_operations(plan.run, accepted)
-        unpaired = self._pairing.pair(plan, reads, previous, shards, unreadable)
-        sums = cells.groupBy("topic").agg(*ledger_cells.counts()).collect()
-        hours = {*self._rooms.hours(f"cells/run={plan.run}"), *self._pairing.hours(plan.run)}
-        places = cells.select("topic", "window_ms").unionByName(unpaired.select("topic", "window_ms"))
+        read = self._stage_accepted(plan, reads)
+        linked = sum(row["links"] for row in read)
+        if linked:
+            self._stage_links(plan.run, shards, linked)
+        tallies, touched = self._cells(plan.run, previous, has_links=bool(linked))
+        self._pairing.pair(plan, reads, previous, shards)
+        first_ms = min((row["first_ms"] for row in read), default=None)
         return Counted(
-            rules=_rules(accepted),
-            hours=sorted(hours),
-            touched=_touched(places, previous),
-            totals=self._totals(plan.run, sums),
-            rows={name: sum(row[name] for row in sums) for name in ("accepted", "done")},
-            first_appended_ms=_first_appended_ms(accepted) if plan.lost and previous is None else None,
-            unreadable=unreadable,
+            rules=_rules(read),
+            hours=self._rooms.hours(f"cells/run={plan.run}"),
+            unpaired=sorted(self._pairing.unpaired),
+            moved=sorted(self._pairing.moved),
+            touched=_with(touched, self._pairing.windows, previous),
+            totals=self._totals(plan.run, tallies),
+            rows={name: sum(tally.counts[name] for tally in tallies.values()) for name in ("accepted", "done")},
+            first_appended_ms=first_ms if plan.lost and previous is None else None,
+            unreadable=reads.unreadable,
             strays=self._by_topic(plan.run, STRAY),
         )
 
@@ -101,65 +103,135 @@ class Counting:
         self, plan: Plan, reads: Reads, shards: Mapping[str, Mapping[int, Shard]], previous: Manifest | None
     ) -> None:
         audit = self._reader.audit(self._rooms.spark, plan.audit)
-        left = self._rooms.read(DONE, [f"stage/run={plan.run - 1}/done/lot={AHEAD}"])
+        ahead = f"stage/run={plan.run - 1}/done/lot={AHEAD}"
+        rows = audit.done.select(*DONE.fieldNames()).unionByName(self._rooms.read(DONE, [ahead]))
         table = F.broadcast(small(self._rooms.spark, _bounds(plan, reads, shards), _BOUNDS))
-        rows = (
-            audit.done.select(*DONE.fieldNames())
-            .unionByName(left)
-            .where(~F.col("topic").isin(_unread(plan, reads, previous)))
-        )
+        rows = rows.where(~F.col("topic").isin(_unread(plan, reads, previous)))
         known = rows.join(table, ["topic", "shard"], "left")
         lot = F.when(_is_stray(), COUNTED if previous else STRAY).otherwise(_lot(shards))
         lots = known.withColumns({"lot": lot, HOUR: ledger_cells.hour(ledger_cells.moment_ms())})
-        self._rooms.write(lots.select(*DONE.fieldNames(), "lot", HOUR), f"stage/run={plan.run}/done", "lot", HOUR)
-        self._rooms.write(audit.malformed, f"malformed/run={plan.run}")
+        whole, name = lots.select(*DONE.fieldNames(), "lot", HOUR), f"stage/run={plan.run}/done"
+        self._rooms.write(whole, name, "lot", HOUR, about=reads.rows + self._rooms.rows(ahead))
+        if reads.unreadable:
+            malformed = audit.records.where(F.col("kind") == UNREADABLE_KIND).select(*MALFORMED.fieldNames())
+            self._rooms.write(malformed, f"malformed/run={plan.run}")
 
-    def _unreadable(self, run: int) -> list[int]:
-        rows = self._rooms.read(MALFORMED, [f"malformed/run={run}"])
-        return sorted(row["audit_partition"] for row in rows.select("audit_partition").distinct().collect())
-
-    def _stage_accepted(self, plan: Plan, reads: Reads) -> DataFrame:
+    def _stage_accepted(self, plan: Plan, reads: Reads) -> list[Row]:
+        """By topic and shard, what is to be known of its records before they are counted."""
         wanted = [read for read in reads.reads if read.start < read.end]
-        spark, name = self._rooms.spark, f"stage/run={plan.run}/accepted"
-        rows = self._reader.accepted(spark, wanted) if wanted else small(spark, [], ACCEPTED)
+        if not wanted:
+            return []
+        name = f"stage/run={plan.run}/accepted"
+        rows = self._reader.accepted(self._rooms.spark, wanted)
         placed = rows.withColumn(HOUR, ledger_cells.hour(ledger_cells.moment_ms()))
-        self._rooms.write(placed.select(*ACCEPTED.fieldNames(), HOUR), name, HOUR)
-        accepted = self._rooms.read(ACCEPTED, [name])
-        seen = {(row["topic"], row["shard"]) for row in accepted.select("topic", "shard").distinct().collect()}
-        unseen = [read for read in wanted if (read.topic, read.shard) not in seen]
-        self._check_empty((read.topic, read.shard, Range(read.start, read.end)) for read in unseen)
-        return accepted
+        whole = placed.select(*ACCEPTED.fieldNames(), HOUR)
+        self._rooms.write(whole, name, HOUR, about=sum(read.end - read.start for read in wanted))
+        read = _shards_read(self._rooms.read(ACCEPTED, [name])).collect()
+        seen = {(row["topic"], row["shard"]) for row in read}
+        unseen = [one for one in wanted if (one.topic, one.shard) not in seen]
+        self._check_empty((one.topic, one.shard, Range(one.start, one.end)) for one in unseen)
+        return read
 
-    def _stage_links(self, plan: Plan, accepted: DataFrame, shards: Mapping[str, Mapping[int, Shard]]) -> None:
+    def _stage_links(self, run: int, shards: Mapping[str, Mapping[int, Shard]], about: int) -> None:
         """Those to records that no run has read say nothing that could be checked."""
         bounds = [
             (topic, shard, known.start, 0, 0) for topic, some in shards.items() for shard, known in some.items()
         ]
         table = F.broadcast(small(self._rooms.spark, bounds, _BOUNDS))
+        accepted = self._rooms.read(ACCEPTED, [f"stage/run={run}/accepted"])
         known = ledger_cells.links(accepted).join(table, ["topic", "shard"])
         kept = known.where((F.col("offset") >= F.col("first")) & ~_is_lost(shards))
         placed = kept.select(*LINKS.fieldNames(), ledger_cells.hour(F.col("due_ms")).alias(HOUR))
-        self._rooms.write(placed, f"stage/run={plan.run}/links", HOUR)
+        self._rooms.write(placed, f"stage/run={run}/links", HOUR, about=about)
 
-    def _cells(self, run: int) -> DataFrame:
+    def _cells(
+        self, run: int, previous: Manifest | None, *, has_links: bool
+    ) -> tuple[dict[str, Tally], dict[str, set[int]]]:
+        """What the run has read of each topic, and which windows of it that were closed before."""
         stage, read = f"stage/run={run}", self._rooms.read
-        accepted, links = read(ACCEPTED, [f"{stage}/accepted"]), read(LINKS, [f"{stage}/links"])
-        done = read(DONE, [f"{stage}/done/lot={COUNTED}"])
+        accepted, done = read(ACCEPTED, [f"{stage}/accepted"]), read(DONE, [f"{stage}/done/lot={COUNTED}"])
+        links = read(LINKS, [f"{stage}/links"]) if has_links else None
         counted = ledger_cells.cells(accepted, links, done, self._late_after_ms)
-        self._rooms.write(counted.withColumn(HOUR, ledger_cells.hour(F.col("window_ms"))), f"cells/run={run}", HOUR)
-        return read(CELLS, [f"cells/run={run}"])
+        placed = counted.withColumn(HOUR, ledger_cells.hour(F.col("window_ms")))
+        self._rooms.write(placed, f"cells/run={run}", HOUR, about=0)  # aggregated: there are few
+        tallies: dict[str, Tally] = {}
+        touched: dict[str, set[int]] = {}
+        for row in _by_topic(read(CELLS, [f"cells/run={run}"]), previous).collect():
+            tallies.setdefault(row["topic"], Tally()).add(row["said"], row["count"])
+            if row["window"] is not None:
+                touched.setdefault(row["topic"], set()).add(row["window"])
+        self._check_counted(stage, tallies)
+        return tallies, touched
 
-    def _totals(self, run: int, sums: Sequence[Row]) -> dict[str, Totals]:
-        totals = {row["topic"]: _total(row.asDict()) for row in sums}
+    def _check_counted(self, stage: str, tallies: Mapping[str, Tally]) -> None:
+        """Each row that was staged stands in a cell. Raises BadInput."""
+        for name, below in (("accepted", "accepted"), ("done", f"done/lot={COUNTED}"), ("links", "links")):
+            staged = self._rooms.rows(f"{stage}/{below}")
+            counted = sum(tally.counts[name] for tally in tallies.values())
+            if counted != staged:
+                raise BadInput(f"{stage}/{below}: Spark has written {staged} rows and read {counted}. Run again")
+
+    def _totals(self, run: int, tallies: Mapping[str, Tally]) -> dict[str, Totals]:
+        totals = {topic: tally.totals for topic, tally in tallies.items()}
         for lot, name in ((BEFORE, "before_start"), (STRAY, "before_start"), (LOST, "in_gaps")):
             for topic, count in self._by_topic(run, lot).items():
                 totals[topic] = totals.get(topic, Totals()) + replace(Totals(), **{name: count})
         return totals
 
     def _by_topic(self, run: int, lot: str) -> dict[str, int]:
-        if not self._rooms.exists(folder := f"stage/run={run}/done/lot={lot}"):
+        if not self._rooms.rows(folder := f"stage/run={run}/done/lot={lot}"):
             return {}
         return dict(self._rooms.read(DONE, [folder]).groupBy("topic").count().collect())
+
+
+# --- what marks say
+
+
+_MARK = ("next", "low_ms", "audit_offset", "at_ms", "pending")
+
+
+def _by_shard(records: DataFrame, plan: Plan) -> DataFrame:
+    """Rows by `schemas.AUDIT_RECORDS`, in groups of one kind, shard and audit partition: how many outcome rows
+    (`rows`), when the first was written (`first_ms`), the two `marks` that say most, apart from those that cannot be
+    true, and all `skips`: each is an operator's act, so there are few."""
+    ends = [(name, number, held.end) for name, of in plan.held.buffers.items() for number, held in of.shards.items()]
+    table = F.broadcast(small(records.sparkSession, ends, "topic string, shard int, held long"))
+    known = records.select(*AUDIT_RECORDS.fieldNames()).join(table, ["topic", "shard"], "left")
+    is_mark = F.col("held").isNotNull() & ((F.col("kind") == LOW_WATER) | (F.col("next") == -1))
+    possible = F.coalesce(F.col("next").between(0, F.col("held")), F.lit(False))
+    mark, skip = F.struct(*_MARK), F.struct("audit_offset", "first", F.col("next").alias("end"), "at_ms")
+    marks = F.sort_array(F.collect_list(F.when(is_mark, mark)), asc=False)
+    return known.groupBy("kind", "topic", "shard", "audit_partition", possible.alias("possible")).agg(
+        F.sum("rows").alias("rows"),
+        F.min("at_ms").alias("first_ms"),
+        F.slice(marks, 1, 2).alias("marks"),
+        F.collect_list(F.when(F.col("kind") == SKIPPED, skip)).alias("skips"),
+    )
+
+
+def _said(groups: Iterable[Row], plan: Plan) -> Said:
+    marks: dict[str, dict[int, list[Mark]]] = {}
+    skips: dict[str, dict[int, list[Skip]]] = {}
+    first_ms: dict[int, int] = {}
+    rows, unreadable = 0, set[int]()
+    for group in groups:
+        topic, shard, partition = group["topic"], group["shard"], group["audit_partition"]
+        rows += group["rows"] or 0
+        if group["kind"] == UNREADABLE_KIND:
+            unreadable.add(partition)
+        elif partition in plan.lost and group["kind"] in (OUTCOMES, LOW_WATER):
+            first_ms[partition] = min(first_ms.get(partition, group["first_ms"]), group["first_ms"])
+        for mark in group["marks"]:
+            said = Mark(mark["at_ms"], mark["next"], mark["low_ms"], mark["pending"], mark["audit_offset"])
+            marks.setdefault(topic, {}).setdefault(shard, []).append(said)
+        for skip in sorted(group["skips"], key=lambda skip: skip["audit_offset"]):
+            audit_offset, first, end, at_ms = skip
+            skipped = Skip(first or 0, end, at_ms, first is not None, audit_offset)
+            skips.setdefault(topic, {}).setdefault(shard, []).append(skipped)
+    return Said(marks, first_ms, skips, sorted(unreadable), rows)
+
+
+# --- which rows are counted
 
 
 def _bounds(
@@ -206,68 +278,44 @@ def _is_lost(shards: Mapping[str, Mapping[int, Shard]]) -> Column:
     return reduce(or_, conditions, F.lit(False))
 
 
-def _total(row: Mapping[str, int]) -> Totals:
-    outcomes = {name: row[name] for name in OUTCOMES if row[name] and name not in INSTRUCTIONS}
-    return Totals(accepted=row["accepted"] - row["others"], others=row["others"], outcomes=outcomes)
+# --- what they say as a whole
 
 
-def _last_two(marks: DataFrame, plan: Plan) -> MarksRead:
-    """The two of each shard that say most, and two of those that cannot be true: as many rows as there are shards,
-    whatever was read."""
-    ends = [(name, number, held.end) for name, of in plan.held.buffers.items() for number, held in of.shards.items()]
-    table = F.broadcast(small(marks.sparkSession, ends, "topic string, shard int, held long"))
-    marks = marks.join(table, ["topic", "shard"]).withColumn("possible", F.col("next").between(0, F.col("held")))
-    most = (F.col(name).desc() for name in ("next", "low_ms", "audit_offset"))
-    ranks = F.row_number().over(Window.partitionBy("topic", "shard", "possible").orderBy(*most))
-    best = marks.withColumn("nth", ranks).where("nth <= 2")
-    found: dict[str, dict[int, list[Mark]]] = {}
-    for row in best.select("topic", "shard", *Mark.__struct_fields__).collect():
-        topic, shard, *mark = row
-        found.setdefault(topic, {}).setdefault(shard, []).append(Mark(*mark))
-    return found
+def _shards_read(accepted: DataFrame) -> DataFrame:
+    """By topic and shard: the last `rules` record's, when the first record was appended (`first_ms`), how many are
+    re-appends (`links`)."""
+    is_link = F.col("replaces_offset").isNotNull() & F.col("replaces_due_ms").isNotNull()
+    rules = F.max(F.when(F.col("kind") == "rules", F.struct("offset", "rules")))
+    first_ms, links = F.min("appended_ms"), F.count_if(is_link)
+    return accepted.groupBy("topic", "shard").agg(
+        rules.alias("rules"), first_ms.alias("first_ms"), links.alias("links")
+    )
 
 
-def _skips(audit: Audit) -> dict[str, dict[int, list[Skip]]]:
-    """All of them: each is an operator's act, so there are few."""
-    found: dict[str, dict[int, list[Skip]]] = {}
-    for row in audit.skips.orderBy("audit_offset").collect():
-        skip = Skip(row["first"] or 0, row["end"], row["at_ms"], row["first"] is not None, row["audit_offset"])
-        found.setdefault(row["topic"], {}).setdefault(row["shard"], []).append(skip)
-    return found
-
-
-def _first_ms(audit: Audit, partitions: Sequence[int]) -> dict[int, int]:
-    """When the first record of each of these partitions was written."""
-    if not partitions:
-        return {}
-    times = audit.done.select("audit_partition", F.col("done_ms").alias("at_ms"))
-    every = times.unionByName(audit.marks.select("audit_partition", "at_ms"))
-    first = every.where(F.col("audit_partition").isin(*partitions)).groupBy("audit_partition").agg(F.min("at_ms"))
-    return dict(first.collect())
-
-
-def _rules(accepted: DataFrame) -> dict[str, dict[int, str]]:
-    """The last rules records."""
-    last = accepted.where("kind = 'rules'").groupBy("topic", "shard").agg(F.max_by("rules", "offset").alias("rules"))
+def _rules(read: Iterable[Row]) -> dict[str, dict[int, str]]:
     found: dict[str, dict[int, str]] = {}
-    for row in last.where("rules is not null").collect():
-        found.setdefault(row["topic"], {})[row["shard"]] = row["rules"]
+    for row in read:
+        if row["rules"] is not None and row["rules"]["rules"] is not None:
+            found.setdefault(row["topic"], {})[row["shard"]] = row["rules"]["rules"]
     return found
 
 
-def _touched(places: DataFrame, previous: Manifest | None) -> dict[str, list[int]]:
-    """Windows that were closed before."""
+def _by_topic(cells: DataFrame, previous: Manifest | None) -> DataFrame:
+    """How many rows say what, by topic; and by `window`, where that was closed before."""
     closed = [(name, topic.closed_until_ms) for name, topic in previous.topics.items()] if previous else []
-    if not closed:
-        return {}
-    table = F.broadcast(small(places.sparkSession, closed, "topic string, closed_ms long"))
-    again = places.join(table, "topic").where("window_ms < closed_ms").groupBy("topic")
-    return {
-        row["topic"]: sorted(row["windows"])
-        for row in again.agg(F.collect_set("window_ms").alias("windows")).collect()
-    }
+    table = F.broadcast(small(cells.sparkSession, closed, "topic string, closed_ms long"))
+    window = F.when(F.col("window_ms") < F.col("closed_ms"), F.col("window_ms"))
+    known = cells.join(table, "topic", "left") if closed else cells.withColumn("closed_ms", F.lit(None).cast("long"))
+    return known.groupBy("topic", "said", window.alias("window")).agg(F.sum("count").alias("count"))
 
 
-def _first_appended_ms(accepted: DataFrame) -> int | None:
-    first: int | None = accepted.agg(F.min("appended_ms")).collect()[0][0]
-    return first
+def _with(
+    touched: Mapping[str, set[int]], more: Iterable[tuple[str, int]], previous: Manifest | None
+) -> dict[str, list[int]]:
+    """With those of these windows that were closed before too."""
+    closed = {name: topic.closed_until_ms for name, topic in previous.topics.items()} if previous else {}
+    every = {name: set(windows) for name, windows in touched.items()}
+    for topic, window_ms in more:
+        if window_ms < closed.get(topic, 0):
+            every.setdefault(topic, set()).add(window_ms)
+    return {name: sorted(windows) for name, windows in every.items()}

@@ -22,6 +22,9 @@ class Files(Protocol):
     def read(self, name: str) -> bytes | None:
         """The whole file; None where there is none."""
 
+    def tail(self, name: str, size: int) -> bytes:
+        """The last `size` bytes of the file, all of a shorter one."""
+
     def write(self, name: str, data: bytes) -> None:
         """Make or replace the file: whoever reads it sees the old bytes or the new ones, whole."""
 
@@ -61,6 +64,12 @@ class LocalFiles:
             return self._path(name).read_bytes()
         except FileNotFoundError:
             return None
+
+    def tail(self, name: str, size: int) -> bytes:
+        with self._path(name).open("rb") as file:
+            length = file.seek(0, os.SEEK_END)
+            file.seek(max(length - size, 0))
+            return file.read()
 
     def write(self, name: str, data: bytes) -> None:
         path = self._path(name)
@@ -130,6 +139,9 @@ class MemoryFiles:
 
     def read(self, name: str) -> bytes | None:
         return self.files.get(name)
+
+    def tail(self, name: str, size: int) -> bytes:
+        return self.files[name][-size:]
 
     def write(self, name: str, data: bytes) -> None:
         self.files[name] = data

@@ -59,6 +59,15 @@ class HadoopFiles:
         finally:
             stream.close()
 
+    def tail(self, name: str, size: int) -> bytes:
+        stream = _io(lambda: self._system.open(self._path(name)))
+        try:
+            length = _io(lambda: self._system.getFileStatus(self._path(name)).getLen())
+            _io(lambda: stream.seek(max(length - size, 0)))
+            return bytes(_io(stream.readAllBytes))
+        finally:
+            stream.close()
+
     def write(self, name: str, data: bytes) -> None:
         if self._is_store:
             self._put(self._path(name), data, overwrite=True)

@@ -17,16 +17,8 @@ from reconcile.manifest import Manifest, Plan, Reads
 from reconcile.readers.contract import Reader
 from reconcile.report.metrics import render_metrics
 from reconcile.report.page import render_page
-from reconcile.report.repair_plan import MESSAGES_MAX, RepairPlan, encode_repair_plan, is_successor, repair_plan
-from reconcile.report.summary import (
-    FINDINGS_MAX,
-    MALFORMED_MAX,
-    WINDOWS_PER_TOPIC_MAX,
-    Summary,
-    Window,
-    decode_summary,
-    encode_summary,
-)
+from reconcile.report.repair_plan import RepairPlan, encode_repair_plan, is_successor, repair_plan
+from reconcile.report.summary import MALFORMED_MAX, Summary, Window, decode_summary, encode_summary
 from reconcile.rooms import Rooms
 from reconcile.runs import Said, carry_out
 from reconcile.schemas import MALFORMED
@@ -91,18 +83,18 @@ class _Stages:
         }
 
     def _rows(self, run: int, judgement: Judgement) -> Rows:
-        malformed = self._rooms.read(MALFORMED, [f"malformed/run={run}"])
-        first = malformed.orderBy("audit_partition", "audit_offset").limit(MALFORMED_MAX).collect()
-        findings_total = sum(sum(judged.findings.values()) for judged in judgement.now.values())
-        found = self._judging.first_findings(run, FINDINGS_MAX) if findings_total else []
+        malformed, first = self._rooms.rows(f"malformed/run={run}"), []
+        if malformed:
+            rows = self._rooms.read(MALFORMED, [f"malformed/run={run}"])
+            first = rows.orderBy("audit_partition", "audit_offset").limit(MALFORMED_MAX).collect()
         return Rows(
-            findings=[row.asDict() for row in found],
-            findings_total=findings_total,
-            windows=[row.asDict() for row in self._judging.newest_windows(run, WINDOWS_PER_TOPIC_MAX)],
+            findings=self._judging.shown.findings,
+            findings_total=sum(sum(judged.findings.values()) for judged in judgement.now.values()),
+            windows=self._judging.shown.windows,
             windows_judged=sum(judged.windows for judged in judgement.now.values()),
             windows_before=self._shown_before(run),
             malformed=[row.asDict() for row in first],
-            malformed_total=malformed.count() if len(first) == MALFORMED_MAX else len(first),
+            malformed_total=malformed,
             rows_read=self._rows_read,
         )
 
@@ -115,7 +107,6 @@ class _Stages:
 
     def _repair_plan(self, manifest: Manifest, judgement: Judgement) -> RepairPlan:
         total = sum(judged.findings.get(Category.MISSING, 0) for judged in judgement.now.values())
-        rows = self._judging.missing(manifest.run, MESSAGES_MAX) if total else []
-        missing = [finding_of(row.asDict(), manifest) for row in rows]
+        missing = [finding_of(row, manifest) for row in self._judging.shown.missing]
         moves = self._judging.moves([one for one in missing if is_successor(one)], manifest)
         return repair_plan(manifest.cluster, manifest.run, manifest.at_ms, manifest.audit, missing, total, moves)

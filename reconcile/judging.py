@@ -1,132 +1,220 @@
-"""The windows that a run judges: their cells of all runs, the rows behind those that are dirty, and what comes of
+"""The windows that a run judges: their cells of all runs, the rows behind those that are suspect, and what comes of
 it.
 
-findings/run=<run>             what is wrong, record by record
-windows/run=<run>/hour=<hour>  one row per window judged; a later run's row replaces it
+findings/run=<run>   what is wrong, record by record
+windows/run=<run>    one row per window judged; a later run's row replaces it
+
+Cells are summed by Spark; what is judged of single records is judged here, a batch at a time (places.py).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from heapq import nsmallest
+from itertools import chain
+from typing import Any
 
-from pyspark.sql import Column, DataFrame, Row, Window
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from delayline.outcome import REPAIR, ROLL, SCHEDULED
-from reconcile import findings as look_up
-from reconcile import judge as verdict
-from reconcile.acts import MOVED
+from reconcile import cells as ledger_cells
+from reconcile import lookup
 from reconcile.advance import Judgement, Task
-from reconcile.cells import CELLS, LINKS, has_deadlines, hour
-from reconcile.cells import summed as summed_cells
+from reconcile.cells import CELLS
 from reconcile.closing import Due, hours_of
 from reconcile.counting import COUNTED
-from reconcile.findings import Rules, Settled, Skipped, Staged, Unread
-from reconcile.judge import FINDINGS, WINDOWS
-from reconcile.ledger import HOUR_MS, INSTRUCTIONS, OUTCOMES, SKIPPED, Category
-from reconcile.manifest import Judged, Manifest, Spans
-from reconcile.pairing import moved_folders, unpaired_folders
+from reconcile.errors import BadInput
+from reconcile.ledger import HOUR_MS, SKIPPED, Category
+from reconcile.manifest import Manifest
+from reconcile.pairing import MOVED, findings
+from reconcile.places import Rules, Unread, for_nobody, named_by
 from reconcile.plan import Range
-from reconcile.report.repair_plan import Place, place_of
-from reconcile.report.summary import Finding
-from reconcile.rooms import HOUR, Rooms, folders, kept
-from reconcile.schemas import ACCEPTED, DONE
+from reconcile.report.repair_plan import MESSAGES_MAX, Place, place_of
+from reconcile.report.summary import FINDINGS_MAX, WINDOWS_PER_TOPIC_MAX, Finding
+from reconcile.rooms import Rooms, folders
+from reconcile.schemas import ACCEPTED, DONE, FINDINGS, WINDOWS
+from reconcile.skips import Skipped, ended_after, excused
 from reconcile.small import small
+from reconcile.suspects import Behind, Suspect, batches, judged_behind, named
+from reconcile.tables import rows_of
+from reconcile.testimony import Found
+from reconcile.windows import Tally, Window, latest, sums
 
-MESSAGE_OUTCOMES = tuple(name for name in OUTCOMES if name not in INSTRUCTIONS)
+AT_ONCE = 100_000
+"""Findings of one file."""
 
-NUMBERS = ("unanswered", "unanswered_unauditable", "unanswered_skipped", "surplus")
-"""Columns of a window that a topic's sums keep under the same name."""
+Windows = dict[tuple[str, int], Window]
+
+
+@dataclass
+class Shown:
+    """What a report has room for: of the findings the first by category and place, of what is missing the first by
+    due time, of the windows the newest of each topic. Rows as mappings, by `schemas.FINDINGS` and `WINDOWS`."""
+
+    findings: list[Mapping[str, Any]] = field(default_factory=list)
+    missing: list[Mapping[str, Any]] = field(default_factory=list)
+    windows: list[Mapping[str, Any]] = field(default_factory=list)
+
+    def add(self, found: Sequence[Found], run: int) -> None:
+        rows = [{"run": run, **one._asdict()} for one in found]
+        told = (row for row in rows if row["category"] != SKIPPED)
+        self.findings = nsmallest(FINDINGS_MAX, chain(self.findings, told), key=_by_place)
+        missing = (row for row in rows if row["category"] == Category.MISSING)
+        self.missing = nsmallest(MESSAGES_MAX, chain(self.missing, missing), key=_by_due)
+
+
+def _by_place(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(row[name] for name in ("category", "topic", "window_ms", "shard", "offset"))
+
+
+def _by_due(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What is no message comes first."""
+    return row["due_ms"] is not None, row["due_ms"] or 0, row["topic"], row["shard"], row["offset"]
 
 
 class Judging:
-    """One run's judgement."""
+    """One run's judgement. Afterwards `shown`."""
 
     def __init__(self, rooms: Rooms, late_after_ms: int) -> None:
         self._rooms, self._late_after_ms = rooms, late_after_ms
+        self.shown = Shown()
 
     def judge(self, task: Task) -> Judgement:
-        hours = hours_of(task.due, task.rows)
-        cells = self._rooms.read(CELLS, folders("cells", hours, task.rows))
-        with kept(summed_cells(_of_windows(cells, task.due))) as summed:
-            earlier = self._earlier(task)
-            with kept(self._verdicts(summed, task)) as verdicts:
-                self._write(summed, verdicts, earlier, task.run)
-                unsettled = _by_topic(look_up.unsettled(verdicts).collect())
-        judged = self._rooms.read(WINDOWS, [f"windows/run={task.run}"])
+        cells = self._rooms.read(CELLS, names := folders("cells", hours_of(task.due, task.rows), task.rows))
+        windows = self._windows(cells, task, sum(map(self._rooms.rows, names)))
+        earlier = self._earlier(task)
+        known = self._known_before(earlier)
+        unsettled: dict[str, set[int]] = {}
+        again: dict[str, dict[str, int]] = {}
+        for part, batch in enumerate(_by(AT_ONCE, self._found(cells, windows, task))):
+            settled = [one for one in batch if one.settled]
+            self._rooms.put(findings(settled, task.run), FINDINGS, f"findings/run={task.run}", part)
+            self.shown.add(settled, task.run)
+            for one in settled:
+                windows[one.topic, one.window_ms].add(one)
+                if one.key in known.get((one.topic, one.window_ms), ()):
+                    counts = again.setdefault(one.topic, {})
+                    counts[one.category] = counts.get(one.category, 0) + 1
+            for one in batch:
+                if not one.settled:
+                    unsettled.setdefault(one.topic, set()).add(one.window_ms)
+        rows = self._write(windows, earlier, task.run)
+        self.shown.windows = list(_newest(rows))
         return Judgement(
-            now=sums(judged),
-            before=sums(_latest(earlier)),
-            unsettled=unsettled,
-            hours=self._rooms.hours(f"windows/run={task.run}"),
+            now=sums(rows),
+            before=sums(earlier.values()),
+            unsettled={topic: sorted(some) for topic, some in unsettled.items()},
+            hours=sorted({window_ms // HOUR_MS for _, window_ms in windows}),
             written=self._rooms.written,
-            known=self._known(task.run, _latest(earlier)),
+            known=again,
         )
 
-    def _known(self, run: int, latest: DataFrame) -> dict[str, dict[str, int]]:
-        """How many findings of this run the last judgement of their window had, by topic and category. `latest`: rows
-        by `judge.WINDOWS`."""
-        judged = latest.select("topic", "window_ms", "run")
-        runs = [row["run"] for row in judged.select("run").distinct().collect()]
-        if not runs:
-            return {}
-        said = self._rooms.read(FINDINGS, [f"findings/run={earlier}" for earlier in runs])
-        before = said.join(judged, ["topic", "window_ms", "run"], "left_semi").withColumn("id", _named())
-        now = self._rooms.read(FINDINGS, [f"findings/run={run}"]).withColumn("id", _named())
-        again = now.join(before, ["topic", "window_ms", "category", "shard", "offset", "id"], "left_semi")
-        known: dict[str, dict[str, int]] = {}
-        for row in again.groupBy("topic", "category").count().collect():
-            known.setdefault(row["topic"], {})[row["category"]] = row["count"]
+    # --- windows
+
+    def _windows(self, cells: DataFrame, task: Task, written: int) -> Windows:
+        """Raises BadInput: not all cells that runs have written could be read."""
+        found: Windows = {}
+        parts = 0
+        for topic, window_ms, said, count, late_max_ms, buckets, of in rows_of(ledger_cells.counted(cells).toArrow()):
+            parts += of
+            if topic in task.due and _is_due(task.due[topic], window_ms):
+                window = found.setdefault((topic, window_ms), Window(topic, window_ms, Tally(), task.run))
+                window.tally.add(said, count, late_max_ms, buckets)
+        if parts != written:
+            raise BadInput(f"cells: {written} rows were written, and Spark has read {parts} of them. Run again")
+        return found
+
+    def _earlier(self, task: Task) -> dict[tuple[str, int], Mapping[str, Any]]:
+        """What earlier runs have said last of the windows that are judged again."""
+        again = {(topic, window) for topic, due in task.due.items() for window in due.again}
+        hours = sorted({window // HOUR_MS for _, window in again})
+        runs = sorted({name.partition("/hour=")[0] for name in folders("windows", hours, task.windows)})
+        rows = (dict(zip(WINDOWS.fieldNames(), row, strict=True)) for row in self._rooms.get(WINDOWS, runs))
+        return latest(row for row in rows if (row["topic"], row["window_ms"]) in again)
+
+    def _known_before(self, earlier: Mapping[tuple[str, int], Mapping[str, Any]]) -> dict[tuple[str, int], set[Any]]:
+        """The findings of those judgements, by window."""
+        known: dict[tuple[str, int], set[Any]] = {}
+        for run in sorted({row["run"] for row in earlier.values()}):
+            for _, *columns in self._rooms.get(FINDINGS, [f"findings/run={run}"]):
+                one = Found(*columns)
+                row = earlier.get((one.topic, one.window_ms))
+                if row is not None and row["run"] == run:
+                    known.setdefault((one.topic, one.window_ms), set()).add(one.key)
         return known
 
-    def _staged(self, hours: list[int], rows: Mapping[int, Spans], summed: DataFrame) -> Staged:
-        def of(schema: StructType, below: str, hours: list[int] = hours) -> DataFrame:
-            return self._rooms.read(schema, folders("stage", hours, rows, below))
+    def _write(
+        self, windows: Windows, earlier: Mapping[tuple[str, int], Mapping[str, Any]], run: int
+    ) -> list[dict[str, Any]]:
+        for place, window in windows.items():
+            window.version = earlier[place]["version"] + 1 if place in earlier else 1
+        rows = [window.row for _, window in sorted(windows.items())]
+        columns = WINDOWS.fieldNames()
+        self._rooms.put([[row[name] for name in columns] for row in rows], WINDOWS, f"windows/run={run}")
+        return rows
 
-        done = of(DONE, f"done/lot={COUNTED}")
-        others = of(ACCEPTED, "accepted", look_up.hours_named(summed, done))
-        return Staged(of(ACCEPTED, "accepted"), of(LINKS, "links"), done, others)
+    # --- findings
 
-    def _verdicts(self, summed: DataFrame, task: Task) -> DataFrame:
-        """No row is opened where cells tell everything, as on every good day."""
+    def _found(self, cells: DataFrame, windows: Windows, task: Task) -> Iterator[Found]:
         untold_ms = max((gap.until_ms for gap in task.audit_gaps), default=0)
-        skips = _skips(task)
-        hours = _hours(summed) if skips else _hours_to_look_up(summed, untold_ms)
-        unpaired = self._unpaired(summed, task).withColumn("settled", F.lit(True))
-        if not hours:
-            named = verdict.decoded(verdict.dirty(summed), task.run)
-            return _untold(named.withColumn("settled", F.lit(True)).unionByName(unpaired), task)
-        rules = Rules(task.run, self._late_after_ms, _settled(task), untold_ms, skips, _unread(task))
-        looked_up = look_up.verdicts(summed, self._staged(hours, task.rows, summed), rules)
-        return _untold(looked_up.withColumn("category", _category(task)).unionByName(unpaired), task)
+        suspects = self._suspects(_of_windows(cells, task.due), windows, untold_ms)
+        skips = list(_skips(task))
+        rules = Rules(self._late_after_ms, _settled(task), untold_ms, list(_unread(task)))
+        found = chain(named(suspects), self._looked_up(suspects, task, rules))
+        for one in found:
+            yield _untold(_lost(excused(one, skips), task), task)
+        if skips:
+            yield from self._after_skips(windows, skips, task)
+        for one in self._unpaired(windows, task):
+            yield _untold(one, task)
 
-    def _unpaired(self, summed: DataFrame, task: Task) -> DataFrame:
+    def _suspects(self, cells: DataFrame, windows: Windows, untold_ms: int) -> list[Suspect]:
+        suspects = [Suspect(*row) for row in rows_of(ledger_cells.suspects(cells, untold_ms).toArrow())]
+        for one in suspects:
+            windows[one.topic, one.window_ms].dirty_cells += one.is_dirty
+        return sorted(suspects)
+
+    def _looked_up(self, suspects: Iterable[Suspect], task: Task, rules: Rules) -> Iterator[Found]:
+        for batch in batches(suspects):
+            hours = sorted({one.window_ms // HOUR_MS for one in batch})
+
+            def staged(schema: StructType, kind: str, hours: Sequence[int] = hours) -> DataFrame:
+                below = f"done/lot={COUNTED}" if kind == "done" else kind
+                return self._rooms.read(schema, folders("stage", hours, task.rows, below))
+
+            behind = lookup.behind(self._rooms.spark, batch, staged)
+            yield from judged_behind(behind, rules)
+            yield from self._given_way(behind, task, rules)
+
+    def _given_way(self, behind: Behind, task: Task, rules: Rules) -> Iterator[Found]:
+        """Of each row that names the message for which its own has ended, whether that was accepted."""
+        rows = [row for cell, row in behind.rows if cell.gives_way and row.gives_way]
+        named = [one for one in map(named_by, rows) if one is not None]
+        hours = sorted({one.due_ms // HOUR_MS for one in named})
+        names = folders("stage", hours, task.rows, "accepted")
+        others = self._rooms.read(ACCEPTED, names) if named else None
+        accepted = set() if others is None else lookup.accepted_among(self._rooms.spark, named, others)
+        return for_nobody(rows, accepted, rules)
+
+    def _after_skips(self, windows: Windows, skips: Sequence[Skipped], task: Task) -> Iterator[Found]:
+        hours = sorted({window_ms // HOUR_MS for _, window_ms in windows})
+        rows = self._rooms.read(DONE, folders("stage", hours, task.rows, f"done/lot={COUNTED}"))
+        for row in lookup.skipped_rows(rows, skips):
+            found = ended_after(row, skips)
+            if found is not None and (found.topic, found.window_ms) in windows:
+                yield found
+
+    def _unpaired(self, windows: Windows, task: Task) -> Iterator[Found]:
         """What all runs have found of acts, of the windows to be judged."""
-        rows = self._rooms.read(FINDINGS, unpaired_folders(hours_of(task.due, task.rows), task.rows))
-        here = rows.join(summed.select("topic", "window_ms").distinct(), ["topic", "window_ms"], "left_semi")
-        return here.withColumn("run", F.lit(task.run)).select(*FINDINGS.fieldNames())
+        hours = hours_of(task.due, task.unpaired)
+        runs = sorted({name.partition("/hour=")[0] for name in folders("stage", hours, task.unpaired)})
+        for _, *columns in self._rooms.get(FINDINGS, [f"{run}/unpaired" for run in runs]):
+            found = Found(*columns)
+            if (found.topic, found.window_ms) in windows:
+                yield found
 
-    def _earlier(self, task: Task) -> DataFrame:
-        """What earlier runs have said of the windows that are judged again."""
-        again = {name: due._replace(from_ms=0, until_ms=0) for name, due in task.due.items()}
-        hours = sorted({window // HOUR_MS for due in again.values() for window in due.again})
-        return _of_windows(self._rooms.read(WINDOWS, folders("windows", hours, task.windows)), again)
-
-    def _write(self, summed: DataFrame, verdicts: DataFrame, earlier: DataFrame, run: int) -> None:
-        found = look_up.findings(verdicts)
-        windows = verdict.windows(summed, found, run, earlier)
-        self._rooms.write(found, f"findings/run={run}")
-        self._rooms.write(windows.withColumn(HOUR, hour(F.col("window_ms"))), f"windows/run={run}", HOUR)
-
-    def first_findings(self, run: int, limit: int) -> list[Row]:
-        """Rows by `judge.FINDINGS`: what a report has room for. What was skipped is none."""
-        found = self._rooms.read(FINDINGS, [f"findings/run={run}"]).where(F.col("category") != SKIPPED)
-        return found.orderBy("category", "topic", "window_ms", "shard", "offset").limit(limit).collect()
-
-    def missing(self, run: int, limit: int) -> list[Row]:
-        """The first of what is missing, by due time."""
-        found = self._rooms.read(FINDINGS, [f"findings/run={run}"])
-        missing = found.where(F.col("category") == Category.MISSING.value)
-        return missing.orderBy("due_ms", "topic", "shard", "offset").limit(limit).collect()
+    # --- what is to be sent again
 
     def moves(self, lost: Sequence[Finding], manifest: Manifest) -> dict[Place, int | None]:
         """When these lost successors are due, by the record that they were to follow; those of which the operation
@@ -135,141 +223,91 @@ class Judging:
         if not places:
             return {}
         hours = sorted({due_ms // HOUR_MS for *_, due_ms in places})
-        wanted = small(self._rooms.spark, places, "topic string, shard int, offset long, due_ms long")
-        wanted, key = F.broadcast(wanted), ["topic", "shard", "offset", "due_ms"]
-        moved = self._rooms.read(MOVED, moved_folders(hours, manifest.rows)).join(wanted, key)
+        runs = sorted({name.partition("/hour=")[0] for name in folders("stage", hours, manifest.moved)})
         done = self._rooms.read(DONE, folders("stage", hours, manifest.rows, f"done/lot={COUNTED}"))
-        kept_time = done.where(F.col("reason").isin(ROLL, SCHEDULED, REPAIR)).join(wanted, key)
-        rows = moved.select(*key, "moves_to_ms").unionByName(
-            kept_time.select(*key, F.col("due_ms").alias("moves_to_ms"))
-        )
-        found: dict[Place, int | None] = {}
-        for row in rows.collect():
-            found[row["topic"], row["shard"], row["offset"]] = row["moves_to_ms"]
+        found: dict[Place, int | None] = dict(lookup.kept_times(done, places, (ROLL, SCHEDULED, REPAIR)))
+        for *place, moves_to_ms in self._rooms.get(MOVED, [f"{run}/moved" for run in runs]):
+            if tuple(place) in places:
+                found[place[0], place[1], place[2]] = moves_to_ms
         return found
 
-    def newest_windows(self, run: int, limit: int) -> list[Row]:
-        """Rows by `judge.WINDOWS`: the newest of each topic."""
-        windows = self._rooms.read(WINDOWS, [f"windows/run={run}"])
-        newest = Window.partitionBy("topic").orderBy(F.col("window_ms").desc())
-        shown = windows.withColumn("nth", F.row_number().over(newest)).where(F.col("nth") <= limit)
-        return shown.orderBy("topic", "window_ms").collect()
+
+# --- what is judged
 
 
-def sums(windows: DataFrame) -> dict[str, Judged]:
-    """By topic, of rows by `judge.WINDOWS`."""
-    columns = {
-        "windows": F.lit(1),
-        "accepted": F.col("accepted") - F.col("others"),
-        "done": sum((F.col(name) for name in MESSAGE_OUTCOMES), F.lit(0)),
-        **{name: F.col(name) for name in (*NUMBERS, *Category)},
-    }
-    rows = (
-        windows.groupBy("topic")
-        .agg(*(F.coalesce(F.sum(column), F.lit(0)).alias(name) for name, column in columns.items()))
-        .collect()
-    )
-    return {row["topic"]: _judged(row) for row in rows}
+def _is_due(due: Due, window_ms: int) -> bool:
+    return due.from_ms <= window_ms < due.until_ms or window_ms in due.again
 
 
-def _judged(row: Row) -> Judged:
-    return Judged(
-        findings={category.value: row[category] for category in Category if row[category]},
-        **{name: row[name] for name in ("windows", "accepted", "done", *NUMBERS)},
-    )
-
-
-def _latest(windows: DataFrame) -> DataFrame:
-    best = F.row_number().over(Window.partitionBy("topic", "window_ms").orderBy(F.col("version").desc()))
-    return windows.withColumn("nth", best).where("nth = 1").drop("nth")
-
-
-def _of_windows(rows: DataFrame, due: Mapping[str, Due]) -> DataFrame:
+def _of_windows(cells: DataFrame, due: Mapping[str, Due]) -> DataFrame:
     """Those of the windows that are to be judged."""
     spans = [(topic, one.from_ms, one.until_ms, one.again) for topic, one in due.items()]
-    table = small(rows.sparkSession, spans, "due_topic string, from_ms long, until_ms long, again array<long>")
+    table = small(cells.sparkSession, spans, "due_topic string, from_ms long, until_ms long, again array<long>")
     window = F.col("window_ms")
     fresh = (window >= F.col("from_ms")) & (window < F.col("until_ms"))
     wanted = (F.col("topic") == F.col("due_topic")) & (fresh | F.array_contains("again", window))
-    return rows.join(F.broadcast(table), wanted, "left_semi")
+    return cells.join(F.broadcast(table), wanted, "left_semi")
 
 
-def _hours_to_look_up(summed: DataFrame, untold_until_ms: int) -> list[int]:
-    """Where a cell alone does not tell everything."""
-    unclean = verdict.dirty(summed, untold_until_ms).where(~F.col("named")).select("window_ms")
-    untimely = (F.col("early") + F.col("late") + F.col("given_way") > 0) | has_deadlines()
-    return _hours(unclean.union(summed.where(untimely).select("window_ms")))
+def _by(size: int, found: Iterable[Found]) -> Iterator[list[Found]]:
+    batch: list[Found] = []
+    for one in found:
+        batch.append(one)
+        if len(batch) == size:
+            yield batch
+            batch = []
+    yield batch
 
 
-def _hours(windows: DataFrame) -> list[int]:
-    hours = windows.select(hour(F.col("window_ms")).alias(HOUR)).distinct().collect()
-    return sorted(row[HOUR] for row in hours)
+def _newest(rows: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Of each topic, in order."""
+    by_topic: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        by_topic.setdefault(row["topic"], []).append(row)
+    for some in by_topic.values():
+        yield from some[-WINDOWS_PER_TOPIC_MAX:]
 
 
-def _skips(task: Task) -> list[Skipped]:
-    return [
-        Skipped(topic, number, skip.first, skip.end, skip.at_ms if skip.is_place else None, skip.audit_offset)
-        for topic, shards in task.shards.items()
-        for number, shard in shards.items()
-        for skip in shard.skips
-    ]
+# --- what is known of shards
 
 
-def _settled(task: Task) -> list[Settled]:
-    return [
-        Settled(topic, number, view.settled_before)
-        for topic, views in task.views.items()
-        for number, view in views.items()
-    ]
-
-
-def _named() -> Column:
-    """Of what is no message, no id."""
-    return F.coalesce("id", F.lit(""))
-
-
-def _unread(task: Task) -> list[Unread]:
-    return [
-        Unread(topic, number, part.start, part.end)
-        for topic, shards in task.shards.items()
-        for number, shard in shards.items()
-        for part in (Range(0, shard.start), *shard.lost)
-        if part.start < part.end
-    ]
-
-
-def _category(task: Task) -> Column:
-    """A successor that is missing may be among what was gone before it was read."""
-    said = F.col("category")
+def _skips(task: Task) -> Iterator[Skipped]:
     for topic, shards in task.shards.items():
         for number, shard in shards.items():
-            if shard.lost:
-                here = (F.col("topic") == topic) & (F.col("shard") == number)
-                successor = (said == Category.MISSING.value) & (F.col("done_ms") < shard.lost_until_ms)
-                said = F.when(here & successor, Category.UNAUDITABLE.value).otherwise(said)
-    return said
+            for skip in shard.skips:
+                at_ms = skip.at_ms if skip.is_place else None
+                yield Skipped(topic, number, skip.first, skip.end, at_ms, skip.audit_offset)
 
 
-def _untold(verdicts: DataFrame, task: Task) -> DataFrame:
+def _settled(task: Task) -> dict[tuple[str, int], int]:
+    return {
+        (topic, number): view.settled_before for topic, views in task.views.items() for number, view in views.items()
+    }
+
+
+def _unread(task: Task) -> Iterator[Unread]:
+    for topic, shards in task.shards.items():
+        for number, shard in shards.items():
+            for part in (Range(0, shard.start), *shard.lost):
+                if part.start < part.end:
+                    yield Unread(topic, number, part.start, part.end)
+
+
+def _lost(found: Found, task: Task) -> Found:
+    """A successor that is missing may be among what was gone before it was read."""
+    shard = task.shards.get(found.topic, {}).get(found.shard)
+    if shard is None or not shard.lost or found.category != Category.MISSING or found.done_ms is None:
+        return found
+    return _unauditable(found) if found.done_ms < shard.lost_until_ms else found
+
+
+def _untold(found: Found, task: Task) -> Found:
     """The outcome of a record that seems to have none may stand in an audit record that could not be read."""
-    bounds = [
-        (topic, number, shard.untold_below)
-        for topic, shards in task.shards.items()
-        for number, shard in shards.items()
-        if shard.untold_below
-    ]
-    if not bounds:
-        return verdicts
-    table = small(verdicts.sparkSession, bounds, "topic string, shard int, untold_below long")
-    has_no_row = (F.col("category") == Category.MISSING.value) & F.col("done_ms").isNull()
-    untold = F.coalesce(has_no_row & (F.col("offset") < F.col("untold_below")), F.lit(False))
-    category = F.when(untold, Category.UNAUDITABLE.value).otherwise(F.col("category"))
-    joined = verdicts.join(F.broadcast(table), ["topic", "shard"], "left").withColumn("category", category)
-    return joined.select(*verdicts.columns)
+    shard = task.shards.get(found.topic, {}).get(found.shard)
+    if shard is None or found.category != Category.MISSING or found.done_ms is not None:
+        return found
+    return _unauditable(found) if found.offset < shard.untold_below else found
 
 
-def _by_topic(rows: Iterable[Row]) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {}
-    for row in rows:
-        found.setdefault(row["topic"], []).append(row["window_ms"])
-    return found
+def _unauditable(found: Found) -> Found:
+    return found._replace(category=Category.UNAUDITABLE.value)

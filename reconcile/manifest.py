@@ -46,7 +46,8 @@ class Reads(msgspec.Struct, frozen=True, kw_only=True):
     """What a run reads of the buffers, decided from the marks in its part of the audit. `aside`: topics that
     turned out not to be readable, beside the plan's; `distrusted`, by topic: shards with a mark that cannot be
     true, of which this run reads and believes nothing new; `audit_first_ms` by partition of `Plan.lost`: when the
-    first record behind the loss was written."""
+    first record behind the loss was written. `unreadable`: partitions of the audit with records that cannot be read;
+    `rows`: how many outcome rows the others have."""
 
     v: int = FORMAT_VERSION
     run: int
@@ -55,6 +56,8 @@ class Reads(msgspec.Struct, frozen=True, kw_only=True):
     aside: dict[str, str] = {}
     distrusted: dict[str, dict[int, Distrusted]] = {}
     audit_first_ms: dict[int, int] = {}
+    unreadable: list[int] = []
+    rows: int = 0
 
 
 class Shard(msgspec.Struct, frozen=True, kw_only=True):
@@ -151,7 +154,8 @@ Spans = list[tuple[int, int]]
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """Its existence makes a run true. `audit`: the offset to be read next, by partition. `rows`, `windows` by hour
-    since the epoch: the runs that have rows and cells there, and those that have judged windows there. `written`: how
+    since the epoch: the runs that have rows and cells there, and those that have judged windows there; `unpaired`,
+    `moved` by hour: those that have such rows (pairing.py). `written`: how
     many rows this run has written into each of its folders, without those that got none; whoever reads a folder must
     get as many (rooms.py)."""
 
@@ -165,6 +169,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     topics: dict[str, Topic] = {}
     rows: dict[int, Spans] = {}
     windows: dict[int, Spans] = {}
+    unpaired: dict[int, Spans] = {}
+    moved: dict[int, Spans] = {}
     written: dict[str, int]
 
 

@@ -1,125 +1,178 @@
-"""The acts of a run (acts.py): what is staged of them, and what waits for the next run.
+"""The acts of a run (acts.py): from which rows they are made, and what is left of them.
 
-stage/run=<run>/asked/hour=<hour>      records of operations
-stage/run=<run>/acts                   what waits for its other side
-stage/run=<run>/unpaired/hour=<hour>   what has none, in the hour of its record
-stage/run=<run>/moved/hour=<hour>      records whose messages operations have moved, and to when
+stage/run=<run>/acts       what waits for its other side
+stage/run=<run>/unpaired   what has none, as findings of its record's window
+stage/run=<run>/moved      records whose messages operations have moved, and to when
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
+from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import BooleanType, IntegerType, LongType, StringType, StructField, StructType
 
+from delayline.buffer_facts import OPERATION
+from delayline.outcome import CANCELLED, PURGED, RESCHEDULED, Outcome
 from reconcile import acts
-from reconcile.acts import ACTS, ASKED, Told
-from reconcile.cells import hour, moment_ms
+from reconcile.acts import Act, Asked, Told
 from reconcile.closing import SETTLED_ALWAYS, View
-from reconcile.judge import FINDINGS
+from reconcile.ledger import HOUR_MS
 from reconcile.manifest import Manifest, Plan, Reads, Shard, Spans, with_run
 from reconcile.planning import readable
-from reconcile.rooms import HOUR, Rooms, folders, kept
-from reconcile.schemas import DONE
+from reconcile.rooms import Rooms, folders
+from reconcile.schemas import ACCEPTED, DONE, FINDINGS
 from reconcile.small import small
+from reconcile.tables import rows_of
+from reconcile.testimony import Found, Row
 
+ACTS = StructType(
+    [
+        *DONE.fields,
+        StructField("act", StringType(), False),
+        StructField("is_operation", BooleanType(), False),
+        StructField("bound", LongType(), False),
+        StructField("is_read", BooleanType(), False),
+        StructField("is_untold", BooleanType(), False),
+    ]
+)
+"""`acts.Act`."""
 
-def unpaired_folders(hours: Sequence[int], rows: Mapping[int, Spans]) -> list[str]:
-    """Of rows by `judge.FINDINGS`."""
-    return folders("stage", hours, rows, "unpaired")
+MOVED = StructType(
+    [
+        StructField("topic", StringType(), False),
+        StructField("shard", IntegerType(), False),
+        StructField("offset", LongType(), False),
+        StructField("due_ms", LongType(), False),
+        StructField("moves_to_ms", LongType(), False),
+    ]
+)
+"""`acts.Moved`."""
 
+AT_ONCE = 200_000
+"""Acts that are held in memory: some 100 MB."""
 
-def moved_folders(hours: Sequence[int], rows: Mapping[int, Spans]) -> list[str]:
-    """Of rows by `acts.MOVED`."""
-    return folders("stage", hours, rows, "moved")
+_PLACE = ("topic", "shard", "offset")
 
 
 class Pairing:
     """One run's acts. To be done when its other rows are staged, of which `read` lots are of records that runs read,
-    and `others` are not."""
+    and `others` are not. Afterwards: the hours of what it has found and of what was moved, and the windows (with
+    their topics) in which it has found something."""
 
     def __init__(self, rooms: Rooms, read: Sequence[str], others: Sequence[str]) -> None:
-        self._rooms, self._read, self._others = rooms, read, others
-
-    def stage_operations(self, run: int, accepted: DataFrame) -> None:
-        rows = acts.operations(accepted).withColumn(HOUR, hour(F.col("accepted_ms"))).drop("accepted_ms")
-        self._rooms.write(rows, f"stage/run={run}/asked", HOUR)
+        self._rooms, self._lots = rooms, {**dict.fromkeys(read, True), **dict.fromkeys(others, False)}
+        self.unpaired: set[int] = set()
+        self.moved: set[int] = set()
+        self.windows: set[tuple[str, int]] = set()
 
     def pair(
-        self,
-        plan: Plan,
-        reads: Reads,
-        previous: Manifest | None,
-        shards: Mapping[str, Mapping[int, Shard]],
-        unreadable: Collection[int],
-    ) -> DataFrame:
-        """What has no other side, by `judge.FINDINGS`. `shards`: where they stand behind this run; `unreadable`:
-        partitions of the audit with records that could not be read."""
-        rows = self._new(plan, reads, unreadable).unionByName(self._waiting(plan, unreadable))
-        folder = f"stage/run={plan.run}/unpaired"
-        with kept(acts.ready(rows, list(_told(plan, reads, shards)))) as ready:
-            if not ready.isEmpty():
-                known = previous.rows if previous else {}
-                paired = acts.paired(ready, self._asked(ready, known, plan.run), plan.run)
-                self._rooms.write(paired.waiting, f"stage/run={plan.run}/acts")
-                moved = paired.moved.withColumn(HOUR, hour(F.col("due_ms")))
-                self._rooms.write(moved, f"stage/run={plan.run}/moved", HOUR)
-                self._rooms.write(paired.found.withColumn(HOUR, hour(moment_ms())), folder, HOUR)
-        return self._rooms.read(FINDINGS, [folder])
+        self, plan: Plan, reads: Reads, previous: Manifest | None, shards: Mapping[str, Mapping[int, Shard]]
+    ) -> None:
+        """`shards`: where they stand behind this run."""
+        folder, known = f"stage/run={plan.run}", previous.rows if previous else {}
+        waiting = list(self._waiting(plan, reads.unreadable))
+        told = dict(_told(plan, reads, shards))
+        for part, (rows, purges) in enumerate(self._batches(plan, reads, waiting)):
+            paired = acts.paired(rows, told, self._asked(rows, known, plan.run), purges)
+            self._rooms.put([(*act.row, *act[1:]) for act in paired.waiting], ACTS, f"{folder}/acts", part)
+            self._rooms.put(paired.moved, MOVED, f"{folder}/moved", part)
+            self._rooms.put(findings(paired.found, plan.run), FINDINGS, f"{folder}/unpaired", part)
+            self.windows |= {(found.topic, found.window_ms) for found in paired.found}
+            self.unpaired |= {found.window_ms // HOUR_MS for found in paired.found}
+            self.moved |= {moved.due_ms // HOUR_MS for moved in paired.moved}
 
-    def hours(self, run: int) -> list[int]:
-        """Those that have rows of this run."""
-        names = (f"stage/run={run}/{name}" for name in ("unpaired", "moved"))
-        return sorted({hour for name in names for hour in self._rooms.hours(name)})
+    def _batches(
+        self, plan: Plan, reads: Reads, waiting: Sequence[Act]
+    ) -> Iterator[tuple[list[Act], Mapping[tuple[str, int], acts.Place]]]:
+        """Whole commits, by their time; with the last purge of each shard."""
+        staged = self._staged(plan, reads)
+        if staged is None:
+            if waiting:
+                yield list(waiting), acts.last_purges(waiting)
+            return
+        count = staged.count() if self._rooms.rows(f"stage/run={plan.run}/done") > AT_ONCE else 0
+        batches = -(-count // AT_ONCE) or 1
+        is_purge = F.col("id").isNull() & F.col("reason").eqNullSafe(F.lit(PURGED))
+        purges = acts.last_purges([*waiting, *self._acts(plan, reads, staged.where(is_purge))]) if batches > 1 else {}
+        for number in range(batches):
+            part = staged.where(F.pmod("done_ms", F.lit(batches)) == number) if batches > 1 else staged
+            rows = [act for act in waiting if act.row.done_ms % batches == number]
+            rows += self._acts(plan, reads, part)
+            yield rows, purges if batches > 1 else acts.last_purges(rows)
 
-    def _new(self, plan: Plan, reads: Reads, unreadable: Collection[int]) -> DataFrame:
-        """Of what this run has read of the audit. Rows that an earlier one has left over have been here before; and
-        what was committed beside a gap may be half of it."""
-        parts = [
-            (
-                partition,
-                part.start,
-                reads.audit_first_ms.get(partition, plan.held.at_ms) if partition in plan.lost else -1,
-            )
-            for partition, part in plan.audit.items()
-        ]
-        ends = [(name, number, kept.end) for name, of in readable(plan).items() for number, kept in of.shards.items()]
-        table = small(self._rooms.spark, parts, "audit_partition int, from_offset long, torn_ms long")
-        bounds = small(self._rooms.spark, ends, "topic string, shard int, bound long")
-        rows = self._staged(plan.run, self._read, True).unionByName(self._staged(plan.run, self._others, False))
-        placed = (
-            acts.acts(rows).join(F.broadcast(table), "audit_partition").join(F.broadcast(bounds), ["topic", "shard"])
+    def _staged(self, plan: Plan, reads: Reads) -> DataFrame | None:
+        """Of what this run has read of the audit; rows that an earlier one has left over have been here before. Lots
+        one by one: to Spark folders of several would be partitions of a table, without its root."""
+        lots = [lot for lot in self._lots if self._rooms.rows(f"stage/run={plan.run}/done/lot={lot}")]
+        if not lots:
+            return None
+        parts = [(partition, part.start) for partition, part in plan.audit.items()]
+        table = small(self._rooms.spark, parts, "audit_partition int, from_offset long")
+        rows = (
+            self._rooms.read(DONE, [f"stage/run={plan.run}/done/lot={lot}"])
+            .where(is_act())
+            .withColumn("is_read", F.lit(self._lots[lot]))
+            for lot in lots
         )
-        is_new = (F.col("audit_offset") >= F.col("from_offset")) & (F.col("done_ms") > F.col("torn_ms"))
-        is_there = (F.col("offset") >= 0) & (F.col("offset") < F.col("bound"))
-        untold = F.col("audit_partition").isin(*unreadable) if unreadable else F.lit(False)
-        return placed.where(is_new & is_there).withColumn("is_untold", untold).select(*ACTS.fieldNames())
+        every = reduce(DataFrame.unionByName, rows)
+        is_new = F.col("audit_offset") >= F.col("from_offset")
+        return every.join(F.broadcast(table), "audit_partition").where(is_new)
 
-    def _staged(self, run: int, lots: Sequence[str], is_read: bool) -> DataFrame:
-        """Lots one by one: to Spark folders of several would be partitions of a table, without its root."""
-        rows = (self._rooms.read(DONE, [f"stage/run={run}/done/lot={lot}"]) for lot in lots)
-        return reduce(DataFrame.unionByName, rows).withColumn("is_read", F.lit(is_read))
+    def _acts(self, plan: Plan, reads: Reads, rows: DataFrame) -> Iterator[Act]:
+        """What was committed beside a gap may be half of it."""
+        torn_ms = {part: reads.audit_first_ms.get(part, plan.held.at_ms) for part in plan.lost}
+        bounds = {
+            (name, number): kept.end for name, of in readable(plan).items() for number, kept in of.shards.items()
+        }
+        for *columns, is_read in rows_of(rows.select(*DONE.fieldNames(), "is_read").toArrow()):
+            row = Row(*columns)
+            side, bound = acts.side_of(row), bounds.get((row.topic, row.shard), 0)
+            if side and 0 <= row.offset < bound and row.done_ms > torn_ms.get(row.audit_partition, -1):
+                yield Act(row, *side, bound, is_read, row.audit_partition in reads.unreadable)
 
-    def _waiting(self, plan: Plan, unreadable: Collection[int]) -> DataFrame:
+    def _waiting(self, plan: Plan, unreadable: Collection[int]) -> Iterator[Act]:
         """What the last run has left, but for that whose other side may have been deleted since."""
-        left = self._rooms.read(ACTS, [f"stage/run={plan.run - 1}/acts"])
-        partition = F.col("audit_partition")
-        kept_rows = left.where(~partition.isin(*plan.lost)) if plan.lost else left
-        untold = partition.isin(*unreadable) if unreadable else F.lit(False)
-        return kept_rows.withColumn("is_untold", F.col("is_untold") | untold)
+        for columns in self._rooms.get(ACTS, [f"stage/run={plan.run - 1}/acts"]):
+            act = Act(Row(*columns[: len(Row._fields)]), *columns[len(Row._fields) :])
+            if act.row.audit_partition not in plan.lost:
+                yield act._replace(is_untold=act.is_untold or act.row.audit_partition in unreadable)
 
-    def _asked(self, ready: DataFrame, rows: Mapping[int, Spans], run: int) -> DataFrame:
+    def _asked(self, rows: Iterable[Act], known: Mapping[int, Spans], run: int) -> dict[tuple[str, int, int], Asked]:
         """The records of the operations among these rows."""
-        found = ready.where("is_operation").select(hour(F.col("accepted_ms")).alias(HOUR)).distinct().collect()
-        hours = sorted(row[HOUR] for row in found)
-        return self._rooms.read(ASKED, folders("stage", hours, with_run(dict(rows), hours, run), "asked"))
+        operations = [act.row for act in rows if act.is_operation]
+        if not operations:
+            return {}
+        hours = sorted({row.accepted_ms // HOUR_MS for row in operations})
+        accepted = self._rooms.read(ACCEPTED, folders("stage", hours, with_run(dict(known), hours, run), "accepted"))
+        places = [(row.topic, row.shard, row.offset) for row in operations]
+        wanted = small(self._rooms.spark, places, "topic string, shard int, offset long")
+        found = accepted.where(F.col("kind") == OPERATION).join(F.broadcast(wanted), list(_PLACE), "left_semi")
+        columns = rows_of(found.select(*_PLACE, *Asked._fields).toArrow())
+        return {(topic, shard, offset): Asked(*asked) for topic, shard, offset, *asked in columns}
 
 
-def _told(plan: Plan, reads: Reads, shards: Mapping[str, Mapping[int, Shard]]) -> Iterator[Told]:
+def findings(found: Iterable[Found], run: int) -> list[tuple[Any, ...]]:
+    """By `schemas.FINDINGS`."""
+    return [(run, *one[:-1]) for one in found]
+
+
+def is_act() -> Column:
+    """`acts.side_of`, as far as it spares rows."""
+    is_operation = F.col("id").isNull() & (F.col("outcome") == Outcome.APPLIED.value)
+    tied = F.coalesce(F.col("reason").isin(CANCELLED, RESCHEDULED, PURGED), F.lit(False))
+    ended = F.col("outcome").isin(Outcome.CANCELLED.value, Outcome.SUPERSEDED.value)
+    return (is_operation & tied) | (F.col("id").isNotNull() & ended)
+
+
+def _told(
+    plan: Plan, reads: Reads, shards: Mapping[str, Mapping[int, Shard]]
+) -> Iterator[tuple[tuple[str, int], Told]]:
     for name, buffer in readable(plan).items():
         for number, shard in shards.get(name, {}).items() if name not in reads.aside else ():
             view = View(buffer.shards[number], shard.start, reads.marks[name][number])
             before = view.marks.before
             below = SETTLED_ALWAYS if view.is_complete else before.next if before else 0
             skipped_at = max((skip.audit_offset for skip in shard.skips), default=-1)
-            yield Told(name, number, view.settled_before, below, skipped_at)
+            yield (name, number), Told(view.settled_before, below, skipped_at)

@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import msgspec
 
-FORMAT_VERSION = 3
-"""3: cells tell operations from other instructions, and rows what operations ask for. 2: cells hold what links say,
-and manifests how many rows their runs have written."""
+FORMAT_VERSION = 4
+"""4: what is small stands in one file a run. 3: cells tell operations from other instructions, and rows what
+operations ask for. 2: cells hold what links say, and manifests how many rows their runs have written."""
 
 
 class Range(NamedTuple):
@@ -51,7 +51,7 @@ class Held(msgspec.Struct, frozen=True):
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """A shard's low-water mark (schemas.MARKS) with its place in the audit."""
+    """A shard's low-water mark (schemas.AUDIT_RECORDS) with its place in the audit."""
 
     at_ms: int
     next: int
@@ -61,7 +61,7 @@ class Mark(msgspec.Struct, frozen=True):
 
 
 class Skip(msgspec.Struct, frozen=True):
-    """Offsets `[first, end)` that an operator has had passed over (schemas.SKIPS), with the place in the audit."""
+    """Offsets `[first, end)` that an operator has had passed over, with the place in the audit."""
 
     first: int
     end: int

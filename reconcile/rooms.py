@@ -1,31 +1,34 @@
-"""Parquet below the output directory: `<room>/run=<run>/...`, by hour where rows of an hour are read together.
+"""Parquet below the output directory: `<room>/run=<run>/...`, by hour where rows of an hour are read together. Many
+rows are written and read by Spark, a few by this process itself.
 
 Every read names its folders and its schema: nothing is listed that grows with the history, and a folder without
 rows, which Spark does not write, is no error.
 
-Rows are counted while they are written, and what is there afterwards must be as many. A run's manifest keeps the
-numbers, folder by folder, and whoever reads folders of that run must get as many: rows that are lost on the way would
-make a ledger that finds nothing wrong.
+Rows are counted while they are written, and the files that are there afterwards must have as many. A run's manifest
+keeps the numbers, folder by folder, and whoever reads folders of that run must find as many: rows that are lost on
+the way would make a ledger that finds nothing wrong.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
+import pyarrow as pa
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from reconcile import tables
 from reconcile.errors import BadInput
 from reconcile.files import Files
 from reconcile.manifest import Spans, runs_in
-from reconcile.readers.work import first_sentence
 from reconcile.runs import read_manifest
 from reconcile.small import small
 
 HOUR = "hour"
+
+FEW = 200_000
+"""Rows that one task writes sooner than several."""
 
 _RUN = re.compile(r"/run=(\d+)(?:/|$)")
 _GLOB = re.compile(r"[{}\[\]*?\\]")
@@ -34,7 +37,7 @@ _GLOB = re.compile(r"[{}\[\]*?\\]")
 
 
 class Rooms:
-    """The directory as Spark sees it. `written`: the rows that it has written, by folder, where there are any."""
+    """The directory. `written`: the rows that this run has written, by folder, where there are any."""
 
     def __init__(self, spark: SparkSession, files: Files) -> None:
         self.spark = spark
@@ -42,69 +45,88 @@ class Rooms:
         self._files = files
         self._own: set[int] = set()
         self._earlier: dict[int, Mapping[str, int]] = {}
-        self._is_adaptive = spark.conf.get("spark.sql.adaptive.enabled") == "true"
 
-    def write(self, rows: DataFrame, name: str, *by: str) -> None:
-        """Replace a folder; rows that agree in the columns `by` stand below one folder. With adaptive execution an
-        hour that has many rows is spread over several tasks, and the few rows of many hours share one. Raises
-        OSError."""
+    def write(self, rows: DataFrame, name: str, *by: str, about: int | None = None) -> None:
+        """Replace a folder; rows that agree in the columns `by` stand below one folder. `about`: how many rows there
+        are; `FEW` are written by one task, and of more, or of who knows how many, an hour that has many is spread
+        over several tasks, and the few rows of many hours share one. Raises OSError."""
         self._own.add(_run_of(name))
-        if by:
-            rows = rows.hint("rebalance", *by) if self._is_adaptive else rows.repartition(*by)
+        if about is not None and about <= FEW:
+            rows = rows.coalesce(1)
+        elif by:
+            rows = rows.hint("rebalance", *by)
         seen = Observation()
         writer = rows.observe(seen, F.count(F.lit(1)).alias("rows")).write.mode("overwrite")
         (writer.partitionBy(*by) if by else writer).parquet(self._uri(name))
+        self._note(name, seen.get["rows"])
+
+    def put(self, rows: Sequence[Sequence[Any]], schema: StructType, name: str, part: int = 0) -> None:
+        """A few rows, from here: into a file of the folder."""
+        self._own.add(_run_of(name))
+        if rows:
+            self._files.write(f"{name}/part-{part:05}.parquet", tables.encode(tables.table_of(rows, schema)))
+            self.written[name] = self.written.get(name, 0) + len(rows)
+
+    def _note(self, name: str, rows: int) -> None:
         if not self._files.exists(name):
             raise OSError(f"what Spark has written to {self._uri(name)} is not there")
-        found = self._count(rows.schema, name, by)
-        if (there := sum(found.values())) != seen.get["rows"]:
-            raise OSError(f"{self._uri(name)}: Spark has written {seen.get['rows']} rows, and {there} are there")
+        found = self._count([name])
+        if (there := sum(found.values())) != rows:
+            raise OSError(f"{self._uri(name)}: Spark has written {rows} rows, and {there} are there")
         self.written = {folder: count for folder, count in self.written.items() if not _is_below(folder, name)}
-        self.written.update(found)
+        self.written.update({folder: count for folder, count in found.items() if count})
 
-    def _count(self, schema: StructType, name: str, by: Sequence[str]) -> dict[str, int]:
-        """The rows that are there, by folder: what stands in the footers of the files."""
-        rows = self._stored(schema, [name])
-        if not by:
-            return {name: count} if (count := rows.count()) else {}
-        return {
-            "/".join([name, *(f"{column}={row[column]}" for column in by)]): row["count"]
-            for row in rows.groupBy(*by).count().collect()
-        }
+    def _count(self, names: Iterable[str]) -> dict[str, int]:
+        """The rows that are there, by the folder that has the files."""
+        found: dict[str, int] = {}
+        every = [path for name in names for path in tables.parquet_files(self._files, name)]
+        for path, count in tables.count_rows(self._files, every).items():
+            folder = path.rpartition("/")[0]
+            found[folder] = found.get(folder, 0) + count
+        return found
 
     def read(self, schema: StructType, names: Sequence[str]) -> DataFrame:
         """Rows of all these folders; no rows of those that do not exist, if nothing was written there. Without the
         names of folders, which Spark adds as columns. Raises BadInput."""
-        found = [name for name in names if self._files.exists(name)]
-        written = {name: self._written(name) for name in names}
-        rows = self._rows(schema, found)
-        try:
-            there = rows.count()
-        except (PySparkException, Py4JError) as error:
-            why = f"what runs have written cannot be read: {first_sentence(error)}"
-            raise BadInput(f"{why} Put it back as it was, or use another --output") from error
-        if there != sum(written.values()):
-            raise BadInput(self._difference(schema, found, written))
-        return rows
-
-    def _rows(self, schema: StructType, found: Sequence[str]) -> DataFrame:
-        if not found:
+        wanted = self._checked(names)
+        if not wanted:
             return small(self.spark, [], schema)
-        rows = self._stored(schema, found)
-        return rows.select(*schema.fieldNames())
+        uris = (_GLOB.sub(r"\\\g<0>", self._uri(name)) for name in wanted)
+        return self.spark.read.schema(schema).parquet(*uris).select(*schema.fieldNames())
 
-    def _difference(self, schema: StructType, found: Sequence[str], written: Mapping[str, int]) -> str:
-        for name, expected in written.items():
-            there = self._rows(schema, [name]).count() if name in found else 0
-            if there != expected:
-                return (
-                    f"{self._uri(name)}: {expected} rows were written, and {there} are there: put the folder back "
-                    "as it was, or use another --output"
-                )
-        return f"{self._files.root}: another process has changed what is there; repeat this"
+    def get(self, schema: StructType, names: Sequence[str]) -> list[tuple[Any, ...]]:
+        """The same of a few rows, here."""
+        paths = [path for name in self._checked(names) for path in tables.parquet_files(self._files, name)]
+        try:
+            parts = [tables.decode(self._files.read(path) or b"", schema) for path in paths]
+        except (pa.ArrowException, OSError) as error:
+            raise BadInput(f"{_cannot_be_read(error)} {_REMEDY}") from error
+        return [row for part in parts for row in tables.rows_of(part)]
 
-    def _written(self, name: str) -> int:
-        """Raises BadInput: the manifest of the run is not there, or cannot be read."""
+    def _checked(self, names: Sequence[str]) -> list[str]:
+        """Those in which something was written, and is there still. Raises BadInput."""
+        wanted = {name: rows for name in names if (rows := self.rows(name))}
+        try:
+            found = self._count(wanted)
+        except (pa.ArrowException, OSError) as error:
+            raise self._damaged(wanted, error) from error
+        for name, rows in wanted.items():
+            there = sum(count for folder, count in found.items() if _is_below(folder, name))
+            if there != rows:
+                raise BadInput(f"{self._uri(name)}: {rows} rows were written, and {there} are there. {_REMEDY}")
+        return list(wanted)
+
+    def _damaged(self, names: Iterable[str], error: Exception) -> BadInput:
+        for name in names:
+            try:
+                self._count([name])
+            except (pa.ArrowException, OSError) as own:
+                return BadInput(f"{self._uri(name)}: {_cannot_be_read(own)} {_REMEDY}")
+        return BadInput(f"{self._files.root}: {_cannot_be_read(error)} {_REMEDY}")
+
+    def rows(self, name: str) -> int:
+        """How many were written below a folder. Raises BadInput: the manifest of its run is not there, or cannot be
+        read."""
         run = _run_of(name)
         folders = self.written if run in self._own or not run else self._of_earlier(run)
         own = folders.get(name)
@@ -115,32 +137,20 @@ class Rooms:
             self._earlier[run] = read_manifest(self._files, run).written
         return self._earlier[run]
 
-    def exists(self, name: str) -> bool:
-        """Whether anything has been written there."""
-        return self._files.exists(name)
-
     def hours(self, name: str) -> list[int]:
-        """The hours below a folder."""
-        prefix = f"{HOUR}="
-        return sorted(
-            int(found.removeprefix(prefix)) for found in self._files.names(name) if found.startswith(prefix)
-        )
-
-    def _stored(self, schema: StructType, names: Sequence[str]) -> DataFrame:
-        return self.spark.read.schema(schema).parquet(*(_GLOB.sub(r"\\\g<0>", self._uri(name)) for name in names))
+        """The hours in which this run has written something, below a folder."""
+        prefix = f"{name}/{HOUR}="
+        return sorted(int(folder.removeprefix(prefix)) for folder in self.written if folder.startswith(prefix))
 
     def _uri(self, name: str) -> str:
         return f"{self._files.root}/{name}"
 
 
-@contextmanager
-def kept(rows: DataFrame) -> Iterator[DataFrame]:
-    """Worked out once, however often it is read in between."""
-    rows = rows.persist()
-    try:
-        yield rows
-    finally:
-        rows.unpersist()
+_REMEDY = "Put the folder back as it was, or use another --output"
+
+
+def _cannot_be_read(error: Exception) -> str:
+    return f"what runs have written cannot be read: {' '.join(str(error).split())}."
 
 
 def _run_of(name: str) -> int:

@@ -18,6 +18,7 @@ from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 import msgspec
+from msgspec.structs import replace
 
 from delayline import logs
 from reconcile.advance import Counted, Judgement, Task, manifest_after, task_of
@@ -45,12 +46,14 @@ log = logs.get(__name__)
 
 
 class Said(NamedTuple):
-    """Of the planned part of the audit: the last marks of each shard, by partition the time of its first record, and
-    what operators have had skipped."""
+    """Of the planned part of the audit: the last marks of each shard, by partition the time of its first record,
+    what operators have had skipped, partitions with records that cannot be read, and how many outcome rows."""
 
     marks: MarksRead
     first_ms: Mapping[int, int]
     skips: SkipsRead = MappingProxyType({})
+    unreadable: Sequence[int] = ()
+    rows: int = 0
 
 
 class Stages(Protocol):
@@ -224,7 +227,8 @@ class _Run:
         said = self._stages.marks(plan)
         fresh = fresh_shards(plan, self._previous)
         rules = {topic: self._source.rules(topic, shards) for topic, shards in fresh.items()}
-        reads = plan_reads(plan, self._previous, said.marks, rules, said.first_ms, said.skips)
+        planned = plan_reads(plan, self._previous, said.marks, rules, said.first_ms, said.skips)
+        reads = replace(planned, unreadable=list(said.unreadable), rows=said.rows)
         self._files.write(name, encode(reads))
         return reads
 

@@ -1,7 +1,10 @@
-"""What the rows hold that readers give to the ledger. Every time is epoch milliseconds UTC in a long: Spark's own
-timestamps follow the session's zone."""
+"""What rows hold: those that readers give to the ledger, and those in which it says what it has found. Every time is
+epoch milliseconds UTC in a long: Spark's own timestamps follow the session's zone."""
 
-from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType, StructField, StructType
+
+from reconcile.ledger import OUTCOMES, Category
+from reconcile.windows import COUNTS, UNANSWERED
 
 
 def _schema(*fields: tuple[str, type[IntegerType] | type[LongType] | type[StringType], bool]) -> StructType:
@@ -45,29 +48,27 @@ DONE = _schema(
 )
 """One outcome row of the audit topic."""
 
-MARKS = _schema(
-    ("topic", StringType, False),
-    ("shard", IntegerType, False),
-    ("at_ms", LongType, False),
-    ("next", LongType, False),
-    ("low_ms", LongType, False),
+AUDIT_RECORDS = _schema(
+    ("audit_partition", IntegerType, False),
+    ("audit_offset", LongType, False),
+    ("kind", StringType, False),  # outcomes, low_water, skipped; malformed, of what cannot be read
+    ("topic", StringType, True),
+    ("shard", IntegerType, True),
+    ("at_ms", LongType, True),
+    ("rows", LongType, True),  # of `outcomes`: how many
+    ("next", LongType, True),
+    ("low_ms", LongType, True),
     ("pending", LongType, True),  # null: a writer that did not say
-    ("audit_partition", IntegerType, False),
-    ("audit_offset", LongType, False),
+    ("first", LongType, True),
+    ("value", StringType, True),  # of what is malformed: its beginning
+    ("why", StringType, True),
 )
-"""One low-water row: every record of the shard with an offset below `next` and a due time before `low_ms` is
-terminal; `pending` counts those below `next` that are not."""
+"""One record of the audit topic, but for the rows in it.
 
-SKIPS = _schema(
-    ("topic", StringType, False),
-    ("shard", IntegerType, False),
-    ("first", LongType, True),  # null: what was given up at a takeover, all below `end`
-    ("end", LongType, False),
-    ("at_ms", LongType, False),
-    ("audit_partition", IntegerType, False),
-    ("audit_offset", LongType, False),
-)
-"""Offsets `[first, end)` that an operator has had passed over."""
+`low_water`: every record of the shard with an offset below `next` and a due time before `low_ms` is terminal;
+`pending` counts those below `next` that are not. A mark that lacks its numbers is malformed, and has -1 for them.
+`skipped`: offsets `[first, next)` that an operator has had passed over; `first` is null for what was given up at a
+takeover, all below `next`."""
 
 MALFORMED = _schema(
     ("audit_partition", IntegerType, False),
@@ -87,3 +88,44 @@ DELIVERED = _schema(
     ("digest", LongType, True),  # of what was delivered, as that of an accepted record; null where nobody knows
 )
 """One record of a target topic with a `delayline-id`, for `--against targets`."""
+
+FINDINGS = _schema(
+    ("run", IntegerType, False),
+    ("topic", StringType, False),
+    ("window_ms", LongType, False),
+    ("category", StringType, False),
+    ("id", StringType, True),
+    ("shard", IntegerType, False),
+    ("offset", LongType, False),
+    ("due_ms", LongType, True),
+    ("accepted_ms", LongType, True),
+    ("done_ms", LongType, True),
+    ("lateness_ms", LongType, True),
+    ("surplus", LongType, False),
+    ("detail", StringType, True),
+)
+"""What is wrong with one record, or with one link between records; `shard` and `offset` say where it lies in the
+buffer. A missing record has no `done_ms`. A missing successor, or what was re-appended although it had ended, has
+that of the record that it was to carry on, whose place and due time the finding gives. `accepted_ms` is null where a
+cell alone has named the record, `id` and `due_ms` where it is no message. `surplus`: ends of messages beyond the one
+of an accepted message; -1 where that has only an outcome of an instruction."""
+
+WINDOWS = StructType(
+    [
+        StructField("topic", StringType(), False),
+        StructField("window_ms", LongType(), False),
+        StructField("version", IntegerType(), False),
+        StructField("run", IntegerType(), False),
+        *(StructField(name, LongType(), False) for name in (*COUNTS, *OUTCOMES)),
+        StructField("lateness", ArrayType(LongType(), True), False),
+        StructField("late_max_ms", LongType(), True),
+        StructField("cells", LongType(), False),
+        StructField("dirty_cells", LongType(), False),
+        *(StructField(str(name), LongType(), False) for name in (*Category, *UNANSWERED)),
+    ]
+)
+"""One judgement of one window; a later version replaces it. Counts as in `windows.Tally`, of all runs; outcomes count
+rows; categories count findings; `lateness[i]` is bin i. `unanswered` counts the messages without an end that
+are `missing` or have an instruction's outcome, `unanswered_unauditable` those that are not, `unanswered_skipped`
+those that an operator has had skipped, and `surplus` ends of messages beyond one each, so that
+accepted - others + surplus = the outcomes of messages + unanswered + unanswered_unauditable + unanswered_skipped."""

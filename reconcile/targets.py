@@ -25,8 +25,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from reconcile.cells import moment_ms, window_ms
-from reconcile.judge import FINDINGS
 from reconcile.ledger import Category
+from reconcile.schemas import FINDINGS
 
 RETRY = "retry"
 COMMITTED_WITHIN_MS = 10_000

@@ -2,15 +2,16 @@
 but their numbers, so that reading them is the same work however many stand before them."""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from delayline.outcome import LOW_WATER, OUTCOMES
 from reconcile.plan import Buffer, Cluster, Held, Range, Read
 from reconcile.readers.contract import Audit
-from reconcile.schemas import ACCEPTED, DELIVERED, DONE, MALFORMED, MARKS, SKIPS
+from reconcile.schemas import ACCEPTED, AUDIT_RECORDS, DELIVERED, DONE
 from reconcile.small import small
 
 TOPIC = "orders"
@@ -36,6 +37,12 @@ _ROWS = {
 class _Stop(NamedTuple):
     offset: int
     at_ms: int
+
+
+def _mark(shard: int, audit_offset: int, stop: _Stop) -> tuple[Any, ...]:
+    """By `schemas.AUDIT_RECORDS`."""
+    numbers = (None, stop.offset, stop.at_ms, 0, None, None, None)
+    return (_MARKS, audit_offset, LOW_WATER, TOPIC, shard, stop.at_ms, *numbers)
 
 
 class Flow:
@@ -69,13 +76,16 @@ class Flow:
     def audit(self, spark: SparkSession, ranges: Mapping[int, Range]) -> Audit:
         done = self._rows(spark, DONE, {part for partition, part in ranges.items() if partition != _MARKS})
         marks = [
-            (TOPIC, shard, stop.at_ms, stop.offset, stop.at_ms, 0, _MARKS, i * SHARDS + shard)
+            _mark(shard, i * SHARDS + shard, stop)
             for i, stop in enumerate(self._stops[1:])
             for shard in range(SHARDS)
         ]
         asked = ranges[_MARKS]
-        said = [mark for mark in marks if asked.start <= mark[-1] < asked.end]
-        return Audit(done, small(spark, said, MARKS), small(spark, [], SKIPS), small(spark, [], MALFORMED))
+        said = [mark for mark in marks if asked.start <= mark[1] < asked.end]
+        outcomes = done.select("audit_partition", "audit_offset", "topic", "shard", F.col("done_ms").alias("at_ms"))
+        named = outcomes.withColumns({"kind": F.lit(OUTCOMES), "rows": F.lit(1).cast("long")})
+        known = small(spark, said, AUDIT_RECORDS).unionByName(named, allowMissingColumns=True)
+        return Audit(known, done)
 
     def accepted(self, spark: SparkSession, reads: Sequence[Read]) -> DataFrame:
         return self._rows(spark, ACCEPTED, {Range(read.start, read.end) for read in reads})

@@ -1,5 +1,5 @@
-"""Audit records -> outcome rows, low-water marks, and what cannot be read. Natively in Spark: a record has up to a
-thousand rows as JSON columns, and none of them passes through Python. Page: docs/formats/audit.md.
+"""Audit records -> outcome rows, and what else they say, or that they cannot be read. Natively in Spark: a record has
+up to a thousand rows as JSON columns, and none of them passes through Python. Page: docs/formats/audit.md.
 """
 
 from pyspark.sql import Column, DataFrame
@@ -9,7 +9,7 @@ from pyspark.sql.types import ArrayType, LongType, StringType, StructField, Stru
 from delayline.outcome import AUDIT_VERSION, LOW_WATER, OUTCOMES, SKIPPED, Outcome
 from reconcile import ledger
 from reconcile.readers.contract import Audit
-from reconcile.schemas import DONE, MALFORMED, MARKS, SKIPS
+from reconcile.schemas import AUDIT_RECORDS, DONE
 
 SHOWN_CHARS = 1000
 """Of a record that cannot be read."""
@@ -29,6 +29,9 @@ _VALUE = StructType(
 _NO_NUMBERS = "a mark lacks its numbers"
 _EPOCH_MAX = (1 << 31) - 1
 
+MALFORMED = "malformed"
+"""The kind of what cannot be read."""
+
 
 def parse(raw: DataFrame) -> Audit:
     """Of records by `rows.RAW`."""
@@ -36,12 +39,27 @@ def parse(raw: DataFrame) -> Audit:
     # Out of an array of one, so that Spark does not read the JSON once more wherever a filter asks about it.
     records = raw.withColumn("said", F.explode(F.array(said))).withColumn("why", _why())
     sound = records.where(F.col("why").isNull()).select("audit_partition", "audit_offset", "said.*")
+    return Audit(_typed(_told(records), AUDIT_RECORDS), _rows(sound.where(F.col("kind") == OUTCOMES)))
+
+
+def _told(records: DataFrame) -> DataFrame:
+    """Of a mark that lacks its numbers it is known that it is one: its shard is not judged by what else it says."""
+    said, none = F.col("said"), F.lit(-1).cast("long")
+    is_broken, is_mark = F.col("why").isNotNull(), F.col("why").eqNullSafe(F.lit(_NO_NUMBERS))
     value = F.substring(F.col("value").cast("string"), 1, SHOWN_CHARS)
-    return Audit(
-        _rows(sound.where(F.col("kind") == OUTCOMES)),
-        _marks(sound.where(F.col("kind") == LOW_WATER).unionByName(_without_numbers(records))),
-        _skips(sound.where(F.col("kind") == SKIPPED)),
-        _typed(records.where(F.col("why").isNotNull()).withColumn("value", value), MALFORMED),
+    numbers = {"next": said["next"], "low_ms": said["low"], "pending": said["pending"]}
+    return records.select(
+        "audit_partition",
+        "audit_offset",
+        F.when(is_broken, MALFORMED).otherwise(said["kind"]).alias("kind"),
+        F.when(~is_broken | is_mark, said["topic"]).alias("topic"),
+        F.when(~is_broken | is_mark, said["shard"]).alias("shard"),
+        F.when(~is_broken | is_mark, said["at"]).alias("at_ms"),
+        F.when(said["kind"] == OUTCOMES, F.size(said["off"])).alias("rows"),
+        *(F.when(is_mark, none).when(~is_broken, number).alias(name) for name, number in numbers.items()),
+        F.when(~is_broken, said["first"]).alias("first"),
+        F.when(is_broken, value).alias("value"),
+        "why",
     )
 
 
@@ -54,21 +72,6 @@ def _rows(outcomes: DataFrame) -> DataFrame:
     is_skip = (F.col("outcome") == Outcome.DEAD) & F.col("reason").eqNullSafe(ledger.SKIPPED)
     outcome = F.when(is_skip, ledger.SKIPPED).otherwise(F.col("outcome"))
     return _typed(named.withColumn("outcome", outcome), DONE)
-
-
-def _without_numbers(records: DataFrame) -> DataFrame:
-    """Marks that are malformed, with numbers that cannot be: their shard is not judged by what else it says."""
-    broken = records.where(F.col("why") == _NO_NUMBERS).select("audit_partition", "audit_offset", "said.*")
-    none = F.lit(-1).cast("long")
-    return broken.withColumns({"next": none, "low": none, "pending": none})
-
-
-def _marks(low_water: DataFrame) -> DataFrame:
-    return _typed(low_water.withColumnsRenamed({"at": "at_ms", "low": "low_ms"}), MARKS)
-
-
-def _skips(skipped: DataFrame) -> DataFrame:
-    return _typed(skipped.withColumnsRenamed({"at": "at_ms", "next": "end"}), SKIPS)
 
 
 def _typed(rows: DataFrame, schema: StructType) -> DataFrame:

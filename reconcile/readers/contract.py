@@ -9,13 +9,11 @@ from reconcile.plan import Cluster, Held, Range, Read
 
 
 class Audit(NamedTuple):
-    """A part of the audit topic: rows by `schemas.DONE`, `MARKS`, `SKIPS` and `MALFORMED`. Lazy: each may read it
-    anew."""
+    """A part of the audit topic: its records by `schemas.AUDIT_RECORDS`, the rows in them by `DONE`. Lazy: each reads
+    it anew."""
 
+    records: DataFrame
     done: DataFrame
-    marks: DataFrame
-    skips: DataFrame
-    malformed: DataFrame
 
 
 class Reader(Protocol):

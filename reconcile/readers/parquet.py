@@ -6,6 +6,7 @@ it is missing
 """
 
 from collections.abc import Mapping, Sequence
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +15,30 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
+from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
+from delayline.outcome import LOW_WATER, OUTCOMES, SKIPPED
 from reconcile import documents
 from reconcile.errors import BadInput, CannotJudge
 from reconcile.plan import Buffer, Cluster, Held, Range, Read
-from reconcile.readers import rows
+from reconcile.readers import audit, rows
 from reconcile.readers.contract import Audit
-from reconcile.schemas import ACCEPTED, DELIVERED, DONE, MALFORMED, MARKS, SKIPS
+from reconcile.schemas import ACCEPTED, AUDIT_RECORDS, DELIVERED, DONE, MALFORMED
 from reconcile.small import small
 
 ARCHIVE = "archive.json"
 ARCHIVE_VERSION = 1
+
+_PLACE = [StructField("audit_partition", IntegerType(), False), StructField("audit_offset", LongType(), False)]
+_OF_SHARD = [StructField("topic", StringType(), False), StructField("shard", IntegerType(), False), *_PLACE]
+
+_MARK = ("at_ms", "next", "low_ms", "pending")
+MARKS = StructType([*_OF_SHARD, *(StructField(name, LongType(), True) for name in _MARK)])
+"""Low-water marks, as `schemas.AUDIT_RECORDS` says."""
+
+SKIPS = StructType([*_OF_SHARD, *(StructField(name, LongType(), True) for name in ("first", "end", "at_ms"))])
+"""Offsets `[first, end)` that an operator has had passed over; `first` is null for what was given up at a
+takeover."""
 
 
 class Archive(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,7 +99,8 @@ class ParquetReader:
         def of(schema: StructType, name: str) -> DataFrame:
             return self._rows(schema, name).join(F.broadcast(table), within, "left_semi")
 
-        return Audit(of(DONE, "done"), of(MARKS, "marks"), of(SKIPS, "skips"), of(MALFORMED, "malformed"))
+        records = (_record(kind, of(schema, name)) for kind, (schema, name) in _KINDS.items())
+        return Audit(reduce(DataFrame.unionByName, records), of(DONE, "done"))
 
     def accepted(self, spark: SparkSession, reads: Sequence[Read]) -> DataFrame:
         held = self.held().buffers
@@ -136,7 +150,32 @@ class ParquetReader:
         return self._spark.read.schema(schema).parquet((self._folder / name).as_uri())
 
 
-_TOLD = ("done", "marks", "skips", "malformed")
+_KINDS = {
+    OUTCOMES: (DONE, "done"),
+    LOW_WATER: (MARKS, "marks"),
+    SKIPPED: (SKIPS, "skips"),
+    audit.MALFORMED: (MALFORMED, "malformed"),
+}
+"""Of audit records: where the archive has them. Its outcome rows stand there one by one."""
+
+_TOLD = tuple(name for _, name in _KINDS.values())
+
+
+def _record(kind: str, rows: DataFrame) -> DataFrame:
+    """By `schemas.AUDIT_RECORDS`. An archive says of malformed records what they are no more than that: a mark that
+    lacks its numbers is none of them."""
+    known = {"kind": F.lit(kind), "rows": F.lit(1 if kind == OUTCOMES else None)}
+    if kind == OUTCOMES:
+        known["at_ms"] = F.col("done_ms")
+    if kind == SKIPPED:
+        known["next"] = F.col("end")
+    named = rows.withColumns(known)
+    return named.select(
+        *(
+            (F.col(field.name) if field.name in named.columns else F.lit(None)).cast(field.dataType).alias(field.name)
+            for field in AUDIT_RECORDS
+        )
+    )
 
 
 def _stands(folder: Path, column: str, part: Range, **where: object) -> bool:

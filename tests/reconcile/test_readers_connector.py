@@ -95,7 +95,7 @@ def test_both_readers_give_the_same_rows(
     assert shards == {0: Range(0, 15), 1: Range(0, 2)}
     assert len(found) == 12
     assert found == others
-    assert [len(part) for part in audits[0]] == [2, 1, 1]
+    assert [[row["kind"] for row in audits[0][0]], len(audits[0][1])] == [["outcomes", "low_water", "malformed"], 2]
     assert audits[0] == audits[1]
 
 

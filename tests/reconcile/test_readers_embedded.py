@@ -12,7 +12,7 @@ from delayline.buffer_record import encode_control, encode_decision, encode_reap
 from delayline.clock import ManualClock
 from delayline.cursor import Cursor
 from delayline.message import Key, Shard
-from delayline.outcome import AuditRow, Outcome, encode_audit, encode_low_water, encode_skipped
+from delayline.outcome import LOW_WATER, AuditRow, Outcome, encode_audit, encode_low_water, encode_skipped
 from delayline.record import encode_body, pack, split_directives
 from delayline.rules import DEFAULT_RULES, Rules
 from mq.audited import decode_positions
@@ -255,21 +255,26 @@ def test_audit_records_are_outcomes_and_marks_and_what_cannot_be_read_is_kept_as
     append(queue, AUDIT, encode_body(None, mark), encode_skipped(SHARD, 3, NOW_MS, 4, 6), partition="1")
 
     end = len(MALFORMED) + 2
-    done, marks, skips, malformed = map(rows, reader.audit(spark, {0: Range(0, 2), 1: Range(0, end)}))
+    records, done = map(rows, reader.audit(spark, {0: Range(0, 2), 1: Range(0, end)}))
+    of = {kind: [row for row in records if row["kind"] == kind] for kind in {row["kind"] for row in records}}
 
     said = {"topic": "orders", "shard": 0, "done_ms": NOW_MS, "epoch": 3, "audit_partition": 0, "audit_offset": 0}
     columns = ("offset", "id", "due_ms", "accepted_ms", "outcome", "successor", "reason")
     assert done == [said | dict(zip(columns, outcome, strict=True)) for outcome in outcomes]
-    assert [(row["next"], row["low_ms"], row["pending"], row["audit_offset"]) for row in marks] == [
+    assert [(row["audit_offset"], row["rows"], row["at_ms"]) for row in of["outcomes"]] == [(0, 3, NOW_MS)]
+    assert [(row["next"], row["low_ms"], row["pending"], row["audit_offset"]) for row in of[LOW_WATER]] == [
         (7, 8, 9, 1),
         (5, 6, None, len(MALFORMED)),
-        (-1, -1, -1, [why for _, why in MALFORMED].index("a mark lacks its numbers")),
     ]
-    assert {(row["topic"], row["shard"]) for row in (*marks, *skips)} == {("orders", 0)}
-    assert [(row["first"], row["end"], row["audit_offset"]) for row in skips] == [(4, 6, end - 1)]
-    assert [(row["audit_offset"], row["why"]) for row in malformed] == [
+    assert [(row["first"], row["next"], row["audit_offset"]) for row in of["skipped"]] == [(4, 6, end - 1)]
+    assert [(row["audit_offset"], row["why"]) for row in of["malformed"]] == [
         (offset, why) for offset, (_, why) in enumerate(MALFORMED)
     ]
+    (broken,) = [row for row in of["malformed"] if row["why"] == "a mark lacks its numbers"]
+    numbers = [broken[name] for name in ("next", "low_ms", "pending")]
+    assert numbers == [-1, -1, -1]
+    told = [row for row in records if row["kind"] != "malformed" or row is broken]
+    assert {(row["topic"], row["shard"]) for row in told} == {("orders", 0)}
 
 
 def test_what_was_delivered_is_known_by_its_id_from_a_moment_on(

@@ -86,6 +86,6 @@ def test_what_is_no_manifest_is_refused_by_name(data: bytes) -> None:
 
 
 def test_a_manifest_of_another_version_is_refused() -> None:
-    data = encode(before()).replace(b'"v":3', b'"v":4')
-    with pytest.raises(BadInput, match=r"manifest-2\.json has version 4, this program knows 3"):
+    data = encode(before()).replace(b'"v":4', b'"v":5')
+    with pytest.raises(BadInput, match=r"manifest-2\.json has version 5, this program knows 4"):
         decode(data, Manifest, "manifest-2.json")

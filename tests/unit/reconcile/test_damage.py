@@ -18,7 +18,7 @@ DAMAGES = {
     "emptied": lambda data: b"",
     "no text": lambda data: b'{"v": "\xff\xfe"}',
     "nested too deep": lambda data: b'{"x":' + b"[" * 100_000,
-    "of another version": lambda data: data.replace(b'"v":3', b'"v":9'),
+    "of another version": lambda data: data.replace(b'"v":4', b'"v":9'),
     "of another kind": lambda data: b"[]",
 }
 
@@ -133,6 +133,6 @@ def test_a_damaged_repair_plan_ends_the_run_before_it_counts(how: str) -> None:
 
 def test_a_manifest_of_a_program_that_counted_nothing_is_refused() -> None:
     _, _, manifests = untroubled()
-    data = encode(manifests[-1]).replace(b'"v":3', b'"v":1')
-    with pytest.raises(BadInput, match="has version 1, this program knows 3"):
+    data = encode(manifests[-1]).replace(b'"v":4', b'"v":1')
+    with pytest.raises(BadInput, match="has version 1, this program knows 4"):
         decode(data, Manifest, "manifest-3.json")

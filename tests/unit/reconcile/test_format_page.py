@@ -7,11 +7,10 @@ import msgspec
 import pytest
 from pyspark.sql.types import StructType
 
-from reconcile.acts import ACTS, ASKED, MOVED
 from reconcile.cells import CELLS, LINKS
-from reconcile.judge import FINDINGS, WINDOWS
+from reconcile.pairing import ACTS, MOVED
 from reconcile.report.repair_plan import RepairPlan, decode_repair_plan, encode_repair_plan
-from reconcile.schemas import ACCEPTED, DONE, MALFORMED
+from reconcile.schemas import ACCEPTED, DONE, FINDINGS, MALFORMED, WINDOWS
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "formats" / "reconcile.md").read_text()
 ROWS = dict(re.findall(r"^\| `(\S+)` \| (`.+`) \|$", PAGE, re.MULTILINE))
@@ -23,14 +22,13 @@ ROWS = dict(re.findall(r"^\| `(\S+)` \| (`.+`) \|$", PAGE, re.MULTILINE))
         ("stage/run=<run>/accepted/hour=<hour>", ACCEPTED),
         ("stage/run=<run>/links/hour=<hour>", LINKS),
         ("stage/run=<run>/done/lot=<lot>/hour=<hour>", DONE),
-        ("stage/run=<run>/asked/hour=<hour>", ASKED),
         ("stage/run=<run>/acts", ACTS),
-        ("stage/run=<run>/moved/hour=<hour>", MOVED),
-        ("stage/run=<run>/unpaired/hour=<hour>", FINDINGS),
+        ("stage/run=<run>/moved", MOVED),
+        ("stage/run=<run>/unpaired", FINDINGS),
         ("malformed/run=<run>", MALFORMED),
         ("cells/run=<run>/hour=<hour>", CELLS),
         ("findings/run=<run>", FINDINGS),
-        ("windows/run=<run>/hour=<hour>", WINDOWS),
+        ("windows/run=<run>", WINDOWS),
     ],
 )
 def test_the_page_names_the_columns_that_are_written(folder: str, schema: StructType) -> None:

@@ -1,0 +1,18 @@
+"""What is found in each situation, from all that is said of it: what cells spare the look at is looked at here."""
+
+import pytest
+
+from reconcile.places import against_deadlines, for_nobody, judged, places, untimely
+from reconcile.testimony import first_id
+from tests.reconcile.cases import CASES, LATE_AFTER_MS, RULES, Case, links, records, rows, told
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
+def test_each_situation_is_called_what_it_is(case: Case) -> None:
+    accepted, said = records(case), rows(case)
+    found = [one for place in places(accepted, links(case), said) for one in judged(place, RULES)]
+    found += [one for row in said if (one := untimely(row, LATE_AFTER_MS))]
+    found += against_deadlines(accepted, said)
+    known = {(one.topic, one.shard, one.offset, first_id(one.id) or "") for one in accepted if one.is_message}
+    found += for_nobody([row for row in said if row.gives_way], known, RULES)
+    assert told(found)[case.name] == list(case.found)
