@@ -109,12 +109,14 @@ def _judge(machine: Measured, folder: Path, truths: dict[tuple[str, int], Truth]
     rules = places.Rules(LATE_AFTER_MS, {shard: truth.settled for shard, truth in truths.items()})
     found = Counter(one.category for one in suspects.named(suspect) if one.settled)
     for batch in suspects.batches(suspect):
-        behind = lookup.behind(machine.session, batch, lambda _, kind: staged[kind])
+        behind = lookup.behind(machine.session, batch, lambda _, kind: staged[kind], LATE_AFTER_MS)
         found.update(one.category for one in suspects.judged_behind(behind, rules) if one.settled)
-        rows = [row for cell, row in behind.rows if cell.gives_way and row.gives_way]
-        named = [one for one in map(places.named_by, rows) if one]
+        named = [one for one in map(places.named_by, behind.given_way) if one]
         known = lookup.accepted_among(machine.session, named, accepted)
-        found.update(one.category for one in places.for_nobody(rows, known, rules) if one.settled)
+        found.update(one.category for one in places.for_nobody(behind.given_way, known, rules) if one.settled)
+    mortal = [cell for cell in suspect if cell.is_mortal]
+    ends = lookup.with_deadlines(machine.session, mortal, lambda _, kind: staged[kind])
+    found.update(one.category for row, expires_ms in ends if (one := places.against_deadline(row, expires_ms)))
     return found
 
 

@@ -114,8 +114,9 @@ def counted(cells: DataFrame) -> DataFrame:
 
 def suspects(cells: DataFrame, untold_until_ms: int = 0) -> DataFrame:
     """The cells, of the parts that any number of runs have left, in which something may be wrong: `CELL`, `flags`
-    that say why, how many rows of each side there are (`accepted`, `links`, `done`), and what is left in the XORs
-    (`xor_position`, `xor_moment`, `is_message`), which a `NAMED` cell's missing record alone has left there. Where
+    that say why, how many rows of each side there are (`accepted`, `links`, `done`) and how many were early or late
+    (`untimely`), the shortest time to a deadline (`slack_min_ms`), and what is left in the XORs (`xor_position`,
+    `xor_moment`, `is_message`), which a `NAMED` cell's missing record alone has left there. Where
     outcomes of what was appended before `untold_until_ms` may have been deleted, no cell names its record: when
     that was it does not know."""
     what, timing = F.col("said").bitwiseAND(~(said.CARRIED | said.UNTIMED)), F.col("said").bitwiseAND(said.UNTIMED)
@@ -148,8 +149,8 @@ def suspects(cells: DataFrame, untold_until_ms: int = 0) -> DataFrame:
     }
     why = reduce(Column.bitwiseOR, (F.when(condition, flag).otherwise(0) for flag, condition in flags.items()))
     flagged = summed.withColumns({"flags": why, "is_message": F.col("xor_check") == _hash_of_own_id()})
-    columns = (*CELL, "flags", "accepted", "links", "done", "xor_position", "xor_moment", "is_message")
-    return flagged.where("flags <> 0").select(*columns)
+    rows, xors = ("accepted", "links", "done", "untimely"), ("xor_position", "xor_moment", "is_message")
+    return flagged.where("flags <> 0").select(*CELL, "flags", *rows, "slack_min_ms", *xors)
 
 
 # --- one cell

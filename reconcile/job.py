@@ -22,6 +22,7 @@ from reconcile.report.summary import MALFORMED_MAX, Summary, Window, decode_summ
 from reconcile.rooms import Rooms
 from reconcile.runs import Said, carry_out
 from reconcile.schemas import MALFORMED
+from reconcile.session import prepare
 from reconcile.settings import JobSettings
 from reconcile.summing import Rows, finding_of, summarise
 
@@ -61,9 +62,11 @@ class _Stages:
         self._started_s = clock.monotonic_s()
 
     def marks(self, plan: Plan) -> Said:
+        prepare(self._rooms.spark, sum(part.end - part.start for part in plan.audit.values()))
         return self._counting.marks(plan)
 
     def count(self, plan: Plan, reads: Reads, previous: Manifest | None) -> Counted:
+        prepare(self._rooms.spark, reads.rows + sum(read.end - read.start for read in reads.reads))
         counted = self._counting.count(plan, reads, previous)
         self._rows_read = counted.rows
         return counted

@@ -28,7 +28,7 @@ from reconcile.errors import BadInput
 from reconcile.ledger import HOUR_MS, SKIPPED, Category
 from reconcile.manifest import Manifest
 from reconcile.pairing import MOVED, findings
-from reconcile.places import Rules, Unread, for_nobody, named_by
+from reconcile.places import Rules, Unread, against_deadline, for_nobody, named_by
 from reconcile.plan import Range
 from reconcile.report.repair_plan import MESSAGES_MAX, Place, place_of
 from reconcile.report.summary import FINDINGS_MAX, WINDOWS_PER_TOPIC_MAX, Finding
@@ -175,27 +175,33 @@ class Judging:
             windows[one.topic, one.window_ms].dirty_cells += one.is_dirty
         return sorted(suspects)
 
-    def _looked_up(self, suspects: Iterable[Suspect], task: Task, rules: Rules) -> Iterator[Found]:
+    def _looked_up(self, suspects: Sequence[Suspect], task: Task, rules: Rules) -> Iterator[Found]:
+        spark = self._rooms.spark
         for batch in batches(suspects):
-            hours = sorted({one.window_ms // HOUR_MS for one in batch})
-
-            def staged(schema: StructType, kind: str, hours: Sequence[int] = hours) -> DataFrame:
-                below = f"done/lot={COUNTED}" if kind == "done" else kind
-                return self._rooms.read(schema, folders("stage", hours, task.rows, below))
-
-            behind = lookup.behind(self._rooms.spark, batch, staged)
+            behind = lookup.behind(spark, batch, self._staged(batch, task), self._late_after_ms)
             yield from judged_behind(behind, rules)
             yield from self._given_way(behind, task, rules)
+        if mortal := [one for one in suspects if one.is_mortal]:
+            ends = lookup.with_deadlines(spark, mortal, self._staged(mortal, task))
+            yield from filter(None, (against_deadline(row, expires_ms) for row, expires_ms in ends))
+
+    def _staged(self, cells: Iterable[Suspect], task: Task) -> lookup.Of:
+        hours = sorted({one.window_ms // HOUR_MS for one in cells})
+
+        def staged(schema: StructType, kind: str) -> DataFrame:
+            below = f"done/lot={COUNTED}" if kind == "done" else kind
+            return self._rooms.read(schema, folders("stage", hours, task.rows, below))
+
+        return staged
 
     def _given_way(self, behind: Behind, task: Task, rules: Rules) -> Iterator[Found]:
         """Of each row that names the message for which its own has ended, whether that was accepted."""
-        rows = [row for cell, row in behind.rows if cell.gives_way and row.gives_way]
-        named = [one for one in map(named_by, rows) if one is not None]
+        named = [one for one in map(named_by, behind.given_way) if one is not None]
         hours = sorted({one.due_ms // HOUR_MS for one in named})
         names = folders("stage", hours, task.rows, "accepted")
         others = self._rooms.read(ACCEPTED, names) if named else None
         accepted = set() if others is None else lookup.accepted_among(self._rooms.spark, named, others)
-        return for_nobody(rows, accepted, rules)
+        return for_nobody(behind.given_way, accepted, rules)
 
     def _after_skips(self, windows: Windows, skips: Sequence[Skipped], task: Task) -> Iterator[Found]:
         hours = sorted({window_ms // HOUR_MS for _, window_ms in windows})

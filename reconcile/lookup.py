@@ -10,9 +10,10 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from reconcile.cells import CELL, LINKS, first_id, in_cell, moment_ms
+from delayline.outcome import LATE_MAX, MISSED
+from reconcile.cells import CELL, LINKS, first_id, gives_way, in_cell, is_message, lateness_ms, moment_ms
 from reconcile.errors import BadInput
-from reconcile.places import Named
+from reconcile.places import Named, is_untimely
 from reconcile.schemas import ACCEPTED, DONE
 from reconcile.skips import Skipped
 from reconcile.small import small
@@ -23,44 +24,74 @@ from reconcile.testimony import Link, Record, Row
 Of = Callable[[StructType, str], DataFrame]
 """Staged rows by a schema, of a kind: `accepted`, `links`, `done`."""
 
+_CELL = "topic string, window_ms long, bucket int"
 
-def behind(spark: SparkSession, batch: Sequence[Suspect], staged: Of) -> Behind:
+
+def behind(spark: SparkSession, batch: Sequence[Suspect], staged: Of, late_after_ms: int) -> Behind:
     """Raises BadInput: there are not as many as the cells have counted."""
-    numbers = [(one.topic, one.window_ms, one.bucket, i, *map(bool, one.wanted)) for i, one in enumerate(batch)]
-    kinds = "topic string, window_ms long, bucket int, cell int, accepted boolean, links boolean, done boolean"
-    table = F.broadcast(small(spark, numbers, kinds))
-    sides = (
-        _side("accepted", staged(ACCEPTED, "accepted"), moment_ms(), Record._fields, table),
-        _side("links", staged(LINKS, "links"), F.col("due_ms"), Link._fields, table),
-        _side("done", staged(DONE, "done"), moment_ms(), Row._fields, table),
-    )
-    wanted = [sum(one.wanted[i] for one in batch) for i in range(3)]
-    asked = [side for side, rows in zip(sides, wanted, strict=True) if rows]
-    union = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), asked)
-    whole = union.toArrow()
+    numbers = [(*one[:3], one.looks, one.untimely > 0, one.gives_way) for one in batch]
+    table = F.broadcast(small(spark, numbers, f"{_CELL}, looks boolean, is_late boolean, gives boolean"))
+    lateness = lateness_ms()
+    is_late = (lateness < 0) | (lateness > late_after_ms)
+    wanted = F.col("looks") | (F.col("is_late") & is_late) | (F.col("gives") & gives_way())
+    sides = [_side("done", staged(DONE, "done"), moment_ms(), Row._fields, table, wanted)]
+    if any(one.looks for one in batch):
+        looks = F.col("looks")
+        sides.append(_side("accepted", staged(ACCEPTED, "accepted"), moment_ms(), Record._fields, table, looks))
+        sides.append(_side("links", staged(LINKS, "links"), F.col("due_ms"), Link._fields, table, looks))
+    whole = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), sides).toArrow()
 
-    def of(name: str, fields: Sequence[str]) -> Iterator[tuple[Suspect, list[Any]]]:
+    def of(side: str, fields: Sequence[str]) -> Iterator[list[Any]]:
         if all(field in whole.column_names for field in fields):
-            part = whole.filter(pc.equal(whole["side"], name)).select(["cell", *fields])
-            yield from ((batch[cell], columns) for cell, *columns in rows_of(part))
+            part = whole.filter(pc.equal(whole["side"], side)).select(["looks", *fields])
+            yield from (list(columns) for columns in rows_of(part))
 
+    done = [(looks, Row(*columns)) for looks, *columns in of("done", Row._fields)]
     found = Behind(
-        [(cell, Record(*columns)) for cell, columns in of("accepted", Record._fields)],
-        [(cell, Link(*columns)) for cell, columns in of("links", Link._fields)],
-        [(cell, Row(*columns)) for cell, columns in of("done", Row._fields)],
+        accepted=[Record(*columns) for _, *columns in of("accepted", Record._fields)],
+        links=[Link(*columns) for _, *columns in of("links", Link._fields)],
+        rows=[row for looks, row in done if looks],
+        untimely=[row for _, row in done if is_untimely(row, late_after_ms)],
+        given_way=[row for _, row in done if row.gives_way],
     )
-    there = [len(found.accepted), len(found.links), len(found.rows)]
-    if there != wanted:
-        raise BadInput(
-            f"stage: records, links and outcome rows of suspect cells are {wanted}, and {there} are there: what runs "
-            "have written was changed. Put it back as it was, or use another --output"
-        )
+    _check(found, batch)
     return found
 
 
-def _side(name: str, rows: DataFrame, moment: Column, columns: Sequence[str], table: DataFrame) -> DataFrame:
-    here = in_cell(rows, moment).join(table.where(name).select(*CELL, "cell"), list(CELL))
-    return here.select(F.lit(name).alias("side"), "cell", *columns)
+def _check(found: Behind, batch: Sequence[Suspect]) -> None:
+    looks = [one for one in batch if one.looks]
+    counted = [*(sum(getattr(one, name) for one in looks) for name in ("accepted", "links", "done"))]
+    counted.append(sum(one.untimely for one in batch))
+    there = [len(rows) for rows in found[:4]]
+    if there != counted:
+        raise BadInput(
+            f"stage: suspect cells have {counted} records, links, outcome rows and untimely ones, and {there} can be "
+            "read: what runs have written was changed. Put it back as it was, or use another --output"
+        )
+
+
+def _side(
+    name: str, rows: DataFrame, moment: Column, columns: Sequence[str], table: DataFrame, wanted: Column
+) -> DataFrame:
+    here = in_cell(rows, moment).join(table, list(CELL)).where(wanted)
+    return here.select(F.lit(name).alias("side"), "looks", *columns)
+
+
+def with_deadlines(spark: SparkSession, cells: Iterable[Suspect], staged: Of) -> Iterator[tuple[Row, int | None]]:
+    """What has expired in these cells, and what may have been delivered behind its deadline, with that; but for what
+    has expired behind its own deadline, as it should."""
+    numbers = [(*one[:3], one.slack_min_ms) for one in cells]
+    table = F.broadcast(small(spark, numbers, f"{_CELL}, slack_min_ms long"))
+    rows = in_cell(staged(DONE, "done"), moment_ms()).join(table, list(CELL))
+    ended = rows.where((F.col("outcome") == "expired") | (lateness_ms() > F.col("slack_min_ms")))
+    place = ["topic", "shard", "offset", "id"]
+    records = staged(ACCEPTED, "accepted").where(is_message()).select(*place, "expires_ms")
+    known = ended.join(records, place)
+    is_behind = F.coalesce(F.col("done_ms") > F.col("expires_ms"), F.lit(False))
+    by_deadline = ~F.coalesce(F.col("reason").isin(LATE_MAX, MISSED), F.lit(False))
+    is_right = F.when(F.col("outcome") == "expired", is_behind & by_deadline).otherwise(~is_behind)
+    for *columns, expires_ms in rows_of(known.where(~is_right).select(*Row._fields, "expires_ms").toArrow()):
+        yield Row(*columns), expires_ms
 
 
 def accepted_among(spark: SparkSession, named: Iterable[Named], others: DataFrame) -> set[tuple[str, int, int, str]]:
@@ -68,7 +99,7 @@ def accepted_among(spark: SparkSession, named: Iterable[Named], others: DataFram
     key = ("topic", "shard", "offset", "id")
     places = sorted({(one.topic, one.shard, one.offset, one.id) for one in named})
     table = F.broadcast(small(spark, places, "topic string, shard int, offset long, id string"))
-    messages = others.where(F.col("kind").isin("message", "skipped")).withColumn("id", first_id(F.col("id")))
+    messages = others.where(is_message()).withColumn("id", first_id(F.col("id")))
     return set(rows_of(messages.select(*key).join(table, list(key), "left_semi").toArrow()))
 
 

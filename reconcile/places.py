@@ -214,8 +214,12 @@ def _said(rows: Sequence[Row]) -> str:
 # --- early and late: from the outcome row alone
 
 
+def is_untimely(row: Row, late_after_ms: int) -> bool:
+    return row.lateness_ms is not None and not 0 <= row.lateness_ms <= late_after_ms
+
+
 def untimely(row: Row, late_after_ms: int) -> Found | None:
-    if row.lateness_ms is None or 0 <= row.lateness_ms <= late_after_ms:
+    if row.lateness_ms is None or not is_untimely(row, late_after_ms):
         return None
     return found_of_row(row, Category.EARLY if row.lateness_ms < 0 else Category.LATE, row.said)
 
@@ -223,19 +227,15 @@ def untimely(row: Row, late_after_ms: int) -> Found | None:
 # --- deadlines: from the outcome row and the record
 
 
-def against_deadlines(accepted: Iterable[Record], rows: Iterable[Row]) -> Iterator[Found]:
-    """What has expired and should not have, and what was delivered and should have expired. The time of an outcome
-    row is the one by which its owner has judged the deadline: they can be compared to the millisecond."""
-    deadlines = {
-        (record.topic, record.shard, record.offset, record.id): record.expires_ms
-        for record in accepted
-        if record.is_message
-    }
-    for row in rows:
-        place = row.topic, row.shard, row.offset, row.id
-        if row.id is not None and place in deadlines and (category := _against_deadline(row, deadlines[place])):
-            deadline = "none" if deadlines[place] is None else deadlines[place]
-            yield found_of_row(row, category, f"{row.said}; its deadline is {deadline}")
+def against_deadline(row: Row, expires_ms: int | None) -> Found | None:
+    """What has expired and should not have, and what was delivered and should have expired. `expires_ms` is that of
+    its record. The time of an outcome row is the one by which its owner has judged the deadline: they can be compared
+    to the millisecond."""
+    category = _against_deadline(row, expires_ms)
+    if category is None:
+        return None
+    deadline = "none" if expires_ms is None else expires_ms
+    return found_of_row(row, category, f"{row.said}; its deadline is {deadline}")
 
 
 def _against_deadline(row: Row, expires_ms: int | None) -> Category | None:

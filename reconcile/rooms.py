@@ -23,6 +23,7 @@ from reconcile.errors import BadInput
 from reconcile.files import Files
 from reconcile.manifest import Spans, runs_in
 from reconcile.runs import read_manifest
+from reconcile.session import local_cores
 from reconcile.small import small
 
 HOUR = "hour"
@@ -45,14 +46,15 @@ class Rooms:
         self._files = files
         self._own: set[int] = set()
         self._earlier: dict[int, Mapping[str, int]] = {}
+        self._cores = local_cores(spark)
 
     def write(self, rows: DataFrame, name: str, *by: str, about: int | None = None) -> None:
         """Replace a folder; rows that agree in the columns `by` stand below one folder. `about`: how many rows there
-        are; `FEW` are written by one task, and of more, or of who knows how many, an hour that has many is spread
-        over several tasks, and the few rows of many hours share one. Raises OSError."""
+        are; `FEW` are written by one task, more on one machine by as many as it has cores. In a cluster an hour that
+        has many is spread over several tasks, and the few rows of many hours share one. Raises OSError."""
         self._own.add(_run_of(name))
-        if about is not None and about <= FEW:
-            rows = rows.coalesce(1)
+        if about is not None and (about <= FEW or self._cores):
+            rows = rows.coalesce(1 if about <= FEW else self._cores)
         elif by:
             rows = rows.hint("rebalance", *by)
         seen = Observation()

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from reconcile.ledger import NO_OUTCOME, POSITION_BITS, Category
-from reconcile.places import Rules, against_deadlines, judged, places, untimely
+from reconcile.places import Rules, judged, places, untimely
 from reconcile.testimony import Found, Link, Record, Row
 
 DIRTY, NAMED, UNTIMELY, MORTAL, GIVES_WAY = 1, 2, 4, 8, 16
@@ -33,6 +33,8 @@ class Suspect(NamedTuple):
     accepted: int
     links: int
     done: int
+    untimely: int
+    slack_min_ms: int | None
     xor_position: int
     xor_moment: int
     is_message: bool
@@ -55,27 +57,26 @@ class Suspect(NamedTuple):
         return bool(self.flags & MORTAL)
 
     @property
-    def is_untimely(self) -> bool:
-        return bool(self.flags & UNTIMELY)
-
-    @property
     def gives_way(self) -> bool:
         return bool(self.flags & GIVES_WAY)
 
     @property
-    def wanted(self) -> tuple[int, int, int]:
-        """How many of its records, links and outcome rows are needed."""
-        needs_rows = self.looks or bool(self.flags & (UNTIMELY | MORTAL | GIVES_WAY))
-        needs_records = self.looks or self.is_mortal
-        return self.accepted * needs_records, self.links * self.looks, self.done * needs_rows
+    def rows_max(self) -> int:
+        """So many of its rows may be needed, but for deadlines."""
+        if self.looks:
+            return self.accepted + self.links + self.done
+        return self.done if self.gives_way else self.untimely
 
 
 class Behind(NamedTuple):
-    """What stands in the cells of a batch, each with the cell's flags."""
+    """Of cells: all that is said in those that are looked into, outcome rows that were `untimely`, and those that
+    have ended for another message (`given_way`)."""
 
-    accepted: list[tuple[Suspect, Record]]
-    links: list[tuple[Suspect, Link]]
-    rows: list[tuple[Suspect, Row]]
+    accepted: list[Record]
+    links: list[Link]
+    rows: list[Row]
+    untimely: list[Row]
+    given_way: list[Row]
 
 
 def batches(suspects: Iterable[Suspect]) -> Iterator[list[Suspect]]:
@@ -83,12 +84,12 @@ def batches(suspects: Iterable[Suspect]) -> Iterator[list[Suspect]]:
     batch: list[Suspect] = []
     size = 0
     for one in suspects:
-        if rows := sum(one.wanted):
-            if batch and size + rows > AT_ONCE:
+        if one.rows_max:
+            if batch and size + one.rows_max > AT_ONCE:
                 yield batch
                 batch, size = [], 0
             batch.append(one)
-            size += rows
+            size += one.rows_max
     if batch:
         yield batch
 
@@ -117,14 +118,9 @@ def named(suspects: Iterable[Suspect]) -> Iterator[Found]:
 
 
 def judged_behind(behind: Behind, rules: Rules) -> Iterator[Found]:
-    """What is wrong in these cells, but for what ended for another message (`places.for_nobody`)."""
-    for place in places(
-        (record for cell, record in behind.accepted if cell.looks),
-        (link for _, link in behind.links),
-        (row for cell, row in behind.rows if cell.looks),
-    ):
+    """What is wrong in these cells, but for deadlines and what ended for another message (`places.against_deadline`,
+    `for_nobody`)."""
+    for place in places(behind.accepted, behind.links, behind.rows):
         yield from judged(place, rules)
-    late = (untimely(row, rules.late_after_ms) for cell, row in behind.rows if cell.is_untimely)
+    late = (untimely(row, rules.late_after_ms) for row in behind.untimely)
     yield from (found for found in late if found is not None)
-    mortal = (record for cell, record in behind.accepted if cell.is_mortal)
-    yield from against_deadlines(mortal, (row for cell, row in behind.rows if cell.is_mortal))

@@ -162,11 +162,15 @@ _TOLD = tuple(name for _, name in _KINDS.values())
 
 
 def _record(kind: str, rows: DataFrame) -> DataFrame:
-    """By `schemas.AUDIT_RECORDS`. An archive says of malformed records what they are no more than that: a mark that
-    lacks its numbers is none of them."""
-    known = {"kind": F.lit(kind), "rows": F.lit(1 if kind == OUTCOMES else None)}
+    """By `schemas.AUDIT_RECORDS`; outcome rows as if all of a shard stood in one record. Of malformed records an
+    archive says no more than that: a mark that lacks its numbers is none of them."""
+    known = {"kind": F.lit(kind)}
     if kind == OUTCOMES:
-        known["at_ms"] = F.col("done_ms")
+        count, at_ms = F.count("*").alias("rows"), F.min("done_ms").alias("at_ms")
+        rows = rows.groupBy("topic", "shard", "audit_partition").agg(
+            count, at_ms, F.min("audit_offset").alias("first_")
+        )
+        known["audit_offset"] = F.col("first_")
     if kind == SKIPPED:
         known["next"] = F.col("end")
     named = rows.withColumns(known)

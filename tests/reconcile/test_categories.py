@@ -69,11 +69,13 @@ def judged(spark: "SparkSession") -> Judged:
     untold = [suspects.Suspect(*row) for row in rows_of(cells.suspects(parts, RULES.untold_until_ms).toArrow())]
     staged = {"accepted": accepted, "links": carrying, "done": done}
     (batch,) = suspects.batches(untold)
-    behind = lookup.behind(spark, batch, lambda _, kind: staged[kind])
-    given_way = [row for cell, row in behind.rows if cell.gives_way and row.gives_way]
-    names = [one for one in map(places.named_by, given_way) if one]
+    behind = lookup.behind(spark, batch, lambda _, kind: staged[kind], LATE_AFTER_MS)
+    names = [one for one in map(places.named_by, behind.given_way) if one]
     known = lookup.accepted_among(spark, names, accepted)
-    found = [*suspects.judged_behind(behind, RULES), *places.for_nobody(given_way, known, RULES)]
+    found = [*suspects.judged_behind(behind, RULES), *places.for_nobody(behind.given_way, known, RULES)]
+    mortal = [cell for cell in suspect if cell.is_mortal]
+    ends = lookup.with_deadlines(spark, mortal, lambda _, kind: staged[kind])
+    found += [one for row, expires_ms in ends if (one := places.against_deadline(row, expires_ms))]
     for one in found:
         if one.settled:
             windows[one.topic, one.window_ms].add(one)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from reconcile.places import against_deadlines, for_nobody, judged, places, untimely
+from reconcile.places import against_deadline, for_nobody, judged, places, untimely
 from reconcile.testimony import first_id
 from tests.reconcile.cases import CASES, LATE_AFTER_MS, RULES, Case, links, records, rows, told
 
@@ -12,7 +12,9 @@ def test_each_situation_is_called_what_it_is(case: Case) -> None:
     accepted, said = records(case), rows(case)
     found = [one for place in places(accepted, links(case), said) for one in judged(place, RULES)]
     found += [one for row in said if (one := untimely(row, LATE_AFTER_MS))]
-    found += against_deadlines(accepted, said)
+    deadlines = {(one.offset, one.id): one.expires_ms for one in accepted if one.is_message}
+    ends = [(row, deadlines[row.offset, row.id]) for row in said if (row.offset, row.id) in deadlines]
+    found += [one for row, expires_ms in ends if (one := against_deadline(row, expires_ms))]
     known = {(one.topic, one.shard, one.offset, first_id(one.id) or "") for one in accepted if one.is_message}
     found += for_nobody([row for row in said if row.gives_way], known, RULES)
     assert told(found)[case.name] == list(case.found)
