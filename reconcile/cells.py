@@ -40,7 +40,7 @@ CELLS = StructType(
 )
 """A part of a cell: the rows of which the same is said, as a number (`said.py`). XORs are of the positions, the
 moments, the hashes of (position, moment), those with the id and of what kind it is too, and what links say.
-`slack_min_ms` is the shortest time from a due time to its deadline."""
+`slack_min_ms` is the shortest time to a deadline, from where lateness is counted."""
 
 LINKS = StructType(
     [
@@ -72,7 +72,7 @@ def cells(accepted: DataFrame, links: DataFrame | None, done: DataFrame, late_af
     than `late_after_ms` after it was due is late. A counter for each outcome and each lateness would be dear per
     row: what a row says is one number of the key, and only a window spreads it over counters."""
     kind = F.when(is_message(), said.MESSAGE | said.UNTIMED).otherwise(said.OTHER | said.UNTIMED)
-    slack_ms, lateness = F.col("expires_ms") - F.col("due_ms"), lateness_ms()
+    slack_ms, lateness = F.col("expires_ms") - _from_ms(), lateness_ms()
     none, carrying = F.lit(0).cast("long"), _link(successor(), F.col("id"))
     sides = [
         _sayings(accepted, moment_ms(), kind, _check(record_class()), none, slack_ms=slack_ms),
@@ -114,11 +114,11 @@ def counted(cells: DataFrame) -> DataFrame:
 
 def suspects(cells: DataFrame, untold_until_ms: int = 0) -> DataFrame:
     """The cells, of the parts that any number of runs have left, in which something may be wrong: `CELL`, `flags`
-    that say why, how many rows of each side there are (`accepted`, `links`, `done`) and how many were early or late
-    (`untimely`), the shortest time to a deadline (`slack_min_ms`), and what is left in the XORs (`xor_position`,
-    `xor_moment`, `is_message`), which a `NAMED` cell's missing record alone has left there. Where
-    outcomes of what was appended before `untold_until_ms` may have been deleted, no cell names its record: when
-    that was it does not know."""
+    that say why, how many rows of each side there are (`accepted`, `links`, `done`), how many of them were early or
+    late (`untimely`) or name another message (`given_way`), the shortest time to a deadline (`slack_min_ms`), and
+    what is left in the XORs (`xor_position`, `xor_moment`, `is_message`), which a `NAMED` cell's missing record alone
+    has left there. Where outcomes of what was appended before `untold_until_ms` may have been deleted, no cell names
+    its record: when that was it does not know."""
     what, timing = F.col("said").bitwiseAND(~(said.CARRIED | said.UNTIMED)), F.col("said").bitwiseAND(said.UNTIMED)
     is_carried = F.col("said").bitwiseAND(said.CARRIED) != 0
     is_link = what == said.LINK
@@ -149,7 +149,7 @@ def suspects(cells: DataFrame, untold_until_ms: int = 0) -> DataFrame:
     }
     why = reduce(Column.bitwiseOR, (F.when(condition, flag).otherwise(0) for flag, condition in flags.items()))
     flagged = summed.withColumns({"flags": why, "is_message": F.col("xor_check") == _hash_of_own_id()})
-    rows, xors = ("accepted", "links", "done", "untimely"), ("xor_position", "xor_moment", "is_message")
+    rows, xors = ("accepted", "links", "done", "untimely", "given_way"), ("xor_position", "xor_moment", "is_message")
     return flagged.where("flags <> 0").select(*CELL, "flags", *rows, "slack_min_ms", *xors)
 
 
@@ -218,8 +218,16 @@ def in_cell(rows: DataFrame, moment: Column) -> DataFrame:
 
 
 def lateness_ms() -> Column:
-    """Of what was delivered, negative where it was early; null otherwise."""
-    return F.when(F.col("outcome") == "delivered", F.col("done_ms") - F.col("due_ms"))
+    """Of what was delivered; null otherwise. Negative where it was early: before its due time. What was sent with a
+    due time in the past can be late only from its acceptance on; clocks of several machines may differ a little."""
+    early = F.col("done_ms") - F.col("due_ms")
+    late = F.greatest(F.lit(0).cast("long"), F.col("done_ms") - _from_ms())
+    return F.when(F.col("outcome") == "delivered", F.when(early < 0, early).when(early >= 0, late))
+
+
+def _from_ms() -> Column:
+    """From when on a record could be delivered."""
+    return F.greatest("due_ms", "accepted_ms")
 
 
 def carried() -> Column:

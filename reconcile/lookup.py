@@ -29,7 +29,7 @@ _CELL = "topic string, window_ms long, bucket int"
 
 def behind(spark: SparkSession, batch: Sequence[Suspect], staged: Of, late_after_ms: int) -> Behind:
     """Raises BadInput: there are not as many as the cells have counted."""
-    numbers = [(*one[:3], one.looks, one.untimely > 0, one.gives_way) for one in batch]
+    numbers = [(*one[:3], one.looks, one.untimely > 0, one.given_way > 0) for one in batch]
     table = F.broadcast(small(spark, numbers, f"{_CELL}, looks boolean, is_late boolean, gives boolean"))
     lateness = lateness_ms()
     is_late = (lateness < 0) | (lateness > late_after_ms)

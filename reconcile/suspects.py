@@ -34,6 +34,7 @@ class Suspect(NamedTuple):
     links: int
     done: int
     untimely: int
+    given_way: int
     slack_min_ms: int | None
     xor_position: int
     xor_moment: int
@@ -57,15 +58,11 @@ class Suspect(NamedTuple):
         return bool(self.flags & MORTAL)
 
     @property
-    def gives_way(self) -> bool:
-        return bool(self.flags & GIVES_WAY)
-
-    @property
     def rows_max(self) -> int:
         """So many of its rows may be needed, but for deadlines."""
         if self.looks:
             return self.accepted + self.links + self.done
-        return self.done if self.gives_way else self.untimely
+        return self.untimely + self.given_way
 
 
 class Behind(NamedTuple):

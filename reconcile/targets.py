@@ -160,10 +160,14 @@ def _nothing() -> Column:
 
 
 def _lateness_ms() -> Column:
-    """Of the first copy, by the time that it was to be delivered at."""
+    """Of the first copy, by the time that it was to be delivered at, or from its acceptance on
+    (`cells.lateness_ms`)."""
     first = F.get("copies", F.lit(0))
     due_ms = F.when(_is_repeat(), first["due_ms"]).otherwise(F.coalesce(_due_ms(), first["due_ms"]))
-    return first["delivered_ms"] - due_ms
+    early = first["delivered_ms"] - due_ms
+    accepted_ms = F.coalesce("record", "ended")["accepted_ms"]
+    late = F.greatest(F.lit(0).cast("long"), first["delivered_ms"] - F.greatest(due_ms, accepted_ms))
+    return F.when(early < 0, early).when(early >= 0, late)
 
 
 def _due_ms() -> Column:

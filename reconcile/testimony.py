@@ -61,8 +61,12 @@ class Row(NamedTuple):
 
     @property
     def lateness_ms(self) -> int | None:
-        """Of what was delivered, negative where it was early."""
-        return self.done_ms - self.due_ms if self.outcome == "delivered" and self.due_ms is not None else None
+        """Of what was delivered, negative where it was early. What was sent with a due time in the past can be late
+        only from its acceptance on."""
+        if self.outcome != "delivered" or self.due_ms is None:
+            return None
+        early = self.done_ms - self.due_ms
+        return early if early < 0 else max(0, self.done_ms - max(self.due_ms, self.accepted_ms))
 
     @property
     def ends_message(self) -> bool:
