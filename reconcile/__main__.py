@@ -5,6 +5,7 @@ import sys
 from argparse import ArgumentParser
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from delayline import logs
 from delayline.clock import SystemClock
@@ -12,13 +13,23 @@ from delayline.config import load_settings
 from delayline.errors import ConfigError, DelaylineError
 from reconcile.entry import start
 from reconcile.errors import CannotJudge
+from reconcile.exits import IN_WORDS, Exit
 from reconcile.settings import AGAINST, READERS, read_settings
 
 log = logs.get("reconcile")
 
 
+class _Parser(ArgumentParser):
+    """What it cannot read has the exit code of settings that cannot be."""
+
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        self.exit(Exit.USAGE, f"{self.prog}: {message}\n")
+
+
 def _arguments(arguments: Sequence[str]) -> dict[str, str | int | None]:
-    parser = ArgumentParser("reconcile", description="Compare what was accepted with what became of it.")
+    about = "Compare what was accepted with what became of it."
+    parser = _Parser("reconcile", description=about, epilog=f"Exit codes: {IN_WORDS}.")
     parser.add_argument("--config", help="the installation's TOML file; DELAYLINE_* variables go before it")
     parser.add_argument("--output", required=True, help="a folder, or a URI")
     parser.add_argument("--reader", choices=READERS, help="instead of that of mq.kind")
@@ -33,7 +44,7 @@ def _arguments(arguments: Sequence[str]) -> dict[str, str | int | None]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """The exit code: 0 clean, 1 failed, 2 findings or settings that cannot be, 3 could not judge."""
+    """The exit code (`exits.Exit`)."""
     given = _arguments(arguments)
     config = given.pop("config")
     try:
@@ -41,17 +52,17 @@ def main(arguments: Sequence[str]) -> int:
         logs.configure(settings.log.format, settings.log.level)
         verdict = start(read_settings(given), settings, SystemClock(), lambda step: log.info("step", doing=step))
     except ConfigError as error:
-        return _failed(error, 2)
+        return _failed(error, Exit.USAGE)
     except CannotJudge as error:
-        return _failed(error, 3)
+        return _failed(error, Exit.CANNOT_JUDGE)
     except (DelaylineError, OSError) as error:
-        return _failed(error, 1)
+        return _failed(error, Exit.FAILED)
     summary = verdict.summary
     log.info("run_ended", run=summary.run, findings=summary.findings_total, exit_code=verdict.exit_code)
     return verdict.exit_code
 
 
-def _failed(error: Exception, exit_code: int) -> int:
+def _failed(error: Exception, exit_code: Exit) -> int:
     log.error("run_failed", why=str(error))
     return exit_code
 

@@ -16,6 +16,7 @@ from delayline.times import format_moment
 from reconcile import targets
 from reconcile.counting import COUNTED
 from reconcile.errors import CannotJudge
+from reconcile.exits import Exit
 from reconcile.files import Files
 from reconcile.job import Verdict
 from reconcile.judge import FINDINGS
@@ -30,7 +31,7 @@ from reconcile.runs import check_cluster, last_manifest
 from reconcile.schemas import ACCEPTED, DONE
 from reconcile.settings import JobSettings
 from reconcile.small import small
-from reconcile.summing import CANNOT_JUDGE, FOUND, OK, finding_of, topic_of
+from reconcile.summing import finding_of, topic_of
 
 ROOM = "targets"
 RETENTION, REFUSED = "retention", "refused"
@@ -198,12 +199,12 @@ def _summary(
         counts.setdefault(row["topic"], {})[row["category"]] = row["count"]
     total = sum(sum(categories.values()) for categories in counts.values())
     first = found.orderBy("category", "topic", "window_ms", "shard", "offset").limit(FINDINGS_MAX).collect()
-    cannot = CANNOT_JUDGE if compared.not_judged else OK
+    cannot = Exit.CANNOT_JUDGE if compared.not_judged else Exit.CLEAN
     return Summary(
         cluster=manifest.cluster,
         run=manifest.run,
         at_ms=at_ms,
-        exit_code=FOUND if total > settings.threshold else cannot,
+        exit_code=Exit.FOUND if total > settings.threshold else cannot,
         seconds=round(seconds, 3),
         against=ROOM,
         threshold=settings.threshold,

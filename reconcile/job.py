@@ -35,11 +35,10 @@ from reconcile.summing import Rows, finding_of, summarise
 
 
 class Verdict(NamedTuple):
-    """How a run ended: what it says, and 0 where all is well, 2 where it has found something, 3 where it could not
-    judge."""
+    """How a run ended, and what it says."""
 
     summary: Summary
-    exit_code: int
+    exit_code: int  # `exits.Exit`
 
 
 def run(

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from delayline.names import Names
 from reconcile.advance import Judgement, Task
+from reconcile.exits import Exit
 from reconcile.ledger import SKIPPED, Category
 from reconcile.manifest import Distrusted, Judged, Manifest, Totals
 from reconcile.manifest import Topic as Known
@@ -22,9 +23,6 @@ from reconcile.report.summary import (
     newest,
 )
 from reconcile.settings import JobSettings
-
-OK, FAILED, FOUND, CANNOT_JUDGE = 0, 1, 2, 3
-"""Exit codes. What was found beats what could not be judged; a ledger that does not add up beats everything."""
 
 _STATES = {
     **{
@@ -95,17 +93,18 @@ def _skips(manifest: Manifest) -> list[Skipped]:
     ]
 
 
-def exit_code(judgement: Judgement, not_judged: Iterable[NotJudged], threshold: int) -> int:
+def exit_code(judgement: Judgement, not_judged: Iterable[NotJudged], threshold: int) -> Exit:
     """What the windows that this run has judged say and have not said before; one that only waits for its next mark
     is no alarm."""
     not_judged = list(not_judged)
     if any(one.what == State.UNBALANCED for one in not_judged):
-        return CANNOT_JUDGE
+        return Exit.CANNOT_JUDGE
     counts = [found for topic in judgement.now for found in judgement.fresh(topic).items()]
     if sum(count for name, count in counts if name != Category.UNAUDITABLE) > threshold:
-        return FOUND
+        return Exit.FOUND
     is_untold = any(name == Category.UNAUDITABLE for name, _ in counts)
-    return CANNOT_JUDGE if is_untold or any(one.what != "unsettled" for one in not_judged) else OK
+    is_judged = not is_untold and all(one.what == "unsettled" for one in not_judged)
+    return Exit.CLEAN if is_judged else Exit.CANNOT_JUDGE
 
 
 def _not_judged(manifest: Manifest, task: Task, judgement: Judgement) -> Iterable[NotJudged]:

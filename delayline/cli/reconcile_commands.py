@@ -1,35 +1,66 @@
 """`delayline reconcile`: whether everything that was accepted was delivered, and what was not."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
+from typer.core import TyperGroup
 
-from delayline.cli.failure import Failure
+from delayline.cli.failure import USAGE, Failure
 from delayline.cli.options import ConfigPath
 from delayline.cli.repair_commands import repair
 from delayline.cli.tables import show_rows
+from delayline.errors import ConfigError
 from delayline.times import format_moment
+from reconcile.exits import Exit
 
 if TYPE_CHECKING:
     from reconcile.report.summary import Summary, Topic
 
 COLUMNS = ("topic", "state", "judged until", "accepted", "delivered", "pending", "findings")
 
-commands = typer.Typer(no_args_is_help=True, help="Compare what was accepted with what became of it.")
+
+class _Group(TyperGroup):
+    """Settings and options that cannot be have an exit code of their own here, because 2 says that something was
+    found."""
+
+    def make_context(self, *given: Any, **more: Any) -> Any:
+        with _refusing():
+            return super().make_context(*given, **more)
+
+    def invoke(self, ctx: Any) -> Any:
+        with _refusing():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _refusing() -> Iterator[None]:
+    try:
+        yield
+    except typer.TyperException as error:
+        if error.exit_code == USAGE:
+            error.exit_code = Exit.USAGE
+        raise
+    except ConfigError as error:
+        raise Failure(str(error), Exit.USAGE) from error
+
+
+commands = typer.Typer(cls=_Group, no_args_is_help=True, help="Compare what was accepted with what became of it.")
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this file."""
-    commands.callback()(_group)
+    commands.callback()(_about)
     commands.command()(run)
     commands.command()(repair)
     app.add_typer(commands, name="reconcile")
 
 
-def _group() -> None:
+def _about() -> None:
     """Compare what was accepted with what became of it."""
 
 
@@ -53,7 +84,7 @@ def run(
 ) -> None:
     """Read what is new, judge what has closed, and write reports below OUTPUT.
 
-    Exit codes: 0 clean, 1 failed, 2 findings (or settings that cannot be), 3 something could not be judged.
+    Exit codes: 0 clean, 1 failed, 2 found, 3 cannot judge, 64 usage.
     """
     from delayline import logs
     from delayline.clock import SystemClock
@@ -80,7 +111,7 @@ def run(
     try:
         verdict = start(job, settings, SystemClock(), lambda step: typer.echo(f"{step} ...", err=True))
     except CannotJudge as error:
-        raise Failure(str(error), 3) from error
+        raise Failure(str(error), Exit.CANNOT_JUDGE) from error
     except OSError as error:
         raise Failure(f"cannot write below {output}: {error}") from error
     _show(verdict.summary, output, as_json)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from jinja2 import DictLoader, Environment, StrictUndefined, Template
 
 from delayline.times import format_duration, format_moment
+from reconcile.exits import Exit
 from reconcile.report.lateness import lateness
 from reconcile.report.strips import STRIP_PX, draw
 from reconcile.report.summary import Ledger, State, Summary
@@ -70,9 +71,9 @@ class Verdict(NamedTuple):
 def _verdict(summary: Summary) -> Verdict:
     fresh = sum(sum(topic.fresh.values()) for topic in summary.topics)
     unjudged = sum(topic.state is not State.JUDGED for topic in summary.topics)
-    if summary.exit_code == 2:
+    if summary.exit_code == Exit.FOUND:
         return Verdict("bad", f"{fresh:,} findings in the windows that this run has judged")
-    if summary.exit_code == 3:
+    if summary.exit_code == Exit.CANNOT_JUDGE:
         return Verdict("unknown", f"{unjudged:,} of {len(summary.topics):,} topics could not be judged wholly")
     if fresh:
         return Verdict("good", f"{fresh:,} findings, no more than the {summary.threshold:,} that are tolerated")
