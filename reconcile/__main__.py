@@ -58,7 +58,7 @@ def main(arguments: Sequence[str]) -> int:
     except (DelaylineError, OSError) as error:
         return _failed(error, Exit.FAILED)
     summary = verdict.summary
-    log.info("run_ended", run=summary.run, findings=summary.findings_total, exit_code=verdict.exit_code)
+    log.info("run_ended", run=summary.run, findings=summary.findings_total, exit_code=int(verdict.exit_code))
     return verdict.exit_code
 
 
