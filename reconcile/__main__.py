@@ -14,6 +14,7 @@ from delayline.errors import ConfigError, DelaylineError
 from reconcile.entry import start
 from reconcile.errors import CannotJudge
 from reconcile.exits import IN_WORDS, Exit
+from reconcile.progress import Progress, Step, fields
 from reconcile.settings import AGAINST, READERS, read_settings
 
 log = logs.get("reconcile")
@@ -43,6 +44,21 @@ def _arguments(arguments: Sequence[str]) -> dict[str, str | int | None]:
     return vars(parser.parse_args(arguments))
 
 
+class _LogLines:
+    """How far the run is, for whoever reads the log."""
+
+    every_s = 10.0
+
+    def begins(self, step: Step) -> None:
+        log.info("step", doing=step.doing)
+
+    def goes_on(self, told: Progress) -> None:
+        log.info("progress", **fields(told))
+
+    def ends(self) -> None:
+        pass
+
+
 def main(arguments: Sequence[str]) -> int:
     """The exit code (`exits.Exit`)."""
     given = _arguments(arguments)
@@ -50,7 +66,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         settings = load_settings(Path(str(config)) if config else None, {}, os.environ, Path.cwd())
         logs.configure(settings.log.format, settings.log.level)
-        verdict = start(read_settings(given), settings, SystemClock(), lambda step: log.info("step", doing=step))
+        verdict = start(read_settings(given), settings, SystemClock(), _LogLines())
     except ConfigError as error:
         return _failed(error, Exit.USAGE)
     except CannotJudge as error:

@@ -23,6 +23,7 @@ from reconcile.judge import FINDINGS
 from reconcile.ledger import HOUR_MS, WINDOW_MS, Category
 from reconcile.lock import Lock, this_process
 from reconcile.manifest import Manifest
+from reconcile.progress import Say, Step
 from reconcile.readers.contract import Reader
 from reconcile.report.page import render_page
 from reconcile.report.summary import FINDINGS_MAX, NotJudged, State, Summary, Topic, encode_summary
@@ -61,7 +62,7 @@ def compare(
     spark: SparkSession,
     clock: Clock,
     stamps_deliveries: bool,
-    say: Callable[[str], None] = lambda step: None,
+    say: Say = lambda step: None,
 ) -> Verdict:
     """`stamps_deliveries`: whether a delivered record's time is that of its delivery (`dispatch.timestamp`); without
     it nothing is early or late, and topics are read from their beginning. Raises ReconcileError, OSError."""
@@ -74,7 +75,7 @@ def compare(
             raise CannotJudge("there is no ledger in this directory yet: run once without --against targets")
         check_cluster(reader.cluster(), manifest)
         compared = _windows(reader, manifest, at_ms - settings.since_ms)
-        say("comparing with the target topics")
+        say(Step("comparing with the target topics"))
         rooms = Rooms(spark, files)
         found = _Comparison(rooms, reader, manifest, compared.spans).found(settings, stamps_deliveries)
         rooms.write(found, f"{ROOM}/findings")

@@ -4,7 +4,7 @@ needed."""
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +13,7 @@ from delayline.clock import Clock
 from delayline.config import Settings
 from delayline.errors import ConfigError
 from reconcile.errors import ReconcileError
+from reconcile.progress import Show, SparkCounts, telling_progress
 from reconcile.settings import JobSettings
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 INSTALL = "`make reconcile-job` installs what it needs beside Java 17"
 
 
-def start(job: JobSettings, settings: Settings, clock: Clock, say: Callable[[str], None]) -> "Verdict":
+def start(job: JobSettings, settings: Settings, clock: Clock, show: Show) -> "Verdict":
     """One run. Raises ConfigError, ReconcileError, OSError."""
     _check_reader(job, settings)
     spark = _session(job)
@@ -34,7 +35,12 @@ def start(job: JobSettings, settings: Settings, clock: Clock, say: Callable[[str
     from reconcile.job import run
     from reconcile.readers.work import telling
 
-    with _one_sentence(), closing(_reader(job, settings, spark, clock)) as reader, telling():
+    with (
+        _one_sentence(),
+        closing(_reader(job, settings, spark, clock)) as reader,
+        telling(),
+        telling_progress(SparkCounts(spark), show, clock) as say,
+    ):
         files = _files(job, spark)
         if job.against == "targets":
             return compare(job, reader, files, spark, clock, settings.dispatch.timestamp == "delivery", say)

@@ -1,6 +1,6 @@
 """One run of the job: the protocol (runs.py) with Spark's stages."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from pyspark.sql import SparkSession
@@ -14,6 +14,7 @@ from reconcile.judging import Judging
 from reconcile.ledger import Category
 from reconcile.lock import Lock, this_process
 from reconcile.manifest import Manifest, Plan, Reads
+from reconcile.progress import Say
 from reconcile.readers.contract import Reader
 from reconcile.report.metrics import render_metrics
 from reconcile.report.page import render_page
@@ -27,11 +28,11 @@ from reconcile.report.summary import (
     decode_summary,
     encode_summary,
 )
-from reconcile.rooms import Rooms
 from reconcile.runs import Said, carry_out
 from reconcile.schemas import MALFORMED
 from reconcile.settings import JobSettings
 from reconcile.summing import Rows, finding_of, summarise
+from reconcile.telling import ToldRooms
 
 
 class Verdict(NamedTuple):
@@ -47,10 +48,10 @@ def run(
     files: Files,
     spark: SparkSession,
     clock: Clock,
-    say: Callable[[str], None] = lambda step: None,
+    say: Say = lambda step: None,
 ) -> Verdict:
     """Raises ReconcileError, OSError, and what Spark raises."""
-    stages = _Stages(settings, reader, files, Rooms(spark, files), clock)
+    stages = _Stages(settings, reader, files, ToldRooms(spark, files, say), clock)
     carry_out(files, Lock(files, this_process(clock.now_ms())), reader, stages, settings.stalled_after_ms, say)
     return Verdict(stages.summary, stages.summary.exit_code)
 
@@ -61,7 +62,7 @@ class _Stages:
     summary: Summary
     _rows_read: Mapping[str, int]
 
-    def __init__(self, settings: JobSettings, reader: Reader, files: Files, rooms: Rooms, clock: Clock) -> None:
+    def __init__(self, settings: JobSettings, reader: Reader, files: Files, rooms: ToldRooms, clock: Clock) -> None:
         self._settings, self._files, self._rooms, self._clock = settings, files, rooms, clock
         self._counting = Counting(rooms, reader, settings.late_after_ms)
         self._judging = Judging(rooms, settings.late_after_ms)
@@ -71,6 +72,7 @@ class _Stages:
         return self._counting.marks(plan)
 
     def count(self, plan: Plan, reads: Reads, previous: Manifest | None) -> Counted:
+        self._rooms.plan(plan, reads)
         counted = self._counting.count(plan, reads, previous)
         self._rows_read = counted.rows
         return counted

@@ -87,6 +87,7 @@ def run(
     Exit codes: 0 clean, 1 failed, 2 found, 3 cannot judge, 64 usage.
     """
     from delayline import logs
+    from delayline.cli.run_progress import show
     from delayline.clock import SystemClock
     from delayline.config import load_settings
     from reconcile.entry import start
@@ -109,7 +110,7 @@ def run(
     settings = load_settings(config, {}, os.environ, Path.cwd())
     logs.configure(settings.log.format, settings.log.level)
     try:
-        verdict = start(job, settings, SystemClock(), lambda step: typer.echo(f"{step} ...", err=True))
+        verdict = start(job, settings, SystemClock(), show())
     except CannotJudge as error:
         raise Failure(str(error), Exit.CANNOT_JUDGE) from error
     except OSError as error:

@@ -10,7 +10,13 @@ import pytest
 from tests.reconcile.installation import MINUTE_MS, NOW_MS, Installation, delivered
 from tests.reconcile.test_commands import MODULE, RUN, started
 
-STEPS = ("looking for low-water marks in the audit", "reading the audit and the buffers", "judging")
+STEPS = (
+    "looking for low-water marks in the audit",
+    *("reading the audit", "reading the buffers", "counting"),
+    "judging",
+)
+WORDS = "|".join(STEPS)
+GOES_ON = re.compile(rf"(?:{WORDS}): [\d,]+ (?:of [\d,]+ )?rows, [\d,]+ rows/s, .+ (?:so far|to go)\n")
 AT = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
 
 WRONG = """
@@ -37,7 +43,8 @@ def installation(tmp_path: Path) -> Path:
 def test_a_clean_run_says_its_steps_and_nothing_else(installation: Path) -> None:
     flags = ["--output", "ledger", "--master", "local[1]"]
     ran = started([*RUN, *flags], installation, DELAYLINE_DATA_DIR=str(installation))
-    assert (ran.returncode, ran.stderr) == (0, "".join(f"{step} ...\n" for step in STEPS))
+    lines = [line for line in ran.stderr.splitlines(keepends=True) if not GOES_ON.fullmatch(line)]
+    assert (ran.returncode, lines) == (0, [f"{step} ...\n" for step in STEPS])
     assert ran.stdout.splitlines()[-1] == "run 1: 0 findings in 1 windows; ledger/report.html"
 
 
@@ -46,6 +53,7 @@ def test_so_does_the_module_in_log_lines(installation: Path) -> None:
     flags = ["--output", "ledger", "--master", "local[1]"]
     ran = started([*MODULE, *flags], installation, DELAYLINE_DATA_DIR=str(installation))
     events = [re.sub(rf"^{AT} \[info     \] (\w+) +\[reconcile\] ", r"\1 ", line) for line in ran.stderr.splitlines()]
+    events = [event for event in events if not event.startswith("progress doing=")]  # where ten seconds have gone by
     steps = [f"step doing={repr(step) if ' ' in step else step}" for step in STEPS]
     assert (ran.returncode, events) == (0, [*steps, "run_ended exit_code=0 findings=0 run=1"])
 
