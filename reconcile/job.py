@@ -24,7 +24,6 @@ from reconcile.report.summary import (
     MALFORMED_MAX,
     WINDOWS_PER_TOPIC_MAX,
     Summary,
-    Window,
     decode_summary,
     encode_summary,
 )
@@ -101,18 +100,18 @@ class _Stages:
             findings_total=findings_total,
             windows=[row.asDict() for row in self._judging.newest_windows(run, WINDOWS_PER_TOPIC_MAX)],
             windows_judged=sum(judged.windows for judged in judgement.now.values()),
-            windows_before=self._shown_before(run),
+            before=self._summary_before(run),
             malformed=[row.asDict() for row in first],
             malformed_total=malformed.count() if len(first) == MALFORMED_MAX else len(first),
             rows_read=self._rows_read,
         )
 
-    def _shown_before(self, run: int) -> list[Window]:
-        """The windows in the last run's summary: the picture goes on from them, or begins anew without them."""
+    def _summary_before(self, run: int) -> Summary | None:
+        """The pictures go on from it, or begin anew without it."""
         try:
-            return decode_summary(self._files.read(f"runs/{run - 1}/summary.json") or b"").windows
+            return decode_summary(self._files.read(f"runs/{run - 1}/summary.json") or b"")
         except BadInput:
-            return []
+            return None
 
     def _repair_plan(self, manifest: Manifest, judgement: Judgement) -> RepairPlan:
         total = sum(judged.findings.get(Category.MISSING, 0) for judged in judgement.now.values())

@@ -22,6 +22,7 @@ from reconcile.report.summary import (
     Window,
     newest,
 )
+from reconcile.report.trend import extended, point_of
 from reconcile.settings import JobSettings
 
 _STATES = {
@@ -42,14 +43,14 @@ _WHY_STRAY = "the topic was deleted or made again before the first run, or somet
 
 
 class Rows(NamedTuple):
-    """What the report has room for, and how many there are. `windows_before`: what the last run's summary shows of
-    windows; `rows_read` by kind."""
+    """What the report has room for, and how many there are. `before`: the last run's summary, None where
+    there is none that can be read; `rows_read` by kind."""
 
     findings: Iterable[Mapping[str, Any]]
     findings_total: int
     windows: Iterable[Mapping[str, Any]]
     windows_judged: int
-    windows_before: Iterable[Window]
+    before: Summary | None
     malformed: Iterable[Mapping[str, Any]]
     malformed_total: int
     rows_read: Mapping[str, int]
@@ -61,18 +62,21 @@ def summarise(
     """The whole of a run."""
     not_judged = [*_not_judged(manifest, task, judgement), *_unreadable(rows)]
     topics = [_topic(name, topic, task, judgement, not_judged) for name, topic in manifest.topics.items()]
+    ends_with = exit_code(judgement, not_judged, settings.threshold)
+    windows = newest(rows.before.windows if rows.before else [], [_window(row) for row in rows.windows])
+    point = point_of(manifest.run, manifest.at_ms, ends_with, topics, windows, rows.before)
     return Summary(
         cluster=manifest.cluster,
         run=manifest.run,
         at_ms=manifest.at_ms,
-        exit_code=exit_code(judgement, not_judged, settings.threshold),
+        exit_code=ends_with,
         seconds=round(seconds, 3),
         threshold=settings.threshold,
         late_after_ms=settings.late_after_ms,
         stalled_after_ms=settings.stalled_after_ms,
         rows_read=dict(rows.rows_read),
         topics=topics,
-        windows=newest(rows.windows_before, [_window(row) for row in rows.windows]),
+        windows=windows,
         windows_total=sum(topic.judged.windows for topic in manifest.topics.values()),
         windows_judged=rows.windows_judged,
         findings=[finding_of(row, manifest) for row in rows.findings],
@@ -81,6 +85,7 @@ def summarise(
         skips=_skips(manifest),
         malformed=[Malformed(**row) for row in rows.malformed],
         malformed_total=rows.malformed_total,
+        trend=extended(rows.before, point),
     )
 
 

@@ -11,6 +11,7 @@ from jinja2 import DictLoader, Environment, StrictUndefined, Template
 
 from delayline.times import format_duration, format_moment
 from reconcile.exits import Exit
+from reconcile.report import trend
 from reconcile.report.lateness import lateness
 from reconcile.report.strips import STRIP_PX, draw
 from reconcile.report.summary import Ledger, State, Summary
@@ -20,6 +21,7 @@ from reconcile.report.words import (
     SEVERITIES,
     STATES,
     WORST_FIRST,
+    about,
     category_words,
     counted,
     minute,
@@ -57,6 +59,7 @@ def render_page(summary: Summary) -> bytes:
         terms=TERMS,
         picture=draw(topics, summary.windows),
         lateness=lateness(summary.windows),
+        trend=trend.draw(summary.trend),
     )
     return text.encode()
 
@@ -99,6 +102,7 @@ def _template() -> Template:
     environment.filters |= {
         "moment": _moment,
         "minute": minute,
+        "about": about,
         "duration": format_duration,
         "timeliness": timeliness,
         "words": category_words,
