@@ -10,10 +10,10 @@ from typing import NoReturn
 from delayline import logs
 from delayline.clock import SystemClock
 from delayline.config import load_settings
-from delayline.errors import ConfigError, DelaylineError
+from delayline.errors import DelaylineError
 from reconcile.entry import start
-from reconcile.errors import CannotJudge
-from reconcile.exits import IN_WORDS, Exit
+from reconcile.exits import IN_WORDS, Exit, exit_of
+from reconcile.notices import Untold
 from reconcile.progress import Progress, Step, fields
 from reconcile.settings import AGAINST, READERS, read_settings
 
@@ -40,6 +40,8 @@ def _arguments(arguments: Sequence[str]) -> dict[str, str | int | None]:
     parser.add_argument("--threshold", type=int, help="so many findings are tolerated; 0")
     parser.add_argument("--against", choices=AGAINST, help="the audit, or what stands in the target topics; audit")
     parser.add_argument("--since", help="against targets: what was due so long ago or later; 1d")
+    parser.add_argument("--push-metrics", metavar="URL", help="a Prometheus Pushgateway that gets metrics.prom")
+    parser.add_argument("--webhook", metavar="URL", help="gets JSON where the exit code is not 0")
     parser.add_argument("--master", help="Spark's, for example local[2]; that of spark-submit, else local[*]")
     return vars(parser.parse_args(arguments))
 
@@ -66,21 +68,17 @@ def main(arguments: Sequence[str]) -> int:
     try:
         settings = load_settings(Path(str(config)) if config else None, {}, os.environ, Path.cwd())
         logs.configure(settings.log.format, settings.log.level)
-        verdict = start(read_settings(given), settings, SystemClock(), _LogLines())
-    except ConfigError as error:
-        return _failed(error, Exit.USAGE)
-    except CannotJudge as error:
-        return _failed(error, Exit.CANNOT_JUDGE)
+        verdict = start(read_settings(given), settings, SystemClock(), _LogLines(), _not_told)
     except (DelaylineError, OSError) as error:
-        return _failed(error, Exit.FAILED)
+        log.error("run_failed", why=str(error))
+        return exit_of(error)
     summary = verdict.summary
     log.info("run_ended", run=summary.run, findings=summary.findings_total, exit_code=int(verdict.exit_code))
     return verdict.exit_code
 
 
-def _failed(error: Exception, exit_code: Exit) -> int:
-    log.error("run_failed", why=str(error))
-    return exit_code
+def _not_told(untold: Untold) -> None:
+    log.warning(untold.what.replace(" ", "_"), host=untold.host, why=untold.why)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,9 @@
 
 from enum import IntEnum
 
+from delayline.errors import ConfigError
+from reconcile.errors import CannotJudge
+
 
 class Exit(IntEnum):
     """Of `delayline reconcile run` and `repair`, and of `python -m reconcile`. What was found beats what could not be
@@ -14,6 +17,13 @@ class Exit(IntEnum):
     )
     CANNOT_JUDGE = 3  # what would tell is not there
     USAGE = 64  # the command, the settings or the plan are wrong (EX_USAGE of sysexits): the same fails again
+
+
+def exit_of(error: Exception) -> Exit:
+    """Of what has ended a run."""
+    if isinstance(error, ConfigError):
+        return Exit.USAGE
+    return Exit.CANNOT_JUDGE if isinstance(error, CannotJudge) else Exit.FAILED
 
 
 IN_WORDS = ", ".join(f"{code.value} {code.name.lower().replace('_', ' ')}" for code in Exit)

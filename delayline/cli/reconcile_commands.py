@@ -14,11 +14,12 @@ from delayline.cli.failure import USAGE, Failure
 from delayline.cli.options import ConfigPath
 from delayline.cli.repair_commands import repair
 from delayline.cli.tables import show_rows
-from delayline.errors import ConfigError
+from delayline.errors import ConfigError, DelaylineError
 from delayline.times import format_moment
-from reconcile.exits import Exit
+from reconcile.exits import Exit, exit_of
 
 if TYPE_CHECKING:
+    from reconcile.notices import Untold
     from reconcile.report.summary import Summary, Topic
 
 COLUMNS = ("topic", "state", "judged until", "accepted", "delivered", "pending", "findings")
@@ -80,6 +81,12 @@ def run(
     ] = "audit",
     since: Annotated[str, typer.Option(help="Against targets: what was due so long ago or later.")] = "1d",
     master: Annotated[str | None, typer.Option(help="Spark's; this machine's cores where it is not given.")] = None,
+    push_metrics: Annotated[
+        str | None, typer.Option(metavar="URL", help="A Prometheus Pushgateway that gets metrics.prom.")
+    ] = None,
+    webhook: Annotated[
+        str | None, typer.Option(metavar="URL", help="Gets JSON where the exit code is not 0.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
     """Read what is new, judge what has closed, and write reports below OUTPUT.
@@ -91,7 +98,6 @@ def run(
     from delayline.clock import SystemClock
     from delayline.config import load_settings
     from reconcile.entry import start
-    from reconcile.errors import CannotJudge
     from reconcile.settings import read_settings
 
     job = read_settings(
@@ -105,18 +111,26 @@ def run(
             "against": against,
             "since": since,
             "master": master,
+            "push_metrics": push_metrics,
+            "webhook": webhook,
         }
     )
     settings = load_settings(config, {}, os.environ, Path.cwd())
     logs.configure(settings.log.format, settings.log.level)
     try:
-        verdict = start(job, settings, SystemClock(), show())
-    except CannotJudge as error:
-        raise Failure(str(error), Exit.CANNOT_JUDGE) from error
+        verdict = start(job, settings, SystemClock(), show(), _not_told)
+    except ConfigError:
+        raise
     except OSError as error:
-        raise Failure(f"cannot write below {output}: {error}") from error
+        raise Failure(f"cannot write below {output}: {error}", exit_of(error)) from error
+    except DelaylineError as error:
+        raise Failure(str(error), exit_of(error)) from error
     _show(verdict.summary, output, as_json)
     raise typer.Exit(verdict.exit_code)
+
+
+def _not_told(untold: "Untold") -> None:
+    typer.echo(f"{untold.what}: {untold.host}: {untold.why}", err=True)
 
 
 def _show(summary: "Summary", output: str, as_json: bool) -> None:
