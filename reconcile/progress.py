@@ -28,8 +28,8 @@ log = logs.get(__name__)
 
 
 class Step(NamedTuple):
-    """`rows`: so many are to be staged, as planned; `records`: of a log, each of which may hold many rows or none.
-    None where it is not known."""
+    """What is staged is planned: so many `rows`, or so many `records` of a log, each of which may hold many rows or
+    none. Of other steps nobody knows how much there is to be done: None."""
 
     doing: str
     rows: int | None = None
@@ -48,7 +48,8 @@ class Stage(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """`rows` None: nobody can tell. `to_go_s` None: not yet, or nothing was planned that could be counted."""
+    """`rows` None: nobody can tell. `to_go_s` None: not yet, or not any more, or nothing was planned that
+    could be counted."""
 
     step: Step
     elapsed_s: float
@@ -62,25 +63,21 @@ class Progress(NamedTuple):
 
 def progress(step: Step, stages: Sequence[Stage], elapsed_s: float) -> Progress:
     """Of a step that has gone on for so long, and of its stages."""
-    share = _share(step, stages)
-    if step.rows:
-        rows = round(share * step.rows)
-    else:
-        rows = sum(max(stage.read, stage.shuffled, stage.written) for stage in stages)
-    is_told = elapsed_s >= TOO_SOON_S and share >= TOO_LITTLE
+    if step.rows is None and step.records is None:
+        return Progress(step, elapsed_s, sum(max(stage.read, stage.shuffled, stage.written) for stage in stages))
+    half_ways = sum(stage.shuffled + stage.written for stage in stages)
+    expected = step.rows or _expected(stages)
+    share = min(half_ways / (2 * expected), 1.0) if expected else 0.0
+    is_told = elapsed_s >= TOO_SOON_S and TOO_LITTLE <= share < 1
+    rows = half_ways // 2 if step.rows is None else min(half_ways // 2, step.rows)
     return Progress(step, elapsed_s, rows, elapsed_s * (1 - share) / share if is_told else None)
 
 
-def _share(step: Step, stages: Sequence[Stage]) -> float:
-    """How much of what was planned is done: by rows, each of which is shuffled and then written; of a log whose rows
-    nobody knows by tasks, which have equal parts of it."""
-    if step.rows:
-        passed = sum(stage.shuffled + stage.written for stage in stages)
-        return min(passed / (2 * step.rows), 1.0)
-    if step.records and stages:
-        widest = max(stages, key=lambda stage: (stage.tasks, -stage.number))
-        return widest.done / widest.tasks if widest.tasks > 1 else 0.0
-    return 0.0
+def _expected(stages: Sequence[Stage]) -> float:
+    """How many rows a log will have given when all of it has been read: its tasks have equal parts of it. 0 where
+    none has ended yet."""
+    source = max(stages, key=lambda stage: stage.shuffled, default=Stage(0))
+    return source.shuffled * source.tasks / source.done if source.done else 0.0
 
 
 def in_words(told: Progress) -> str:

@@ -35,16 +35,17 @@ AUDIT = Step("reading the audit", records=4_000)
         (BUFFERS, [], 10, 0, None),
         (BUFFERS, [Stage(1, shuffled=500)], 10, 250, 30),  # half of the first half
         (BUFFERS, [Stage(1, shuffled=1_000), Stage(2, read=7, written=500)], 30, 750, 10),
-        (BUFFERS, [Stage(1, shuffled=1_000), Stage(2, written=1_000)], 30, 1_000, 0),
-        (BUFFERS, [Stage(1, shuffled=2_000), Stage(2, written=2_000)], 30, 1_000, 0),  # rows that nobody planned
+        (BUFFERS, [Stage(1, shuffled=1_000), Stage(2, written=1_000)], 30, 1_000, None),  # it does something else
+        (BUFFERS, [Stage(1, shuffled=2_000), Stage(2, written=2_000)], 30, 1_000, None),  # rows that nobody planned
         (BUFFERS, [Stage(1, shuffled=500)], 2, 250, None),  # too soon
         (BUFFERS, [Stage(1, shuffled=20)], 10, 10, None),  # too little
-        (AUDIT, [Stage(1, shuffled=90, tasks=4, done=1)], 10, 90, 30),
-        (AUDIT, [Stage(1, tasks=4, done=4), Stage(2, written=9, tasks=1)], 10, 9, 0),
-        (AUDIT, [Stage(1, shuffled=90, tasks=1)], 10, 90, None),  # one task: it is done or not
+        (AUDIT, [Stage(1, tasks=2, done=2), Stage(2, shuffled=90, tasks=4, done=1)], 10, 45, 70),  # 360 to come
+        (AUDIT, [Stage(1, shuffled=90, tasks=4, done=4), Stage(2, read=9, written=45, tasks=2)], 15, 67, 5),
+        (AUDIT, [Stage(1, shuffled=90, tasks=4, done=4), Stage(2, written=90), Stage(3, read=90)], 10, 90, None),
+        (AUDIT, [Stage(1, shuffled=90, tasks=1)], 10, 45, None),  # none of its tasks has ended
         (AUDIT, [], 10, 0, None),
         (Step("judging"), [Stage(1, read=30, shuffled=8), Stage(2, written=5, tasks=9, done=3)], 10, 35, None),
-        (Step("reading the buffers", rows=0), [Stage(1, read=3)], 10, 3, None),
+        (Step("reading the buffers", rows=0), [Stage(1, read=3)], 10, 0, None),
     ],
 )
 def test_what_is_left_follows_from_what_was_planned_and_what_is_done(
