@@ -5,20 +5,32 @@ import sys
 from argparse import ArgumentParser
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from delayline import logs
 from delayline.clock import SystemClock
 from delayline.config import load_settings
-from delayline.errors import ConfigError, DelaylineError
+from delayline.errors import DelaylineError
 from reconcile.entry import start
-from reconcile.errors import CannotJudge
+from reconcile.exits import IN_WORDS, Exit, exit_of
+from reconcile.notices import Untold
+from reconcile.progress import Progress, Step, fields
 from reconcile.settings import AGAINST, READERS, read_settings
 
 log = logs.get("reconcile")
 
 
+class _Parser(ArgumentParser):
+    """What it cannot read has the exit code of settings that cannot be."""
+
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        self.exit(Exit.USAGE, f"{self.prog}: {message}\n")
+
+
 def _arguments(arguments: Sequence[str]) -> dict[str, str | int | None]:
-    parser = ArgumentParser("reconcile", description="Compare what was accepted with what became of it.")
+    about = "Compare what was accepted with what became of it."
+    parser = _Parser("reconcile", description=about, epilog=f"Exit codes: {IN_WORDS}.")
     parser.add_argument("--config", help="the installation's TOML file; DELAYLINE_* variables go before it")
     parser.add_argument("--output", required=True, help="a folder, or a URI")
     parser.add_argument("--reader", choices=READERS, help="instead of that of mq.kind")
@@ -28,32 +40,45 @@ def _arguments(arguments: Sequence[str]) -> dict[str, str | int | None]:
     parser.add_argument("--threshold", type=int, help="so many findings are tolerated; 0")
     parser.add_argument("--against", choices=AGAINST, help="the audit, or what stands in the target topics; audit")
     parser.add_argument("--since", help="against targets: what was due so long ago or later; 1d")
+    parser.add_argument("--push-metrics", metavar="URL", help="a Prometheus Pushgateway that gets metrics.prom")
+    parser.add_argument("--webhook", metavar="URL", help="gets JSON where the exit code is not 0")
     parser.add_argument("--master", help="Spark's, for example local[2]; that of spark-submit, else local[*]")
     return vars(parser.parse_args(arguments))
 
 
+class _LogLines:
+    """How far the run is, for whoever reads the log."""
+
+    every_s = 10.0
+
+    def begins(self, step: Step) -> None:
+        log.info("step", doing=step.doing)
+
+    def goes_on(self, told: Progress) -> None:
+        log.info("progress", **fields(told))
+
+    def ends(self) -> None:
+        pass
+
+
 def main(arguments: Sequence[str]) -> int:
-    """The exit code: 0 clean, 1 failed, 2 findings or settings that cannot be, 3 could not judge."""
+    """The exit code (`exits.Exit`)."""
     given = _arguments(arguments)
     config = given.pop("config")
     try:
         settings = load_settings(Path(str(config)) if config else None, {}, os.environ, Path.cwd())
         logs.configure(settings.log.format, settings.log.level)
-        verdict = start(read_settings(given), settings, SystemClock(), lambda step: log.info("step", doing=step))
-    except ConfigError as error:
-        return _failed(error, 2)
-    except CannotJudge as error:
-        return _failed(error, 3)
+        verdict = start(read_settings(given), settings, SystemClock(), _LogLines(), _not_told)
     except (DelaylineError, OSError) as error:
-        return _failed(error, 1)
+        log.error("run_failed", why=str(error))
+        return exit_of(error)
     summary = verdict.summary
-    log.info("run_ended", run=summary.run, findings=summary.findings_total, exit_code=verdict.exit_code)
+    log.info("run_ended", run=summary.run, findings=summary.findings_total, exit_code=int(verdict.exit_code))
     return verdict.exit_code
 
 
-def _failed(error: Exception, exit_code: int) -> int:
-    log.error("run_failed", why=str(error))
-    return exit_code
+def _not_told(untold: Untold) -> None:
+    log.warning(untold.what.replace(" ", "_"), host=untold.host, why=untold.why)
 
 
 if __name__ == "__main__":

@@ -16,11 +16,13 @@ from delayline.times import format_moment
 from reconcile import targets
 from reconcile.counting import COUNTED
 from reconcile.errors import CannotJudge
+from reconcile.exits import Exit
 from reconcile.files import Files
 from reconcile.job import Verdict
 from reconcile.ledger import HOUR_MS, WINDOW_MS, Category
 from reconcile.lock import Lock, this_process
 from reconcile.manifest import Manifest
+from reconcile.progress import Say, Step
 from reconcile.readers.contract import Reader
 from reconcile.report.page import render_page
 from reconcile.report.summary import FINDINGS_MAX, NotJudged, State, Summary, Topic, encode_summary
@@ -29,7 +31,7 @@ from reconcile.runs import check_cluster, last_manifest
 from reconcile.schemas import ACCEPTED, DONE, FINDINGS
 from reconcile.settings import JobSettings
 from reconcile.small import small
-from reconcile.summing import CANNOT_JUDGE, FOUND, OK, finding_of, topic_of
+from reconcile.summing import finding_of, topic_of
 
 ROOM = "targets"
 RETENTION, REFUSED = "retention", "refused"
@@ -59,7 +61,7 @@ def compare(
     spark: SparkSession,
     clock: Clock,
     stamps_deliveries: bool,
-    say: Callable[[str], None] = lambda step: None,
+    say: Say = lambda step: None,
 ) -> Verdict:
     """`stamps_deliveries`: whether a delivered record's time is that of its delivery (`dispatch.timestamp`); without
     it nothing is early or late, and topics are read from their beginning. Raises ReconcileError, OSError."""
@@ -72,7 +74,7 @@ def compare(
             raise CannotJudge("there is no ledger in this directory yet: run once without --against targets")
         check_cluster(reader.cluster(), manifest)
         compared = _windows(reader, manifest, at_ms - settings.since_ms)
-        say("comparing with the target topics")
+        say(Step("comparing with the target topics"))
         rooms = Rooms(spark, files)
         found = _Comparison(rooms, reader, manifest, compared.spans).found(settings, stamps_deliveries)
         rooms.write(found, f"{ROOM}/findings")
@@ -197,12 +199,12 @@ def _summary(
         counts.setdefault(row["topic"], {})[row["category"]] = row["count"]
     total = sum(sum(categories.values()) for categories in counts.values())
     first = found.orderBy("category", "topic", "window_ms", "shard", "offset").limit(FINDINGS_MAX).collect()
-    cannot = CANNOT_JUDGE if compared.not_judged else OK
+    cannot = Exit.CANNOT_JUDGE if compared.not_judged else Exit.CLEAN
     return Summary(
         cluster=manifest.cluster,
         run=manifest.run,
         at_ms=at_ms,
-        exit_code=FOUND if total > settings.threshold else cannot,
+        exit_code=Exit.FOUND if total > settings.threshold else cannot,
         seconds=round(seconds, 3),
         against=ROOM,
         threshold=settings.threshold,

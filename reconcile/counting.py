@@ -25,6 +25,7 @@ from reconcile.manifest import Manifest, Plan, Reads, Shard, Totals
 from reconcile.pairing import Pairing
 from reconcile.plan import Mark, Range, Skip
 from reconcile.planning import shards_after
+from reconcile.progress import Say, Step
 from reconcile.readers.audit import MALFORMED as UNREADABLE_KIND
 from reconcile.readers.contract import Reader
 from reconcile.rooms import HOUR, Rooms
@@ -53,8 +54,8 @@ _BOUNDS = StructType(
 class Counting:
     """One run's rows."""
 
-    def __init__(self, rooms: Rooms, reader: Reader, late_after_ms: int) -> None:
-        self._rooms, self._reader = rooms, reader
+    def __init__(self, rooms: Rooms, reader: Reader, late_after_ms: int, say: Say) -> None:
+        self._rooms, self._reader, self._say = rooms, reader, say
         self._late_after_ms = late_after_ms
         self._pairing = Pairing(rooms, (COUNTED, AHEAD), (BEFORE, LOST))
 
@@ -80,6 +81,7 @@ class Counting:
         shards = shards_after(plan, reads, previous, {})
         self._stage_done(plan, reads, shards, previous)
         read = self._stage_accepted(plan, reads)
+        self._say(Step("counting"))
         linked = sum(row["links"] for row in read)
         if linked:
             self._stage_links(plan.run, shards, linked)
@@ -111,7 +113,9 @@ class Counting:
         lot = F.when(_is_stray(), COUNTED if previous else STRAY).otherwise(_lot(shards))
         lots = known.withColumns({"lot": lot, HOUR: ledger_cells.hour(ledger_cells.moment_ms())})
         whole, name = lots.select(*DONE.fieldNames(), "lot", HOUR), f"stage/run={plan.run}/done"
-        self._rooms.write(whole, name, "lot", HOUR, about=reads.rows + self._rooms.rows(ahead))
+        about = reads.rows + self._rooms.rows(ahead)
+        self._say(Step("reading the audit", rows=about))
+        self._rooms.write(whole, name, "lot", HOUR, about=about)
         if reads.unreadable:
             malformed = audit.records.where(F.col("kind") == UNREADABLE_KIND).select(*MALFORMED.fieldNames())
             self._rooms.write(malformed, f"malformed/run={plan.run}")
@@ -125,7 +129,9 @@ class Counting:
         rows = self._reader.accepted(self._rooms.spark, wanted)
         placed = rows.withColumn(HOUR, ledger_cells.hour(ledger_cells.moment_ms()))
         whole = placed.select(*ACCEPTED.fieldNames(), HOUR)
-        self._rooms.write(whole, name, HOUR, about=sum(read.end - read.start for read in wanted))
+        about = sum(read.end - read.start for read in wanted)
+        self._say(Step("reading the buffers", rows=about))
+        self._rooms.write(whole, name, HOUR, about=about)
         read = _shards_read(self._rooms.read(ACCEPTED, [name])).collect()
         seen = {(row["topic"], row["shard"]) for row in read}
         unseen = [one for one in wanted if (one.topic, one.shard) not in seen]

@@ -4,15 +4,17 @@ needed."""
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from delayline.clock import Clock
 from delayline.config import Settings
-from delayline.errors import ConfigError
+from delayline.errors import ConfigError, DelaylineError
 from reconcile.errors import ReconcileError
+from reconcile.exits import exit_of
+from reconcile.progress import Show, SparkCounts, telling_progress
 from reconcile.settings import JobSettings
 
 if TYPE_CHECKING:
@@ -21,20 +23,40 @@ if TYPE_CHECKING:
     from mq.kafka.settings import KafkaSettings
     from reconcile.files import Files
     from reconcile.job import Verdict
+    from reconcile.notices import Hear
     from reconcile.readers.contract import Reader
 
 INSTALL = "`make reconcile-job` installs what it needs beside Java 17"
 
 
-def start(job: JobSettings, settings: Settings, clock: Clock, say: Callable[[str], None]) -> "Verdict":
-    """One run. Raises ConfigError, ReconcileError, OSError."""
+def start(job: JobSettings, settings: Settings, clock: Clock, show: Show, hear: "Hear") -> "Verdict":
+    """One run, and whoever is to hear of it has heard; `hear` of those who could not be reached. Raises ConfigError,
+    ReconcileError, OSError."""
+    from reconcile.notices import notices
+
+    others = notices(job.push_metrics, job.webhook, settings, hear)
+    try:
+        verdict = _run(job, settings, clock, show)
+    except (DelaylineError, OSError) as error:
+        others.failed(exit_of(error), str(error))
+        raise
+    others.ended(verdict.summary)
+    return verdict
+
+
+def _run(job: JobSettings, settings: Settings, clock: Clock, show: Show) -> "Verdict":
     _check_reader(job, settings)
     spark = _session(job)
     from reconcile.against import compare
     from reconcile.job import run
     from reconcile.readers.work import telling
 
-    with _one_sentence(), closing(_reader(job, settings, spark, clock)) as reader, telling():
+    with (
+        _one_sentence(),
+        closing(_reader(job, settings, spark, clock)) as reader,
+        telling(),
+        telling_progress(SparkCounts(spark), show, clock) as say,
+    ):
         files = _files(job, spark)
         if job.against == "targets":
             return compare(job, reader, files, spark, clock, settings.dispatch.timestamp == "delivery", say)

@@ -1,7 +1,7 @@
 """Errors of the reconcile job.
 
 ReconcileError
-├── CannotJudge      what is needed for a judgement is not there: exit code 3
+├── CannotJudge      what is needed for a judgement is not there
 ├── NoAnswer         the queue does not answer, or not in time: try again later
 ├── OtherCluster     the output directory belongs to another installation
 ├── RunInProgress    another run writes into the output directory

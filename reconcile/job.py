@@ -1,6 +1,6 @@
 """One run of the job: the protocol (runs.py) with Spark's stages."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from pyspark.sql import SparkSession
@@ -14,11 +14,12 @@ from reconcile.judging import Judging
 from reconcile.ledger import Category
 from reconcile.lock import Lock, this_process
 from reconcile.manifest import Manifest, Plan, Reads
+from reconcile.progress import Say
 from reconcile.readers.contract import Reader
 from reconcile.report.metrics import render_metrics
 from reconcile.report.page import render_page
 from reconcile.report.repair_plan import RepairPlan, encode_repair_plan, is_successor, repair_plan
-from reconcile.report.summary import MALFORMED_MAX, Summary, Window, decode_summary, encode_summary
+from reconcile.report.summary import MALFORMED_MAX, Summary, decode_summary, encode_summary
 from reconcile.rooms import Rooms
 from reconcile.runs import Said, carry_out
 from reconcile.schemas import MALFORMED
@@ -28,11 +29,10 @@ from reconcile.summing import Rows, finding_of, summarise
 
 
 class Verdict(NamedTuple):
-    """How a run ended: what it says, and 0 where all is well, 2 where it has found something, 3 where it could not
-    judge."""
+    """How a run ended, and what it says."""
 
     summary: Summary
-    exit_code: int
+    exit_code: int  # `exits.Exit`
 
 
 def run(
@@ -41,10 +41,10 @@ def run(
     files: Files,
     spark: SparkSession,
     clock: Clock,
-    say: Callable[[str], None] = lambda step: None,
+    say: Say = lambda step: None,
 ) -> Verdict:
     """Raises ReconcileError, OSError, and what Spark raises."""
-    stages = _Stages(settings, reader, files, Rooms(spark, files), clock)
+    stages = _Stages(settings, reader, files, Rooms(spark, files), clock, say)
     carry_out(files, Lock(files, this_process(clock.now_ms())), reader, stages, settings.stalled_after_ms, say)
     return Verdict(stages.summary, stages.summary.exit_code)
 
@@ -55,9 +55,11 @@ class _Stages:
     summary: Summary
     _rows_read: Mapping[str, int]
 
-    def __init__(self, settings: JobSettings, reader: Reader, files: Files, rooms: Rooms, clock: Clock) -> None:
+    def __init__(
+        self, settings: JobSettings, reader: Reader, files: Files, rooms: Rooms, clock: Clock, say: Say
+    ) -> None:
         self._settings, self._files, self._rooms, self._clock = settings, files, rooms, clock
-        self._counting = Counting(rooms, reader, settings.late_after_ms)
+        self._counting = Counting(rooms, reader, settings.late_after_ms, say)
         self._judging = Judging(rooms, settings.late_after_ms)
         self._started_s = clock.monotonic_s()
 
@@ -95,18 +97,18 @@ class _Stages:
             findings_total=sum(sum(judged.findings.values()) for judged in judgement.now.values()),
             windows=self._judging.shown.windows,
             windows_judged=sum(judged.windows for judged in judgement.now.values()),
-            windows_before=self._shown_before(run),
+            before=self._summary_before(run),
             malformed=[row.asDict() for row in first],
             malformed_total=malformed,
             rows_read=self._rows_read,
         )
 
-    def _shown_before(self, run: int) -> list[Window]:
-        """The windows in the last run's summary: the picture goes on from them, or begins anew without them."""
+    def _summary_before(self, run: int) -> Summary | None:
+        """The pictures go on from it, or begin anew without it."""
         try:
-            return decode_summary(self._files.read(f"runs/{run - 1}/summary.json") or b"").windows
+            return decode_summary(self._files.read(f"runs/{run - 1}/summary.json") or b"")
         except BadInput:
-            return []
+            return None
 
     def _repair_plan(self, manifest: Manifest, judgement: Judgement) -> RepairPlan:
         total = sum(judged.findings.get(Category.MISSING, 0) for judged in judgement.now.values())

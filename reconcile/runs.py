@@ -13,7 +13,7 @@
 Whoever reads the directory opens only runs that have a manifest.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
@@ -29,6 +29,7 @@ from reconcile.lock import Lock
 from reconcile.manifest import Document, Manifest, Plan, Reads, decode, encode
 from reconcile.plan import Cluster, Held
 from reconcile.planning import MarksRead, SkipsRead, can_be_read, fresh_shards, plan_reads, plan_run
+from reconcile.progress import Say, Step
 from reconcile.report.repair_plan import LostMessage, LostSuccessor, RepairPlan, decode_repair_plan
 
 ROOMS = ("stage", "cells", "findings", "windows", "malformed")
@@ -85,9 +86,7 @@ class Source(Protocol):
     def commit(self, positions: Mapping[str, Mapping[int, int]], at_ms: int) -> None: ...
 
 
-def carry_out(
-    files: Files, lock: Lock, source: Source, stages: Stages, stalled_after_ms: int, say: Callable[[str], None]
-) -> Manifest:
+def carry_out(files: Files, lock: Lock, source: Source, stages: Stages, stalled_after_ms: int, say: Say) -> Manifest:
     """One run, whole. `say` hears of each step. Raises RunInProgress, OtherCluster, and what the steps raise."""
     lock.take()
     try:
@@ -186,16 +185,15 @@ class _Run:
         self._files, self._lock, self._source, self._stages = files, lock, source, stages
         self._previous = previous
 
-    def carry_out(self, stalled_after_ms: int, say: Callable[[str], None]) -> Manifest:
+    def carry_out(self, stalled_after_ms: int, say: Say) -> Manifest:
         plan = self._plan()
         for room in ROOMS:
             self._files.remove(f"{room}/run={plan.run}")
-        say("looking for low-water marks in the audit")
+        say(Step("looking for low-water marks in the audit"))
         reads = self._reads(plan)
-        say("reading the audit and the buffers")
         counted = self._stages.count(plan, reads, self._previous)
         task = task_of(plan, reads, self._previous, counted, stalled_after_ms)
-        say("judging")
+        say(Step("judging"))
         judgement = self._stages.judge(task)
         manifest = manifest_after(plan, reads, self._previous, counted, task, judgement)
         self._commit(manifest, self._stages.report(manifest, task, judgement))

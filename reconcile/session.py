@@ -4,7 +4,13 @@ import logging
 import os
 import re
 import sys
+from collections.abc import Mapping
+from pathlib import Path
+from threading import Thread
 
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkException
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 SETTINGS = {
@@ -14,7 +20,7 @@ SETTINGS = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.parquet.mergeSchema": "false",
     "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
-    "spark.log.level": "ERROR",  # its warnings are about itself
+    "spark.ui.showConsoleProgress": "false",  # the job says itself how far it is
 }
 """What the job's results depend on, and how much it talks."""
 
@@ -32,6 +38,18 @@ than it saves, even over two million rows (95 CPU seconds without it, 131 with i
 FEW = 100_000
 """Rows for which to compile a query takes longer than to interpret it."""
 
+QUIET = {"spark.log.level": "ERROR"}
+"""Of a JVM that spark-submit has started already, with a log configuration of its own."""
+
+LOG4J, LOG4J_FILE = "LOG4J_CONFIGURATION_FILE", Path(__file__).with_name("log4j2.properties")
+LOCAL_ADDRESS = {"SPARK_LOCAL_IP": "127.0.0.1"}
+"""Else Spark looks for an address of this machine, and warns of what it finds."""
+
+INCUBATOR = b"WARNING: Using incubator modules: jdk.incubator.vector\n"
+"""Java says so of a module that Spark asks for, before any setting is heard."""
+
+NAME = "delayline reconcile"
+HEARD_WITHIN_S = 5.0
 
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"
 """spark-submit has started the JVM already, and leaves where it listens."""
@@ -40,12 +58,42 @@ _SUBMITTED = "PYSPARK_GATEWAY_PORT"
 def open_session(master: str | None) -> SparkSession:
     """`master` None: the one that spark-submit names, or this machine's cores. The session that there is, if any."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # readers that are Python run where this does
-    chosen = master or (None if _SUBMITTED in os.environ else "local[*]")
-    progress = {"spark.ui.showConsoleProgress": str(sys.stderr.isatty()).lower()}
-    options = dict(SETTINGS, **progress, **(LOCAL if chosen and chosen.startswith("local") else {}))
+    is_submitted = _SUBMITTED in os.environ
+    chosen = master or (None if is_submitted else "local[*]")
+    is_local = chosen is not None and chosen.startswith("local")
+    options = SETTINGS | (LOCAL if is_local else {}) | (QUIET if is_submitted else {})
     logging.getLogger("py4j").setLevel(logging.WARNING)
-    builder = SparkSession.Builder().appName("delayline reconcile").config(map=dict(options))
+    if not is_submitted and SparkSession.getActiveSession() is None:
+        _start(options | {"spark.master": chosen or ""}, LOCAL_ADDRESS if is_local else {})
+    builder = SparkSession.Builder().appName(NAME).config(map=dict(options))
     return (builder.master(chosen) if chosen else builder).getOrCreate()
+
+
+def _start(options: Mapping[str, str], variables: Mapping[str, str]) -> None:
+    """A JVM that says what is wrong, and nothing else. Variables that the user has set stay as they are. Raises
+    PySparkException."""
+    for name, value in {LOG4J: str(LOG4J_FILE), **variables}.items():
+        os.environ.setdefault(name, value)
+    conf = SparkConf().setAppName(NAME).setAll(list(options.items()))
+    reading, writing = os.pipe()
+    hearing = Thread(target=_pass_on, args=(reading,), name="spark-stderr", daemon=True)
+    hearing.start()
+    try:
+        gateway = launch_gateway(conf, {"stderr": writing})
+    except PySparkException:
+        os.close(writing)
+        hearing.join(HEARD_WITHIN_S)  # why it has ended
+        raise
+    os.close(writing)  # the JVM has its own
+    SparkContext(conf=conf, gateway=gateway)
+
+
+def _pass_on(reading: int) -> None:
+    """To this process's standard error, line by line, until the JVM ends."""
+    with os.fdopen(reading, "rb") as lines:
+        for line in lines:
+            if line != INCUBATOR:
+                os.write(2, line)
 
 
 def prepare(spark: SparkSession, rows: int) -> None:

@@ -1,7 +1,7 @@
 """What a run of the job is told, beside the installation's own settings."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -18,7 +18,8 @@ class JobSettings:
     archive that the reader `parquet` reads. What is delivered more than `late_after_ms` after its due time is late; a
     topic whose shards have said nothing for `stalled_after_ms` cannot be judged; up to `threshold` findings in the
     windows judged are tolerated. `against`: the audit, or the target topics themselves, and then what was due in the
-    last `since_ms`. `master`: Spark's, None for this machine's cores, or what spark-submit says."""
+    last `since_ms`. `master`: Spark's, None for this machine's cores, or what spark-submit says. `push_metrics` and
+    `webhook`: whom to tell how it has ended (notices.py), None as the installation's settings say."""
 
     output: str
     reader: str | None = None
@@ -29,6 +30,8 @@ class JobSettings:
     against: str = "audit"
     since_ms: int = 86_400_000
     master: str | None = None
+    push_metrics: str | None = field(default=None, repr=False)
+    webhook: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if not self.output:

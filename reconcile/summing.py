@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from delayline.names import Names
 from reconcile.advance import Judgement, Task
+from reconcile.exits import Exit
 from reconcile.ledger import SKIPPED, Category
 from reconcile.manifest import Distrusted, Judged, Manifest, Totals
 from reconcile.manifest import Topic as Known
@@ -21,10 +22,8 @@ from reconcile.report.summary import (
     Window,
     newest,
 )
+from reconcile.report.trend import extended, point_of
 from reconcile.settings import JobSettings
-
-OK, FAILED, FOUND, CANNOT_JUDGE = 0, 1, 2, 3
-"""Exit codes. What was found beats what could not be judged; a ledger that does not add up beats everything."""
 
 _STATES = {
     **{
@@ -44,14 +43,14 @@ _WHY_STRAY = "the topic was deleted or made again before the first run, or somet
 
 
 class Rows(NamedTuple):
-    """What the report has room for, and how many there are. `windows_before`: what the last run's summary shows of
-    windows; `rows_read` by kind."""
+    """What the report has room for, and how many there are. `before`: the last run's summary, None where
+    there is none that can be read; `rows_read` by kind."""
 
     findings: Iterable[Mapping[str, Any]]
     findings_total: int
     windows: Iterable[Mapping[str, Any]]
     windows_judged: int
-    windows_before: Iterable[Window]
+    before: Summary | None
     malformed: Iterable[Mapping[str, Any]]
     malformed_total: int
     rows_read: Mapping[str, int]
@@ -63,18 +62,21 @@ def summarise(
     """The whole of a run."""
     not_judged = [*_not_judged(manifest, task, judgement), *_unreadable(rows)]
     topics = [_topic(name, topic, task, judgement, not_judged) for name, topic in manifest.topics.items()]
+    ends_with = exit_code(judgement, not_judged, settings.threshold)
+    windows = newest(rows.before.windows if rows.before else [], [_window(row) for row in rows.windows])
+    point = point_of(manifest.run, manifest.at_ms, ends_with, topics, windows, rows.before)
     return Summary(
         cluster=manifest.cluster,
         run=manifest.run,
         at_ms=manifest.at_ms,
-        exit_code=exit_code(judgement, not_judged, settings.threshold),
+        exit_code=ends_with,
         seconds=round(seconds, 3),
         threshold=settings.threshold,
         late_after_ms=settings.late_after_ms,
         stalled_after_ms=settings.stalled_after_ms,
         rows_read=dict(rows.rows_read),
         topics=topics,
-        windows=newest(rows.windows_before, [_window(row) for row in rows.windows]),
+        windows=windows,
         windows_total=sum(topic.judged.windows for topic in manifest.topics.values()),
         windows_judged=rows.windows_judged,
         findings=[finding_of(row, manifest) for row in rows.findings],
@@ -83,6 +85,7 @@ def summarise(
         skips=_skips(manifest),
         malformed=[Malformed(**row) for row in rows.malformed],
         malformed_total=rows.malformed_total,
+        trend=extended(rows.before, point),
     )
 
 
@@ -95,17 +98,18 @@ def _skips(manifest: Manifest) -> list[Skipped]:
     ]
 
 
-def exit_code(judgement: Judgement, not_judged: Iterable[NotJudged], threshold: int) -> int:
+def exit_code(judgement: Judgement, not_judged: Iterable[NotJudged], threshold: int) -> Exit:
     """What the windows that this run has judged say and have not said before; one that only waits for its next mark
     is no alarm."""
     not_judged = list(not_judged)
     if any(one.what == State.UNBALANCED for one in not_judged):
-        return CANNOT_JUDGE
+        return Exit.CANNOT_JUDGE
     counts = [found for topic in judgement.now for found in judgement.fresh(topic).items()]
     if sum(count for name, count in counts if name != Category.UNAUDITABLE) > threshold:
-        return FOUND
+        return Exit.FOUND
     is_untold = any(name == Category.UNAUDITABLE for name, _ in counts)
-    return CANNOT_JUDGE if is_untold or any(one.what != "unsettled" for one in not_judged) else OK
+    is_judged = not is_untold and all(one.what == "unsettled" for one in not_judged)
+    return Exit.CLEAN if is_judged else Exit.CANNOT_JUDGE
 
 
 def _not_judged(manifest: Manifest, task: Task, judgement: Judgement) -> Iterable[NotJudged]:

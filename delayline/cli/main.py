@@ -23,6 +23,7 @@ from delayline.cli import (
 from delayline.cli.failure import DAMAGED, FAILED, USAGE, Failure
 from delayline.errors import ConfigError, DelaylineError
 from mq.errors import QueueDamaged
+from reconcile.exits import Exit
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 serve_commands.register(app)
@@ -53,7 +54,7 @@ def options(
     """A delay proxy in front of the message queue you already run.
 
     Exit codes: 0 ok, 1 failed, 2 usage or settings that cannot be, 3 not found (of `serve` and `scrub`: data that
-    was acknowledged), 4 conflict. `reconcile run` has its own.
+    was acknowledged), 4 conflict. `reconcile` has its own.
     """
 
 
@@ -75,7 +76,8 @@ def main() -> None:
 def _refuse_broken_text(arguments: list[str]) -> None:
     """Bytes that are no UTF-8 come as surrogates, which neither JSON nor a URL can hold. A file can hold anything."""
     if broken := next(filter(re.compile("[\ud800-\udfff]").search, arguments), None):
-        raise Failure(f"{broken!r} is not UTF-8 text; send such bytes from a file", USAGE)
+        code = Exit.USAGE if arguments[1:2] == ["reconcile"] else USAGE
+        raise Failure(f"{broken!r} is not UTF-8 text; send such bytes from a file", code)
 
 
 def _fail(sentence: str, code: int) -> None:

@@ -1,35 +1,67 @@
 """`delayline reconcile`: whether everything that was accepted was delivered, and what was not."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
+from typer.core import TyperGroup
 
-from delayline.cli.failure import Failure
+from delayline.cli.failure import USAGE, Failure
 from delayline.cli.options import ConfigPath
 from delayline.cli.repair_commands import repair
 from delayline.cli.tables import show_rows
+from delayline.errors import ConfigError, DelaylineError
 from delayline.times import format_moment
+from reconcile.exits import Exit, exit_of
 
 if TYPE_CHECKING:
+    from reconcile.notices import Untold
     from reconcile.report.summary import Summary, Topic
 
 COLUMNS = ("topic", "state", "judged until", "accepted", "delivered", "pending", "findings")
 
-commands = typer.Typer(no_args_is_help=True, help="Compare what was accepted with what became of it.")
+
+class _Group(TyperGroup):
+    """Settings and options that cannot be have an exit code of their own here, because 2 says that something was
+    found."""
+
+    def make_context(self, *given: Any, **more: Any) -> Any:
+        with _refusing():
+            return super().make_context(*given, **more)
+
+    def invoke(self, ctx: Any) -> Any:
+        with _refusing():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _refusing() -> Iterator[None]:
+    try:
+        yield
+    except typer.TyperException as error:
+        if error.exit_code == USAGE:
+            error.exit_code = Exit.USAGE
+        raise
+    except ConfigError as error:
+        raise Failure(str(error), Exit.USAGE) from error
+
+
+commands = typer.Typer(cls=_Group, no_args_is_help=True, help="Compare what was accepted with what became of it.")
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this file."""
-    commands.callback()(_group)
+    commands.callback()(_about)
     commands.command()(run)
     commands.command()(repair)
     app.add_typer(commands, name="reconcile")
 
 
-def _group() -> None:
+def _about() -> None:
     """Compare what was accepted with what became of it."""
 
 
@@ -49,17 +81,23 @@ def run(
     ] = "audit",
     since: Annotated[str, typer.Option(help="Against targets: what was due so long ago or later.")] = "1d",
     master: Annotated[str | None, typer.Option(help="Spark's; this machine's cores where it is not given.")] = None,
+    push_metrics: Annotated[
+        str | None, typer.Option(metavar="URL", help="A Prometheus Pushgateway that gets metrics.prom.")
+    ] = None,
+    webhook: Annotated[
+        str | None, typer.Option(metavar="URL", help="Gets JSON where the exit code is not 0.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
     """Read what is new, judge what has closed, and write reports below OUTPUT.
 
-    Exit codes: 0 clean, 1 failed, 2 findings (or settings that cannot be), 3 something could not be judged.
+    Exit codes: 0 clean, 1 failed, 2 found, 3 cannot judge, 64 usage.
     """
     from delayline import logs
+    from delayline.cli.run_progress import show
     from delayline.clock import SystemClock
     from delayline.config import load_settings
     from reconcile.entry import start
-    from reconcile.errors import CannotJudge
     from reconcile.settings import read_settings
 
     job = read_settings(
@@ -73,18 +111,26 @@ def run(
             "against": against,
             "since": since,
             "master": master,
+            "push_metrics": push_metrics,
+            "webhook": webhook,
         }
     )
     settings = load_settings(config, {}, os.environ, Path.cwd())
     logs.configure(settings.log.format, settings.log.level)
     try:
-        verdict = start(job, settings, SystemClock(), lambda step: typer.echo(f"{step} ...", err=True))
-    except CannotJudge as error:
-        raise Failure(str(error), 3) from error
+        verdict = start(job, settings, SystemClock(), show(), _not_told)
+    except ConfigError:
+        raise
     except OSError as error:
-        raise Failure(f"cannot write below {output}: {error}") from error
+        raise Failure(f"cannot write below {output}: {error}", exit_of(error)) from error
+    except DelaylineError as error:
+        raise Failure(str(error), exit_of(error)) from error
     _show(verdict.summary, output, as_json)
     raise typer.Exit(verdict.exit_code)
+
+
+def _not_told(untold: "Untold") -> None:
+    typer.echo(f"{untold.what}: {untold.host}: {untold.why}", err=True)
 
 
 def _show(summary: "Summary", output: str, as_json: bool) -> None:

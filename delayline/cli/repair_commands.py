@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from delayline.cli.asking import counted
-from delayline.cli.failure import FAILED, USAGE, Failure
+from delayline.cli.failure import Failure
 from delayline.cli.options import ConfigPath
 from delayline.cli.tables import show_json, show_rows
+from reconcile.exits import Exit
 
 if TYPE_CHECKING:
     from delayline.config import Settings
@@ -32,7 +33,7 @@ def repair(
 ) -> None:
     """Put lost messages into the log again, under their own ids; those that have ended meanwhile are left alone.
 
-    Exit codes: 0 done, or nothing to do; 1 failed, or some cannot be sent; 2 refused.
+    Exit codes: 0 clean, 1 failed, 2 found (some cannot be sent again), 3 cannot judge, 64 usage.
     """
     from delayline import logs
     from delayline.clock import SystemClock
@@ -50,11 +51,13 @@ def repair(
             if apply:
                 repairer.claim()
             steps = repairer.look(wanted)
-        except (OtherCluster, CannotJudge) as error:
-            raise Failure(str(error), USAGE) from error
+        except OtherCluster as error:
+            raise Failure(str(error), Exit.USAGE) from error
+        except CannotJudge as error:
+            raise Failure(str(error), Exit.CANNOT_JUDGE) from error
         todo = [step for step in steps if step.found is not None]
         if len(todo) > most and apply:
-            raise Failure(f"{counted(len(todo), 'message')} to be sent again, --max is {most}", USAGE)
+            raise Failure(f"{counted(len(todo), 'message')} to be sent again, --max is {most}", Exit.USAGE)
         steps = _carried_out(repairer, steps) if apply else steps
     _show(steps, wanted, len(todo), apply, as_json)
 
@@ -66,9 +69,9 @@ def _read(path: Path) -> "RepairPlan":
     try:
         return decode_repair_plan(path.read_bytes())
     except OSError as error:
-        raise Failure(f"cannot read {path}: {error.strerror}", USAGE) from error
+        raise Failure(f"cannot read {path}: {error.strerror}", Exit.USAGE) from error
     except BadInput as error:
-        raise Failure(f"{path}: {error}", USAGE) from error
+        raise Failure(f"{path}: {error}", Exit.USAGE) from error
 
 
 @contextmanager
@@ -79,11 +82,11 @@ def _opened(settings: "Settings") -> "Iterator[Queue]":
     from mq.errors import QueueLocked
 
     if settings.mq.kind == "embedded" and not (settings.data_dir / "queue" / "queue.json").exists():
-        raise Failure(f"there is no queue in {settings.data_dir}", USAGE)
+        raise Failure(f"there is no queue in {settings.data_dir}", Exit.USAGE)
     try:
         queue = open_queue(settings, SystemClock())
     except QueueLocked as error:
-        raise Failure(f"{error}; stop it, repair, and start it again", USAGE) from error
+        raise Failure(f"{error}; stop it, repair, and start it again") from error
     with closing(queue):
         yield queue
 
@@ -100,7 +103,7 @@ def _carried_out(repairer: "Repair", steps: "Sequence[Step]") -> "list[Step]":
             sent = sum(one.verdict is Verdict.SENT for one in done)
             if isinstance(error, ClaimLost):
                 raise Failure(
-                    f"another repair has begun, and sends what is left; {counted(sent, 'message')} sent before", USAGE
+                    f"another repair has begun, and sends what is left; {counted(sent, 'message')} sent before"
                 ) from error
             raise Failure(
                 f"{step.message.id}: {error or 'no answer'}; {counted(sent, 'message')} sent before. "
@@ -119,7 +122,7 @@ def _show(steps: "Sequence[Step]", plan: "RepairPlan", todo: int, applied: bool,
             show_rows(COLUMNS, [tuple(_document(step).values()) for step in steps])
         typer.echo(_summary(todo, plan.more, applied), err=bool(steps))
     if any(step.verdict in UNREPAIRABLE for step in steps):
-        raise typer.Exit(FAILED)
+        raise typer.Exit(Exit.FOUND)
 
 
 def _document(step: "Step") -> dict[str, object]:

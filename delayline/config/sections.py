@@ -144,6 +144,15 @@ class Internal(Section):
         return self.advertised_host or self.host
 
 
+class Reconcile(Section):
+    """Whom the reconcile job tells how a run has ended; addresses may hold secrets."""
+
+    push_metrics: Secret = SecretStr("")
+    push_token: Secret = SecretStr("")
+    webhook: Secret = SecretStr("")
+    webhook_token: Secret = SecretStr("")
+
+
 class Log(Section):
     """Log lines."""
 

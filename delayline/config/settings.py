@@ -23,6 +23,7 @@ from delayline.config.sections import (
     Log,
     Mq,
     Proxy,
+    Reconcile,
     Retry,
     Section,
     Store,
@@ -54,6 +55,7 @@ class Settings(Section):
     delay: Delay = Delay()
     retry: Retry = Retry()
     proxy: Proxy = Proxy()
+    reconcile: Reconcile = Reconcile()
 
     _given: Layer = PrivateAttr(default_factory=dict)
 

@@ -1,7 +1,8 @@
 """What people and monitoring see of a run.
 
     summary.py       what a run says, and summary.json
-    page.py          report.html: strips.py draws the windows, lateness.py the histogram, words.py names things
+    page.py          report.html: strips.py draws the windows, lateness.py the histogram, trend.py the
+                     runs before, words.py names things
     metrics.py       metrics.prom
     repair_plan.py   repair-plan.json
 

@@ -35,13 +35,18 @@ def lateness(windows: Iterable[Window]) -> Lateness | None:
     if not total:
         return None
     longest_ms = max((window.late_max_ms for window in windows if window.late_max_ms is not None), default=0)
-    running = list(accumulate(counts))
-    half, nearly_all = (_below(_quantile(running, share)) for share in (0.5, 0.99))
+    half, nearly_all = (_below(_quantile(counts, share)) for share in (0.5, 0.99))
     return Lateness(total, half, nearly_all, about(max(longest_ms, 0)), _bars(counts))
 
 
-def _quantile(running: list[int], share: float) -> int:
+def quantile_ms(counts: list[int], share: float) -> int | None:
+    """An upper bound; None where nothing was delivered."""
+    return 2 ** _quantile(counts, share) if any(counts) else None
+
+
+def _quantile(counts: list[int], share: float) -> int:
     """The first bin below whose upper bound this share lies."""
+    running = list(accumulate(counts))
     return next(index for index, count in enumerate(running) if count >= share * running[-1])
 
 

@@ -2,6 +2,7 @@
 
 from prometheus_client import CollectorRegistry, Gauge, generate_latest
 
+from reconcile.exits import IN_WORDS
 from reconcile.ledger import Category
 from reconcile.report.summary import Ledger, State, Summary, Topic
 
@@ -29,7 +30,7 @@ class _Gauges:
         self.malformed = gauge("malformed_audit_records", "Audit records that this run could not read.")
         self.seconds = gauge("run_seconds", "How long the run took.")
         self.last_run = gauge("last_run_timestamp_seconds", "When the run looked at the queue; epoch seconds.")
-        self.exit_code = gauge("exit_code", "Of the run: 0 clean, 2 findings, 3 cannot judge.")
+        self.exit_code = gauge("exit_code", f"Of the run: {IN_WORDS}.")
 
     def tell(self, summary: Summary) -> None:
         for topic in summary.topics:

@@ -10,6 +10,8 @@ from typing import NamedTuple
 from jinja2 import DictLoader, Environment, StrictUndefined, Template
 
 from delayline.times import format_duration, format_moment
+from reconcile.exits import Exit
+from reconcile.report import trend
 from reconcile.report.lateness import lateness
 from reconcile.report.strips import STRIP_PX, draw
 from reconcile.report.summary import Ledger, State, Summary
@@ -19,6 +21,7 @@ from reconcile.report.words import (
     SEVERITIES,
     STATES,
     WORST_FIRST,
+    about,
     category_words,
     counted,
     minute,
@@ -56,6 +59,7 @@ def render_page(summary: Summary) -> bytes:
         terms=TERMS,
         picture=draw(topics, summary.windows),
         lateness=lateness(summary.windows),
+        trend=trend.draw(summary.trend),
     )
     return text.encode()
 
@@ -70,9 +74,9 @@ class Verdict(NamedTuple):
 def _verdict(summary: Summary) -> Verdict:
     fresh = sum(sum(topic.fresh.values()) for topic in summary.topics)
     unjudged = sum(topic.state is not State.JUDGED for topic in summary.topics)
-    if summary.exit_code == 2:
+    if summary.exit_code == Exit.FOUND:
         return Verdict("bad", f"{fresh:,} findings in the windows that this run has judged")
-    if summary.exit_code == 3:
+    if summary.exit_code == Exit.CANNOT_JUDGE:
         return Verdict("unknown", f"{unjudged:,} of {len(summary.topics):,} topics could not be judged wholly")
     if fresh:
         return Verdict("good", f"{fresh:,} findings, no more than the {summary.threshold:,} that are tolerated")
@@ -98,6 +102,7 @@ def _template() -> Template:
     environment.filters |= {
         "moment": _moment,
         "minute": minute,
+        "about": about,
         "duration": format_duration,
         "timeliness": timeliness,
         "words": category_words,

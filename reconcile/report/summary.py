@@ -148,10 +148,26 @@ class Malformed(msgspec.Struct, frozen=True, kw_only=True):
     value: str | None = None  # its beginning
 
 
+class Point(msgspec.Struct, frozen=True, kw_only=True):
+    """One run among others. `findings`: what its exit code speaks of; `accepted` and `delivered` by it and no run
+    before, None where the summary of the run before could not be read; so many of what was delivered in the windows
+    that it has judged were less than `half_ms` and `nearly_all_ms` (99 %) late, None where nothing was."""
+
+    run: int
+    at_ms: int
+    exit_code: int
+    findings: int = 0
+    accepted: int | None = None
+    delivered: int | None = None
+    half_ms: int | None = None
+    nearly_all_ms: int | None = None
+
+
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """`at_ms`: when the run looked at the queue. `rows_read` by kind: done, marks, malformed, accepted. `windows` are
     the newest of each topic, whichever run has judged them, `windows_total` all that were ever judged; `findings` are
-    those of the `windows_judged` by this run, as is their total."""
+    those of the `windows_judged` by this run, as is their total. `trend`: the newest runs up to this one; it begins
+    anew where the summary of the run before could not be read."""
 
     cluster: Cluster
     run: int
@@ -174,6 +190,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     skips: list[Skipped] = []
     malformed: list[Malformed] = []
     malformed_total: int = 0
+    trend: list[Point] = []
 
 
 def newest(

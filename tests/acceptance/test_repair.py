@@ -113,7 +113,7 @@ def test_a_lost_message_is_looked_at_sent_again_once_and_delivered(server: Serve
     assert lost != "pending"
 
     in_use = repair(plan, "--apply", **settings)
-    assert (in_use.code, "; stop it, repair, and start it again" in in_use.err) == (2, True)
+    assert (in_use.code, "; stop it, repair, and start it again" in in_use.err) == (1, True)
     assert f" on {gethostname()} since " in in_use.err
     server.stop()
     looked = repair(plan, **settings)
@@ -145,15 +145,15 @@ def test_what_is_not_to_be_done_is_refused(server: Server, tmp_path: Path) -> No
         end = queue.log_range(MessageId.parse(ids[0]).shard)
     plan.write_text(json.dumps(both))
     many = repair(plan, "--apply", "--max", "1", **settings)
-    assert (many.code, many.err) == (2, "delayline: 2 messages to be sent again, --max is 1\n")
+    assert (many.code, many.err) == (64, "delayline: 2 messages to be sent again, --max is 1\n")
     plan.write_text(json.dumps(both | {"cluster": both["cluster"] | {"id": "another"}}))
     elsewhere = repair(plan, "--apply", **settings)
-    assert (elsewhere.code, "the plan is for embedded another" in elsewhere.err) == (2, True)
+    assert (elsewhere.code, "the plan is for embedded another" in elsewhere.err) == (64, True)
     plan.write_text("{}")
-    assert repair(plan, **settings).code == 2
-    assert repair(tmp_path / "none.json", **settings).code == 2
+    assert repair(plan, **settings).code == 64
+    assert repair(tmp_path / "none.json", **settings).code == 64
     nowhere = repair(plan, data_dir=str(tmp_path / "none"))
-    assert (nowhere.code, (tmp_path / "none").exists()) == (2, False)
+    assert (nowhere.code, (tmp_path / "none").exists()) == (64, False)
     with embedded(server) as queue:
         assert queue.log_range(MessageId.parse(ids[0]).shard) == end
 
@@ -167,7 +167,7 @@ def test_a_payload_that_is_gone_is_a_failure(server: Server, tmp_path: Path) -> 
         queue.trim(shard, queue.log_range(shard)[1])
         write_plan(plan, queue, "embedded", names, message_id)
     ran = repair(plan, "--apply", "--json", data_dir=str(server.data_dir))
-    assert (ran.code, whats(ran)[0][0]) == (1, "payload lost")
+    assert (ran.code, whats(ran)[0][0]) == (2, "payload lost")
 
 
 @pytest.mark.thorough

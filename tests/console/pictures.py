@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, expect, sync_playwright
 from reconcile.report.page import render_page
 from tests.console.conftest import HTTP, QUIET, chromium
 from tests.fault.server import ROOT, Server
-from tests.unit.reconcile.made_up import summary
+from tests.unit.reconcile.made_up import summary, trend
 
 HOUR_MS = 3_600_000
 
@@ -48,8 +48,8 @@ def take(browser: Browser, place: str, file: str, scheme: Any, height: int) -> N
 
 def take_report(browser: Browser, folder: Path) -> None:
     file = folder / "report.html"
-    file.write_bytes(render_page(summary()))
-    page = browser.new_page(viewport={"width": 1240, "height": 1760}, color_scheme="light")
+    file.write_bytes(render_page(summary(run=57, trend=trend(50, 57))))
+    page = browser.new_page(viewport={"width": 1240, "height": 1980}, color_scheme="light")
     page.goto(file.as_uri())
     page.screenshot(path=ROOT / "docs" / "reconcile-report.png")
 

@@ -1,18 +1,24 @@
 """The reconcile job's report in a browser: a file, without a server."""
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from playwright.sync_api import Browser, Page
 
 from reconcile.report.page import render_page
-from reconcile.report.summary import Summary
+from reconcile.report.summary import Ledger, Summary
 from tests.console.test_access import findings
-from tests.unit.reconcile.made_up import AT_MS, CLUSTER, summary
+from tests.unit.reconcile.made_up import AT_MS, CLUSTER, finding, summary, trend
 
 OpenReport = Callable[..., Page]
+
+PAPER_PX = round((297 - 2 * 12) / 25.4 * 96)
+"""Between the margins of the sheet, which lies on its side."""
+SMALLEST_PX = 9.0
 
 
 @pytest.fixture
@@ -57,6 +63,50 @@ def test_axe_finds_nothing_serious_in_the_report(open_report: OpenReport, of: Su
 def test_the_report_never_scrolls_sideways(open_report: OpenReport, width: int) -> None:
     page = open_report(summary(), width=width)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+WIDER = """() => {
+  const wide = [];
+  for (const one of document.querySelectorAll('body, main, section, .scroll, table, figure, svg')) {
+    const { left, right } = one.getBoundingClientRect();
+    if (one.scrollWidth > one.clientWidth + 1 && one.clientWidth > 0 || left < -1 || right > innerWidth + 1)
+      wide.push(`${one.tagName} ${one.className.baseVal ?? one.className} ${one.scrollWidth} ${Math.round(right)}`);
+  }
+  return wide;
+}"""
+"""What is cut, or has to be scrolled."""
+
+
+def large() -> Summary:
+    """Names as long as they may be, and numbers of years."""
+    long = f"{'payments.'.ljust(27, 'x')}.{'retries.of.the.european.shops'}"
+    of = summary(trend=trend(50, 12_345))
+    ledgers = {name: getattr(of.topics[0].ledger, name) * 100_000 for name in Ledger.__struct_fields__}
+    topics = [replace(of.topics[0], topic=long, ledger=Ledger(**ledgers)), *of.topics[1:]]
+    windows = [replace(one, topic=long) if one.topic == "orders" else one for one in of.windows]
+    found = finding("missing", long, 9, detail="no outcome; not re-appended in partition 3 at offset 104109")
+    return replace(of, topics=topics, windows=windows, findings=[found, *of.findings])
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("of", [summary(), large()], ids=["full", "large"])
+def test_every_table_fits_1200_px(open_report: OpenReport, of: Summary) -> None:
+    assert open_report(of, width=1200).evaluate(WIDER) == []
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("of", [summary(), large()], ids=["full", "large"])
+def test_every_table_fits_a_sheet_of_a4(open_report: OpenReport, of: Summary, tmp_path: Path) -> None:
+    """As wide as what the margins leave of the page; the browser would make smaller what does not fit."""
+    page = open_report(of, width=PAPER_PX)
+    page.emulate_media(media="print")
+    assert page.evaluate(WIDER) == []
+    small = "[...document.querySelectorAll('td, th')].map(e => parseFloat(getComputedStyle(e).fontSize))"
+    assert page.evaluate(f"Math.min(...{small})") >= SMALLEST_PX
+    data = page.pdf(prefer_css_page_size=True)
+    boxes = [[float(side) for side in box.split()] for box in re.findall(rb"/MediaBox ?\[([^]]+)\]", data)]
+    assert [box == pytest.approx([0, 0, 842, 595], abs=1) for box in boxes] == [True] * len(boxes)  # A4, in points
+    assert boxes
 
 
 @pytest.mark.thorough

@@ -1,6 +1,5 @@
 """A small world whose buffers and audit are written as a Parquet archive."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from reconcile.job import Verdict
+    from reconcile.progress import Say
 
 START = 490_896 * HOUR_MS
 
@@ -207,7 +207,7 @@ def run_here(
     output: Path,
     clock: Clock,
     threshold: int = 0,
-    say: Callable[[str], None] = lambda step: None,
+    say: "Say" = lambda step: None,
 ) -> "Verdict":
     """A run of the job in this process, over an archive, with the files of this machine."""
     from reconcile.job import run

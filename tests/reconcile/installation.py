@@ -1,6 +1,6 @@
 """An installation on the embedded queue, whose shard's owner is played by hand: what it says is what a test says."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from reconcile.job import Verdict
+    from reconcile.progress import Say
 
 NOW_MS = 1_767_225_600_000
 MINUTE_MS = 60_000
@@ -68,7 +69,7 @@ class Installation:
         with self.opened() as queue:
             queue.append([Append(NAMES.audit, "0", body) for body in told]).result()
 
-    def run(self, at_minute: int, say: Callable[[str], None] = lambda step: None) -> "Verdict":
+    def run(self, at_minute: int, say: "Say" = lambda step: None) -> "Verdict":
         from reconcile.job import run as run_job
         from reconcile.readers.embedded import EmbeddedReader
 

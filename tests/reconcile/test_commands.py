@@ -70,6 +70,8 @@ def test_the_command_goes_on_in_the_ledger_through_the_files_of_hadoop(spark: "S
         (["--reader", "excel"], "excel"),
         (["--late-after", "soon"], "--late-after: expected a duration such as 90s, 1h30m or PT1H, not 'soon'."),
         (["--input", "archive"], "--input: the folder of an archive goes with --reader parquet."),
+        (["--threshold", "many"], "--threshold"),
+        (["--no-such-option"], "--no-such-option"),
         (["--threshold", "-1"], "--threshold: it cannot be negative."),
     ],
 )
@@ -77,14 +79,14 @@ def test_what_cannot_be_is_one_sentence_before_spark_starts(
     tmp_path: Path, command: list[str], flags: list[str], sentence: str
 ) -> None:
     ran = started([*command, "--output", "ledger", *flags], tmp_path)
-    assert (ran.returncode, sentence in ran.stderr) == (2, True), ran.stderr
+    assert (ran.returncode, sentence in ran.stderr) == (64, True), ran.stderr
     assert not (tmp_path / "ledger").exists()
 
 
 @pytest.mark.parametrize("command", [RUN, MODULE])
 def test_without_java_the_job_says_what_it_needs(tmp_path: Path, command: list[str]) -> None:
     ran = started([*command, "--output", "ledger"], tmp_path, PATH=str(tmp_path), JAVA_HOME="")
-    assert ran.returncode == 2
+    assert ran.returncode == 64
     assert "the reconcile job needs Java 17, and there is no java on the path" in ran.stderr
 
 
@@ -94,7 +96,7 @@ def test_without_spark_the_job_says_what_installs_it(tmp_path: Path) -> None:
     sentence = (
         "the reconcile job needs the package pyspark; `make reconcile-job` installs what it needs beside Java 17."
     )
-    assert (ran.returncode, ran.stderr) == (2, f"delayline: {sentence}\n")
+    assert (ran.returncode, ran.stderr) == (64, f"delayline: {sentence}\n")
 
 
 @pytest.mark.parametrize(
@@ -102,7 +104,7 @@ def test_without_spark_the_job_says_what_installs_it(tmp_path: Path) -> None:
     [
         (CannotJudge("it is gone"), 3),
         (RunInProgress("another run"), 1),
-        (ConfigError("no such thing"), 2),
+        (ConfigError("no such thing"), 64),
         (OSError("the disk is full"), 1),
     ],
 )

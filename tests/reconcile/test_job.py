@@ -101,6 +101,16 @@ def test_a_first_run_says_what_outcomes_it_cannot_judge(story: Story) -> None:
     assert [one.summary.not_judged for one in story.told[1:4]] == [[], [], []]
 
 
+def test_each_run_stands_beside_those_before_it(story: Story) -> None:
+    line = story.told[-1].summary.trend
+    assert [(one.run, one.exit_code) for one in line] == [(n, told.exit_code) for n, told in enumerate(story.told, 1)]
+    assert [one.findings for one in line[:4]] == [0, 3, 0, 1]
+    ledgers = [topic.ledger for topic in story.told[-1].summary.topics]
+    assert sum(one.accepted or 0 for one in line) == sum(ledger.accepted for ledger in ledgers)
+    assert sum(one.delivered or 0 for one in line) == sum(ledger.delivered for ledger in ledgers)
+    assert story.told[1].summary.trend == line[:2]
+
+
 def test_a_window_that_is_judged_again_tells_only_what_is_new(story: Story) -> None:
     lost, told, doubled = ((one.exit_code, topic_of(one.summary, "mail")) for one in story.told[1:4])
     assert (lost[0], lost[1].fresh) == (2, {"missing": 3})

@@ -5,7 +5,7 @@ from typing import Any
 
 from reconcile.ledger import WINDOW_MS, Category
 from reconcile.plan import Cluster
-from reconcile.report.summary import Finding, Ledger, Malformed, NotJudged, State, Summary, Topic, Window
+from reconcile.report.summary import Finding, Ledger, Malformed, NotJudged, Point, State, Summary, Topic, Window
 
 AT_MS = 1_767_225_600_000
 CLUSTER = Cluster("kafka", "MkU3OEVBNTcwNTJENDM2Qk", "delayline")
@@ -71,6 +71,25 @@ def finding(category: str, name: str, number: int, **fields: Any) -> Finding:
     return Finding(category=category, topic=name, shard=3, offset=offset, buffer=f"delayline.buffer.{name}", **fields)
 
 
+def trend(count: int = 40, last: int = 7) -> list[Point]:
+    """The newest runs up to this one."""
+    rnd = random.Random(count)
+    bad = {2: 3, 11: 1, 12: 9, count - 1: 20}
+    return [
+        Point(
+            run=last - count + 1 + n,
+            at_ms=AT_MS + 41_000 - (count - 1 - n) * 900_000,
+            exit_code=2 if n in bad else 3 if n == 20 else 0,
+            findings=bad.get(n, 0),
+            accepted=(accepted := 17_000 + rnd.randrange(9_000)),
+            delivered=accepted - rnd.randrange(4_000),
+            half_ms=None if n == 20 else 2 ** rnd.randrange(3, 6),
+            nearly_all_ms=None if n == 20 else 2 ** (14 if n in bad else rnd.randrange(7, 10)),
+        )
+        for n in range(count)
+    ]
+
+
 def summary(**fields: Any) -> Summary:
     """Of a bad day."""
     shown = [window for name in BAD_DAYS for window in windows(name)]
@@ -93,6 +112,7 @@ def summary(**fields: Any) -> Summary:
         for n in range(count)
     ]
     given = {
+        "run": 7,
         "exit_code": 2,
         "topics": topics,
         "windows": shown,
@@ -111,6 +131,7 @@ def summary(**fields: Any) -> Summary:
             Malformed(audit_partition=0, audit_offset=9_041, why="version 9, this program knows 1", value='{"v":9,')
         ],
         "malformed_total": 1,
+        "trend": trend(7),
         "rows_read": {"done": 731_204, "marks": 960, "accepted": 735_100, "malformed": 1},
     }
-    return Summary(cluster=CLUSTER, run=7, at_ms=AT_MS + 41_000, seconds=48.2, **(given | fields))
+    return Summary(cluster=CLUSTER, at_ms=AT_MS + 41_000, seconds=48.2, **(given | fields))

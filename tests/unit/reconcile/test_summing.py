@@ -12,7 +12,7 @@ from reconcile.settings import JobSettings
 from reconcile.summing import Rows, exit_code, ledger_of, summarise
 
 NOW = 1_000 * HOUR_MS
-NO_ROWS = Rows([], 0, [], 0, [], [], 0, {"accepted": 3})
+NO_ROWS = Rows([], 0, [], 0, None, [], 0, {"accepted": 3})
 
 
 def judgement(**findings: int) -> Judgement:
