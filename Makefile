@@ -6,7 +6,7 @@ PYTEST := $(BIN)/python -m pytest -n auto --dist loadscope
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 unexport PYTHONDONTWRITEBYTECODE   # tests start Python a few hundred times: what is compiled once is kept
 
-.PHONY: run quick test test-all check lint types imports simulate machine race prove generated wire-faults chaos-kafka-proxy search-kafka-proxy foreign-clients fuzz outages bench kafka kafka-client reconcile-demo reconcile-job spark-package lock clean
+.PHONY: run quick test test-all check lint types imports simulate machine race prove generated wire-faults chaos-kafka-proxy search-kafka-proxy foreign-clients fuzz outages bench kafka kafka-client reconcile-demo reconcile-job reconcile-export spark-package lock clean
 
 run: $(VENV)/.run   ## start everything on the embedded queue, HTTP on 127.0.0.1:8080
 	@exec $(BIN)/delayline serve
@@ -94,6 +94,12 @@ $(VENV)/.reconcile: requirements/reconcile.txt $(VENV)/.run
 	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/reconcile.txt
 	@touch $@
 
+reconcile-export: $(VENV)/.export   ## what `delayline reconcile export` needs on top of `make run`
+
+$(VENV)/.export: requirements/export.txt $(VENV)/.run
+	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/export.txt
+	@touch $@
+
 spark-package: $(VENV)/.test   ## what `spark-submit` sends to a cluster with the reconcile job, into build/spark: docs/deploy.md
 	$(BIN)/python deploy/spark/pack.py build/spark
 
@@ -110,6 +116,8 @@ lock:   ## renew the pinned requirements (needs uv)
 	    --extra build --extra kafka --extra proxy -c requirements/run.txt pyproject.toml -o requirements/kafka.txt
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q \
 	    --extra build --extra reconcile -c requirements/run.txt pyproject.toml -o requirements/reconcile.txt
+	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q \
+	    --extra build --extra export -c requirements/run.txt pyproject.toml -o requirements/export.txt
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q \
 	    --extra build --extra test -c requirements/run.txt pyproject.toml -o requirements/test.txt
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
+from delayline.cli.export_commands import export
 from delayline.cli.failure import Failure
 from delayline.cli.options import ConfigPath
 from delayline.cli.repair_commands import repair
@@ -26,6 +27,7 @@ def register(app: typer.Typer) -> None:
     commands.callback()(_group)
     commands.command()(run)
     commands.command()(repair)
+    commands.command()(export)
     app.add_typer(commands, name="reconcile")
 
 
