@@ -2,11 +2,12 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+AIRFLOW := apache-airflow==3.3.2
 PYTEST := $(BIN)/python -m pytest -n auto --dist loadscope
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 unexport PYTHONDONTWRITEBYTECODE   # tests start Python a few hundred times: what is compiled once is kept
 
-.PHONY: run quick test test-all check lint types imports simulate machine race prove generated wire-faults chaos-kafka-proxy search-kafka-proxy foreign-clients fuzz outages bench kafka kafka-client reconcile-demo reconcile-job reconcile-export spark-package lock clean
+.PHONY: run quick test test-all check lint types imports simulate machine race prove generated wire-faults chaos-kafka-proxy search-kafka-proxy foreign-clients fuzz airflow outages bench kafka kafka-client reconcile-demo reconcile-job reconcile-export spark-package lock clean
 
 run: $(VENV)/.run   ## start everything on the embedded queue, HTTP on 127.0.0.1:8080
 	@exec $(BIN)/delayline serve
@@ -62,6 +63,14 @@ foreign-clients: $(VENV)/.test   ## clients in Go, JavaScript, Rust, Python and 
 
 fuzz: $(VENV)/.test   ## hostile input for every entrance, a minute each; SEED, SECONDS, PARTS, COVER=1
 	$(BIN)/python -m tests.fuzz.run
+
+airflow: $(VENV)/.test .venv-airflow/.$(AIRFLOW)   ## deploy/airflow under the real Airflow, in an environment of its own; needs Java 17
+	$(BIN)/python -m tests.deploy.airflow_at_work .venv-airflow/bin
+
+.venv-airflow/.$(AIRFLOW):
+	$(PYTHON) -m venv --clear .venv-airflow
+	.venv-airflow/bin/python -m pip install --quiet $(AIRFLOW)
+	@touch $@
 
 outages: $(VENV)/.test   ## a broker that goes under clients in the tests' own process: librdkafka may end that, so they run apart
 	$(BIN)/python -m pytest -m outage
@@ -122,4 +131,4 @@ lock:   ## renew the pinned requirements (needs uv)
 	    --extra build --extra test -c requirements/run.txt pyproject.toml -o requirements/test.txt
 
 clean:
-	rm -rf $(VENV) build bench/results .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) .venv-airflow build bench/results .mypy_cache .ruff_cache .pytest_cache

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
+from delayline.errors import ConfigError
 from delayline.times import format_moment
 from reconcile.errors import BadInput, OtherCluster, ReconcileError
 from reconcile.files import LocalFiles
@@ -72,7 +73,7 @@ class Exported(NamedTuple):
 def export(ledger: Path, to: str, say: Callable[[Exported], None] = lambda done: None) -> None:
     """Append what the tables in the folder or below the URI `to` do not have yet; `say` hears of each commit.
 
-    Raises ReconcileError, OSError."""
+    Raises ConfigError, ReconcileError, OSError."""
     _check(ledger, to)
     files = LocalFiles(ledger)
     last = last_manifest(files)
@@ -96,12 +97,12 @@ def export(ledger: Path, to: str, say: Callable[[Exported], None] = lambda done:
 
 
 def _check(ledger: Path, to: str) -> None:
-    """Raises BadInput."""
+    """Raises ConfigError."""
     if urlsplit(str(ledger)).scheme:
-        raise BadInput(f"{ledger}: the ledger must be a folder of this machine, or one that it has mounted")
+        raise ConfigError(f"{ledger}: the ledger must be a folder of this machine, or one that it has mounted")
     if not urlsplit(to).scheme and Path(to).resolve().is_relative_to(ledger.resolve()):
-        raise BadInput(
-            f"{to} is in the ledger, where runs have folders of their own: take another one for the tables"
+        raise ConfigError(
+            f"--to: {to} is in the ledger, where runs have folders of their own: take another one for the tables"
         )
 
 

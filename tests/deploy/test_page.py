@@ -2,8 +2,9 @@
 
 import re
 import shlex
+import sqlite3
+from contextlib import closing
 
-import duckdb
 import pytest
 
 from tests.deploy.commands import parse
@@ -59,7 +60,7 @@ def test_what_the_page_types_of_ours_is_a_command() -> None:
 
 def test_the_query_on_the_page_finds_what_is_true_of_windows_that_were_judged_again() -> None:
     (query,) = re.findall(r"```sql\n(.*?)```", TEXT, re.DOTALL)
-    with duckdb.connect() as here:
+    with closing(sqlite3.connect(":memory:")) as here:
         here.execute("CREATE TABLE windows (topic TEXT, window_ms BIGINT, version INT, run INT)")
         here.execute("CREATE TABLE findings (topic TEXT, window_ms BIGINT, run INT, id TEXT)")
         here.execute("INSERT INTO windows VALUES ('a', 0, 1, 1), ('a', 0, 2, 3), ('a', 5, 1, 1), ('b', 0, 1, 3)")

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from delayline.cli.main import main
+from delayline.errors import ConfigError
 from reconcile import export as exporting
 from reconcile import judge
 from reconcile.errors import BadInput, OtherCluster, ReconcileError
@@ -293,14 +294,14 @@ def test_a_ledger_that_was_put_back_from_an_older_copy_is_refused(ledger: Ledger
 
 @pytest.mark.parametrize("where", ["ledger", "ledger/tables"])
 def test_tables_do_not_lie_in_the_ledger(ledger: Ledger, tmp_path: Path, where: str) -> None:
-    with pytest.raises(BadInput, match="is in the ledger"):
+    with pytest.raises(ConfigError, match="is in the ledger"):
         export(ledger.folder, str(tmp_path / where))
 
 
 def test_what_is_no_ledger_is_told(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="has no run that has ended"):
         export(tmp_path / "nowhere", str(tmp_path / "tables"))
-    with pytest.raises(BadInput, match="must be a folder of this machine"):
+    with pytest.raises(ConfigError, match="must be a folder of this machine"):
         export(Path("s3a://bucket/ledger"), str(tmp_path / "tables"))
 
 
