@@ -3,11 +3,12 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 AIRFLOW := apache-airflow==3.3.2
+CONNECT := grpcio==1.85.3 grpcio-status==1.85.3 googleapis-common-protos==1.76.0
 PYTEST := $(BIN)/python -m pytest -n auto --dist loadscope
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 unexport PYTHONDONTWRITEBYTECODE   # tests start Python a few hundred times: what is compiled once is kept
 
-.PHONY: run quick test test-all check lint types imports simulate machine race prove generated wire-faults chaos-kafka-proxy search-kafka-proxy foreign-clients fuzz airflow outages bench kafka kafka-client reconcile-demo reconcile-job reconcile-export spark-package lock clean
+.PHONY: run quick test test-all check lint types imports simulate machine race prove generated wire-faults chaos-kafka-proxy search-kafka-proxy foreign-clients fuzz airflow spark-connect outages bench kafka kafka-client reconcile-demo reconcile-job reconcile-export spark-package lock clean
 
 run: $(VENV)/.run   ## start everything on the embedded queue, HTTP on 127.0.0.1:8080
 	@exec $(BIN)/delayline serve
@@ -70,6 +71,14 @@ airflow: $(VENV)/.test .venv-airflow/.$(AIRFLOW)   ## deploy/airflow under the r
 .venv-airflow/.$(AIRFLOW):
 	$(PYTHON) -m venv --clear .venv-airflow
 	.venv-airflow/bin/python -m pip install --quiet $(AIRFLOW)
+	@touch $@
+
+spark-connect: $(VENV)/.test build/connect/.made   ## the reconcile job as a client of Spark Connect, with packages of its own; needs Java 17
+	$(BIN)/python -m tests.reconcile.connect_at_work build/connect
+
+build/connect/.made: Makefile | $(VENV)/.test
+	rm -rf build/connect
+	$(BIN)/python -m pip install --quiet --target build/connect $(CONNECT)
 	@touch $@
 
 outages: $(VENV)/.test   ## a broker that goes under clients in the tests' own process: librdkafka may end that, so they run apart

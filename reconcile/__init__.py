@@ -10,6 +10,7 @@
     judge.py     cells -> which are clean, which one record is missing, and what a window adds up to
     acts.py      rows of one commit -> what an operation did, and what was done without one; pairing.py: its stages
     findings.py  dirty cells, and the rows in them -> what is wrong, record by record
+    session.py   Spark in this process; connect.py: Spark as a server elsewhere
     export.py    findings and windows -> tables for warehouses
 
 Every record of a buffer topic has exactly one outcome row once its due window is closed: that sentence, with the

@@ -6,6 +6,8 @@ import sys
 
 from pyspark.sql import SparkSession
 
+from reconcile.connect import connect, remote
+
 SETTINGS = {
     "spark.sql.session.timeZone": "UTC",  # Parquet files written here are read elsewhere
     "spark.sql.ansi.enabled": "true",  # a sum that does not fit is an error, not another number
@@ -31,11 +33,15 @@ _SUBMITTED = "PYSPARK_GATEWAY_PORT"
 
 
 def open_session(master: str | None) -> SparkSession:
-    """`master` None: the one that spark-submit names, or this machine's cores. The session that there is, if any."""
+    """`master` None: the one that spark-submit names, or this machine's cores. The session that there is, if any.
+    With SPARK_REMOTE it is one of Spark Connect. Raises ConfigError, NoAnswer, PySparkException."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # readers that are Python run where this does
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+    if url := remote():
+        own = {} if url.startswith("sc:") else {**LOCAL, "spark.ui.showConsoleProgress": "false"}
+        return connect(url, "delayline reconcile", {**SETTINGS, **own})
     chosen = master or (None if _SUBMITTED in os.environ else "local[*]")
     progress = {"spark.ui.showConsoleProgress": str(sys.stderr.isatty()).lower()}
     options = dict(SETTINGS, **progress, **(LOCAL if chosen and chosen.startswith("local") else {}))
-    logging.getLogger("py4j").setLevel(logging.WARNING)
     builder = SparkSession.Builder().appName("delayline reconcile").config(map=dict(options))
     return (builder.master(chosen) if chosen else builder).getOrCreate()
