@@ -104,7 +104,6 @@ def main(packages: Path, folder: Path) -> None:
     queue = Installation(None, folder / "data", [(b"delay", b"1m")])  # type: ignore[arg-type]
     queue.tell([delivered(0, f"orders.0.0.{due_ms}", due_ms)], done_ms=due_ms + 5, next_offset=1, at_minute=10)
     archive = ["--reader", "parquet", "--input", "archive"]
-
     targets = ["--against", "targets", "--since", "36500d"]
 
     own = [*archive, "--output", "own", "--master", "local[1]"]
@@ -117,7 +116,9 @@ def main(packages: Path, folder: Path) -> None:
         job.run(*archive, "--output", "served", *targets, exit_code=2, **served)
         same(folder / "own/targets", folder / "served/targets")
         job.run(*archive, "--output", "served", exit_code=0, **served)
-        job.run("--output", "queue", exit_code=0, says="findings=0 run=1", **served, DELAYLINE_DATA_DIR="data")
+        job.run(
+            "--output", "queue", exit_code=0, says="findings=0 run=1", **served, DELAYLINE_DATA_DIR=str(queue.folder)
+        )
     job.run(*archive, "--output", "beside", exit_code=2, SPARK_REMOTE="local[1]")
     same(folder / "own", folder / "beside")
 
