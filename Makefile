@@ -2,11 +2,13 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+AIRFLOW := apache-airflow==3.3.2
+CONNECT := grpcio==1.85.3 grpcio-status==1.85.3 googleapis-common-protos==1.76.0
 PYTEST := $(BIN)/python -m pytest -n auto --dist loadscope
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 unexport PYTHONDONTWRITEBYTECODE   # tests start Python a few hundred times: what is compiled once is kept
 
-.PHONY: run quick test test-all check lint types imports simulate machine race prove generated wire-faults chaos-kafka-proxy search-kafka-proxy foreign-clients fuzz outages bench kafka kafka-client reconcile-demo reconcile-job spark-package lock clean
+.PHONY: run quick test test-all check lint types imports simulate machine race prove generated wire-faults chaos-kafka-proxy search-kafka-proxy foreign-clients fuzz airflow spark-connect outages bench kafka kafka-client reconcile-demo reconcile-job reconcile-export spark-package lock clean
 
 run: $(VENV)/.run   ## start everything on the embedded queue, HTTP on 127.0.0.1:8080
 	@exec $(BIN)/delayline serve
@@ -63,6 +65,22 @@ foreign-clients: $(VENV)/.test   ## clients in Go, JavaScript, Rust, Python and 
 fuzz: $(VENV)/.test   ## hostile input for every entrance, a minute each; SEED, SECONDS, PARTS, COVER=1
 	$(BIN)/python -m tests.fuzz.run
 
+airflow: $(VENV)/.test .venv-airflow/.$(AIRFLOW)   ## deploy/airflow under the real Airflow, in an environment of its own; needs Java 17
+	$(BIN)/python -m tests.deploy.airflow_at_work .venv-airflow/bin
+
+.venv-airflow/.$(AIRFLOW):
+	$(PYTHON) -m venv --clear .venv-airflow
+	.venv-airflow/bin/python -m pip install --quiet $(AIRFLOW)
+	@touch $@
+
+spark-connect: $(VENV)/.test build/connect/.made   ## the reconcile job as a client of Spark Connect, with packages of its own; needs Java 17
+	$(BIN)/python -m tests.reconcile.connect_at_work build/connect
+
+build/connect/.made: Makefile | $(VENV)/.test
+	rm -rf build/connect
+	$(BIN)/python -m pip install --quiet --target build/connect $(CONNECT)
+	@touch $@
+
 outages: $(VENV)/.test   ## a broker that goes under clients in the tests' own process: librdkafka may end that, so they run apart
 	$(BIN)/python -m pytest -m outage
 
@@ -94,6 +112,12 @@ $(VENV)/.reconcile: requirements/reconcile.txt $(VENV)/.run
 	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/reconcile.txt
 	@touch $@
 
+reconcile-export: $(VENV)/.export   ## what `delayline reconcile export` needs on top of `make run`
+
+$(VENV)/.export: requirements/export.txt $(VENV)/.run
+	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/export.txt
+	@touch $@
+
 spark-package: $(VENV)/.test   ## what `spark-submit` sends to a cluster with the reconcile job, into build/spark: docs/deploy.md
 	$(BIN)/python deploy/spark/pack.py build/spark
 
@@ -111,7 +135,9 @@ lock:   ## renew the pinned requirements (needs uv)
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q \
 	    --extra build --extra reconcile -c requirements/run.txt pyproject.toml -o requirements/reconcile.txt
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q \
+	    --extra build --extra export -c requirements/run.txt pyproject.toml -o requirements/export.txt
+	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q \
 	    --extra build --extra test -c requirements/run.txt pyproject.toml -o requirements/test.txt
 
 clean:
-	rm -rf $(VENV) build bench/results .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) .venv-airflow build bench/results .mypy_cache .ruff_cache .pytest_cache

@@ -6,12 +6,23 @@
     plan.py      what a queue holds; planning.py: what a run reads of it; manifest.py: what it leaves to the next
     closing.py   which windows can be judged; advance.py: from one manifest to the next
     ledger.py    the quantities of the ledger: windows, buckets, categories
-    cells.py     rows -> cells: what is said twice of the records of one window and one bucket of positions
-    judge.py     cells -> which are clean, which one record is missing, and what a window adds up to
-    acts.py      rows of one commit -> what an operation did, and what was done without one; pairing.py: its stages
-    findings.py  dirty cells, and the rows in them -> what is wrong, record by record
+
+    Spark, rows by the million:
+    counting.py  the rows of a run, staged; cells.py: what is said twice of the records of a window and a bucket
+    lookup.py    the rows behind suspect cells; targets.py: those of the topics themselves
+
+    plain Python, record by record:
+    testimony.py what has been read of a record; said.py: what a row says, as a number
+    suspects.py  cells that do not add up; places.py: what is wrong at one place; skips.py: what is excused
+    acts.py      what operations did, commit by commit; windows.py: what a window adds up to
+
+    judging.py   both together; pairing.py, against.py: the same of acts, and of topics
+    rooms.py     Parquet below the output directory; tables.py: small tables without Spark
+
     notices.py   who is told how a run has ended
-    exits.py     how the commands end; progress.py, telling.py: how far a run is
+    exits.py     how the commands end; progress.py: how far a run is
+    session.py   Spark in this process; connect.py: Spark as a server elsewhere
+    export.py    findings and windows -> tables for warehouses
 
 Every record of a buffer topic has exactly one outcome row once its due window is closed: that sentence, with the
 links between re-appended records, is what the job checks.

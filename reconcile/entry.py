@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from delayline.clock import Clock
 from delayline.config import Settings
 from delayline.errors import ConfigError, DelaylineError
+from reconcile import connect
 from reconcile.errors import ReconcileError
 from reconcile.exits import exit_of
 from reconcile.progress import Show, SparkCounts, telling_progress
@@ -78,7 +79,7 @@ def _one_sentence() -> Iterator[None]:
 
 
 def _session(job: JobSettings) -> "SparkSession":
-    if not os.environ.get("JAVA_HOME") and shutil.which("java") is None:
+    if connect.needs_java() and not os.environ.get("JAVA_HOME") and shutil.which("java") is None:
         raise ConfigError(f"the reconcile job needs Java 17, and there is no java on the path; {INSTALL}.")
     try:
         from pyspark.errors import PySparkException
@@ -99,6 +100,7 @@ def _check_reader(job: JobSettings, settings: Settings) -> None:
     kind = reader.removesuffix("-connector")
     if kind not in ("parquet", settings.mq.kind):
         raise ConfigError(f"--reader: {reader} reads an installation on {kind}, and mq.kind is {settings.mq.kind}.")
+    connect.check(job, reader)
 
 
 def _reader(job: JobSettings, settings: Settings, spark: "SparkSession", clock: Clock) -> "Reader":
@@ -139,4 +141,8 @@ def _files(job: JobSettings, spark: "SparkSession") -> "Files":
     from reconcile.files import LocalFiles
     from reconcile.hadoop_files import HadoopFiles
 
-    return HadoopFiles(spark, job.output) if job.is_uri else LocalFiles(Path(job.output))
+    if job.is_uri:
+        return HadoopFiles(spark, job.output)
+    files = LocalFiles(Path(job.output))
+    connect.check_shared(spark, files)
+    return files

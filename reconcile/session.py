@@ -13,6 +13,8 @@ from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
+from reconcile.connect import connect, remote
+
 SETTINGS = {
     "spark.sql.session.timeZone": "UTC",  # Parquet files written here are read elsewhere
     "spark.sql.ansi.enabled": "true",  # a sum that does not fit is an error, not another number
@@ -56,13 +58,16 @@ _SUBMITTED = "PYSPARK_GATEWAY_PORT"
 
 
 def open_session(master: str | None) -> SparkSession:
-    """`master` None: the one that spark-submit names, or this machine's cores. The session that there is, if any."""
+    """`master` None: the one that spark-submit names, or this machine's cores. The session that there is, if any.
+    With SPARK_REMOTE it is one of Spark Connect. Raises ConfigError, NoAnswer, PySparkException."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # readers that are Python run where this does
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+    if url := remote():
+        return connect(url, NAME, SETTINGS | ({} if url.startswith("sc:") else LOCAL))
     is_submitted = _SUBMITTED in os.environ
     chosen = master or (None if is_submitted else "local[*]")
     is_local = chosen is not None and chosen.startswith("local")
     options = SETTINGS | (LOCAL if is_local else {}) | (QUIET if is_submitted else {})
-    logging.getLogger("py4j").setLevel(logging.WARNING)
     if not is_submitted and SparkSession.getActiveSession() is None:
         _start(options | {"spark.master": chosen or ""}, LOCAL_ADDRESS if is_local else {})
     builder = SparkSession.Builder().appName(NAME).config(map=dict(options))

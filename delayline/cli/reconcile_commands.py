@@ -10,6 +10,7 @@ import msgspec
 import typer
 from typer.core import TyperGroup
 
+from delayline.cli.export_commands import export
 from delayline.cli.failure import USAGE, Failure
 from delayline.cli.options import ConfigPath
 from delayline.cli.repair_commands import repair
@@ -58,6 +59,7 @@ def register(app: typer.Typer) -> None:
     commands.callback()(_about)
     commands.command()(run)
     commands.command()(repair)
+    commands.command()(export)
     app.add_typer(commands, name="reconcile")
 
 

@@ -122,6 +122,10 @@ def test_workers_are_told_apart_and_keep_what_is_their_own() -> None:
         assert one["volumes"] == [f"{name}:/var/lib/delayline"]
 
 
+def test_every_container_of_the_job_has_the_name_by_which_it_knows_that_the_one_before_is_gone() -> None:
+    assert OURS["reconcile"]["hostname"] == "reconcile"
+
+
 def test_the_ports_of_the_proxy_are_published_as_clients_are_told() -> None:
     proxy = OURS["proxy"]
     settings = load_settings(None, {}, proxy["environment"], Path("/")).proxy.kafka

@@ -14,7 +14,9 @@ import yaml
 from delayline.config import Settings, load_settings
 from delayline.config.layers import SYSTEM_CONFIG
 from proxy.kafka.access import read_access
+from reconcile.lock import Holder, is_gone
 from tests.deploy.commands import parse
+from tests.deploy.exit_codes import AGAIN, CLEAN, exit_codes
 from tests.deploy.manifests import FOLDER, Container, containers, kustomization, resources, selected
 from tests.deploy.test_image import PINNED, TARGETS
 from tests.fault.server import ROOT
@@ -176,6 +178,43 @@ def test_librdkafka_knows_every_property(tmp_path: Path, secrets: Any) -> None:
 
     properties = settings_of(CONTAINERS["api"], tmp_path).mq.client_properties()
     Consumer({**properties, "bootstrap.servers": "127.0.0.1:1", "group.id": "g", "log_level": 0}).close()
+
+
+# --- the job
+
+
+def test_a_run_is_tried_again_only_where_that_may_change_something() -> None:
+    (cron,) = of_kind("CronJob")
+    job = cron["spec"]["jobTemplate"]["spec"]
+    (drained, answered) = job["podFailurePolicy"]["rules"]
+    assert drained == {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}
+    assert answered["action"] == "FailJob"
+    assert answered["onExitCodes"] == {
+        "containerName": CONTAINERS["reconcile"].name,
+        "operator": "In",
+        "values": sorted(exit_codes() - {CLEAN, AGAIN}),
+    }
+    assert job["backoffLimit"] > 0
+    assert CONTAINERS["reconcile"].pod["spec"]["restartPolicy"] == "Never", "the policy asks for it"
+
+
+def test_one_run_at_a_time_writes_into_a_ledger_that_outlives_it() -> None:
+    (cron,), (claim,) = of_kind("CronJob"), of_kind("PersistentVolumeClaim")
+    one = CONTAINERS["reconcile"]
+    assert cron["spec"]["concurrencyPolicy"] == "Forbid"
+    assert claim["spec"]["accessModes"] == ["ReadWriteOnce"]
+    (mount,) = (found for found in one.made["volumeMounts"] if found["name"] == "ledger")
+    assert one.made["args"][one.made["args"].index("--output") + 1].startswith(f"{mount['mountPath']}/")
+    (volume,) = (found for found in one.pod["spec"]["volumes"] if found["name"] == "ledger")
+    assert volume["persistentVolumeClaim"]["claimName"] == claim["metadata"]["name"]
+
+
+def test_a_pod_takes_over_what_a_killed_one_has_locked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only of its own host a run knows who is gone, and a pod has its own name for one where none is given."""
+    spec = CONTAINERS["reconcile"].pod["spec"]
+    killed = Holder("delayline-reconcile", pid=1, born=2**40, since_ms=0)
+    monkeypatch.setattr("socket.gethostname", lambda: spec.get("hostname", "delayline-reconcile-29017-x7k2p"))
+    assert is_gone(killed)
 
 
 # --- what holds pods together

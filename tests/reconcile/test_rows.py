@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
+from deltalake import DeltaTable
 
 from delayline.clock import ManualClock
 from reconcile.errors import BadInput, CannotJudge
+from reconcile.export import TABLES, export
 from reconcile.files import LocalFiles
 from reconcile.ledger import HOUR_MS
 from reconcile.readers.parquet import ParquetReader
@@ -91,6 +93,23 @@ def test_a_manifest_says_how_many_rows_were_written_and_a_copied_directory_goes_
     assert (ledger.first.exit_code, second.exit_code, second.summary.run) == (2, 0, 2)
     assert second.summary.topics[0].ledger.accepted == 4
     assert second.summary.topics[0].findings == {"missing": 1}
+
+
+def test_what_spark_has_written_comes_to_the_tables_of_an_export(ledger: Ledger) -> None:
+    ledger.restore()
+    export(ledger.out, str(ledger.folder / "tables"))
+    tables = {name: DeltaTable(ledger.folder / "tables" / name).to_pyarrow_table() for name in TABLES}
+    (found,) = ledger.first.summary.findings
+    assert tables["findings"].select(["id", "category", "offset"]).to_pylist() == [
+        {"id": found.id, "category": found.category, "offset": found.offset}
+    ]
+    judged = tables["windows"].to_pylist()
+    assert len(judged) == ledger.first.summary.windows_judged
+    assert {name: sum(row[name] for row in judged) for name in ("accepted", "delivered", "missing")} == {
+        "accepted": 2,
+        "delivered": 1,
+        "missing": 1,
+    }
 
 
 def emptied(folder: Path) -> None:
