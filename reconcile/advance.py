@@ -12,6 +12,7 @@ from reconcile.manifest import (
     Distrusted,
     Judged,
     Manifest,
+    Merge,
     Plan,
     Reads,
     Shard,
@@ -21,6 +22,7 @@ from reconcile.manifest import (
     with_run,
 )
 from reconcile.planning import readable, shards_after, with_untold
+from reconcile.whereabouts import Whereabouts
 
 NOTHING = Topic(topic_id="")
 
@@ -61,6 +63,7 @@ class Task(NamedTuple):
     distrusted: Mapping[str, Mapping[int, Distrusted]] = MappingProxyType({})
     unpaired: Mapping[int, Spans] = MappingProxyType({})
     moved: Mapping[int, Spans] = MappingProxyType({})
+    merged: Mapping[int, Sequence[Merge]] = MappingProxyType({})
 
 
 class Judgement(NamedTuple):
@@ -112,6 +115,7 @@ def task_of(plan: Plan, reads: Reads, previous: Manifest | None, counted: Counte
     return told._replace(
         unpaired=with_run(previous.unpaired if previous else {}, counted.unpaired, plan.run),
         moved=with_run(previous.moved if previous else {}, counted.moved, plan.run),
+        merged=previous.merged if previous else {},
     )
 
 
@@ -139,9 +143,16 @@ def _audit_gaps(plan: Plan, reads: Reads, previous: Manifest | None, counted: Co
 
 
 def manifest_after(
-    plan: Plan, reads: Reads, previous: Manifest | None, counted: Counted, task: Task, judgement: Judgement
+    plan: Plan,
+    reads: Reads,
+    previous: Manifest | None,
+    counted: Counted,
+    task: Task,
+    judgement: Judgement,
+    where: Whereabouts | None = None,
 ) -> Manifest:
-    """What the next run begins with."""
+    """What the next run begins with. `where` its rows are, if that is not what the task says any more."""
+    where = where or Whereabouts(task.rows, task.merged)
     aside = {**plan.aside, **reads.aside}
     kept = {name: topic for name, topic in previous.topics.items() if name not in task.due} if previous else {}
     unread = {name: buffer.topic_id for name, buffer in plan.held.buffers.items() if name not in task.due}
@@ -157,7 +168,8 @@ def manifest_after(
         audit={**(previous.audit if previous else {}), **{part: read.end for part, read in plan.audit.items()}},
         audit_gaps=list(task.audit_gaps),
         topics=dict(sorted(topics.items())),
-        rows=dict(task.rows),
+        rows=dict(where.rows),
+        merged={hour: list(merges) for hour, merges in where.merged.items()},
         windows=with_run(previous.windows if previous else {}, judgement.hours, plan.run),
         unpaired=dict(task.unpaired),
         moved=dict(task.moved),

@@ -14,7 +14,6 @@ from pyspark.sql.types import StructType
 from delayline.clock import Clock
 from delayline.times import format_moment
 from reconcile import targets
-from reconcile.counting import COUNTED
 from reconcile.errors import CannotJudge
 from reconcile.exits import Exit
 from reconcile.files import Files
@@ -26,12 +25,13 @@ from reconcile.progress import Say, Step
 from reconcile.readers.contract import Reader
 from reconcile.report.page import render_page
 from reconcile.report.summary import FINDINGS_MAX, NotJudged, State, Summary, Topic, encode_summary
-from reconcile.rooms import Rooms, folders
+from reconcile.rooms import Rooms
 from reconcile.runs import check_cluster, last_manifest
 from reconcile.schemas import ACCEPTED, DONE, FINDINGS
 from reconcile.settings import JobSettings
 from reconcile.small import small
 from reconcile.summing import finding_of, topic_of
+from reconcile.whereabouts import where_of
 
 ROOM = "targets"
 RETENTION, REFUSED = "retention", "refused"
@@ -102,7 +102,7 @@ def _windows(reader: Reader, manifest: Manifest, since_ms: int) -> Compared:
             continue
         from_ms = {shard: _window_after(max(since_ms, kept_ms.get(shard, 0))) for shard in topic.shards}
         lacking = [shard for shard in sorted(kept_ms.keys() & from_ms.keys()) if kept_ms[shard] > since_ms]
-        if any(hour * HOUR_MS < from_ms[shard] for shard in lacking for hour in manifest.rows):
+        if any(hour * HOUR_MS < from_ms[shard] for shard in lacking for hour in where_of(manifest).hours):
             not_judged.append(NotJudged(what=RETENTION, why=_gone(kept_ms, lacking), topic=name))
         until_ms = topic.closed_until_ms
         spans += [Span(name, shard, start_ms, until_ms) for shard, start_ms in from_ms.items() if start_ms < until_ms]
@@ -132,7 +132,7 @@ class _Comparison:
         if not self._spans:
             return small(spark, [], FINDINGS)
         first_ms = min(span.from_ms for span in self._spans)
-        accepted, done = self._staged(ACCEPTED, "accepted"), self._staged(DONE, f"done/lot={COUNTED}")
+        accepted, done = self._staged(ACCEPTED, "accepted"), self._staged(DONE, "done")
         # An hour more: what was delivered too early is seen, and clocks may differ.
         since_ms = first_ms - HOUR_MS if stamps_deliveries else 0
         delivered = self._reader.delivered(spark, sorted({span.topic for span in self._spans}), since_ms)
@@ -140,9 +140,10 @@ class _Comparison:
         verdicts = targets.verdicts(accepted, done, delivered, self._manifest.run, late_after_ms)
         return self._without_others(self._compared(verdicts))
 
-    def _staged(self, schema: StructType, below: str) -> DataFrame:
-        hours = [hour for hour in self._manifest.rows if any(map(_touches(hour), self._spans))]
-        rows = self._rooms.read(schema, folders("stage", hours, self._manifest.rows, below))
+    def _staged(self, schema: StructType, kind: str) -> DataFrame:
+        where = where_of(self._manifest)
+        hours = [hour for hour in where.hours if any(map(_touches(hour), self._spans))]
+        rows = self._rooms.read(schema, where.folders(kind, hours))
         spans = small(self._rooms.spark, self._spans, "of string, number int, from_ms long, until_ms long")
         inside = _inside(F.coalesce("due_ms", "accepted_ms")) & (F.col("shard") == F.col("number"))
         return rows.join(F.broadcast(spans), inside, "left_semi")
@@ -164,7 +165,8 @@ class _Comparison:
         orphans = verdicts.where(is_orphan).select("topic", "id")
         if orphans.isEmpty():
             return verdicts
-        everywhere = folders("stage", self._manifest.rows, self._manifest.rows, "accepted")
+        where = where_of(self._manifest)
+        everywhere = where.folders("accepted", where.hours)
         every = self._rooms.read(ACCEPTED, everywhere).select("topic", "id")
         known = every.join(F.broadcast(orphans), ["topic", "id"], "left_semi").distinct()
         others = verdicts.join(known.withColumn("known", F.lit(True)), ["topic", "id"], "left")

@@ -32,9 +32,10 @@ from reconcile.rooms import HOUR, Rooms
 from reconcile.runs import Said
 from reconcile.schemas import ACCEPTED, AUDIT_RECORDS, DONE, MALFORMED
 from reconcile.small import small
+from reconcile.whereabouts import COUNTED
 from reconcile.windows import Tally
 
-COUNTED, AHEAD, BEFORE, LOST, STRAY = "counted", "ahead", "before", "lost", "stray"
+AHEAD, BEFORE, LOST, STRAY = "ahead", "before", "lost", "stray"
 """Lots: what is counted now, what waits for the next run, what speaks of records from before the first one, of
 records that were gone before they were read, and in the first run of places that no buffer has: of a topic that was
 deleted or made again, perhaps. Later runs count those, so that they are judged as what nobody accepted."""

@@ -14,6 +14,7 @@ from reconcile.judging import Judging
 from reconcile.ledger import Category
 from reconcile.lock import Lock, this_process
 from reconcile.manifest import Manifest, Plan, Reads
+from reconcile.merging import leftovers, merge
 from reconcile.progress import Say
 from reconcile.readers.contract import Reader
 from reconcile.report.metrics import render_metrics
@@ -21,11 +22,12 @@ from reconcile.report.page import render_page
 from reconcile.report.repair_plan import RepairPlan, encode_repair_plan, is_successor, repair_plan
 from reconcile.report.summary import MALFORMED_MAX, Summary, decode_summary, encode_summary
 from reconcile.rooms import Rooms
-from reconcile.runs import Said, carry_out
+from reconcile.runs import Merging, Said, carry_out
 from reconcile.schemas import MALFORMED
 from reconcile.session import prepare
 from reconcile.settings import JobSettings
 from reconcile.summing import Rows, finding_of, summarise
+from reconcile.whereabouts import Whereabouts, after, to_merge
 
 
 class Verdict(NamedTuple):
@@ -75,6 +77,11 @@ class _Stages:
 
     def judge(self, task: Task) -> Judgement:
         return self._judging.judge(task)
+
+    def merge(self, task: Task) -> Merging:
+        where = Whereabouts(task.rows, task.merged)
+        done = merge(self._rooms, to_merge(where, task.run), task.run)
+        return Merging(after(where, done, task.run), leftovers(done))
 
     def report(self, manifest: Manifest, task: Task, judgement: Judgement) -> Mapping[str, bytes]:
         rows = self._rows(manifest.run, judgement)

@@ -15,7 +15,6 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
 
 from delayline.outcome import REPAIR, ROLL, SCHEDULED
 from reconcile import cells as ledger_cells
@@ -23,22 +22,22 @@ from reconcile import lookup
 from reconcile.advance import Judgement, Task
 from reconcile.cells import CELLS
 from reconcile.closing import Due, hours_of
-from reconcile.counting import COUNTED
 from reconcile.errors import BadInput
 from reconcile.ledger import HOUR_MS, SKIPPED, Category
-from reconcile.manifest import Manifest
+from reconcile.manifest import Manifest, Spans, runs_in
 from reconcile.pairing import MOVED, findings
 from reconcile.places import Rules, Unread, against_deadline, for_nobody, named_by
 from reconcile.plan import Range
 from reconcile.report.repair_plan import MESSAGES_MAX, Place, place_of
 from reconcile.report.summary import FINDINGS_MAX, WINDOWS_PER_TOPIC_MAX, Finding
-from reconcile.rooms import Rooms, folders
+from reconcile.rooms import Rooms
 from reconcile.schemas import ACCEPTED, DONE, FINDINGS, WINDOWS
 from reconcile.skips import Skipped, ended_after, excused
 from reconcile.small import small
 from reconcile.suspects import Behind, Suspect, batches, judged_behind, named
 from reconcile.tables import rows_of
 from reconcile.testimony import Found
+from reconcile.whereabouts import Whereabouts, where_of
 from reconcile.windows import Tally, Window, latest, sums
 
 AT_ONCE = 100_000
@@ -81,7 +80,9 @@ class Judging:
         self.shown = Shown()
 
     def judge(self, task: Task) -> Judgement:
-        cells = self._rooms.read(CELLS, names := folders("cells", hours_of(task.due, task.rows), task.rows))
+        where = _where(task)
+        names = where.folders("cells", hours_of(task.due, where.hours))
+        cells = self._rooms.read(CELLS, names)
         windows = self._windows(cells, task, sum(map(self._rooms.rows, names)))
         earlier = self._earlier(task)
         known = self._known_before(earlier)
@@ -128,9 +129,9 @@ class Judging:
     def _earlier(self, task: Task) -> dict[tuple[str, int], Mapping[str, Any]]:
         """What earlier runs have said last of the windows that are judged again."""
         again = {(topic, window) for topic, due in task.due.items() for window in due.again}
-        hours = sorted({window // HOUR_MS for _, window in again})
-        runs = sorted({name.partition("/hour=")[0] for name in folders("windows", hours, task.windows)})
-        rows = (dict(zip(WINDOWS.fieldNames(), row, strict=True)) for row in self._rooms.get(WINDOWS, runs))
+        runs = _runs_of(task.windows, {window // HOUR_MS for _, window in again})
+        names = [f"windows/run={run}" for run in runs]
+        rows = (dict(zip(WINDOWS.fieldNames(), row, strict=True)) for row in self._rooms.get(WINDOWS, names))
         return latest(row for row in rows if (row["topic"], row["window_ms"]) in again)
 
     def _known_before(self, earlier: Mapping[tuple[str, int], Mapping[str, Any]]) -> dict[tuple[str, int], set[Any]]:
@@ -188,24 +189,19 @@ class Judging:
     def _staged(self, cells: Iterable[Suspect], task: Task) -> lookup.Of:
         hours = sorted({one.window_ms // HOUR_MS for one in cells})
 
-        def staged(schema: StructType, kind: str) -> DataFrame:
-            below = f"done/lot={COUNTED}" if kind == "done" else kind
-            return self._rooms.read(schema, folders("stage", hours, task.rows, below))
-
-        return staged
+        return lambda schema, kind: self._rooms.read(schema, _where(task).folders(kind, hours))
 
     def _given_way(self, behind: Behind, task: Task, rules: Rules) -> Iterator[Found]:
         """Of each row that names the message for which its own has ended, whether that was accepted."""
         named = [one for one in map(named_by, behind.given_way) if one is not None]
         hours = sorted({one.due_ms // HOUR_MS for one in named})
-        names = folders("stage", hours, task.rows, "accepted")
-        others = self._rooms.read(ACCEPTED, names) if named else None
+        others = self._rooms.read(ACCEPTED, _where(task).folders("accepted", hours)) if named else None
         accepted = set() if others is None else lookup.accepted_among(self._rooms.spark, named, others)
         return for_nobody(behind.given_way, accepted, rules)
 
     def _after_skips(self, windows: Windows, skips: Sequence[Skipped], task: Task) -> Iterator[Found]:
         hours = sorted({window_ms // HOUR_MS for _, window_ms in windows})
-        rows = self._rooms.read(DONE, folders("stage", hours, task.rows, f"done/lot={COUNTED}"))
+        rows = self._rooms.read(DONE, _where(task).folders("done", hours))
         for row in lookup.skipped_rows(rows, skips):
             found = ended_after(row, skips)
             if found is not None and (found.topic, found.window_ms) in windows:
@@ -213,9 +209,8 @@ class Judging:
 
     def _unpaired(self, windows: Windows, task: Task) -> Iterator[Found]:
         """What all runs have found of acts, of the windows to be judged."""
-        hours = hours_of(task.due, task.unpaired)
-        runs = sorted({name.partition("/hour=")[0] for name in folders("stage", hours, task.unpaired)})
-        for _, *columns in self._rooms.get(FINDINGS, [f"{run}/unpaired" for run in runs]):
+        runs = _runs_of(task.unpaired, hours_of(task.due, task.unpaired))
+        for _, *columns in self._rooms.get(FINDINGS, [f"stage/run={run}/unpaired" for run in runs]):
             found = Found(*columns)
             if (found.topic, found.window_ms) in windows:
                 yield found
@@ -229,13 +224,25 @@ class Judging:
         if not places:
             return {}
         hours = sorted({due_ms // HOUR_MS for *_, due_ms in places})
-        runs = sorted({name.partition("/hour=")[0] for name in folders("stage", hours, manifest.moved)})
-        done = self._rooms.read(DONE, folders("stage", hours, manifest.rows, f"done/lot={COUNTED}"))
+        done = self._rooms.read(DONE, where_of(manifest).folders("done", hours))
+        moved = [f"stage/run={run}/moved" for run in _runs_of(manifest.moved, hours)]
         found: dict[Place, int | None] = dict(lookup.kept_times(done, places, (ROLL, SCHEDULED, REPAIR)))
-        for *place, moves_to_ms in self._rooms.get(MOVED, [f"{run}/moved" for run in runs]):
+        for *place, moves_to_ms in self._rooms.get(MOVED, moved):
             if tuple(place) in places:
                 found[place[0], place[1], place[2]] = moves_to_ms
         return found
+
+
+# --- where rows are
+
+
+def _where(task: Task) -> Whereabouts:
+    return Whereabouts(task.rows, task.merged)
+
+
+def _runs_of(runs: Mapping[int, Spans], hours: Iterable[int]) -> list[int]:
+    """Those that have something in these hours."""
+    return sorted({run for hour in hours for run in runs_in(runs.get(hour, []))})
 
 
 # --- what is judged

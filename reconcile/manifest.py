@@ -5,7 +5,7 @@ with the records.
 """
 
 from collections.abc import Iterable
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
@@ -152,12 +152,19 @@ Spans = list[tuple[int, int]]
 """Run numbers, `[first, last]`: an hour that every run adds to stays one pair."""
 
 
+class Merge(NamedTuple):
+    """A folder of merged rows of an hour (whereabouts.py), and how often its rows were merged, at most."""
+
+    run: int
+    level: int
+
+
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """Its existence makes a run true. `audit`: the offset to be read next, by partition. `rows`, `windows` by hour
-    since the epoch: the runs that have rows and cells there, and those that have judged windows there; `unpaired`,
-    `moved` by hour: those that have such rows (pairing.py). `written`: how
-    many rows this run has written into each of its folders, without those that got none; whoever reads a folder must
-    get as many (rooms.py)."""
+    """Its existence makes a run true. `audit`: the offset to be read next, by partition. By hour since the epoch:
+    `rows`, the runs that have rows and cells there, but for what is `merged`; `windows`, those that have judged
+    windows there; `unpaired`, `moved`, those that have such rows (pairing.py). `leftovers`: folders that nobody reads
+    any more; the next run removes them. `written`: how many rows this run has written into each of its folders,
+    without those that got none; whoever reads a folder must get as many (rooms.py)."""
 
     v: int = FORMAT_VERSION
     run: int
@@ -168,9 +175,11 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     audit_gaps: list[AuditGap] = []
     topics: dict[str, Topic] = {}
     rows: dict[int, Spans] = {}
+    merged: dict[int, list[Merge]] = {}
     windows: dict[int, Spans] = {}
     unpaired: dict[int, Spans] = {}
     moved: dict[int, Spans] = {}
+    leftovers: list[str] = []
     written: dict[str, int]
 
 

@@ -15,17 +15,18 @@ from pyspark.sql.types import BooleanType, IntegerType, LongType, StringType, St
 
 from delayline.buffer_facts import OPERATION
 from delayline.outcome import CANCELLED, PURGED, RESCHEDULED, Outcome
-from reconcile import acts
+from reconcile import acts, whereabouts
 from reconcile.acts import Act, Asked, Told
 from reconcile.closing import SETTLED_ALWAYS, View
 from reconcile.ledger import HOUR_MS
-from reconcile.manifest import Manifest, Plan, Reads, Shard, Spans, with_run
+from reconcile.manifest import Manifest, Plan, Reads, Shard, with_run
 from reconcile.planning import readable
-from reconcile.rooms import Rooms, folders
+from reconcile.rooms import Rooms
 from reconcile.schemas import ACCEPTED, DONE, FINDINGS
 from reconcile.small import small
 from reconcile.tables import rows_of
 from reconcile.testimony import Found, Row
+from reconcile.whereabouts import Whereabouts, where_of
 
 ACTS = StructType(
     [
@@ -71,11 +72,12 @@ class Pairing:
         self, plan: Plan, reads: Reads, previous: Manifest | None, shards: Mapping[str, Mapping[int, Shard]]
     ) -> None:
         """`shards`: where they stand behind this run."""
-        folder, known = f"stage/run={plan.run}", previous.rows if previous else {}
+        folder = f"stage/run={plan.run}"
+        where = where_of(previous)
         waiting = list(self._waiting(plan, reads.unreadable))
         told = dict(_told(plan, reads, shards))
         for part, (rows, purges) in enumerate(self._batches(plan, reads, waiting)):
-            paired = acts.paired(rows, told, self._asked(rows, known, plan.run), purges)
+            paired = acts.paired(rows, told, self._asked(rows, where, plan.run), purges)
             self._rooms.put([(*act.row, *act[1:]) for act in paired.waiting], ACTS, f"{folder}/acts", part)
             self._rooms.put(paired.moved, MOVED, f"{folder}/moved", part)
             self._rooms.put(findings(paired.found, plan.run), FINDINGS, f"{folder}/unpaired", part)
@@ -139,13 +141,14 @@ class Pairing:
             if act.row.audit_partition not in plan.lost:
                 yield act._replace(is_untold=act.is_untold or act.row.audit_partition in unreadable)
 
-    def _asked(self, rows: Iterable[Act], known: Mapping[int, Spans], run: int) -> dict[tuple[str, int, int], Asked]:
+    def _asked(self, rows: Iterable[Act], where: Whereabouts, run: int) -> dict[tuple[str, int, int], Asked]:
         """The records of the operations among these rows."""
         operations = [act.row for act in rows if act.is_operation]
         if not operations:
             return {}
         hours = sorted({row.accepted_ms // HOUR_MS for row in operations})
-        accepted = self._rooms.read(ACCEPTED, folders("stage", hours, with_run(dict(known), hours, run), "accepted"))
+        now = where._replace(rows=with_run(dict(where.rows), hours, run))
+        accepted = self._rooms.read(ACCEPTED, now.folders(whereabouts.ACCEPTED, hours))
         places = [(row.topic, row.shard, row.offset) for row in operations]
         wanted = small(self._rooms.spark, places, "topic string, shard int, offset long")
         found = accepted.where(F.col("kind") == OPERATION).join(F.broadcast(wanted), list(_PLACE), "left_semi")

@@ -21,7 +21,6 @@ from pyspark.sql.types import StructType
 from reconcile import tables
 from reconcile.errors import BadInput
 from reconcile.files import Files
-from reconcile.manifest import Spans, runs_in
 from reconcile.runs import read_manifest
 from reconcile.session import local_cores
 from reconcile.small import small
@@ -64,10 +63,14 @@ class Rooms:
 
     def put(self, rows: Sequence[Sequence[Any]], schema: StructType, name: str, part: int = 0) -> None:
         """A few rows, from here: into a file of the folder."""
+        self.put_table(tables.table_of(rows, schema), name, part)
+
+    def put_table(self, table: pa.Table, name: str, part: int = 0) -> None:
+        """The same of a table."""
         self._own.add(_run_of(name))
-        if rows:
-            self._files.write(f"{name}/part-{part:05}.parquet", tables.encode(tables.table_of(rows, schema)))
-            self.written[name] = self.written.get(name, 0) + len(rows)
+        if table.num_rows:
+            self._files.write(f"{name}/part-{part:05}.parquet", tables.encode(table))
+            self.written[name] = self.written.get(name, 0) + table.num_rows
 
     def _note(self, name: str, rows: int) -> None:
         if not self._files.exists(name):
@@ -98,12 +101,16 @@ class Rooms:
 
     def get(self, schema: StructType, names: Sequence[str]) -> list[tuple[Any, ...]]:
         """The same of a few rows, here."""
+        return list(tables.rows_of(self.get_table(schema, names)))
+
+    def get_table(self, schema: StructType, names: Sequence[str]) -> pa.Table:
+        """The same as a table."""
         paths = [path for name in self._checked(names) for path in tables.parquet_files(self._files, name)]
         try:
             parts = [tables.decode(self._files.read(path) or b"", schema) for path in paths]
         except (pa.ArrowException, OSError) as error:
             raise BadInput(f"{_cannot_be_read(error)} {_REMEDY}") from error
-        return [row for part in parts for row in tables.rows_of(part)]
+        return pa.concat_tables(parts) if parts else tables.table_of([], schema)
 
     def _checked(self, names: Sequence[str]) -> list[str]:
         """Those in which something was written, and is there still. Raises BadInput."""
@@ -163,9 +170,3 @@ def _run_of(name: str) -> int:
 
 def _is_below(folder: str, name: str) -> bool:
     return folder == name or folder.startswith(f"{name}/")
-
-
-def folders(room: str, hours: Iterable[int], runs: Mapping[int, Spans], below: str = "") -> list[str]:
-    """Those of these hours, of every run that has any."""
-    middle = f"{below}/" if below else ""
-    return [f"{room}/run={run}/{middle}{HOUR}={hour}" for hour in hours for run in runs_in(runs.get(hour, []))]

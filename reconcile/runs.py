@@ -6,6 +6,7 @@
     reads-<run>.json        what is read of the buffers
     runs/<run>/             the report
     manifest-<run>.json     created whole or not at all, and never replaced: the one commit
+    <room>/run=<earlier>/   folders that this run has merged are removed by the next one
     latest.json             a hint where the last manifest is; one that is missing or old costs a look at the
     directory summary.json, ...       copies of the last run's report; the next run makes them again where they are
     not the last one's
@@ -31,8 +32,9 @@ from reconcile.plan import Cluster, Held
 from reconcile.planning import MarksRead, SkipsRead, can_be_read, fresh_shards, plan_reads, plan_run
 from reconcile.progress import Say, Step
 from reconcile.report.repair_plan import LostMessage, LostSuccessor, RepairPlan, decode_repair_plan
+from reconcile.whereabouts import Whereabouts
 
-ROOMS = ("stage", "cells", "findings", "windows", "malformed")
+ROOMS = ("stage", "cells", "merged", "findings", "windows", "malformed")
 """Folders in which each run has one of its own."""
 
 LATEST = "latest.json"
@@ -57,6 +59,13 @@ class Said(NamedTuple):
     rows: int = 0
 
 
+class Merging(NamedTuple):
+    """`where` all rows are with this run, and folders that nobody reads any more once it is true."""
+
+    where: Whereabouts
+    leftovers: Sequence[str] = ()
+
+
 class Stages(Protocol):
     """What a run does with rows. Each writes below `<room>/run=<run>/`, and may be done again after a failure."""
 
@@ -69,6 +78,9 @@ class Stages(Protocol):
 
     def judge(self, task: Task) -> Judgement:
         """Write findings and windows."""
+
+    def merge(self, task: Task) -> Merging:
+        """Put small folders of earlier runs together."""
 
     def report(self, manifest: Manifest, task: Task, judgement: Judgement) -> Mapping[str, bytes]:
         """What people and monitoring see of the run, by file name."""
@@ -94,6 +106,8 @@ def carry_out(files: Files, lock: Lock, source: Source, stages: Stages, stalled_
         check_cluster(source.cluster(), previous)
         if previous:
             _copy_report(files, previous.run)
+            for folder in previous.leftovers:
+                files.remove(folder)
         return _Run(files, lock, source, stages, previous).carry_out(stalled_after_ms, say)
     finally:
         lock.release()
@@ -195,7 +209,9 @@ class _Run:
         task = task_of(plan, reads, self._previous, counted, stalled_after_ms)
         say(Step("judging"))
         judgement = self._stages.judge(task)
-        manifest = manifest_after(plan, reads, self._previous, counted, task, judgement)
+        merged = self._stages.merge(task)
+        after = manifest_after(plan, reads, self._previous, counted, task, judgement, merged.where)
+        manifest = replace(after, leftovers=list(merged.leftovers))
         self._commit(manifest, self._stages.report(manifest, task, judgement))
         return manifest
 

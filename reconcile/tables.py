@@ -38,8 +38,8 @@ def encode(table: pa.Table) -> bytes:
 
 
 def decode(data: bytes, schema: StructType) -> pa.Table:
-    """Raises ArrowException: it is no Parquet file."""
-    return pq.read_table(BytesIO(data), columns=schema.fieldNames())
+    """Raises ArrowException: it is no Parquet file, or has other columns."""
+    return pq.read_table(BytesIO(data), columns=schema.fieldNames()).cast(to_arrow_schema(schema))
 
 
 def parquet_files(files: Files, folder: str) -> Iterator[str]:

@@ -14,9 +14,10 @@ import msgspec
 from reconcile.advance import Counted, Judgement, Task
 from reconcile.files import Files
 from reconcile.ledger import HOUR_MS, WINDOW_MS
-from reconcile.manifest import Judged, Manifest, Plan, Reads, Totals, runs_in
+from reconcile.manifest import Judged, Manifest, Plan, Reads, Totals
 from reconcile.plan import Buffer, Cluster, Held, Mark, Range
-from reconcile.runs import Said
+from reconcile.runs import Merging, Said
+from reconcile.whereabouts import CELLS, Whereabouts, after, folder, merged_folder, to_merge
 
 Place = tuple[str, int, int]
 
@@ -94,7 +95,7 @@ class FakeStages:
             for place in places:
                 cells[self._due(place) // HOUR_MS].append((side, *place))
         for hour, rows in cells.items():
-            self._write(f"cells/run={plan.run}/hour={hour}", rows)
+            self._write(f"{folder(CELLS, plan.run, hour)}/cells", rows)
         touched: dict[str, set[int]] = defaultdict(set)
         for place in (*accepted, *done):
             window = self._due(place) // WINDOW_MS * WINDOW_MS
@@ -124,11 +125,11 @@ class FakeStages:
 
     def _sides(self, topic: str, task: Task) -> dict[int, Counter[str]]:
         sides: dict[int, Counter[str]] = defaultdict(Counter)
-        for hour, spans in task.rows.items():
-            for run in runs_in(list(spans)):
-                for side, *place in self._read(f"cells/run={run}/hour={hour}"):
-                    if place[0] == topic:
-                        sides[self._due(tuple(place)) // WINDOW_MS * WINDOW_MS][side] += 1
+        where = Whereabouts(task.rows, task.merged)
+        for name in where.folders(CELLS, where.hours):
+            for side, *place in self._read(f"{name}/cells"):
+                if place[0] == topic:
+                    sides[self._due(tuple(place)) // WINDOW_MS * WINDOW_MS][side] += 1
         return sides
 
     @staticmethod
@@ -154,6 +155,15 @@ class FakeStages:
             if older:
                 total += msgspec.json.decode(max(older)[1], type=Judged)
         return total
+
+    def merge(self, task: Task) -> Merging:
+        self._step("merge")
+        where = Whereabouts(task.rows, task.merged)
+        done = list(to_merge(where, task.run))
+        for one in done:
+            rows = [row for source in one.sources(CELLS) for row in self._read(f"{source}/cells")]
+            self._write(f"{merged_folder(CELLS, task.run, one.hour)}/cells", rows)
+        return Merging(after(where, done, task.run), [source for one in done for source in one.sources(CELLS)])
 
     def report(self, manifest: Manifest, task: Task, judgement: Judgement) -> Mapping[str, bytes]:
         self._step("report")
