@@ -1,4 +1,4 @@
-"""What a run of the reconcile job costs over a long history: as much as over none."""
+"""What runs of the reconcile job cost: the start, a first one, the next ones, and one behind a long history."""
 
 import shutil
 import tempfile
@@ -14,27 +14,56 @@ if TYPE_CHECKING:
     from bench.reconciling.flow import Flow
 
 HISTORY_MESSAGES = 25_000_000
+"""At one every 100 ms, 694 hours."""
+
+FIRST_MESSAGES = MORE_MESSAGES = 1_000_000
+"""Two rows each."""
+
 FRESH_MESSAGES = 5_000
 ROUNDS = 7
-RATIO = 1.3
+START_CPU_S, ROWS_PER_CPU_S, MORE_CPU_S, RATIO, PEAK_BYTES = 20.0, 0.5e6, 15.0, 1.1, 1.5e9
 _T0 = 1_767_225_600_000
 _CLOCK = SystemClock()
 
 
 def run(scale: float) -> Report:
     """B13. About 15 minutes and 4 GB of disk at scale 1."""
-    report = Report("B13: a run of the reconcile job behind a long history")
+    report = Report("B13: runs of the reconcile job, one after the other")
     folder = Path(tempfile.mkdtemp(prefix="bench-reconcile-"))
     try:
         with spark(folder / "spark") as machine:
-            _measure(report, machine, folder, max(int(HISTORY_MESSAGES * scale), 10_000))
+            _measure_runs(report, machine, folder, scale)
+            _measure_history(report, machine, folder, max(int(HISTORY_MESSAGES * scale), 10_000))
+            report.add("peak resident", machine.peak_resident_bytes() / 1e9, "GB", Target("<", PEAK_BYTES / 1e9))
     finally:
         shutil.rmtree(folder)
-    report.notes.append(f"{ROUNDS} rounds in turns after one that warms up, medians of CPU; two rows a message")
+    report.notes.append("two rows a message, made by Spark; CPU of the JVM and this process, local[2]")
+    report.notes.append(f"history: {ROUNDS} rounds in turns after one that warms up, medians")
     return report
 
 
-def _measure(report: Report, machine: Measured, folder: Path, history: int) -> None:
+def _measure_runs(report: Report, machine: Measured, folder: Path, scale: float) -> None:
+    """A start is Spark's and that of a run that finds next to nothing."""
+    from bench.reconciling.flow import Flow
+
+    tiny, whole = Flow(_T0), Flow(_T0)
+    tiny.go_on(FRESH_MESSAGES)
+    first, more = (max(int(messages * scale), 10_000) for messages in (FIRST_MESSAGES, MORE_MESSAGES))
+    _run(machine, tiny, folder / "tiny")
+    start = machine.cpu_s()
+    report.add(f"start: Spark, and a run over {2 * FRESH_MESSAGES:,} rows: CPU", start, "s", Target("<=", START_CPU_S))
+    whole.go_on(first)
+    used = _run(machine, whole, folder / "whole")
+    report.add(f"then {2 * first:,} rows: CPU", used, "s")
+    report.add("a first run beyond the start", 2 * first / used, "rows/CPU s", Target(">=", ROWS_PER_CPU_S))
+    laps = []
+    for _ in range(3):
+        whole.go_on(more)
+        laps.append(_run(machine, whole, folder / "whole"))
+    report.add(f"{2 * more:,} rows more: CPU", median(laps), "s", Target("<=", MORE_CPU_S))
+
+
+def _measure_history(report: Report, machine: Measured, folder: Path, history: int) -> None:
     from bench.reconciling.flow import STEP_MS, Flow
 
     old = Flow(_T0)
@@ -53,7 +82,6 @@ def _measure(report: Report, machine: Measured, folder: Path, history: int) -> N
     report.add(f"{2 * FRESH_MESSAGES:,} rows more: CPU", median(behind[1:]), "s")
     report.add("as many without a history: CPU", median(alone[1:]), "s")
     report.add("the former relative to the latter", median(behind[1:]) / median(alone[1:]), "", Target("<=", RATIO))
-    report.add("peak resident", machine.peak_resident_bytes() / 1e9, "GB")
 
 
 def _run(machine: Measured, flow: "Flow", output: Path) -> float:

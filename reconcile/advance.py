@@ -21,6 +21,7 @@ from reconcile.manifest import (
     Totals,
     with_run,
 )
+from reconcile.plan import Unreadable
 from reconcile.planning import readable, shards_after, with_untold
 from reconcile.whereabouts import Whereabouts
 
@@ -31,8 +32,8 @@ class Counted(NamedTuple):
     """What the rows of a run say as a whole, by topic. `rules`: the last rules records, by shard; `hours`: those
     that got rows; `touched`: windows of rows that lie before where their topic was closed; `rows`: how many were
     counted, by kind; `first_appended_ms`: of the first record of a buffer that was read, None where there is none;
-    `strays`: of a first run, outcome rows of places that no buffer has; `unreadable`: partitions of the audit with
-    records that could not be read."""
+    `strays`: of a first run, outcome rows of places that no buffer has; `unreadable`: what may tell of outcomes,
+    and cannot be read."""
 
     rules: Mapping[str, Mapping[int, str]]
     hours: Sequence[int]
@@ -40,7 +41,7 @@ class Counted(NamedTuple):
     totals: Mapping[str, Totals]
     rows: Mapping[str, int]
     first_appended_ms: int | None
-    unreadable: Sequence[int] = ()
+    unreadable: Sequence[Unreadable] = ()
     strays: Mapping[str, int] = MappingProxyType({})
     unpaired: Sequence[int] = ()
     moved: Sequence[int] = ()
@@ -88,7 +89,7 @@ class Judgement(NamedTuple):
 
 def task_of(plan: Plan, reads: Reads, previous: Manifest | None, counted: Counted, stalled_after_ms: int) -> Task:
     """What this run judges, from what it has read."""
-    shards = with_untold(shards_after(plan, reads, previous, counted.rules), plan, counted.unreadable)
+    shards = with_untold(shards_after(plan, reads, previous, counted.rules), plan, counted.unreadable, reads.marks)
     views = {
         name: {
             number: View(buffer.shards[number], shard.start, reads.marks[name][number])

@@ -23,7 +23,7 @@ from reconcile.cells import CELLS, LINKS
 from reconcile.errors import BadInput, CannotJudge
 from reconcile.manifest import Manifest, Plan, Reads, Shard, Totals
 from reconcile.pairing import Pairing
-from reconcile.plan import Mark, Range, Skip
+from reconcile.plan import Mark, Range, Skip, Unreadable
 from reconcile.planning import shards_after
 from reconcile.progress import Say, Step
 from reconcile.readers.audit import MALFORMED as UNREADABLE_KIND
@@ -117,7 +117,7 @@ class Counting:
         about = reads.rows + self._rooms.rows(ahead)
         self._say(Step("reading the audit", rows=about))
         self._rooms.write(whole, name, "lot", HOUR, about=about)
-        if reads.unreadable:
+        if reads.malformed:
             malformed = audit.records.where(F.col("kind") == UNREADABLE_KIND).select(*MALFORMED.fieldNames())
             self._rooms.write(malformed, f"malformed/run={plan.run}")
 
@@ -199,18 +199,22 @@ _MARK = ("next", "low_ms", "audit_offset", "at_ms", "pending")
 
 def _by_shard(records: DataFrame, plan: Plan) -> DataFrame:
     """Rows by `schemas.AUDIT_RECORDS`, in groups of one kind, shard and audit partition: how many outcome rows
-    (`rows`), when the first was written (`first_ms`), the two `marks` that say most, apart from those that cannot be
-    true, and all `skips`: each is an operator's act, so there are few."""
+    (`rows`), when the first was written (`first_ms`), from where on they may have rows that cannot be read
+    (`untold_from`), how many cannot be read (`malformed`), the two `marks` that say most, apart from those that
+    cannot be true, and all `skips`: each is an operator's act, so there are few."""
     ends = [(name, number, held.end) for name, of in plan.held.buffers.items() for number, held in of.shards.items()]
     table = F.broadcast(small(records.sparkSession, ends, "topic string, shard int, held long"))
     known = records.select(*AUDIT_RECORDS.fieldNames()).join(table, ["topic", "shard"], "left")
     is_mark = F.col("held").isNotNull() & ((F.col("kind") == LOW_WATER) | (F.col("next") == -1))
     possible = F.coalesce(F.col("next").between(0, F.col("held")), F.lit(False))
     mark, skip = F.struct(*_MARK), F.struct("audit_offset", "first", F.col("next").alias("end"), "at_ms")
+    is_malformed = F.col("kind") == UNREADABLE_KIND
     marks = F.sort_array(F.collect_list(F.when(is_mark, mark)), asc=False)
     return known.groupBy("kind", "topic", "shard", "audit_partition", possible.alias("possible")).agg(
         F.sum("rows").alias("rows"),
         F.min("at_ms").alias("first_ms"),
+        F.min(F.when(is_malformed & F.col("rows").isNull(), F.col("audit_offset"))).alias("untold_from"),
+        F.count_if(is_malformed).alias("malformed"),
         F.slice(marks, 1, 2).alias("marks"),
         F.collect_list(F.when(F.col("kind") == SKIPPED, skip)).alias("skips"),
     )
@@ -220,13 +224,13 @@ def _said(groups: Iterable[Row], plan: Plan) -> Said:
     marks: dict[str, dict[int, list[Mark]]] = {}
     skips: dict[str, dict[int, list[Skip]]] = {}
     first_ms: dict[int, int] = {}
-    rows, unreadable = 0, set[int]()
+    rows, malformed, unreadable = 0, 0, list[Unreadable]()
     for group in groups:
         topic, shard, partition = group["topic"], group["shard"], group["audit_partition"]
-        rows += group["rows"] or 0
-        if group["kind"] == UNREADABLE_KIND:
-            unreadable.add(partition)
-        elif partition in plan.lost and group["kind"] in (OUTCOMES, LOW_WATER):
+        rows, malformed = rows + (group["rows"] or 0), malformed + group["malformed"]
+        if group["untold_from"] is not None:
+            unreadable.append(Unreadable(partition, topic, group["untold_from"]))
+        if partition in plan.lost and group["kind"] in (OUTCOMES, LOW_WATER):
             first_ms[partition] = min(first_ms.get(partition, group["first_ms"]), group["first_ms"])
         for mark in group["marks"]:
             said = Mark(mark["at_ms"], mark["next"], mark["low_ms"], mark["pending"], mark["audit_offset"])
@@ -235,7 +239,7 @@ def _said(groups: Iterable[Row], plan: Plan) -> Said:
             audit_offset, first, end, at_ms = skip
             skipped = Skip(first or 0, end, at_ms, first is not None, audit_offset)
             skips.setdefault(topic, {}).setdefault(shard, []).append(skipped)
-    return Said(marks, first_ms, skips, sorted(unreadable), rows)
+    return Said(marks, first_ms, skips, unreadable, malformed, rows)
 
 
 # --- which rows are counted

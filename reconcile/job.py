@@ -26,7 +26,7 @@ from reconcile.runs import Merging, Said, carry_out
 from reconcile.schemas import MALFORMED
 from reconcile.session import prepare
 from reconcile.settings import JobSettings
-from reconcile.summing import Rows, finding_of, summarise
+from reconcile.summing import Rows, summarise
 from reconcile.whereabouts import Whereabouts, after, to_merge
 
 
@@ -119,6 +119,6 @@ class _Stages:
 
     def _repair_plan(self, manifest: Manifest, judgement: Judgement) -> RepairPlan:
         total = sum(judged.findings.get(Category.MISSING, 0) for judged in judgement.now.values())
-        missing = [finding_of(row, manifest) for row in self._judging.shown.missing]
+        missing = self._judging.missing(manifest, judgement)
         moves = self._judging.moves([one for one in missing if is_successor(one)], manifest)
         return repair_plan(manifest.cluster, manifest.run, manifest.at_ms, manifest.audit, missing, total, moves)

@@ -34,6 +34,7 @@ from reconcile.rooms import Rooms
 from reconcile.schemas import ACCEPTED, DONE, FINDINGS, WINDOWS
 from reconcile.skips import Skipped, ended_after, excused
 from reconcile.small import small
+from reconcile.summing import finding_of
 from reconcile.suspects import Behind, Suspect, batches, judged_behind, named
 from reconcile.tables import rows_of
 from reconcile.testimony import Found
@@ -217,6 +218,27 @@ class Judging:
 
     # --- what is to be sent again
 
+    def missing(self, manifest: Manifest, judgement: Judgement) -> list[Finding]:
+        """The first of what is missing, but for what its sender may not want any more: a cancel or a move of it was
+        confirmed, in vain; and for what may have been delivered all the same: an outcome row speaks of its place, and
+        has another id or due time."""
+        rows = self.shown.missing
+        if not rows:
+            return []
+        promised = {one.id for one in self._said_of_acts(manifest) if one.category == Category.CONFIRMED_IN_VAIN}
+        orphans = set()
+        if any(judged.findings.get(Category.ORPHAN) for judged in judgement.now.values()):
+            found = (Found(*columns) for _, *columns in self._rooms.get(FINDINGS, [f"findings/run={manifest.run}"]))
+            orphans = {(one.topic, one.shard, one.offset) for one in found if one.category == Category.ORPHAN}
+        listed = (finding_of(row, manifest) for row in rows)
+        return [one for one in listed if one.id not in promised and place_of(one) not in orphans]
+
+    def _said_of_acts(self, manifest: Manifest) -> Iterator[Found]:
+        """What all runs have found of acts."""
+        runs = _runs_of(manifest.unpaired, manifest.unpaired)
+        for _, *columns in self._rooms.get(FINDINGS, [f"stage/run={run}/unpaired" for run in runs]):
+            yield Found(*columns)
+
     def moves(self, lost: Sequence[Finding], manifest: Manifest) -> dict[Place, int | None]:
         """When these lost successors are due, by the record that they were to follow; those of which the operation
         that has moved them, or a row that keeps the time, says so."""
@@ -319,7 +341,7 @@ def _untold(found: Found, task: Task) -> Found:
     shard = task.shards.get(found.topic, {}).get(found.shard)
     if shard is None or found.category != Category.MISSING or found.done_ms is not None:
         return found
-    return _unauditable(found) if found.offset < shard.untold_below else found
+    return _unauditable(found) if shard.untold_from <= found.offset < shard.untold_below else found
 
 
 def _unauditable(found: Found) -> Found:

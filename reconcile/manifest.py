@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from reconcile import documents
-from reconcile.plan import FORMAT_VERSION, Cluster, Held, Mark, Range, Read, Skip
+from reconcile.plan import FORMAT_VERSION, Cluster, Held, Mark, Range, Read, Skip, Unreadable
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,8 +46,8 @@ class Reads(msgspec.Struct, frozen=True, kw_only=True):
     """What a run reads of the buffers, decided from the marks in its part of the audit. `aside`: topics that
     turned out not to be readable, beside the plan's; `distrusted`, by topic: shards with a mark that cannot be
     true, of which this run reads and believes nothing new; `audit_first_ms` by partition of `Plan.lost`: when the
-    first record behind the loss was written. `unreadable`: partitions of the audit with records that cannot be read;
-    `rows`: how many outcome rows the others have."""
+    first record behind the loss was written. `unreadable`: what may tell of outcomes, and cannot be read;
+    `malformed`: how many records cannot; `rows`: how many outcome rows the others have."""
 
     v: int = FORMAT_VERSION
     run: int
@@ -56,15 +56,16 @@ class Reads(msgspec.Struct, frozen=True, kw_only=True):
     aside: dict[str, str] = {}
     distrusted: dict[str, dict[int, Distrusted]] = {}
     audit_first_ms: dict[int, int] = {}
-    unreadable: list[int] = []
+    unreadable: list[Unreadable] = []
+    malformed: int = 0
     rows: int = 0
 
 
 class Shard(msgspec.Struct, frozen=True, kw_only=True):
     """`start`: the first offset ever read; `position`: the one to be read next; `rules`: in force there. `lost`:
     offsets in between that were gone before they were read; `lost_until_ms`: nothing appended later is among
-    them. `skips`: all that an operator has ever had passed over. `untold_below`: an outcome of a record below this
-    offset may stand in an audit record that could not be read."""
+    them. `skips`: all that an operator has ever had passed over. An outcome of a record from `untold_from` on and
+    below `untold_below` may stand in an audit record that could not be read."""
 
     start: int
     position: int
@@ -73,6 +74,7 @@ class Shard(msgspec.Struct, frozen=True, kw_only=True):
     lost: list[Range] = []
     lost_until_ms: int = 0
     skips: list[Skip] = []
+    untold_from: int = 0
     untold_below: int = 0
 
 

@@ -20,6 +20,7 @@ from reconcile.acts import Act, Asked, Told
 from reconcile.closing import SETTLED_ALWAYS, View
 from reconcile.ledger import HOUR_MS
 from reconcile.manifest import Manifest, Plan, Reads, Shard, with_run
+from reconcile.plan import Unreadable
 from reconcile.planning import readable
 from reconcile.rooms import Rooms
 from reconcile.schemas import ACCEPTED, DONE, FINDINGS
@@ -132,14 +133,14 @@ class Pairing:
             row = Row(*columns)
             side, bound = acts.side_of(row), bounds.get((row.topic, row.shard), 0)
             if side and 0 <= row.offset < bound and row.done_ms > torn_ms.get(row.audit_partition, -1):
-                yield Act(row, *side, bound, is_read, row.audit_partition in reads.unreadable)
+                yield Act(row, *side, bound, is_read, _is_untold(row, reads.unreadable))
 
-    def _waiting(self, plan: Plan, unreadable: Collection[int]) -> Iterator[Act]:
+    def _waiting(self, plan: Plan, unreadable: Collection[Unreadable]) -> Iterator[Act]:
         """What the last run has left, but for that whose other side may have been deleted since."""
         for columns in self._rooms.get(ACTS, [f"stage/run={plan.run - 1}/acts"]):
             act = Act(Row(*columns[: len(Row._fields)]), *columns[len(Row._fields) :])
             if act.row.audit_partition not in plan.lost:
-                yield act._replace(is_untold=act.is_untold or act.row.audit_partition in unreadable)
+                yield act._replace(is_untold=act.is_untold or _is_untold(act.row, unreadable))
 
     def _asked(self, rows: Iterable[Act], where: Whereabouts, run: int) -> dict[tuple[str, int, int], Asked]:
         """The records of the operations among these rows."""
@@ -154,6 +155,10 @@ class Pairing:
         found = accepted.where(F.col("kind") == OPERATION).join(F.broadcast(wanted), list(_PLACE), "left_semi")
         columns = rows_of(found.select(*_PLACE, *Asked._fields).toArrow())
         return {(topic, shard, offset): Asked(*asked) for topic, shard, offset, *asked in columns}
+
+
+def _is_untold(row: Row, unreadable: Iterable[Unreadable]) -> bool:
+    return any(one.may_tell_of(row.topic, row.audit_partition) for one in unreadable)
 
 
 def findings(found: Iterable[Found], run: int) -> list[tuple[Any, ...]]:

@@ -271,6 +271,10 @@ class Named(NamedTuple):
     due_ms: int
     id: str
 
+    @property
+    def key(self) -> tuple[str, int, int, str]:
+        return self.topic, self.shard, self.offset, self.id
+
 
 def named_by(row: Row) -> Named | None:
     """None where its successor is no id."""
@@ -281,18 +285,31 @@ def named_by(row: Row) -> Named | None:
     return Named(row.topic, shard, offset, due_ms, row.successor)
 
 
-def for_nobody(rows: Iterable[Row], accepted: set[tuple[str, int, int, str]], rules: Rules) -> Iterator[Found]:
+def for_nobody(rows: Sequence[Row], accepted: set[tuple[str, int, int, str]], rules: Rules) -> Iterator[Found]:
     """Rows that say that their message has ended for one that is not among the `accepted` (topic, shard, offset,
-    id)."""
+    id); or for itself, or in a circle of these rows."""
     for row in rows:
         named = named_by(row)
-        if named is not None and (row.topic, named.shard, named.offset, named.id) in accepted:
-            continue
-        if named is not None and _is_unread(named, rules.unread):
-            continue
-        detail = f"{row.said}; nobody accepted {row.successor or 'what has no name'}"
-        found = found_of_row(row, Category.WRONG_SUCCESSOR, detail)
-        yield found._replace(settled=rules.is_settled(row))
+        if named is None or not (named.key in accepted or _is_unread(named, rules.unread)):
+            why = f"nobody accepted {row.successor or 'what has no name'}"
+            yield _for_nobody(row, why, rules.is_settled(row))
+    for row in _in_circles(rows):
+        yield _for_nobody(row, f"and {row.successor} has ended for this one", settled=True)
+
+
+def _for_nobody(row: Row, why: str, settled: bool) -> Found:
+    found = found_of_row(row, Category.WRONG_SUCCESSOR, f"{row.said}; {why}")
+    return found._replace(settled=settled)
+
+
+def _in_circles(rows: Iterable[Row]) -> list[Row]:
+    """Of rows that name each other, each leads to at most one other: who is left when all have gone that lead to
+    nobody stands in a circle, or leads into one."""
+    left = {(row.topic, row.shard, row.offset, first_id(row.id) or ""): row for row in rows}
+    while gone := [key for key, row in left.items() if (named := named_by(row)) is None or named.key not in left]:
+        for key in gone:
+            del left[key]
+    return list(left.values())
 
 
 def _is_unread(named: Named, unread: Iterable[Unread]) -> bool:

@@ -70,6 +70,19 @@ class Skip(msgspec.Struct, frozen=True):
     audit_offset: int
 
 
+class Unreadable(NamedTuple):
+    """Audit records of a partition, from this offset on, that cannot be read and may have outcome rows: of a topic,
+    or, where not even that can be told, of any."""
+
+    partition: int
+    topic: str | None
+    first: int
+
+    def may_tell_of(self, topic: str, partition: int) -> bool:
+        """`partition`: where the rows of the topic's shard stand."""
+        return self.partition == partition and self.topic in (None, topic)
+
+
 class Read(msgspec.Struct, frozen=True):
     """A part of one shard's buffer, and the rules in force where it begins (JSON as in a rules record, or None for
     the default ones). `skips`: all that are known of the shard."""

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from delayline.message import Shard as Named
 from delayline.outcome import spread
 from reconcile.manifest import Distrusted, Manifest, Marks, Plan, Reads, Shard, Topic
-from reconcile.plan import Buffer, Cluster, Held, Mark, Range, Read, Skip
+from reconcile.plan import Buffer, Cluster, Held, Mark, Range, Read, Skip, Unreadable
 
 RECREATED = "recreated"  # deleted and made again: offsets mean other records now
 DELETED = "deleted"  # gone, with messages that nobody can tell of
@@ -216,20 +216,33 @@ def shards_after(
 
 
 def with_untold(
-    after: Mapping[str, Mapping[int, Shard]], plan: Plan, unreadable: Iterable[int]
+    after: Mapping[str, Mapping[int, Shard]],
+    plan: Plan,
+    unreadable: Iterable[Unreadable],
+    marks: Mapping[str, Mapping[int, Marks]],
 ) -> dict[str, dict[int, Shard]]:
-    """With what cannot be told any more because records in these partitions of the audit could not be read. They may
-    speak of any record that there was, for the audit was looked at first."""
-    partitions, count = set(unreadable), len(plan.held.audit)
+    """With what cannot be told any more because records of the audit could not be read. They may speak of any record
+    that there was, for the audit was looked at first; but not of what had ended, as a mark before them says."""
+    unreadable, count = list(unreadable), len(plan.held.audit)
 
     def told(topic: str, number: int, shard: Shard) -> Shard:
-        if spread(Named(topic, str(number)), count) not in partitions:
+        partition = spread(Named(topic, str(number)), count)
+        first = min((one.first for one in unreadable if one.may_tell_of(topic, partition)), default=None)
+        if first is None:
             return shard
-        return replace(shard, untold_below=plan.held.buffers[topic].shards[number].end)
+        ended = _ended_before(first, marks.get(topic, {}).get(number, Marks()))
+        untold_from = min(ended, shard.untold_from) if shard.untold_below else ended
+        return replace(shard, untold_from=untold_from, untold_below=plan.held.buffers[topic].shards[number].end)
 
     return {
         topic: {number: told(topic, number, shard) for number, shard in some.items()} for topic, some in after.items()
     }
+
+
+def _ended_before(audit_offset: int, marks: Marks) -> int:
+    """Of all records below this offset the outcomes stand before that place in the audit."""
+    said = (mark for mark in (marks.last, marks.before) if mark is not None)
+    return max((mark.next for mark in said if mark.pending == 0 and mark.audit_offset < audit_offset), default=0)
 
 
 def _moved(shard: Shard, read: Read, at_ms: int) -> Shard:

@@ -28,7 +28,7 @@ from reconcile.files import Files
 from reconcile.ledger import HOUR_MS
 from reconcile.lock import Lock
 from reconcile.manifest import Document, Manifest, Plan, Reads, decode, encode
-from reconcile.plan import Cluster, Held
+from reconcile.plan import Cluster, Held, Unreadable
 from reconcile.planning import MarksRead, SkipsRead, can_be_read, fresh_shards, plan_reads, plan_run
 from reconcile.progress import Say, Step
 from reconcile.report.repair_plan import LostMessage, LostSuccessor, RepairPlan, decode_repair_plan
@@ -50,12 +50,14 @@ log = logs.get(__name__)
 
 class Said(NamedTuple):
     """Of the planned part of the audit: the last marks of each shard, by partition the time of its first record,
-    what operators have had skipped, partitions with records that cannot be read, and how many outcome rows."""
+    what operators have had skipped, what may tell of outcomes and cannot be read, how many records that cannot, and
+    how many outcome rows the others have."""
 
     marks: MarksRead
     first_ms: Mapping[int, int]
     skips: SkipsRead = MappingProxyType({})
-    unreadable: Sequence[int] = ()
+    unreadable: Sequence[Unreadable] = ()
+    malformed: int = 0
     rows: int = 0
 
 
@@ -242,7 +244,7 @@ class _Run:
         fresh = fresh_shards(plan, self._previous)
         rules = {topic: self._source.rules(topic, shards) for topic, shards in fresh.items()}
         planned = plan_reads(plan, self._previous, said.marks, rules, said.first_ms, said.skips)
-        reads = replace(planned, unreadable=list(said.unreadable), rows=said.rows)
+        reads = replace(planned, unreadable=list(said.unreadable), malformed=said.malformed, rows=said.rows)
         self._files.write(name, encode(reads))
         return reads
 

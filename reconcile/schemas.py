@@ -55,7 +55,7 @@ AUDIT_RECORDS = _schema(
     ("topic", StringType, True),
     ("shard", IntegerType, True),
     ("at_ms", LongType, True),
-    ("rows", LongType, True),  # of `outcomes`: how many
+    ("rows", LongType, True),  # outcome rows in it; null of what is malformed, and may have some
     ("next", LongType, True),
     ("low_ms", LongType, True),
     ("pending", LongType, True),  # null: a writer that did not say

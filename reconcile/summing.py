@@ -210,18 +210,24 @@ def _state(name: str, fresh: Mapping[str, int], not_judged: Iterable[NotJudged])
         if what in reasons:
             return state, reasons[what]
     if Category.UNAUDITABLE in fresh:
-        return State.UNAUDITABLE, "what would tell of some of its records has been deleted from the queue"
+        return (
+            State.UNAUDITABLE,
+            "what would tell of some of its records has been deleted, or cannot be read",
+        )
     return State.JUDGED, None
 
 
 def ledger_of(totals: Totals, judged: Judged) -> Ledger:
-    """What is pending is what the windows that are still open lack."""
+    """What is pending is what the windows that are still open lack. What has come for messages that were missing, and
+    whose windows could not be judged again yet, is taken off those."""
     lacking = totals.accepted - sum(totals.outcomes.values())
+    pending = lacking - (judged.accepted - judged.done)
+    answered = min(max(-pending, 0), judged.unanswered)
     skipped = totals.outcomes.get(SKIPPED, 0) + judged.unanswered_skipped
     return Ledger(
         accepted=totals.accepted,
-        pending=lacking - (judged.accepted - judged.done),
-        missing=judged.unanswered,
+        pending=pending + answered,
+        missing=judged.unanswered - answered,
         unauditable=judged.unanswered_unauditable,
         surplus=judged.surplus,
         **(totals.outcomes | {SKIPPED: skipped}),

@@ -9,19 +9,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from bench.report import Lap, cpu_s, cpu_s_of, measured
-
-HEAP = "1200m"
-OPTIONS = {
-    "spark.driver.memory": HEAP,
-    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.host": "127.0.0.1",
-    "spark.sql.session.timeZone": "UTC",
-    "spark.sql.shuffle.partitions": "4",
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.log.level": "ERROR",
-}
+from reconcile.session import LOCAL, SETTINGS
 
 
 class Measured:
@@ -29,7 +17,8 @@ class Measured:
 
     def __init__(self, folder: Path) -> None:
         os.environ["PYSPARK_PYTHON"] = sys.executable
-        options = {**OPTIONS, "spark.local.dir": str(folder), "spark.sql.warehouse.dir": str(folder / "warehouse")}
+        own = {"spark.local.dir": str(folder), "spark.sql.warehouse.dir": str(folder / "warehouse")}
+        options = {**SETTINGS, **LOCAL, "spark.log.level": "ERROR", **own}
         self.session = SparkSession.Builder().master("local[2]").config(map=dict(options)).getOrCreate()
         self._pid: int = self.session.sparkContext._gateway.proc.pid  # type: ignore[union-attr]
 

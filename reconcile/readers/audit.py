@@ -43,19 +43,21 @@ def parse(raw: DataFrame) -> Audit:
 
 
 def _told(records: DataFrame) -> DataFrame:
-    """Of a mark that lacks its numbers it is known that it is one: its shard is not judged by what else it says."""
+    """Of a mark that lacks its numbers it is known that it is one: its shard is not judged by what else it says. Of
+    what cannot be read otherwise it may be known whose it is, and that it has no outcome rows: `rows` is 0."""
     said, none = F.col("said"), F.lit(-1).cast("long")
     is_broken, is_mark = F.col("why").isNotNull(), F.col("why").eqNullSafe(F.lit(_NO_NUMBERS))
     value = F.substring(F.col("value").cast("string"), 1, SHOWN_CHARS)
+    is_known = F.coalesce(~_is_foreign(), F.lit(False))
     numbers = {"next": said["next"], "low_ms": said["low"], "pending": said["pending"]}
     return records.select(
         "audit_partition",
         "audit_offset",
         F.when(is_broken, MALFORMED).otherwise(said["kind"]).alias("kind"),
-        F.when(~is_broken | is_mark, said["topic"]).alias("topic"),
+        F.when(is_known, said["topic"]).alias("topic"),
         F.when(~is_broken | is_mark, said["shard"]).alias("shard"),
         F.when(~is_broken | is_mark, said["at"]).alias("at_ms"),
-        F.when(said["kind"] == OUTCOMES, F.size(said["off"])).alias("rows"),
+        F.when(is_known & (said["kind"] != OUTCOMES), 0).when(~is_broken, F.size(said["off"])).alias("rows"),
         *(F.when(is_mark, none).when(~is_broken, number).alias(name) for name, number in numbers.items()),
         F.when(~is_broken, said["first"]).alias("first"),
         F.when(is_broken, value).alias("value"),
@@ -77,6 +79,14 @@ def _rows(outcomes: DataFrame) -> DataFrame:
 def _typed(rows: DataFrame, schema: StructType) -> DataFrame:
     """The schema's columns."""
     return rows.select(*(F.col(field.name).cast(field.dataType) for field in schema))
+
+
+def _is_foreign() -> Column:
+    """Whether nobody knows what a record says."""
+    said = F.col("said")
+    is_json = F.col("value").isNotNull() & said.isNotNull() & said[_CORRUPT].isNull()
+    is_ours = said["v"].eqNullSafe(F.lit(AUDIT_VERSION)) & said["kind"].isin(OUTCOMES, LOW_WATER, SKIPPED)
+    return ~F.coalesce(is_json & is_ours, F.lit(False))
 
 
 def _why() -> Column:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 T_co = TypeVar("T_co", covariant=True)
 
 _numbers = count()
+_CAUSE = "Caused by: "
 _GONE = re.compile(r"Could not read records in offset .*")
 _TOLD = re.compile(r"^reconcile\.errors\.(\w+): (.*)$", re.MULTILINE)
 
@@ -82,9 +83,12 @@ def frame(spark: SparkSession, work: Work) -> DataFrame:
 
 
 def first_sentence(error: Exception) -> str:
-    """What Spark raises has pages. Of an exception of Java's the first line says only which call it was."""
+    """What Spark raises has pages. Of an exception of Java's the first line says only which call it was, and the last
+    cause what is wrong."""
     lines = str(error).splitlines() or [type(error).__name__]
-    return next((line.removeprefix(": ") for line in lines if line.startswith(": ")), lines[0]).strip()
+    causes = [line.removeprefix(_CAUSE) for line in map(str.strip, lines) if line.startswith(_CAUSE)]
+    calls = [line.removeprefix(": ") for line in lines if line.startswith(": ")]
+    return (causes[-1:] or calls[:1] or lines)[0].strip()
 
 
 @contextmanager

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from reconcile.ledger import HOUR_MS
+from reconcile.report.repair_plan import decode_repair_plan
 from tests.reconcile.archive import Row, World
 from tests.reconcile.test_job import MINUTE_MS, Job, topic_of
 
@@ -101,3 +102,21 @@ def test_nothing_is_said_of_a_commit_of_which_a_part_was_deleted(job: Job) -> No
     found = job.run()
 
     assert (found.exit_code, topic_of(found.summary).findings) == (3, {"unauditable": 1})
+
+
+def test_what_its_sender_may_not_want_is_in_no_repair_plan(job: Job) -> None:
+    """A cancel was confirmed, in vain; or a row speaks of the place, and has another due time."""
+    world = job.world
+    promised, doubtful, plain = (world.send("orders", 0, MINUTE_MS) for _ in range(3))
+    world.end(operation(world, promised), "applied", reason="cancelled")
+    for row in (promised, doubtful, plain):
+        world.forget(row)
+    world.end(doubtful | {"due_ms": doubtful["due_ms"] + 1}, done_ms=doubtful["due_ms"] + 9)
+    for _ in range(3):
+        world.pass_on(HOUR_MS)
+
+    found = job.run()
+
+    assert topic_of(found.summary).findings == {"missing": 3, "orphan": 1, "confirmed_in_vain": 1}
+    plan = decode_repair_plan((job.out / "repair-plan.json").read_bytes())
+    assert ([message.id for message in plan.messages], plan.more) == ([plain["id"]], 2)

@@ -28,6 +28,7 @@ UNTIMELY = {"early", "late", "wrongly_expired", "behind_deadline"}
 
 FOUND_BY_ITS_ROW = {
     *("replaced_by_nobody", "replaced_by_nobody_whose_name_is_none", "replaced_by_what_is_not_read_yet"),
+    *("duplicate_of_itself", "replaced_by_itself", "duplicates_of_each_other"),
     *("duplicate_of_nobody", "duplicate_of_an_operation", "duplicate_without_a_name"),
 }
 """Of these each record has its row: what is looked up is the message that it names."""

@@ -275,6 +275,13 @@ def test_audit_records_are_outcomes_and_marks_and_what_cannot_be_read_is_kept_as
     assert numbers == [-1, -1, -1]
     told = [row for row in records if row["kind"] != "malformed" or row is broken]
     assert {(row["topic"], row["shard"]) for row in told} == {("orders", 0)}
+    known = [row for row in of["malformed"] if row["topic"] is not None]
+    assert {row["topic"] for row in known} <= {"orders", "7"}
+    assert broken in known
+    assert broken["rows"] == 0
+    unread = [row["why"] for row in of["malformed"] if row["rows"] is None]  # they may have rows of an outcome
+    assert "it is not the JSON of an audit record" in unread
+    assert "a mark lacks its numbers" not in unread
 
 
 def test_what_was_delivered_is_known_by_its_id_from_a_moment_on(

@@ -8,7 +8,7 @@ from reconcile.advance import Counted, Judgement, manifest_after, task_of
 from reconcile.errors import BadInput
 from reconcile.ledger import WINDOW_MS
 from reconcile.manifest import Manifest, Marks, Plan, Reads, Shard, Topic, decode, encode, runs_in, with_run
-from reconcile.plan import Buffer, Cluster, Held, Mark, Range, Read
+from reconcile.plan import Buffer, Cluster, Held, Mark, Range, Read, Unreadable
 from reconcile.planning import with_untold
 
 NOW = 100 * WINDOW_MS
@@ -62,10 +62,32 @@ def test_what_cannot_be_read_of_the_audit_may_speak_of_any_record_that_there_was
     assert first != second
     plan = Plan(run=2, cluster=CLUSTER, held=held)
     shards = {"orders": {0: Shard(start=0, position=5), 1: Shard(start=0, position=5)}}
-    assert with_untold(shards, plan, []) == shards
-    found = with_untold(shards, plan, [second])["orders"]
+    assert with_untold(shards, plan, [], {}) == shards
+    found = with_untold(shards, plan, [Unreadable(second, None, 5)], {})["orders"]
     assert (found[0].untold_below, found[1].untold_below) == (0, 7)
-    assert {shard.untold_below for shard in with_untold({"orders": found}, plan, [])["orders"].values()} == {0, 7}
+    assert {shard.untold_below for shard in with_untold({"orders": found}, plan, [], {})["orders"].values()} == {0, 7}
+
+
+@pytest.mark.parametrize(
+    ("unreadable", "mark", "untold"),
+    [
+        (Unreadable(0, "mails", 5), None, (0, 0)),  # of another topic
+        (Unreadable(0, "orders", 5), None, (0, 9)),
+        (Unreadable(0, None, 5), Mark(NOW, 4, NOW, 0, 3), (4, 9)),  # what is below had ended by then
+        (Unreadable(0, None, 5), Mark(NOW, 4, NOW, 1, 3), (0, 9)),  # something was pending
+        (Unreadable(0, None, 5), Mark(NOW, 4, NOW, 0, 6), (0, 9)),  # it stands behind
+    ],
+)
+def test_what_had_ended_before_it_or_is_another_topic_s_can_be_told(
+    unreadable: Unreadable, mark: Mark | None, untold: tuple[int, int]
+) -> None:
+    held = Held(NOW, "a", {0: Range(0, 9)}, {"orders": Buffer("o", {0: Range(0, 9)})})
+    plan = Plan(run=2, cluster=CLUSTER, held=held)
+    shards = {"orders": {0: Shard(start=0, position=5)}}
+    found = with_untold(shards, plan, [unreadable], {"orders": {0: Marks(last=mark)}})["orders"][0]
+    assert (found.untold_from, found.untold_below) == untold
+    again = with_untold({"orders": {0: found}}, plan, [Unreadable(0, None, 5)], {})["orders"][0]
+    assert (again.untold_from, again.untold_below) == (0, 9)
 
 
 def test_an_hour_that_every_run_adds_to_stays_one_pair() -> None:

@@ -1,6 +1,7 @@
 """What a run says, and how it ends."""
 
 import pytest
+from msgspec.structs import replace
 
 from reconcile.advance import Judgement, Task
 from reconcile.closing import Closing, Due, View
@@ -151,3 +152,12 @@ def test_what_an_earlier_judgement_had_found_is_no_alarm_again() -> None:
     assert again.fresh("orders") == {"late": 1}
     assert exit_code(again, [], 0) == 2
     assert exit_code(again._replace(known={"orders": {"missing": 2, "late": 1}}), [], 0) == 0
+
+
+def test_what_has_come_for_missing_messages_since_is_no_debt() -> None:
+    """Their windows wait: shards have something pending with an earlier due time."""
+    totals = Totals(accepted=4, outcomes={"delivered": 1, "superseded": 3})
+    ledger = ledger_of(totals, Judged(windows=1, accepted=4, done=1, unanswered=3, findings={"missing": 3}))
+    assert (ledger.pending, ledger.missing, ledger.difference) == (0, 0, 0)
+    some = ledger_of(replace(totals, accepted=5), Judged(windows=1, accepted=5, done=1, unanswered=4))
+    assert (some.pending, some.missing, some.difference) == (0, 1, 0)
