@@ -155,6 +155,16 @@ def test_rows_that_are_gone_end_the_run(ledger: Ledger, below: str, damage: Call
     assert not (ledger.out / "lock").exists()
 
 
+def test_damage_where_a_run_does_not_look_does_no_harm(ledger: Ledger) -> None:
+    ledger.restore()
+    for folder in ("findings/run=1", "windows/run=1", "stage/run=1/accepted", "stage/run=1/done/lot=counted"):
+        assert list((ledger.out / folder).rglob("*.parquet"))
+        cut(ledger.out / folder)
+    for name in ("plan-1.json", "reads-1.json", "runs/1/summary.json"):
+        (ledger.out / name).write_bytes(b"?")
+    assert ledger.run(ledger.out).exit_code == 0
+
+
 def test_rows_of_a_run_whose_manifest_is_gone_are_not_taken_on_trust(ledger: Ledger, copied: Copied) -> None:
     (copied.out / "manifest-1.json").unlink()
     ledger.world.end(ledger.world.buffers["orders", 0][1])  # the missing one's: its window is judged again

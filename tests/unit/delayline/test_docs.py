@@ -7,20 +7,47 @@ from pathlib import Path
 
 import pytest
 
+from delay_service.operations import NOT_PENDING
+from delay_service.retries import EXHAUSTED, RETRIED
+from delay_service.shard import SURPLUS
+from delay_service.skipping import SKIPPED
+from delay_service.worker import TARGET_REFUSES
+from delayline.buffer_facts import row_name
 from delayline.buffer_record import Message, encode_decision, encode_reappend, encode_rules, read
 from delayline.cli.kafka_rights import OWN, RIGHTS, ROLES, operations
 from delayline.config import EMBEDDED, UNBUILT, Settings, describe, load_settings
 from delayline.cursor import Cursor
 from delayline.directives import directive_names
+from delayline.inquiry import IDEMPOTENCY, IDEMPOTENCY_REUSED, OWN_ID, VERSION_MISMATCH
 from delayline.message import Key, MessageId, Shard
-from delayline.outcome import AuditRow, Outcome, encode_audit, encode_low_water, encode_skipped
+from delayline.outcome import (
+    CANCELLED,
+    DEADLINE,
+    FORWARDED,
+    LATE_MAX,
+    MISSED,
+    PURGED,
+    REPAIR,
+    REPLACED,
+    RESCHEDULED,
+    ROLL,
+    SCHEDULED,
+    AuditRow,
+    Outcome,
+    encode_audit,
+    encode_low_water,
+    encode_skipped,
+    spread,
+)
 from delayline.record import decode_body, encode_body
 from delayline.recurrence import first, ticks
 from delayline.rules import ALIASES, DEFAULT_RULES, Rules
-from delayline.schedule import Schedule, read_directives
-from delayline.terms import Series
+from delayline.schedule import Reason, Schedule, read_directives
+from delayline.set_aside import MALFORMED_BATCH
+from delayline.terms import Series, Terms
 from delayline.times import format_moment, parse_moment_ms
 from mq.kafka.batch.walk import RECORDS_MAX
+from mq.kafka.mirror import shard_key
 from proxy.kafka.scan import PLAIN_BYTES_MAX
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -126,6 +153,20 @@ def test_the_example_of_a_message_id_has_the_parts_that_the_page_names() -> None
     assert parsed == MessageId(Shard("eu.orders", "3"), 1041, 1_767_225_630_000)
 
 
+def test_the_page_says_how_an_occurrence_is_called() -> None:
+    name = block("formats/message-id.md", "text").strip()
+    assert row_name(name, Terms(series=Series(every_ms=1000))) == f"{name}~1"
+    assert MessageId.parse(f"{name}~2").occurrence == 2
+    assert re.findall(r"\.<due_ms>~<n> +(.+)", (DOCS / "formats/message-id.md").read_text()) == [
+        "occurrence n of a series, from 1 on"
+    ]
+
+
+def test_the_page_says_under_which_key_a_cursor_stands() -> None:
+    key = shard_key(Shard("orders", "3")).decode()
+    assert f"key `<topic>.<shard>`, here `{key}`" in (DOCS / "formats/cursor.md").read_text()
+
+
 def test_the_example_of_a_cursor_is_its_encoding() -> None:
     cursor = Cursor(
         topic_id=bytes(range(16)), next_offset=1042, delivered_key=KEY, low_offset=1000, owner_epoch=3, writer="w1"
@@ -140,6 +181,33 @@ def test_the_example_of_an_audit_record_is_its_value() -> None:
     ]
     body = next(encode_audit(Shard("orders", "3"), 3, NOW_MS + 30_012, written))
     assert json.loads(decode_body(body).value or b"") == json.loads(block("formats/audit.md", "json"))
+
+
+REFUSED = [*map(str, Reason), "malformed-record", MALFORMED_BATCH]
+DEAD = [*REFUSED, "refused-by-target", "refused-by-buffer", TARGET_REFUSES, SURPLUS[0], EXHAUSTED, SKIPPED]
+REASONS = {
+    Outcome.DELIVERED: ["none", RETRIED],
+    Outcome.CANCELLED: [CANCELLED, PURGED],
+    Outcome.EXPIRED: [DEADLINE, LATE_MAX, MISSED],
+    Outcome.DEAD: DEAD,
+    Outcome.DUPLICATE: [OWN_ID, IDEMPOTENCY, IDEMPOTENCY_REUSED],
+    Outcome.SUPERSEDED: [RESCHEDULED, SCHEDULED, MISSED, ROLL, REPAIR, REPLACED],
+    Outcome.APPLIED: ["none", CANCELLED, RESCHEDULED, FORWARDED, "paused", "resumed", PURGED, SKIPPED],
+    Outcome.UNMATCHED: [NOT_PENDING, VERSION_MISMATCH],
+}
+
+
+def test_the_page_names_every_outcome_with_its_reasons() -> None:
+    named: dict[str, list[str]] = {}
+    for outcome, reasons, _ in rows("formats/audit.md", 3):
+        named.setdefault(outcome, []).extend(re.findall(r"[a-z-]+", reasons))
+    assert named == {outcome.value: reasons for outcome, reasons in REASONS.items()}
+    assert set(REASONS) == set(Outcome)
+
+
+def test_the_page_says_in_which_partition_of_the_audit_a_shard_s_rows_stand() -> None:
+    found = re.findall(r"`orders\.3` of four stands in partition (\d)", (DOCS / "formats/audit.md").read_text())
+    assert found == [str(spread(Shard("orders", "3"), 4))]
 
 
 def message() -> Message:

@@ -7,13 +7,19 @@ import msgspec
 import pytest
 from pyspark.sql.types import StructType
 
+from delayline import buffer_facts
+from delayline.rules import Rules
+from reconcile import documents
 from reconcile.cells import CELLS, LINKS
 from reconcile.pairing import ACTS, MOVED
+from reconcile.readers.parquet import ARCHIVE, ARCHIVE_VERSION, MARKS, SKIPS, Archive
 from reconcile.report.repair_plan import RepairPlan, decode_repair_plan, encode_repair_plan
-from reconcile.schemas import ACCEPTED, DONE, FINDINGS, MALFORMED, WINDOWS
+from reconcile.schemas import ACCEPTED, DELIVERED, DONE, FINDINGS, MALFORMED, WINDOWS
 
-PAGE = (Path(__file__).resolve().parents[3] / "docs" / "formats" / "reconcile.md").read_text()
+FORMATS = Path(__file__).resolve().parents[3] / "docs" / "formats"
+PAGE = (FORMATS / "reconcile.md").read_text()
 ROWS = dict(re.findall(r"^\| `(\S+)` \| (`.+`) \|$", PAGE, re.MULTILINE))
+OF_ARCHIVES = (FORMATS / "archive.md").read_text()
 
 
 @pytest.mark.parametrize(
@@ -41,3 +47,35 @@ def test_the_page_shows_a_repair_plan_that_can_be_read() -> None:
     plan = decode_repair_plan(block[1].encode())
     assert msgspec.json.decode(encode_repair_plan(plan)) == msgspec.json.decode(block[1])
     assert all(f"`{name}`" in PAGE or f'"{name}"' in PAGE for name in RepairPlan.__struct_fields__)
+
+
+@pytest.mark.parametrize(
+    ("folder", "schema"),
+    [
+        ("accepted", ACCEPTED),
+        ("done", DONE),
+        ("marks", MARKS),
+        ("skips", SKIPS),
+        ("malformed", MALFORMED),
+        ("delivered", DELIVERED),
+    ],
+)
+def test_the_page_names_the_columns_of_an_archive_and_their_types(folder: str, schema: StructType) -> None:
+    (columns,) = re.findall(rf"^\| `{folder}/` \| .+ \| (.+) \|$", OF_ARCHIVES, re.MULTILINE)
+    types = {"int": "int", "bigint": "long", "string": "text"}
+    known = [f"`{one.name}` {types[one.dataType.simpleString()]}{'?' * one.nullable}" for one in schema]
+    assert columns.split(", ") == known
+
+
+def test_the_page_names_the_kinds_of_records_in_an_archive() -> None:
+    (kinds,) = re.findall(r"`kind` is one of (.+?);", OF_ARCHIVES)
+    known = {getattr(buffer_facts, name) for name in ("MESSAGE", "OPERATION", "CONTROL", "DECISION", "RULES")}
+    assert set(re.findall(r"`(\w+)`", kinds)) == known
+
+
+def test_the_page_shows_what_an_archive_says_of_itself() -> None:
+    block = re.search(r"```json archive\n(.*?)```", OF_ARCHIVES, re.DOTALL)
+    assert block is not None
+    archive = documents.decode(block[1].encode(), Archive, ARCHIVE, ARCHIVE_VERSION)
+    assert msgspec.json.decode(msgspec.json.encode(archive)) == msgspec.json.decode(block[1])
+    assert [Rules.decode(rules.encode()).number for some in archive.rules.values() for rules in some.values()] == [1]
