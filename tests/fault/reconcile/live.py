@@ -102,7 +102,7 @@ class Live:
         deed = self.rnd.choice(deeds)
         print(f"{time.strftime('%H:%M:%S')}  {deed.__name__}", flush=True)
         deed()
-        nemesis.rest(2, 8)
+        nemesis.rest(4, 12)
 
     # --- judged
 

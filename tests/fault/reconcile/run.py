@@ -34,7 +34,7 @@ Played = tuple[Counter[str], list[str]]
 
 def _kills(seed: int, folder: Path) -> Played:
     try:
-        return kills.killed_everywhere(seed, folder), []
+        return kills.killed_everywhere(seed, folder)
     except AssertionError as error:
         return Counter(), [str(error)]
 

@@ -24,7 +24,7 @@ OUTAGE_MS = 40_000
 
 
 class Runs(Thread):
-    """`count` runs that end by themselves, and as many of them killed before as `rnd` has it. `failures`: what must
+    """`count` runs that end by themselves, and half as many that are killed. `failures`: what must
     not have been."""
 
     def __init__(self, job: Job, count: int, rnd: Random) -> None:
@@ -38,11 +38,10 @@ class Runs(Thread):
 
     def run(self) -> None:
         try:
+            order = [self._killed] * (self._count // 2) + [self._whole] * self._count
+            self._rnd.shuffle(order)
             while self.tally[RUNS] < self._count and not self._stopping and not self.failures:
-                if self._rnd.random() < 0.45:
-                    self._killed()
-                else:
-                    self._whole()
+                (order.pop() if order else self._whole)()
         except Exception as error:
             self.failures.append(f"the runs ended: {error!r}")
             raise
@@ -53,13 +52,18 @@ class Runs(Thread):
 
     def _killed(self) -> None:
         before = self._job.runs
-        until_s = time.monotonic() + self._rnd.uniform(0.5, 1.0) * max(self._job.seconds, 4.0)
+        until_s = time.monotonic() + self._rnd.uniform(0.2, 1.0) * max(self._job.seconds, 4.0)
         self._job.begin()
         if self._job.kill_when(lambda: time.monotonic() > until_s, with_children=self._rnd.random() < 0.5):
             self.tally[KILLS] += 1
+            self._check_plan()
             plan = self._job.plan(before + 1)
             self._begun = (before + 1, plan) if plan is not None and self._job.runs == before else None
         print(f"{time.strftime('%H:%M:%S')}  run killed; manifests: {before} -> {self._job.runs}", flush=True)
+
+    def _check_plan(self) -> None:
+        if self._begun is not None and self._job.plan(self._begun[0]) != self._begun[1]:
+            self.failures.append(f"run {self._begun[0]} was not repeated as it was planned")
 
     def _whole(self) -> None:
         started_ms, before = now_ms(), self._job.runs
@@ -75,11 +79,9 @@ class Runs(Thread):
         if self._job.runs != before + 1:
             self.failures.append(f"run {before + 1} left {self._job.runs} manifests")
         if self._begun is not None:
-            run, plan = self._begun
+            self._check_plan()
             self._begun = None
             self.tally[REPEATED] += 1
-            if self._job.plan(run) != plan:
-                self.failures.append(f"run {run} was not repeated as it was planned")
         summary = self._job.summary()
         self.failures += complaints(summary, code)
         self.tally[UNSETTLED] += code == 3
