@@ -71,6 +71,7 @@ class Live:
         self.nemesis = Nemesis(made, Random(f"{seed} nemesis"))
         self.planted = Planted(made)
         self.victims: list[bytes] = []
+        self._repair_s = 3.0  # how long the last one took
         self.failures = made.failures
         self.tally = made.tally
 
@@ -128,6 +129,11 @@ class Live:
         if dict(found) != (fresh or {}):
             self.failures.append(f"found in all: {dict(found)}, not {fresh or {}}: {summary.findings[:5]}")
         return summary
+
+    def settled(self) -> None:
+        """The last run: all that was accepted is accounted for."""
+        self.balance(self.settle())
+        self.against()
 
     def balance(self, summary: Summary) -> None:
         self.tally[RECORDS] = accounts.total(summary).accepted
@@ -223,7 +229,7 @@ class Live:
         claim = self.scene.names.claim("repair")
         for _ in range(2):
             start()
-            until_s = time.monotonic() + self.rnd.uniform(1.0, max(1.5, command.seconds))
+            until_s = time.monotonic() + self.rnd.uniform(0.3, 1.0) * self._repair_s
             happens = (
                 (lambda: claim in self.scene.transactions.open())
                 if aimed
@@ -248,6 +254,7 @@ class Live:
 
     def _ended_well(self, command: Command) -> None:
         code = command.wait()
+        self._repair_s = command.seconds
         if code != 0:
             self.failures.append(f"a repair ended with {code}, see {command.log}")
 
@@ -271,11 +278,9 @@ def play(seed: int, folder: Path, runs: int) -> tuple[Counter[str], list[str]]:
     """All of it, in this order: each part goes on from the ledger that the one before has left."""
     with live(seed, folder, runs) as one:
         try:
-            one.traffic()
-            one.balance(one.settle())
-            one.against()
-            one.plant()
-            one.repairs()
+            for part in (one.traffic, one.settled, one.plant, one.repairs):
+                part()
+                print(f"{time.strftime('%H:%M:%S')}  {part.__name__} done, {len(one.failures)} failures", flush=True)
         except AssertionError as error:
             one.failures.append(str(error))
         one.tally["messages that senders were told are stored"] = len(one.changes.acknowledged) + sum(
