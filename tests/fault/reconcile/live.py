@@ -28,13 +28,15 @@ SIZE = Size(
     topics=2,
     partitions=2,
     workers=2,
-    stream_rate=8,
-    group_rate=3,
-    post_rate=4,
+    stream_rate=6,
+    group_rate=10,
+    post_rate=20,
     delay_max_ms=20_000,
     settings={"audit__low_water_interval": "1s"},
 )
-CHANGES_RATE = 3.0
+CHANGES_RATE = 6.0
+"""A sender saves up for two seconds at most: half a batch each second, or it never sends one."""
+
 AHEAD_S = 600
 """Of the clock of runs when nothing waits any more: what was just delivered stands in windows that are closed."""
 
