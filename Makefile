@@ -8,7 +8,7 @@ PYTEST := $(BIN)/python -m pytest -n auto --dist loadscope
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 unexport PYTHONDONTWRITEBYTECODE   # tests start Python a few hundred times: what is compiled once is kept
 
-.PHONY: run quick test test-all check lint types imports simulate machine race prove generated wire-faults chaos-kafka-proxy search-kafka-proxy foreign-clients fuzz airflow spark-connect outages bench kafka kafka-client reconcile-demo reconcile-job reconcile-export spark-package lock clean
+.PHONY: run quick test test-all check lint types imports simulate machine race prove prove-reconcile generated wire-faults chaos-kafka-proxy search-kafka-proxy foreign-clients fuzz airflow spark-connect outages bench kafka kafka-client reconcile-demo reconcile-job reconcile-export spark-package lock clean
 
 run: $(VENV)/.run   ## start everything on the embedded queue, HTTP on 127.0.0.1:8080
 	@exec $(BIN)/delayline serve
@@ -46,6 +46,9 @@ race: $(VENV)/.test   ## 10,000 cancels against due instants on each queue, work
 
 prove: $(VENV)/.test   ## kill -9 on Kafka, again and again, and nothing lost, twice or early; SEED, PARTS, WAY; see docs/proof.md
 	$(BIN)/python -m tests.fault.kafka.run
+
+prove-reconcile: $(VENV)/.test   ## the reconcile job beside traffic on Kafka, runs and repairs killed; SEED, PARTS, RUNS; see docs/proof.md
+	$(BIN)/python -m tests.fault.reconcile.run
 
 generated: $(VENV)/.test   ## the reconcile job on a million messages with every fault in them; MESSAGES, SEED
 	MESSAGES=$${MESSAGES:-1000000} $(BIN)/python -m pytest -q tests/reconcile/test_generated.py

@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -45,6 +45,7 @@ class Size:
     post_rate: float = 100
     delay_max_ms: int = 4000
     paths: Sequence[str] = ("wire",)  # the data paths that workers take, in turns
+    settings: Mapping[str, str] = field(default_factory=dict)  # of every process, beside those of the scene
 
 
 @dataclass
@@ -229,6 +230,7 @@ def scene(kafka: Kafka, size: Size, seed: int, folder: Path) -> Iterator[Scene]:
         "mq__bootstrap_servers": kafka.bootstrap_servers,
         "delay__topics": ",".join(topics),
         "store__memory_bytes_max": "32MiB",
+        **size.settings,
     }
     workers = [
         Worker(
