@@ -87,7 +87,6 @@ def _of_topics(scene: Scene, summary: Summary) -> list[str]:
             "accepted": (ledger.accepted, messages),
             "other records": (topic.other_records, len(seen) - messages),
             "delivered": (ledger.delivered, targets),
-            **dict.fromkeys(("pending", "missing", "unauditable", "surplus", "difference"), (0, 0)),
         }
         for name in ("pending", "missing", "unauditable", "surplus", "difference"):
             pairs[name] = (getattr(ledger, name), 0)
