@@ -82,11 +82,12 @@ def _typed(rows: DataFrame, schema: StructType) -> DataFrame:
 
 
 def _is_foreign() -> Column:
-    """Whether nobody knows what a record says."""
+    """Whether nobody knows what a record says. A mark, or a skip, is one although its numbers are text: of JSON
+    that does not fit Spark keeps the fields that do."""
     said = F.col("said")
-    is_json = F.col("value").isNotNull() & said.isNotNull() & said[_CORRUPT].isNull()
-    is_ours = said["v"].eqNullSafe(F.lit(AUDIT_VERSION)) & said["kind"].isin(OUTCOMES, LOW_WATER, SKIPPED)
-    return ~F.coalesce(is_json & is_ours, F.lit(False))
+    is_whole = F.col("value").isNotNull() & said.isNotNull() & said[_CORRUPT].isNull()
+    is_known = said["kind"].isin(LOW_WATER, SKIPPED) | (is_whole & (said["kind"] == OUTCOMES))
+    return ~F.coalesce(said["v"].eqNullSafe(F.lit(AUDIT_VERSION)) & is_known, F.lit(False))
 
 
 def _why() -> Column:

@@ -282,6 +282,8 @@ def test_audit_records_are_outcomes_and_marks_and_what_cannot_be_read_is_kept_as
     unread = [row["why"] for row in of["malformed"] if row["rows"] is None]  # they may have rows of an outcome
     assert "it is not the JSON of an audit record" in unread
     assert "a mark lacks its numbers" not in unread
+    text = [row for row in of["malformed"] if row["topic"] == "orders" and row["why"] == NOT_JSON]
+    assert [row["rows"] for row in text] == [0]  # a mark with text for a number
 
 
 def test_what_was_delivered_is_known_by_its_id_from_a_moment_on(
