@@ -5,8 +5,8 @@ bucket. Each record is said twice: accepted, and done. Each re-append is said tw
 row of the record that it carries on. Cells of several runs add up, so that a row is read once in its life. An XOR
 sees parity only and a sum of hashes overflows: that is why counts stand beside the XORs.
 
-    rows -> `cells`, parts of cells by what is said -> `counted`, by window   -> judge.py
-                                                    -> `suspects`, by cell    -> lookup.py
+    rows -> `cells`, parts of cells by what is said -> `counted`, by window   -> windows.py
+                                                    -> `suspects`, by cell    -> suspects.py
 """
 
 from functools import reduce

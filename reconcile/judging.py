@@ -210,11 +210,14 @@ class Judging:
 
     def _unpaired(self, windows: Windows, task: Task) -> Iterator[Found]:
         """What all runs have found of acts, of the windows to be judged."""
-        runs = _runs_of(task.unpaired, hours_of(task.due, task.unpaired))
-        for _, *columns in self._rooms.get(FINDINGS, [f"stage/run={run}/unpaired" for run in runs]):
-            found = Found(*columns)
+        for found in self._said_of_acts(_runs_of(task.unpaired, hours_of(task.due, task.unpaired))):
             if (found.topic, found.window_ms) in windows:
                 yield found
+
+    def _said_of_acts(self, runs: Iterable[int]) -> Iterator[Found]:
+        """What these runs have found of acts."""
+        for _, *columns in self._rooms.get(FINDINGS, [f"stage/run={run}/unpaired" for run in runs]):
+            yield Found(*columns)
 
     # --- what is to be sent again
 
@@ -225,19 +228,14 @@ class Judging:
         rows = self.shown.missing
         if not rows:
             return []
-        promised = {one.id for one in self._said_of_acts(manifest) if one.category == Category.CONFIRMED_IN_VAIN}
+        told = self._said_of_acts(_runs_of(manifest.unpaired, manifest.unpaired))
+        promised = {one.id for one in told if one.category == Category.CONFIRMED_IN_VAIN}
         orphans = set()
         if any(judged.findings.get(Category.ORPHAN) for judged in judgement.now.values()):
             found = (Found(*columns) for _, *columns in self._rooms.get(FINDINGS, [f"findings/run={manifest.run}"]))
             orphans = {(one.topic, one.shard, one.offset) for one in found if one.category == Category.ORPHAN}
         listed = (finding_of(row, manifest) for row in rows)
         return [one for one in listed if one.id not in promised and place_of(one) not in orphans]
-
-    def _said_of_acts(self, manifest: Manifest) -> Iterator[Found]:
-        """What all runs have found of acts."""
-        runs = _runs_of(manifest.unpaired, manifest.unpaired)
-        for _, *columns in self._rooms.get(FINDINGS, [f"stage/run={run}/unpaired" for run in runs]):
-            yield Found(*columns)
 
     def moves(self, lost: Sequence[Finding], manifest: Manifest) -> dict[Place, int | None]:
         """When these lost successors are due, by the record that they were to follow; those of which the operation

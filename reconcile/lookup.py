@@ -13,6 +13,7 @@ from pyspark.sql.types import StructType
 from delayline.outcome import LATE_MAX, MISSED
 from reconcile.cells import CELL, LINKS, first_id, gives_way, in_cell, is_message, lateness_ms, moment_ms
 from reconcile.errors import BadInput
+from reconcile.ledger import SKIPPED
 from reconcile.places import Named, is_untimely
 from reconcile.schemas import ACCEPTED, DONE
 from reconcile.skips import Skipped
@@ -41,10 +42,10 @@ def behind(spark: SparkSession, batch: Sequence[Suspect], staged: Of, late_after
         sides.append(_side("links", staged(LINKS, "links"), F.col("due_ms"), Link._fields, table, looks))
     whole = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), sides).toArrow()
 
-    def of(side: str, fields: Sequence[str]) -> Iterator[list[Any]]:
+    def of(side: str, fields: Sequence[str]) -> Iterator[tuple[Any, ...]]:
         if all(field in whole.column_names for field in fields):
             part = whole.filter(pc.equal(whole["side"], side)).select(["looks", *fields])
-            yield from (list(columns) for columns in rows_of(part))
+            yield from rows_of(part)
 
     done = [(looks, Row(*columns)) for looks, *columns in of("done", Row._fields)]
     found = Behind(
@@ -112,7 +113,7 @@ def skipped_rows(rows: DataFrame, skips: Sequence[Skipped]) -> Iterator[Row]:
         & (F.col("audit_offset") > skip.audit_offset)
         for skip in skips
     )
-    found = rows.where(reduce(or_, conditions)).where(F.col("outcome") != "skipped")
+    found = rows.where(reduce(or_, conditions)).where(F.col("outcome") != SKIPPED)
     return (Row(*columns) for columns in rows_of(found.select(*Row._fields).toArrow()))
 
 

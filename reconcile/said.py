@@ -29,8 +29,6 @@ class Said(NamedTuple):
     outcome: str | None
     is_carried: bool
     bin: int | None
-    is_early: bool
-    is_late: bool
 
     @property
     def is_accepted(self) -> bool:
@@ -48,6 +46,4 @@ def decoded(number: int) -> Said:
     outcome = OUTCOMES[(what - FIRST_OUTCOME) >> 7] if what >= FIRST_OUTCOME and what != UNKNOWN_OUTCOME else None
     in_bin = timing & (LATE - 1) if timing < EARLY else None
     assert in_bin is None or in_bin < LATENESS_BINS
-    return Said(
-        what, outcome, bool(number & CARRIED), in_bin, timing == EARLY, in_bin is not None and bool(timing & LATE)
-    )
+    return Said(what, outcome, bool(number & CARRIED), in_bin)
