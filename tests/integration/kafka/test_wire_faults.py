@@ -257,7 +257,7 @@ def test_an_answer_that_cannot_be_read_is_none(behind: Behind, api: ApiKey, dama
 
 def test_an_answer_that_comes_too_late_is_none(kafka: "Kafka") -> None:
     with ExitStack() as stack:
-        behind = Behind(Place(kafka, stack, "wire"), stack, request_timeout_s=0.5)
+        behind = Behind(Place(kafka, stack, "wire"), stack, request_timeout_s=2.0)
         for api in (PRODUCE, END):
             event = Event()
             script = once(behind, api, Held(event))
