@@ -8,7 +8,10 @@ PYTEST := $(BIN)/python -m pytest -n auto --dist loadscope
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 unexport PYTHONDONTWRITEBYTECODE   # tests start Python a few hundred times: what is compiled once is kept
 
-.PHONY: run quick test test-all check lint types imports simulate machine race prove prove-reconcile generated wire-faults chaos-kafka-proxy search-kafka-proxy foreign-clients fuzz airflow spark-connect outages bench kafka kafka-client reconcile-demo reconcile-job reconcile-export spark-package lock clean
+.PHONY: help run quick test test-all check lint types imports simulate machine race prove prove-reconcile generated wire-faults chaos-kafka-proxy search-kafka-proxy foreign-clients fuzz airflow spark-connect outages bench kafka kafka-client reconcile-demo reconcile-job reconcile-export spark-package lock version wheel image tagged coverage clean
+
+help:   ## this list
+	@awk -F ':[^#]*## ' '/^[a-z-]+:.*## / { printf "  %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: $(VENV)/.run   ## start everything on the embedded queue, HTTP on 127.0.0.1:8080
 	@exec $(BIN)/delayline serve
@@ -90,7 +93,7 @@ outages: $(VENV)/.test   ## a broker that goes under clients in the tests' own p
 bench: $(VENV)/.test   ## every figure the documents quote; BENCH=store,kafka-deliver picks some, SCALE=0.05 is for trying
 	$(BIN)/python -m bench
 
-kafka: $(VENV)/.test   ## a Kafka broker to try things with, on 127.0.0.1:9092 or PORT; needs Java and, once, Maven
+kafka: $(VENV)/.kafka   ## a Kafka broker to try things with, on 127.0.0.1:9092 or PORT; needs Java and, once, Maven
 	@exec $(BIN)/python -m tests.brokers
 
 # One environment, filled in two steps: what running needs, then what testing needs on top.
@@ -142,5 +145,22 @@ lock:   ## renew the pinned requirements (needs uv)
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q \
 	    --extra build --extra test -c requirements/run.txt pyproject.toml -o requirements/test.txt
 
-clean:
+version:   ## set the version everywhere: VERSION=1.2.3
+	$(PYTHON) deploy/release.py set $(VERSION)
+
+tagged:
+	$(PYTHON) deploy/release.py check
+
+wheel: tagged $(VENV)/.run   ## a wheel, into build/wheel
+	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir build/wheel .
+
+image: tagged   ## both container images; needs Docker
+	docker build --target service   -t delayline:$$($(PYTHON) deploy/release.py show) .
+	docker build --target reconcile -t delayline-reconcile:$$($(PYTHON) deploy/release.py show) .
+
+coverage: $(VENV)/.test   ## which lines `make quick` runs, by room
+	$(BIN)/python -m coverage run -m pytest -q -m 'not outage and not thorough and not broker and not slow' tests/unit tests/contract
+	$(BIN)/python -m coverage report --include='delayline/*,mq/*,store/*,delay_service/*,api/*,proxy/*,reconcile/*' --skip-covered
+
+clean:   ## remove what was installed and built; ./data stays
 	rm -rf $(VENV) .venv-airflow build bench/results .mypy_cache .ruff_cache .pytest_cache

@@ -4,11 +4,11 @@ import re
 import shutil
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 import pytest
 
+from delayline import __version__
 from tests.fault.server import ROOT
 from tests.test_tidy import ROOMS, tracked
 
@@ -68,9 +68,10 @@ def test_an_image_has_the_pinned_requirements_of_its_commands(stage: str, extra:
 
 
 def test_the_files_named_carry_the_version_of_the_program() -> None:
-    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     for target, image in TARGETS.items():
-        assert re.search(rf"--target {target} +-t {image}:{re.escape(version)} ", (ROOT / "Dockerfile").read_text())
+        assert re.search(
+            rf"--target {target} +-t {image}:{re.escape(__version__)} ", (ROOT / "Dockerfile").read_text()
+        )
 
 
 def test_what_the_images_are_given_is_the_whole_program(tmp_path: Path) -> None:

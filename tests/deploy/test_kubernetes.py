@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from delayline import __version__
 from delayline.config import Settings, load_settings
 from delayline.config.layers import SYSTEM_CONFIG
 from proxy.kafka.access import read_access
@@ -19,7 +20,6 @@ from tests.deploy.commands import parse
 from tests.deploy.exit_codes import AGAIN, CLEAN, exit_codes
 from tests.deploy.manifests import FOLDER, Container, containers, kustomization, resources, selected
 from tests.deploy.test_image import PINNED, TARGETS
-from tests.fault.server import ROOT
 
 CONTAINERS = {one.name: one for one in containers()}
 SERVING = [one for one in CONTAINERS.values() if one.resource["kind"] != "CronJob"]
@@ -85,12 +85,11 @@ def test_no_secret_stands_in_the_files() -> None:
 
 @pytest.mark.parametrize("one", CONTAINERS.values(), ids=named)
 def test_an_image_is_pinned_and_made_by_the_dockerfile(one: Container) -> None:
-    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     name, _, tag = one.made["image"].partition(":")
     assert PINNED.fullmatch(one.made["image"])
     assert name in TARGETS.values()
-    assert tag == version
-    assert {"name": name, "newTag": version} in kustomization()["images"]
+    assert tag == __version__
+    assert {"name": name, "newTag": __version__} in kustomization()["images"]
 
 
 @pytest.mark.parametrize("one", CONTAINERS.values(), ids=named)
