@@ -182,7 +182,9 @@ class Acquisition:
     def _answers(self, shards: Sequence[Owned], ask: Callable[[ShardId], T]) -> Iterator[tuple[Owned, T | Exception]]:
         """Of one after the other, up to the first about which the queue says nothing: the others might wait for an
         answer as long each."""
+        # rule ask-held: the others would wait for an answer about a shard that has gone.
         for owned in filter(self._holds, shards):
+            # rule ask-closing: a worker that stops would wait for the rest of the round.
             if self._closing.is_set():
                 return
             try:
@@ -229,12 +231,14 @@ class Acquisition:
         if not claims:
             return None
         batch = [ShardBatch(shard, claimed) for shard, (_, claimed) in claims.items()]
+        # rule fence-first: the end of the log counts after the claim: a decision of the last owner would be missed.
         return Claiming(claims, self._waking(self._commit(batch)))
 
     def _claimed(
         self, claims: dict[ShardId, tuple[Owned, Cursor]], future: "Future[None]"
     ) -> dict[ShardId, tuple[Owned, Cursor]]:
         """Those that are ours, and claimed for certain."""
+        # rule claim-held: a claim would count for the `Owned` of a later assignment.
         held = {shard: found for shard, found in claims.items() if self._holds(found[0])}
         try:
             future.result()
@@ -243,6 +247,7 @@ class Acquisition:
             for shard, (owned, _) in held.items():
                 if shard in blamed:
                     self._stalls.stall(owned, "takeover", str(error))
+            # rule claim-failed: a shard that is not claimed for certain would be delivered by two owners.
             return {}
         self._stalls.success()
         return held
@@ -263,18 +268,21 @@ class Acquisition:
                     raise bounds
                 for _ in self._start(owned, claims[owned.id][1], bounds):
                     yield
+                    # rule start-held: a shard that has gone would be started: delivered by two owners.
                     if not self._holds(owned):
                         break
                 started += owned.core is not None
         log.info("shards taken over", shards=started, writer=self._writer)
 
     def _counts(self, answer: tuple[Owned, object]) -> bool:
+        # rule answer-held: what was found would count for the `Owned` of a later assignment.
         return self._holds(answer[0])
 
     def _start(self, owned: Owned, claimed: Cursor, bounds: Bounds) -> Iterator[None]:
         index = self._index.shard(owned.id)
         chosen = plan(claimed, bounds.log_range, index.checkpoint())
         settings = self._shard_of(owned.id.topic)
+        # rule index-steps: a large index would hold up the deliveries of all other shards.
         yield from preparing(index, chosen)
         owned.core = core = Shard(owned.id, chosen, index, settings, is_prepared=True)
         core.partitions, owned.rate_max = bounds.partitions, settings.rate_max

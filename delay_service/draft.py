@@ -54,7 +54,9 @@ class Draft:
     def name(self, ended: Sequence[tuple[int, int]], next_offset: int, cancelled: Sequence[Key]) -> None:
         """What ends otherwise than by the cursor of this commit is named by a decision record: deliveries that it
         does not cover, and what is cancelled."""
+        # rule name-cancel: the cursor does not cover what is cancelled: a takeover would deliver it.
         uncovered = [*(Key(*key) for key in ended if key[1] >= next_offset), *cancelled]
+        # rule name-above-O: the cursor does not cover deliveries at or above O: delivered twice.
         if uncovered:
             self.appends.append(encode_decision(uncovered))
 
@@ -89,15 +91,18 @@ class Drafter:
         if not entries:
             return draft
         dues_ms, offsets, values = zip(*entries, strict=True)
+        # rule plain-all: one record that is late, refused or asks for more would be delivered like a plain one.
         if min(dues_ms) >= too_late_ms and not refused and not any(map(_FIRST_BYTE, values)):
             draft.deliveries = self._deliver_plain(draft, dues_ms, offsets, values)
             return draft
         plain = [
+            # rule plain-one: a record that is too late or refused would be delivered like a plain one.
             value[0] == 0 and due_ms >= too_late_ms and not (refused and (due_ms, offset) in refused)
             for due_ms, offset, value in entries
         ]
         found = list(compress(entries, plain))
         sealed = iter(self._deliver_plain(draft, *zip(*found, strict=True)) if found else ())
+        # rule order: plain messages would overtake the others of their batch.
         for entry, is_plain in zip(entries, plain, strict=True):  # in their order, whatever they are
             if is_plain:
                 draft.deliveries.append(next(sealed))
@@ -114,6 +119,7 @@ class Drafter:
             part = slice(start, start + ROWS_PER_RECORD_MAX)
             bodies, places = self._sealer.seal(offsets[part], dues_ms[part], values[part])
             rows = PlainRows(offsets[part], dues_ms[part], places, accepted_column(values[part]))
+            # rule row-plain: what ends without an outcome row counts as lost.
             draft.plain.append(rows)
             deliveries += zip(bodies, self._stamps(rows), strict=False)
         return deliveries
@@ -153,6 +159,7 @@ class Drafter:
         accepted_at_ms = accepted_at_ms_of(target.packed)
         outcome: Outcome | None = Outcome.DELIVERED
         reason = None
+        # rule ttl: a time to live counts from the tick that is delivered, or the message would expire too early.
         expires_ms = None if firing.tick_ms is None else terms.expires_ms(firing.tick_ms)
         if firing.tick_ms is None:
             outcome, reason = Outcome.SUPERSEDED if successor else Outcome.EXPIRED, MISSED
@@ -161,18 +168,22 @@ class Drafter:
             original = original if terms.retry is None else as_sent_back(original, terms.retry)
             self._bury(draft, target.key, target.name, accepted_at_ms, refusal, original, successor)
             outcome = None  # its row is written
+        # rule deadline: a message would be delivered behind its deadline, or expire at it.
         elif expires_ms is not None and now_ms > expires_ms:
             outcome, reason = Outcome.EXPIRED, DEADLINE
+        # rule late-tick: a series would expire by a missed tick that it makes up for: lost.
         elif firing.tick_ms < too_late_ms:
             outcome, reason = Outcome.EXPIRED, LATE_MAX
         elif terms.retry is not None:
             outcome, reason = self._give_back(draft, target, terms.retry)
         else:
+            # rule tick: the occurrence would carry the time of a tick that was missed.
             self._deliver(draft, target, firing.tick_ms, accepted_at_ms)
         if outcome is not None:
             row = AuditRow(offset, target.name, due_ms, accepted_at_ms, outcome, successor, reason)
             draft.rows.append(row)
         if firing.next_due_ms is None:
+            # rule key-ended: a repeated request for what was delivered would be accepted: delivered twice.
             draft.closed += target.closing
         else:
             self._go_on(draft, target, firing.next_due_ms, firing.next_terms)
@@ -180,6 +191,7 @@ class Drafter:
     def _deliver(self, draft: Draft, target: Target, tick_ms: int, accepted_at_ms: int) -> None:
         timestamp = self._timestamp
         stamp = None if timestamp == "delivery" else tick_ms if timestamp == "due" else accepted_at_ms
+        # rule occurrence-id: all occurrences would have one id, and receivers would drop the later ones.
         draft.deliveries.append((seal(target.packed, target.name.encode(), tick_ms), stamp))
 
     def _give_back(self, draft: Draft, target: Target, retry: Retry) -> tuple[Outcome, str]:
@@ -190,6 +202,7 @@ class Drafter:
 
     @staticmethod
     def _go_on(draft: Draft, target: Target, due_ms: int, terms: Terms | None) -> None:
+        # rule series-moves: an operation would be decided before the next occurrence is read, and miss it.
         draft.moved[target.key], body = target.carried_on(due_ms, terms)
         draft.appends.append(body)
 
@@ -204,5 +217,6 @@ class Drafter:
         successor: str | None = None,
     ) -> None:
         original = left_out(original) if why.left_out else original
+        # rule dead-letter: the message would be thrown away: lost.
         draft.dead.append(encode_dead(self._shard, key, name, why.code, why.reason, original))
         draft.rows.append(AuditRow(key.offset, name, key.due_ms, accepted_at_ms, Outcome.DEAD, successor, why.code))

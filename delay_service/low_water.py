@@ -30,6 +30,7 @@ class LowWater:
 
     def is_news(self, cursor: Cursor, pending: int) -> bool:
         """Whether a mark would say more than the last one: what waits falls due without a change of the cursor."""
+        # rule low-news: a reader would never hear that the last pending record has ended.
         return pending > 0 or (cursor, pending) != self._said
 
     def to_tell(
@@ -38,6 +39,7 @@ class LowWater:
         """How much is pending as of this commit, which ends `gone`; None where there is no need to say so."""
         if not (last or self.is_time(now_ms)):
             return None
+        # rule low-pending: what this commit ends would count as pending, or twice as ended.
         pending = index.pending() - len(set(gone))
         return pending if self.is_news(cursor, pending) else None
 
@@ -51,7 +53,9 @@ def add_mark(batch: ShardBatch, index: ShardIndex, entries: Sequence[PlainEntry]
     still there: what the batch ends leaves the index after the commit."""
     cursor = batch.cursor
     first_due_ms = entries[0][0] if entries else index.next_due_ms()
+    # rule low-due: a reader would close a window whose messages are still pending.
     low_ms = at_ms if first_due_ms is None else min(first_due_ms, at_ms)
     low_ms = max(low_ms, cursor.delivered_key.due_ms)
+    # rule low-offset: above O something may be undecided that the mark would call ended.
     mark = encode_low_water(batch.shard, cursor.owner_epoch, at_ms, cursor.next_offset, low_ms, pending)
     batch.audit.append(mark)

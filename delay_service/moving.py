@@ -28,6 +28,7 @@ class Moving:
 
     def __contains__(self, name: bytes) -> bool:
         """By a name, or by the message id as bytes."""
+        # rule moving-name: a name would be free while its message goes on: two messages would have it.
         return bool(self._moved) and (name in self._by_name or name.decode("utf-8", "replace") in self._moved)
 
     def add(self, message_id: str, moved: Moved) -> None:

@@ -86,6 +86,7 @@ class Target(NamedTuple):
     def carried_on(self, due_ms: int, terms: Terms | None = None) -> "tuple[Move, bytes]":
         """In another record: what is known of it before it is read back, and its body. With `terms` instead of its
         own ones, where they are given."""
+        # rule moved-names: a name would be free while its series goes on: two messages would have it.
         names = tuple(self.terms.names) if self.terms else ()
         body = encode_reappend(self.value, self.key, self.message_id, due_ms, terms)
         return Move(self.message_id, due_ms, names), body
@@ -168,7 +169,9 @@ class Decided:
         """End it for good, by name."""
         self.end(target, outcome, reason, successor)
         self.cancelled.append(target.key)
+        # rule key-first: a repetition would be told of itself instead of the request that was accepted.
         if outcome is not Outcome.DUPLICATE:
+            # rule key-cancel: a repeated request for what was cancelled would be accepted.
             self.closed.update(target.closing)
 
     def carry_on(self, target: Target, due_ms: int, terms: Terms | None) -> None:
@@ -206,11 +209,14 @@ class Operations:
         deciding = _Deciding(Decided(purged=self._purged), view, self._purged_to, bytes_max)
         decided = deciding.decided
         for asked in islice(self._asked, DECIDED_MAX):
+            # rule op-O: O does not pass it in this commit: the next owner would decide it twice.
             if asked.offset > before or not deciding.has_room or not deciding.decide(asked):
                 break
             decided.count += 1
         if decided.count < len(self._asked):
+            # rule op-waits: O would pass an operation that waits: lost.
             decided.undecided = self._asked[decided.count].offset
+        # rule purge-abort: a purge would go on behind what an aborted batch has not cancelled.
         if not decided and decided.purged_to:
             self._purged_to = decided.purged_to
         return decided
@@ -242,6 +248,7 @@ class _Deciding:
                 self.decided.answer(asked, Outcome.APPLIED, SKIPPED)
                 return True
             case Control(kind):
+                # rule pause: a pause would be taken for a resume.
                 self.decided.paused = kind == "pause"
                 self.decided.answer(asked, Outcome.APPLIED, f"{kind}d")
                 return True
@@ -259,6 +266,7 @@ class _Deciding:
         return not self.decided.bytes or self.decided.bytes + size <= self._bytes_max
 
     def _waits(self, name: bytes) -> bool:
+        # rule op-moving: an operation would miss a message that is in no index for a moment.
         return name in self._moving or self._view.is_moving(name)
 
     def _move(self, target: Target, due_ms: int, reason: str) -> None:
@@ -272,8 +280,10 @@ class _Deciding:
 
     def _holder(self, name: bytes) -> Target | None:
         """Who has the name now, with those that have got it or lost it in this pass."""
+        # rule claim-batch: two claims of one batch would get the same name: delivered twice.
         key = self.decided.named.get(name)
         found = self._view.holder(name) if key is None else self._view.at(key)
+        # rule name-ended: a message that ends in this batch would refuse its name to the next one.
         return None if found is None or found.key in self.decided.ended else found
 
     def _other(self, name: bytes, claimant: Target) -> Target | None:
@@ -297,16 +307,20 @@ class _Deciding:
         if self._waits(own_name(ref) if isinstance(ref, str) else str(series_id).encode()):
             return False
         target = self._target(asked, ref)
+        # rule op-dead: there is no message to carry on: it belongs to the dead letters.
         if target is None or target.is_dead:
             self.decided.answer(asked, Outcome.UNMATCHED, NOT_PENDING)
+        # rule version: an operation would overwrite a change that its sender has not seen.
         elif operation.version not in (None, target.version):
             self.decided.answer(asked, Outcome.UNMATCHED, VERSION_MISMATCH)
         elif not self._fits(weight(target.value)):
             return False
         elif operation.due_ms is not None:
+            # rule reschedule: the message would keep its old due time: early, or late.
             self._move(target, operation.due_ms, RESCHEDULED)
             self.decided.answer(asked, Outcome.APPLIED, RESCHEDULED)
         else:
+            # rule cancel-one: to cancel an occurrence would end the series, or the other way round.
             self._cancel(target, alone=isinstance(ref, MessageId) and ref.occurrence is not None)
             self.decided.answer(asked, Outcome.APPLIED, CANCELLED)
         return True
@@ -317,8 +331,10 @@ class _Deciding:
         if ref.offset >= asked.offset:
             return None  # nobody can mean a message that is not there yet
         target = self._view.carrier(ref)
+        # rule op-once: two operations of one batch would end the same record, each with a row.
         if target is None or target.key in self.decided.ended:
             return None
+        # rule occurrence: an operation on one occurrence would meet another.
         return target if ref.occurrence is None or target.name == str(ref) else None
 
     def _cancel(self, target: Target, *, alone: bool) -> None:
@@ -328,6 +344,7 @@ class _Deciding:
             self.decided.cancel(target, Outcome.CANCELLED, CANCELLED)
         else:
             successor = row_name(target.message_id, after.next_terms)
+            # rule row-successor: the audit would not say that the series goes on.
             self.decided.end(target, Outcome.CANCELLED, CANCELLED, successor)
             self._carry_on(target, after.next_due_ms, after.next_terms)
 
@@ -338,15 +355,19 @@ class _Deciding:
         if claimant is None or claimant.terms is None:
             return True  # named in the meantime
         names = claimant.terms.names
+        # rule claim-moving: whoever has the name cannot be found: two messages would have it.
         if any(self._waits(name) for name in names):
             return False
         if not self._fits(weight(claimant.value)):
             return False
+        # rule claim-free: a request or an own id that is there already would be taken again: delivered twice.
         if self._is_repetition(claimant, claimant.terms) or self._is_duplicate(claimant, claimant.terms):
             return True
+        # rule claim-gets: the next claim of the batch would get the same name: delivered twice.
         self.decided.named.update(dict.fromkeys(names, key))
         self.decided.resolved.append((key.offset, Resolution(Outcome.APPLIED)))
         if claimant.terms.series is not None and claimant.terms.series.cron is not None:
+            # rule calendar: the due time would depend on the calendar data of whoever reads the record.
             self._move(claimant, key.due_ms, SCHEDULED)
         return True
 
@@ -359,9 +380,11 @@ class _Deciding:
         if first is not None and first.terms is not None and first.terms.idempotency is not None:
             known: Known | None = Known(first.message_id, first.terms.idempotency.digest)
         else:
+            # rule key-batch: a request whose message is cancelled in this batch would be accepted again.
             known = self.decided.closed.get(name) or self._view.remembered(name)
         if known is None:
             return False
+        # rule key-reused: another request under the same key would be called a repetition: lost without a word.
         reason = IDEMPOTENCY if known.digest == terms.idempotency.digest else IDEMPOTENCY_REUSED
         self._refuse(claimant, reason, known.message_id)
         return True
@@ -371,9 +394,11 @@ class _Deciding:
         holder = None if terms.own_id is None else self._other(own_name(terms.own_id), claimant)
         if holder is None:
             return False
+        # rule replace: an own id would be replaced against the sender's wish, or kept.
         if not terms.replaces:
             self._refuse(claimant, OWN_ID, holder.message_id)
             return True
+        # rule name-replaced: the cursor does not cover what is replaced: a takeover would deliver it, too.
         self.decided.cancel(holder, Outcome.SUPERSEDED, REPLACED, claimant.message_id)
         return False
 
@@ -385,13 +410,16 @@ class _Deciding:
 
     def _purge(self, asked: Asked) -> bool:
         """Cancel what was accepted before, some of it per commit."""
+        # rule purge-moving: the purge would miss a message that is in no index for a moment.
         if self._moving or self._view.anything_moves():
             return False
         for _ in range(PURGE_SCANS_MAX):
             targets = self._view.scan(self._purged_to, DECIDED_MAX)
+            # rule purge-last: a stretch of large records is short: the purge would leave out what follows.
             if not targets:  # a stretch may be short of DECIDED_MAX before that: large records
                 self.decided.answer(asked, Outcome.APPLIED, PURGED, self.decided.purged)
                 self.decided.purged = 0
+                # rule purge-anew: the next purge of the batch would begin where this one has ended.
                 self._purged_to = self.decided.purged_to = BEFORE_ALL
                 return True
             for target in targets:
@@ -407,4 +435,5 @@ class _Deciding:
 
 
 def _was_accepted_before(offset: int, target: Target) -> bool:
+    # rule purge-before: by the id, not the record: what came later would be lost, what was carried on would stay.
     return not target.is_dead and MessageId.parse(target.message_id).offset < offset

@@ -66,6 +66,7 @@ class Register:
         free: list[Name] = []
         for name, key in names:
             holder = self._index.lookup(name)
+            # rule name-held: a name would be taken from the message that has it.
             if holder is None or holder == key or self._index.get(holder) is None:
                 free.append((name, key))
             else:
@@ -76,6 +77,7 @@ class Register:
         """Everything has been read: of those that had a name one after the other, at most one is still there."""
         for name, keys in self._contested.items():
             if self._bound(name) is None:
+                # rule name-settled: a message would not be found by a name that two records had one after the other.
                 self._owed.update((name, key) for key in keys if self._index.get(key) is not None)
         self._contested.clear()
         self.write_owed()
@@ -114,9 +116,12 @@ class Register:
 
     def _key_of(self, name: bytes) -> Key | None:
         """Of a record that is present. A name may be contested for a moment."""
+        # rule name-contested: until it is settled nobody would be found by the name, and a second message could get
+        # it.
         return self._bound(name) or self._present(self._contested.get(name, ()))
 
     def _bound(self, name: bytes) -> Key | None:
+        # rule name-owed: a name that the disk had no room for would be free.
         return self._present((self._owed.get(name), self._index.lookup(name)))
 
     def _present(self, keys: Iterable[Key | None]) -> Key | None:
@@ -132,6 +137,7 @@ class Register:
     def key(self, ref: MessageId) -> Key | None:
         if ref.shard != self._shard:
             return None
+        # rule series-id: the index knows the series: an operation on an occurrence would find nothing.
         found = self._index.lookup(str(ref._replace(occurrence=None)).encode())
         return found or Key(ref.due_ms, ref.offset)
 
@@ -172,6 +178,7 @@ class Register:
 
     def find_named(self, name: bytes) -> Pending | None:
         """The pending message with this own id (`terms.own_name`) or idempotency key (`terms.key_name`)."""
+        # rule find-moving: a message on its way to another record would be called unknown.
         moved = self.moving.holder(name)
         if moved is not None:
             return self.find(MessageId.parse(moved[0]))

@@ -32,11 +32,13 @@ class RulesLog:
 
     def forget_below(self, offset: int) -> None:
         """Keep only what `at` needs for `offset` and above."""
+        # rule rules-kept: records from L on would be read under later rules: early, or late.
         while len(self._changes) > 1 and self._changes[1][0] <= offset:
             del self._changes[0]
 
     def encode(self, until: int) -> bytes:
         """The changes that matter below `until`, for a checkpoint there."""
+        # rule rules-until: rules that begin at the checkpoint would be missed: early, or late.
         return msgspec.json.encode([change for change in self._changes if change[0] <= until])
 
     @classmethod

@@ -28,10 +28,14 @@ def fire(terms: Terms, due_ms: int, now_ms: int) -> Firing:
     assert series is not None, "the caller asks about a series"
     tick_ms, next_ms = due_ms, following(series, due_ms)
     is_behind = next_ms is not None and next_ms <= now_ms
+    # rule missed: one delivery would make up for all missed ticks, or each tick would be made up for.
     if is_behind and series.missed != "all":
+        # rule missed-last: the first missed tick would be delivered instead of the last.
         tick_ms, next_ms = catch_up(series, due_ms, now_ms)
+        # rule missed-none: a missed tick would be made up for although none is to be.
         if series.missed == "none":
             return _go_on(terms, next_ms, _stepped(series, tick_ms, next_ms))
+    # rule times: a series would be delivered too often.
     left = None if series.times_left is None else series.times_left - 1
     if left == 0:
         return Firing(tick_ms)
@@ -45,21 +49,25 @@ def skip(terms: Terms, due_ms: int) -> Firing:
     if series is None:
         return Firing(None)
     next_ms = following(series, due_ms)
+    # rule number-skipped: two occurrences would have the same id.
     return _go_on(terms, next_ms, _after(series, due_ms, next_ms))
 
 
 def _after(series: Series, tick_ms: int, next_ms: int | None) -> Series:
     """The series as it stands behind this delivery."""
+    # rule number: two occurrences would have the same id, and receivers would drop the second.
     return replace(_stepped(series, tick_ms, next_ms), occurrence=series.occurrence + 1)
 
 
 def _stepped(series: Series, tick_ms: int, next_ms: int | None) -> Series:
     """The series as it stands at the tick behind this one."""
+    # rule gap: the gaps of a retry would not grow.
     return series if next_ms is None else stepped(series, tick_ms, next_ms)
 
 
 def _go_on(terms: Terms, next_ms: int | None, series: Series) -> Firing:
     """A deadline that is a moment ends the series, too."""
+    # rule series-end: a series would go on behind its deadline.
     if next_ms is None or (terms.expire_at_ms is not None and next_ms > terms.expire_at_ms):
         return Firing(None)
     return Firing(None, next_ms, replace(terms, series=series))

@@ -95,6 +95,7 @@ class Shard:
     @property
     def caught_up(self) -> bool:
         """Whether everything that an earlier owner can have decided has been read."""
+        # rule read-to: a decision that is not read yet may have ended what is due: delivered twice.
         return self.position >= self.read_to
 
     @property
@@ -133,6 +134,7 @@ class Shard:
         """Take in the next records of the log, from `position` on. Raises StoreFull and UnknownFormat; `position`
         then says from where to read again."""
         near_until_ms = self._near_until_ms(now_ms)
+        # rule skip-read: the next owner would stop at what an operator has had skipped, or deliver it.
         records = self.cursor.unskipped(records)
         if records and records[0][0] < self.position:
             raise Bug(f"{self.id}: offset {records[0][0]} read again, position is {self.position}")
@@ -141,10 +143,13 @@ class Shard:
             entries: list[PlainEntry] = []
             begin, meaning = at, None
             try:
+                # rule rules-read: the due time would depend on who reads: early, or late.
                 at, meaning = read_plain(records, at, self._rules.latest, entries)
             finally:  # records and holes before one of an unknown format are read all the same
                 at = begin + len(entries)
+                # rule D-late: a late record below D, at or above O, has not been delivered: lost.
                 entries = self._inherited.uncovered(entries)
+                # rule read-holes: the shard would not stop right at the record that nobody can read.
                 self._put(entries, near_until_ms, records[at][0] if at < len(records) else records[-1][0] + 1)
             if meaning is not None:
                 self._obey(*records[at][:2], meaning, near_until_ms)
@@ -152,6 +157,7 @@ class Shard:
 
     def advance(self, next_offset: int) -> None:
         """Everything below `next_offset` has been read: what `ingest` was not given there are holes."""
+        # rule read-end: a log that ends with holes would never be read to its end.
         self.position = max(self.position, next_offset)
 
     def _near_until_ms(self, now_ms: int) -> int | None:
@@ -162,6 +168,7 @@ class Shard:
 
     def _highest_delivered(self) -> Key:
         """D, as if the commit in flight had succeeded."""
+        # rule D-flight: a record below the D of the commit in flight would not count as late: lost.
         return (self._taken.batch.cursor if self._taken else self.cursor).delivered_key
 
     def _put(
@@ -185,14 +192,18 @@ class Shard:
             case Message():
                 self._succeed(offset, meaning, near_until_ms)
                 return
+            # rule op-below-O: an operation below O has been decided, and would be decided twice.
             case Operation() | Control() if is_new:
+                # rule op-above-O: an operation above O has not been decided by the last owner: lost.
                 self._operations.ask(offset, accepted_at_ms, meaning)
             case Decision(names):
                 for key in names:
+                    # rule named-ended: what a decision names has ended: delivered twice.
                     self._end_by_name(key)
             case RulesChange(rules):
                 self._rules.change(offset, rules)
                 self._rules_announced = False
+        # rule row-once: below O the row has been written: twice in the audit.
         if is_new and not isinstance(meaning, Operation | Control):
             self._controls.append(AuditRow(offset, None, None, accepted_at_ms, Outcome.APPLIED))
         self.position = offset + 1
@@ -207,9 +218,12 @@ class Shard:
         if message.terms is not None and message.is_claim and not is_new and not terminal:
             series = message.terms.series
             terminal = series is not None and series.cron is not None
+            # rule claim-names: a claim decided by an earlier owner has its names, and another would get them too.
             names = [] if terminal else self._register.free((name, entry.key) for name in message.terms.names)
         self._put([] if terminal else [entry], near_until_ms, offset + 1, names)
+        # rule claim-below-O: a claim below O has been decided, and would be decided twice.
         if message.is_claim and is_new:
+            # rule claim-asked: a claim that nobody decides is never delivered.
             self._operations.ask(offset, accepted_at_ms, entry.key)
 
     def _succeed(self, offset: int, message: Message, near_until_ms: int | None) -> None:
@@ -217,9 +231,13 @@ class Shard:
         due_ms, value, origin, replaces, terms = message
         entry = Entry(due_ms, offset, value)
         if replaces is not None:
+            # rule reappend-ends: both records of the message would be pending: delivered twice.
             self._end_by_reappend(replaces, entry.key)
         terminal = self._inherited.covers(entry.key)
+        # rule moving-room: until the record is indexed the message counts as moving, or an operation would not find
+        # it.
         names = [(origin.encode(), entry.key)] if origin else []
+        # rule reappend-names: the message would lose its own id and its idempotency key.
         names += self._register.free((name, entry.key) for name in (terms.names if terms else ()))
         self._put([] if terminal else [entry], near_until_ms, entry.offset + 1, names)
         self._register.moving.pop(origin or "")  # not before it is indexed: there may be no room
@@ -229,6 +247,7 @@ class Shard:
         has done it, or is about to."""
         if not self.caught_up:
             self._index.discard(key)
+            # rule late-named: a record that has ended would hold O back for ever.
             self._late.pop(key.offset, None)  # it has ended
 
     def _end_by_reappend(self, key: Key, successor: Key) -> None:
@@ -254,20 +273,27 @@ class Shard:
             return None
         self.cut = False
         budget = 0 if self._starved else max(1, bytes_max // 2)  # the other half is for what is due
+        # rule abort-safe: nothing may be true of a decision before its commit: an aborted one would be lost.
         decided = self._decide(budget)
         room = bytes_max - decided.bytes
+        # rule pause-kept: a pause would end with the next commit.
         paused = self.cursor.paused if decided.paused is None else decided.paused
+        # rule held: a paused shard would deliver, or deliver what a purge is about to cancel.
         held = paused or decided.purged_to is not None
+        # rule late-max: too old a message would be delivered, or expire too early.
         too_late_ms = now_ms - self._settings.late_max_ms
         entries = [] if held else self._dispatchable(now_ms, too_late_ms, records_max, room, decided)
+        # rule pause-late: a late record would keep O below a resume: the pause would never end.
         aside = self._in_the_way(now_ms, decided, room) if paused else []
         self._starved = self.cut and not entries and bool(decided.bytes)
         room -= sum(weight(target.value) for target in aside)
+        # rule pause-dead: an unreadable late record would keep O below a resume, too.
         entries += [(*target.key, target.value) for target in aside if target.is_dead]
         aside = [target for target in aside if not target.is_dead]
         if not (entries or aside or checkpoint or self._to_roll or decided or self._rules_to_announce()):
             return None
         ended = list(map(_KEY, entries))
+        # rule D-key: a D above the last key would take the record between for delivered: lost.
         delivered_key = max(self.cursor.delivered_key, Key(*ended[-1])) if ended else self.cursor.delivered_key
         gone = (*ended, *decided.ended, *(target.key for target in aside))
         next_offset = min(self._next_offset(gone), decided.undecided)
@@ -281,6 +307,7 @@ class Shard:
             draft.roll(target)
         draft.name(ended, next_offset, decided.cancelled)
         self._announce_rules(draft)
+        # rule row-O: above O the record is read again, and its row would be written twice.
         draft.rows += [row for row in self._controls if row.offset < next_offset]
         cursor = self._next_cursor(next_offset, delivered_key, paused)
         pending = self._low_water.to_tell(cursor, self._index, (*gone, *draft.moved), now_ms, last=last)
@@ -291,6 +318,7 @@ class Shard:
         batch = ShardBatch(self.id, cursor, draft.deliveries, draft.appends, audit, draft.dead, draft.elsewhere)
         if pending is not None:
             add_mark(batch, self._index, entries, pending, now_ms)
+        # rule index-after: the index loses nothing before the commit is true: an aborted batch would be lost.
         self._taken = Taken(batch, ended, draft.moved, decided, draft, now_ms, pending)
         return batch
 
@@ -313,15 +341,19 @@ class Shard:
         ended, waiting = decided.ended, decided.undecided
         if self._late and waiting < BEHIND_ALL and (late := self._late_below(waiting, now_ms, ended)):
             return self._fitting(late[:records_max], bytes_max, decided)
+        # rule due: a later moment would deliver early.
         due = take_due(self._index, now_ms, too_late_ms, records_max, max(0, bytes_max))
         due = self._fitting(due, bytes_max, decided)
         if decided is NOTHING or not due:
             return due
+        # rule claim-turn: a claim that is not decided may turn out to be a duplicate: delivered twice.
         held = [Key(due_ms, offset) for due_ms, offset, value in due if offset >= waiting and is_claim(value)]
+        # rule op-ends: what an operation ends would be delivered in the same commit.
         skipped = ended.union(held)
         entries = [entry for entry in due if entry[:2] not in skipped]
         if entries:
             last = entries[-1][:2]
+            # rule claim-late: D passes the claim, and O would, too: lost.
             self._late |= {key.offset: key for key in held if key < last}
         return entries
 
@@ -350,10 +382,12 @@ class Shard:
     def _next_offset(self, taken: Sequence[tuple[int, int]]) -> int:
         """O: the read position, or the first late record that stays behind."""
         remaining = self._late.keys() - {offset for _, offset in taken} if self._late else ()
+        # rule O-late: a takeover would begin behind a late record that is still pending: lost.
         return min(remaining) if remaining else self.position
 
     def _next_cursor(self, next_offset: int, delivered_key: Key, paused: bool) -> Cursor:
         lowest = self._index.low_offset()
+        # rule L-pending: a rebuilt index would begin behind a pending record: lost.
         low_offset = next_offset if lowest is None else min(lowest, next_offset)
         low_offset = max(low_offset, self.cursor.low_offset)
         return replace(
@@ -361,8 +395,11 @@ class Shard:
             next_offset=next_offset,
             delivered_key=delivered_key,
             low_offset=low_offset,
+            # rule L-rules: what stands from L on would be read again under later rules: early, or late.
             rules=self._rules.at(low_offset),
+            # rule pause-cursor: the next owner would not know of the pause.
             paused=paused,
+            # rule skip-kept: a range would be forgotten before L has passed it, or never.
             skipped=tuple(one for one in self.cursor.skipped if one[1] > low_offset),
         )
 
@@ -375,7 +412,9 @@ class Shard:
         for key in self._to_roll if decided.purged_to is None else ():
             if room <= 0:
                 return
+            # rule roll-below: at or above O the old record would be read again beside the new one: delivered twice.
             value = self._index.get(key) if key > delivered_key and key.offset < next_offset else None
+            # rule roll-ended: what an operation ends in this commit would go on in another record.
             if value is None or key in decided.ended:
                 continue
             target = self._drafter.target(key, value)
@@ -410,15 +449,21 @@ class Shard:
         if taken.pending is not None:
             self._low_water.said(cursor, taken.pending, taken.at_ms)
         if self._late:
+            # rule late-gone: a late record that has ended would hold O back for ever.
             for _, offset in (*taken.ended, *taken.decided.ended, *taken.moved):
                 self._late.pop(offset, None)
         self._operations.forget(taken.decided)
+        # rule row-kept: while O is held back the rows wait, or they would be lost.
         self._controls = [row for row in self._controls if row.offset >= cursor.next_offset]
         values = [(key, move, self._index.get(key)) for key, move in taken.moved.items()]
         self._forget_requests(taken)
+        # rule key-kept: a repeated request would be accepted as a new one: delivered twice.
         self._register.remember((*taken.decided.closed.items(), *taken.draft.closed), taken.at_ms)
+        # rule index-gone: the old record would stay pending beside its successor, or though cancelled: delivered
+        # twice.
         gone = taken.decided.ended.union(taken.moved)
         if taken.decided.named or self._register.owes:
+            # rule bind: a message would not be found by its name, or the name would go to a record that has ended.
             self._register.bind(taken.decided.named, gone.union(taken.ended))
         self._index.remove(sorted(gone.union(taken.ended)) if gone else taken.ended, self._checkpoint())
         for key, (message_id, due_ms, names), value in values:
@@ -435,6 +480,7 @@ class Shard:
         self._taken = None
         self._rules_announced = False
         passed = self.cursor.delivered_key
+        # rule abort-late: what the batch has not made late would hold O back, and be delivered out of turn.
         self._late = {offset: key for offset, key in self._late.items() if key <= passed}
         for key, successor in replaced:
             self._end_by_reappend(key, successor)
@@ -467,6 +513,7 @@ class Shard:
         return self._taken
 
     def _checkpoint(self) -> Checkpoint:
+        # rule checkpoint: a record or a name that only the memory holds would not be read again after a crash: lost.
         lowest = (self.cursor.next_offset, self.position, self._index.memory_low(), self._register.owed_low())
         offset = max(min(offset for offset in lowest if offset is not None), self.cursor.low_offset)
         return Checkpoint(offset, self.cursor.topic_id, self._rules.encode(offset))

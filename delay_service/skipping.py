@@ -69,9 +69,12 @@ def skip(shard: Shard, cursor: Cursor, where: tuple[int, int], body: bytes, now_
     name = f"{shard.topic}.{shard.name}.{offset}.{now_ms}"
     why = f"{reason}: an operator has had the offsets {offset} to {through} skipped"
     dead = encode_dead(shard, Key(now_ms, offset), name, SKIPPED, why, as_it_came(body))
+    # rule skip-row: what ends without an outcome row counts as lost.
     rows = [AuditRow(offset, name, now_ms, now_ms, Outcome.DEAD, None, SKIPPED)]
+    # rule skip-range: an earlier skip would be forgotten, or a record behind the range would be lost.
     passed = replace(cursor, skipped=(*cursor.skipped, (offset, through + 1)))
     audit = list(encode_audit(shard, cursor.owner_epoch, now_ms, rows))
+    # rule skip-audit: the audit would not say which messages an operator gave up.
     audit.append(encode_skipped(shard, cursor.owner_epoch, now_ms, offset, through + 1))
     batch = ShardBatch(shard, passed, audit=audit, dead=[dead])
     return Taken(batch, [], {}, NOTHING, Draft(rows=rows), now_ms, None)

@@ -49,6 +49,7 @@ def claim(handover: Handover, log_start: int, writer: str, accepted: Accepted | 
         cursor = replace(new, owner_epoch=cursor.owner_epoch, paused=cursor.paused)
     if reason == BufferTruncated.reason and log_start > cursor.low_offset:
         cursor = replace(cursor, low_offset=log_start, next_offset=max(cursor.next_offset, log_start))
+    # rule epoch: commits of the last owner would still be accepted, or a skip forgotten: delivered twice.
     return replace(cursor, owner_epoch=cursor.owner_epoch + 1, writer=writer)
 
 
@@ -79,12 +80,16 @@ def plan(cursor: Cursor, log_range: tuple[int, int], checkpoint: Checkpoint | No
         raise BufferTruncated(f"the log starts at {log_start}, records may be pending from {cursor.low_offset} on")
     usable = (
         checkpoint is not None
+        # rule reuse-topic: an index of an earlier topic of this name knows other records: lost, or delivered again.
         and checkpoint.topic_id == cursor.topic_id
+        # rule reuse-low: below L, records that the index lacks may be gone from the log: lost.
         and cursor.low_offset <= checkpoint.offset <= min(cursor.next_offset, log_end)
         and all(checkpoint.offset <= start for start, _ in cursor.skipped)
     )
     if checkpoint is not None and usable:
         with suppress(UnknownFormat):  # another version's index: it is a cache, and is made anew
+            # rule reuse-from: records and rules between the checkpoint and O would be missed: lost, or at a wrong
+            # time.
             return Plan(cursor, True, checkpoint.offset, log_end, RulesLog.decode(checkpoint.state))
     return Plan(cursor, False, cursor.low_offset, log_end, RulesLog(cursor.low_offset, cursor.rules))
 
@@ -96,6 +101,7 @@ def preparing(index: ShardIndex, plan: Plan) -> Iterator[None]:
         index.reset()
         return
     cursor = plan.cursor
+    # rule reuse-covered: the index would keep what the cursor has ended meanwhile: delivered twice.
     covered = Covered(cursor.next_offset, cursor.delivered_key)
     yield from index.retaining(cursor.low_offset, plan.resume_offset, covered)
 

@@ -226,11 +226,14 @@ class Worker:
             [
                 owned
                 for owned in self._owned.values()
+                # rule ask-settled: the cursor might be read before the commit in flight has written it: delivered
+                # twice.
                 if owned.core is None and owned.ready(now_s) and owned.id not in unsettled
             ]
         )
 
     def _take_over(self, owned: Owned) -> None:
+        # rule take-settled: the shard may have part in the commit in flight: its claim would take that back.
         self.wait_for_commit()  # it may have part in it
         self._acquisition.take_over(owned)
 
@@ -401,6 +404,7 @@ class Worker:
         if now_s < self._next_commit_s:
             return self._next_commit_s - now_s
         for owned in self._owned.values():
+            # rule idle-takeover: a shard that waits would turn the loop without a pause.
             if owned.core is None and self._acquisition.is_under_way:
                 continue  # woken when that can go on
             if owned.core is None or not owned.ready(now_s):

@@ -384,12 +384,16 @@ def encode_reappend(value: bytes, replaces: Key, origin: str, due_ms: int, terms
     that it has had.
     """
     meta, packed = decode_value(value)
+    # rule reappend-terms: the message would go on without deadline, names and series.
     terms = terms or (meta.terms if meta else None)
     record = decode_packed(packed)
     ours: list[Header] = [
         (ORIGIN, origin.encode()),
+        # rule reappend-replaces: the old record would not end: delivered twice.
         (REPLACES, b"%d.%d" % replaces),
+        # rule reappend-due: the message would move in time.
         (DUE, b"%d" % due_ms),
+        # rule reappend-version: an operation would overwrite a change that its sender has not seen.
         (VERSION, b"%d" % ((meta.version if meta else 0) + 1)),
     ]
     if terms is not None:

@@ -6,7 +6,7 @@ real ones do, connections that die at every step. The sequencer in it is the rea
     link.py      a client connection and its proxy
     world.py     one state of all of it, the steps out of it, and the judge
     explore.py   every state that a scope can reach, and whether each can still end well; long random runs
-    mutants.py   one-line breakages of the gate, each of which must be caught
+    mutants.py   breakages of the gate, each of which must be caught
     run.py       the long search: `python -m tests.proxy_model.run`
 
 The judge, at every append: the record is the next one of its log in the client's order, so nothing is there twice,

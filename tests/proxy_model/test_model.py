@@ -6,7 +6,7 @@ import pytest
 
 from tests.proxy_model.explore import Explored, explore, wander
 from tests.proxy_model.log import Appended, Log
-from tests.proxy_model.mutants import MUTANTS, QUICKLY_CAUGHT, LineIsGone, Mutant, build, hunt
+from tests.proxy_model.mutants import MUTANTS, QUICKLY_CAUGHT, hunt
 from tests.proxy_model.scope import ONE_CONNECTION, Fault, Habit, Scope
 from tests.proxy_model.scopes import BOTH, QUICK, REFUSALS, SMALL, random_scope, refusing_scope
 
@@ -75,16 +75,6 @@ def test_the_judge_catches_a_gate_in_which(broken: str) -> None:
 
     assert caught is not None
     print(caught)
-
-
-@pytest.mark.parametrize("mutant", MUTANTS, ids=[mutant.broken for mutant in MUTANTS])
-def test_every_mutant_still_applies(mutant: Mutant) -> None:
-    assert build(mutant)
-
-
-def test_a_mutant_whose_line_is_gone_is_an_error() -> None:
-    with pytest.raises(LineIsGone):
-        build(Mutant("nothing", "no such line", "pass"))
 
 
 # --- the model's own logs keep Kafka's rules

@@ -8,7 +8,7 @@
     facts.py      from the bytes of a commit to facts, by the documented formats
     scene.py worker.py world.py    who plays, in which order, under which seed
     habits.py     how often each step is taken, and which situations a search must have met
-    mutants.py    one-line breakages of the core, each of which must be caught
+    mutants.py    breakages of the core, each of which must be caught (see tests/mutation)
     run.py        the search: `make simulate`
     test_*.py     a short search, the judge judged, every mutant, and some seeds on RocksDB
 

@@ -4,7 +4,8 @@ import sys
 
 import pytest
 
-from tests.simulation.mutants import MUTANTS, SEEDS_MAX, SHARD, LineIsGone, Mutant, build, changed, hunt
+from tests.mutation.mutant import Mutant
+from tests.simulation.mutants import MUTANTS, SEEDS_MAX, SHARD, build, hunt
 from tests.tiers import sample
 
 
@@ -16,22 +17,6 @@ def test_the_checker_catches_a_core_that(mutant: Mutant) -> None:
 
     assert caught is not None, f"survived {SEEDS_MAX} seeds"
     print(f"caught by seed {caught[0]}: {caught[1]}")
-
-
-def test_every_mutant_still_applies() -> None:
-    """Also those that only the thorough run lets loose."""
-    for mutant in MUTANTS:
-        assert changed(mutant.module, mutant.changes) != changed(mutant.module, ())
-
-
-def test_a_mutant_whose_line_is_gone_is_an_error() -> None:
-    with pytest.raises(LineIsGone):
-        build(Mutant("nothing", SHARD, (("no such line", "pass"),)))
-
-
-def test_a_mutant_whose_line_occurs_twice_is_an_error() -> None:
-    with pytest.raises(LineIsGone):
-        build(Mutant("nothing", SHARD, (("self._taken = None", "pass"),)))
 
 
 def test_building_a_mutant_leaves_the_real_core_in_place() -> None:

@@ -1,208 +1,103 @@
 """Breakages of the machine, each of which the judge must notice.
 
-A mutant replaces exact source, compiles the result and hands out the module; nothing on disk changes. Source that is
-no longer there, or there twice, is an error: whoever rewrites a rule also looks at what proves it.
+How a mutant is written says `tests.mutation`. Most of these name things of the machine: they have it take another
+way.
 
 Not among them, because brokers make up for it: a write that is sent again under its number after its answer was lost
 (the partition knows the number), and an older epoch (47) taken for written (the end of it is refused as well).
 """
 
-import sys
-from pathlib import Path
 from types import ModuleType
-from typing import NamedTuple
 
-from mq.kafka.direct import transaction
+from tests.mutation.mutant import Mutant, load
+from tests.mutation.operators import at, before, condition, drop, value, without, written
 from tests.wire_model.play import Broken, Run
 
 SEEDS_MAX = 20_000
-_MUTATED = "tests.wire_model.mutated_transaction"
-
-
-class LineIsGone(Exception):
-    """The source does not have what a mutant replaces exactly once."""
-
-
-class Mutant(NamedTuple):
-    """`broken` says which rule no longer holds."""
-
-    broken: str
-    source: str
-    replacement: str
-
+_MACHINE = "mq.kafka.direct.transaction"
 
 MUTANTS = (
     Mutant(
         "a write whose answer is lost is written again, under a number of its own",
-        """            case _, Lost(request) if self._is_under_way(request):
-""",
-        """            case State.WRITING, Lost(Write() as lost):
+        "txn-lost",
+        before(
+            """
+            case State.WRITING, Lost(Write() as lost):
                 again = self._numbered(lost.number, lost.place, 1)
                 self._running.writes = tuple(
                     again if one.number == lost.number else one for one in self._running.writes
                 )
                 return [Step(again, again=True)]
-            case _, Lost(request) if self._is_under_way(request):
-""",
+            """
+        ),
     ),
     Mutant(
         "a write whose answer is lost counts as written",
-        """            case _, Lost(request) if self._is_under_way(request):
-""",
-        """            case State.WRITING, Lost(Write() as lost):
-                return self._heard_of_a_write(Done(lost))
-            case _, Lost(request) if self._is_under_way(request):
-""",
+        "txn-lost",
+        before("case State.WRITING, Lost(Write() as lost):\n    return self._heard_of_a_write(Done(lost))"),
     ),
     Mutant(
         "it ends before the last write is acknowledged",
-        """        if running.in_flight:
-            return []
-        if running.refused:""",
-        """        if len(running.in_flight) == 1:
-            running.waiting.clear()
-            running.in_flight.clear()
-        elif running.in_flight:
-            return []
-        if running.refused:""",
+        "txn-acknowledged",
+        written(
+            """
+            if len(${test}) == 1:
+                ${test.value}.waiting.clear()
+                ${test}.clear()
+            elif ${test}:
+                return []
+            """
+        ),
     ),
     Mutant(
         "offsets are sent beside the writes",
-        "        return [Step(write) for write in self._running.writes]",
-        "        return [Step(write) for write in self._running.writes] + [Step(CommitOffsets(self._own))]",
+        "txn-offsets-after",
+        value(written("${} + [${elt.func}(CommitOffsets(self._own))]")),
     ),
     Mutant(
         "offsets whose answer is lost count as taken",
-        """            case _, Lost(request) if self._is_under_way(request):
-""",
-        """            case State.OFFSETS, Lost(CommitOffsets()):
-                return self._to(State.ENDING, End(self._own))
-            case _, Lost(request) if self._is_under_way(request):
-""",
+        "txn-lost",
+        before("case State.OFFSETS, Lost(CommitOffsets()):\n    return self._to(State.ENDING, End(self._own))"),
     ),
-    Mutant(
-        "sequences go on in the next epoch",
-        """        self.identity = identity
-        self._sequences.clear()
-""",
-        """        self.identity = identity
-""",
-    ),
-    Mutant(
-        "a lost answer to the end counts as aborted",
-        """            case Lost(End() as request):
-                return self._doubts(request, elsewhere=True)
-""",
-        """            case Lost(End()):
-                return self._aborts(NO_ANSWER)
-""",
-    ),
-    Mutant(
-        "a lost answer to the end counts as committed",
-        """            case Lost(End() as request):
-                return self._doubts(request, elsewhere=True)
-""",
-        """            case Lost(End()):
-                return self._ends(None)
-""",
-    ),
+    Mutant("sequences go on in the next epoch", "txn-sequences", drop),
+    Mutant("a lost answer to the end counts as aborted", "txn-end-lost", value(written("self._aborts(NO_ANSWER)"))),
+    Mutant("a lost answer to the end counts as committed", "txn-end-lost", value(written("self._ends(None)"))),
     Mutant(
         "a coordinator that is ending something is taken at its word",
-        "            case Refused(End() as request, code):\n",
-        "            case Refused(End(), ErrorCode.CONCURRENT_TRANSACTIONS):\n"
-        "                return self._ends(None)\n"
-        "            case Refused(End() as request, code):\n",
+        "txn-concurrent",
+        before("case Refused(End(), ErrorCode.CONCURRENT_TRANSACTIONS):\n    return self._ends(None)"),
     ),
     Mutant(
         "no doubt is left by an end that was refused for the moment",
-        """                self._running.last = code
-                return self._doubts(request, elsewhere=code not in _AGAIN)
-""",
-        """                self._running.last = code
-                return [Step(request, again=True)]
-""",
+        "txn-doubt",
+        value(written("[Step(${args[0]}, again=True)]")),
     ),
-    Mutant(
-        "what is unknown is called aborted",
-        "        self.outcome = Unknown(code)",
-        "        self.outcome = Aborted(code)",
-    ),
+    Mutant("what is unknown is called aborted", "txn-unknown", value(at("func", written("Aborted")))),
     Mutant(
         "a gap in the sequence counts as written",
-        """        if isinstance(event, Done):
-            del running.waiting[write.number]
-            return self._written_or_again()
-""",
-        """        if isinstance(event, Done) or getattr(event, "code", 0) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
-            del running.waiting[write.number]
-            return self._written_or_again()
-""",
+        "txn-gap",
+        condition(written("${} or getattr(${args[0]}, 'code', 0) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER")),
     ),
-    Mutant(
-        "an end whose epoch is over counts as committed",
-        """            case Refused(End(), code) if code in _NOT_ENDED:
-                return self._gives_up(code)
-""",
-        """            case Refused(End(), code) if code in _NOT_ENDED:
-                return self._ends(None)
-""",
-    ),
-    Mutant(
-        "an epoch that was in doubt is kept where ends do not raise it",
-        "        elif doubted or self.implicit:\n",
-        "        elif self.implicit:\n",
-    ),
-    Mutant(
-        "an epoch that was aborted is kept",
-        """        self._let_go()
-        self.outcome = Aborted(code, refused)
-""",
-        """        self.state = State.READY
-        self.outcome = Aborted(code, refused)
-""",
-    ),
-    Mutant(
-        "the epoch that an end has raised is not taken over",
-        """        if identity is not None:
-            self._takes(identity)
-""",
-        """        if identity is not None:
-            pass
-""",
-    ),
+    Mutant("an end whose epoch is over counts as committed", "txn-not-ended", value(written("self._ends(None)"))),
+    Mutant("an epoch that was in doubt is kept where ends do not raise it", "txn-doubted", without("test.values[0]")),
+    Mutant("an epoch that was aborted is kept", "txn-let-go", written("self.state = State.READY")),
+    Mutant("the epoch that an end has raised is not taken over", "txn-raised", drop),
     Mutant(
         "what was refused for good is written without",
-        """        if code in _OF_PLACE:
-            running.refused.setdefault(write.place, code)
-""",
-        """        if code in _OF_PLACE:
-            del running.waiting[write.number]
-            return self._written_or_again()
-""",
+        "txn-refused",
+        written("del running.waiting[${value.args[0].value}.number]\nreturn self._written_or_again()"),
     ),
     Mutant(
         "a write that was refused for the moment takes another number",
-        """            Step(running.writes[number], again=True, elsewhere=code not in _AGAIN)
-""",
-        """            Step(
-                self._numbered(number, running.writes[number].place, 1), again=True, elsewhere=code not in _AGAIN
-            )
-""",
+        "txn-same-number",
+        at("args[0]", written("self._numbered(${slice}, ${}.place, 1)")),
     ),
 )
 
 
 def build(mutant: Mutant) -> ModuleType:
-    """The mutant."""
-    source = Path(str(transaction.__file__)).read_text()
-    if source.count(mutant.source) != 1:
-        raise LineIsGone(f"{source.count(mutant.source)} times in transaction.py: {mutant.source!r}")
-    module = ModuleType(_MUTATED)
-    sys.modules[_MUTATED] = module  # dataclasses look their module up
-    exec(
-        compile(source.replace(mutant.source, mutant.replacement), "mutated transaction.py", "exec"), module.__dict__
-    )
-    return module
+    """The machine with the mutant in it. Raises TagError."""
+    return load(mutant, (_MACHINE,))[_MACHINE]
 
 
 def hunt(mutant: Mutant, seeds_max: int = SEEDS_MAX) -> str | None:

@@ -2,8 +2,9 @@
 
 import pytest
 
+from tests.mutation.mutant import Mutant
 from tests.wire_model.cluster import OFFSETS, OK, Cluster, ErrorCode, Kind
-from tests.wire_model.mutants import MUTANTS, LineIsGone, Mutant, build, hunt
+from tests.wire_model.mutants import MUTANTS, hunt
 from tests.wire_model.play import PLACES, play
 
 SEEDS = 4000
@@ -28,11 +29,6 @@ def test_what_the_machine_says_of_a_transaction_is_what_readers_see() -> None:
 @pytest.mark.parametrize("mutant", MUTANTS, ids=[mutant.broken for mutant in MUTANTS])
 def test_the_judge_catches_a_machine_in_which(mutant: Mutant) -> None:
     assert hunt(mutant) is not None
-
-
-def test_a_mutant_whose_line_is_gone_is_an_error() -> None:
-    with pytest.raises(LineIsGone):
-        build(Mutant("nothing", "no such line", ""))
 
 
 # --- the model itself

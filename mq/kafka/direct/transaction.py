@@ -191,6 +191,8 @@ class Machine:
                 return self._ending(event)
             case _, (Refused() | Unsent()) if self._is_under_way(event.request):
                 return self._refused(event)
+            # rule txn-lost: what is lost may still arrive: sent again it is there twice, taken for written it is
+            # lost.
             case _, Lost(request) if self._is_under_way(request):
                 return self._aborts(NO_ANSWER)
             case ((State.OPENING | State.ADDING | State.WRITING | State.JOINING | State.OFFSETS), Expired()):
@@ -219,6 +221,7 @@ class Machine:
 
     def _takes(self, identity: Identity) -> None:
         self.identity = identity
+        # rule txn-sequences: sequences begin at 0 with an epoch: brokers would refuse every write.
         self._sequences.clear()
 
     def _let_go(self) -> None:
@@ -248,6 +251,7 @@ class Machine:
         self.state, self._running.last = State.WRITING, 0
         self._running.waiting = dict.fromkeys(self._running.waiting, 0)
         self._running.in_flight.update(self._running.waiting)
+        # rule txn-offsets-after: beside unacknowledged writes brokers refuse the offsets.
         return [Step(write) for write in self._running.writes]
 
     def _heard_of_a_write(self, event: "Done | Refused | Unsent") -> list[Step]:
@@ -255,11 +259,13 @@ class Machine:
         if not isinstance(write, Write) or write.number not in running.in_flight:
             raise Bug(f"{event}, which is not under way")
         running.in_flight.remove(write.number)
+        # rule txn-gap: a gap in the sequence says that nothing was written: lost.
         if isinstance(event, Done):
             del running.waiting[write.number]
             return self._written_or_again()
         code = event.code if isinstance(event, Refused) else NO_ANSWER
         if code in _OF_PLACE:
+            # rule txn-refused: the rest would be committed without what was refused for good: lost.
             running.refused.setdefault(write.place, code)
         elif not (code in _AGAIN or code in _ELSEWHERE or code == NO_ANSWER or self._is_behind_another(write, code)):
             return self._aborts(code)
@@ -274,6 +280,7 @@ class Machine:
     def _written_or_again(self) -> list[Step]:
         """Once every partition has answered: the next thing, or what was not taken once more, and in order."""
         running = self._running
+        # rule txn-acknowledged: the commit would not wait for the last write: lost.
         if running.in_flight:
             return []
         if running.refused:
@@ -283,6 +290,7 @@ class Machine:
             return self._written()
         running.in_flight.update(running.waiting)
         return [
+            # rule txn-same-number: where it had been appended all the same, another number writes it twice.
             Step(running.writes[number], again=True, elsewhere=code not in _AGAIN)
             for number, code in sorted(running.waiting.items())
         ]
@@ -320,11 +328,16 @@ class Machine:
             case Done(End(), identity):
                 return self._ends(identity)
             case Refused(End(), code) if code in _NOT_ENDED:
+                # rule txn-not-ended: the epoch is over and nothing was committed: lost.
                 return self._gives_up(code)
+            # rule txn-concurrent: the coordinator may be ending the transaction before: what it says is no commit.
             case Refused(End() as request, code):
                 self._running.last = code
+                # rule txn-doubt: the end may have been logged: called aborted later, it would be delivered twice.
                 return self._doubts(request, elsewhere=code not in _AGAIN)
             case Lost(End() as request):
+                # rule txn-end-lost: nobody knows what has become of it: lost if it counts as committed, twice if as
+                # aborted.
                 return self._doubts(request, elsewhere=True)
             case Unsent(End() as request):
                 return [Step(request, again=True, elsewhere=True)]
@@ -340,7 +353,9 @@ class Machine:
         """See the module's fifth rule."""
         doubted, self.state = self.state is State.IN_DOUBT, State.READY
         if identity is not None:
+            # rule txn-raised: the next transaction would be written under an epoch that is over.
             self._takes(identity)
+        # rule txn-doubted: an end that is still on its way would commit the next transaction.
         elif doubted or self.implicit:
             self._let_go()
         self.outcome = Committed()
@@ -350,10 +365,12 @@ class Machine:
         if self.state is not State.IN_DOUBT:
             return self._aborts(code)
         self._let_go()
+        # rule txn-unknown: what may be committed would be sent again: delivered twice.
         self.outcome = Unknown(code)
         return []
 
     def _aborts(self, code: int, refused: tuple[tuple[Place, int], ...] = ()) -> list[Step]:
+        # rule txn-let-go: what arrives late would become part of the next transaction: delivered twice.
         self._let_go()
         self.outcome = Aborted(code, refused)
         return []

@@ -90,6 +90,7 @@ class Gate:
     def _admit(self, batch: Batch) -> bool:
         """Whether the batch at the head of the queue could leave it."""
         flies = self._flies(batch)
+        # rule seq-head: a batch would be judged before what T still has to answer: out of order.
         if not flies and self._flying:
             return False
         self._waiting.popleft()
@@ -109,8 +110,10 @@ class Gate:
         if not batch.sequenced:
             return True
         known = self._known
+        # rule seq-proven: T would judge by a state that it does not have, or that does not hold D: lost.
         if batch.epoch != self._epoch or known is None or not known.proven or known.ahead:
             return False
+        # rule seq-plain: behind a delayed record D is another: T would take the batch twice, or refuse it.
         return known.plain_up_to(batch.base_sequence)
 
     def _flown(self, event: TargetAnswered) -> None:
@@ -148,6 +151,7 @@ class Gate:
     def _judge_in_epoch(self, batch: Batch) -> None:
         if batch.epoch != self._epoch:
             self._succeeds = self._epoch >= 0
+            # rule seq-zero: a log may hold what was sent before the connection: D = 0 would be a guess.
             begins = self._succeeds and batch.base_sequence == 0
             self._epoch, self._known = batch.epoch, Known(0, 0) if begins else None
             self._start, self._first, self._passed = None, batch.base_sequence, None
@@ -161,14 +165,18 @@ class Gate:
         away = distance(known.next, batch.base_sequence)
         if known.is_behind_refused(batch):
             self._refuse(known.refused)
+        # rule seq-order: a batch that is out of order would be taken: lost, or there twice.
         elif away or known.doubt is not None:
             self._ask(batch, thorough=True)
         elif batch.refusal and not batch.delayed:
             self._refuse(batch.refusal)  # its records cannot be split, so none of them was ever sent
+        # rule seq-there: what is written already would be written again: twice.
         elif known.ahead > batch.count and self._may_be_there(batch, known):
             self._probe(batch, _Step.PROBE_TO_CONFIRM)
+        # rule seq-half: a batch of which only T has its part would be confirmed: lost.
         elif known.ahead == batch.count and self._may_be_there(batch, known):
             self._write_again(batch, known)
+        # rule seq-rest: a batch of which T has its part would be refused for ever: its rest lost.
         elif batch.refusal or known.ahead in (0, batch.immediate):
             self._write(batch, known.ahead)
         else:
@@ -182,6 +190,7 @@ class Gate:
     def _write_again(self, batch: Batch, known: Known) -> None:
         """If it is there, it is the last batch in both logs, which each of them recognises by its bounds; else they
         refuse it, for it does not begin at the sequence that they expect."""
+        # rule seq-again: under later sequences the logs would not recognise it: there twice.
         known.buffered = (known.buffered - batch.delayed) % SEQUENCES
         known.ahead = batch.immediate
         if batch.immediate:
@@ -206,6 +215,7 @@ class Gate:
     def _target_sequence(self, batch: Batch) -> int:
         if not batch.sequenced or self._known is None:
             return batch.base_sequence
+        # rule seq-shift: T never sees the delayed records, and would refuse the gap.
         return (batch.base_sequence - self._known.buffered) % SEQUENCES
 
     def _write_buffer(self, batch: Batch) -> None:
@@ -321,6 +331,7 @@ class Gate:
             self._settle(batch)
         elif self._step is _Step.ASK_TARGET:
             self._put(batch, _Step.ASK_AGAIN)
+        # rule seq-rest-state: B may have moved while T was asked: D would be too small, and a batch there twice.
         elif self._step is _Step.ASK_AGAIN and before is not None and event.next_sequence == before.next_sequence:
             self._settle(batch)
         elif self._step is _Step.ASK_BUFFER and batch.base_sequence == 0 and self._target_judges(batch):
@@ -331,6 +342,7 @@ class Gate:
 
     def _target_judges(self, batch: Batch) -> bool:
         """Whether T itself will say if the batch is there: it gets a part, and D is 0."""
+        # rule seq-target: T gets no part of it and cannot say if it is there: twice.
         return not self._thorough and batch.immediate > 0 and self._next_of(Side.BUFFER) is None
 
     def _is_early(self, batch: Batch) -> bool:
@@ -380,6 +392,7 @@ class Gate:
             self._judge(batch, self._known)
 
     def _may_start(self, batch: Batch) -> bool:
+        # rule seq-begin: elsewhere something before it is missing: lost. And who goes on there would be refused.
         return batch.base_sequence in (self._first, self._passed)
 
     def _start_epoch(self, batch: Batch) -> None:
@@ -387,11 +400,13 @@ class Gate:
         only where nothing is known of the producer, as Kafka allows then. T's next and B's next make up the sequence
         from here on, so one of the logs begins there."""
         at = batch.base_sequence
+        # rule seq-earlier: an epoch that follows another begins at 0: elsewhere what is before it would be lost.
         earlier = self._succeeds or any(told.other_epoch >= 0 for told in self._told.values())
         if at and (earlier or not self._may_start(batch)):
             self._refuse(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
         else:
             self._start = at
+            # rule seq-first: T's next and B's next together are the sequence: T would be sent a later one.
             self._known = Known(at, at, 0 if batch.immediate else at)
             self._judge(batch, self._known)
 
@@ -409,6 +424,7 @@ class Gate:
 
     def _done(self, batch: Batch, *, verbatim: bool) -> None:
         if self._known is not None:
+            # rule seq-D: T would refuse what follows for a gap, or at the end of the sequences.
             self._known.buffered = (self._known.buffered + batch.delayed) % SEQUENCES
             self._known.ahead = 0
             self._known.advance(batch)

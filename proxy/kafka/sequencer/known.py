@@ -39,6 +39,7 @@ class Known:
     def plain_up_to(self, sequence: int) -> bool:
         """Whether D is the same there as at `next`."""
         away = distance(self.next, sequence)
+        # rule seq-before: D was smaller before the last delayed record: T would take the batch for new, twice.
         return self.buffered == 0 if away < 0 else away <= distance(self.next, self.chain)
 
     def extend(self, batch: Batch) -> None:
@@ -69,5 +70,6 @@ class Known:
 
 def distance(start: int, end: int) -> int:
     """From `start` forward to `end`; negative where `end` is less than half the circle behind."""
+    # rule seq-wrap: sequences begin at 0 again: what is next would count as long past.
     forward = (end - start) % SEQUENCES
     return forward if forward < SEQUENCES // 2 else forward - SEQUENCES
