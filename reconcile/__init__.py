@@ -9,11 +9,13 @@
 
     Spark, rows by the million:
     counting.py  the rows of a run, staged; cells.py: what is said twice of the records of a window and a bucket
-    lookup.py    the rows behind suspect cells; targets.py: those of the topics themselves
+    lookup.py    the rows behind suspect cells; timing.py: re-appends whose times may be wrong
+    targets.py   the rows of the topics themselves
 
     plain Python, record by record:
     testimony.py what has been read of a record; said.py: what a row says, as a number
     suspects.py  cells that do not add up; places.py: what is wrong at one place; skips.py: what is excused
+    times.py     what is wrong with the times of what carries a message on
     acts.py      what operations did, commit by commit; windows.py: what a window adds up to
 
     judging.py   both together; pairing.py, against.py: the same of acts, and of topics

@@ -19,8 +19,17 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructField, St
 from delayline import buffer_facts as facts
 from delayline.outcome import CANCELLED, FORWARDED, REPLACED, RESCHEDULED, Outcome
 from reconcile import said
-from reconcile.ledger import BUCKETS, HOUR_MS, INSTRUCTIONS, LATENESS_BINS, POSITION_BITS, SKIPPED, WINDOW_MS
-from reconcile.suspects import DIRTY, GIVES_WAY, MORTAL, NAMED, UNTIMELY
+from reconcile.ledger import (
+    BUCKETS,
+    HOUR_MS,
+    INSTRUCTIONS,
+    KEEP_TIME,
+    LATENESS_BINS,
+    POSITION_BITS,
+    SKIPPED,
+    WINDOW_MS,
+)
+from reconcile.suspects import DEADLINES, DIRTY, GIVES_WAY, MORTAL, NAMED, UNKEPT, UNTIMELY
 from reconcile.testimony import MESSAGE, OPERATION, OTHER
 
 CELL = ("topic", "window_ms", "bucket")
@@ -40,7 +49,8 @@ CELLS = StructType(
 )
 """A part of a cell: the rows of which the same is said, as a number (`said.py`). XORs are of the positions, the
 moments, the hashes of (position, moment), those with the id and of what kind it is too, and what links say.
-`slack_min_ms` is the shortest time to a deadline, from where lateness is counted."""
+`slack_min_ms` is the shortest time to a deadline, from where lateness is counted; of links, from when
+they are due."""
 
 LINKS = StructType(
     [
@@ -50,9 +60,11 @@ LINKS = StructType(
         StructField("due_ms", LongType(), False),
         StructField("by_id", StringType(), True),
         StructField("by_offset", LongType(), False),
+        StructField("by_due_ms", LongType(), False),
+        StructField("by_expires_ms", LongType(), True),
     ]
 )
-"""One re-append, by the record that it carries on: `offset`, `due_ms` are that one's."""
+"""One re-append, by the record that it carries on: `offset`, `due_ms` are that one's, `by_...` its own."""
 
 
 def links(accepted: DataFrame) -> DataFrame:
@@ -64,6 +76,8 @@ def links(accepted: DataFrame) -> DataFrame:
         F.col("replaces_due_ms").alias("due_ms"),
         F.col("id").alias("by_id"),
         F.col("offset").alias("by_offset"),
+        F.col("due_ms").alias("by_due_ms"),
+        F.col("expires_ms").alias("by_expires_ms"),
     )
 
 
@@ -87,7 +101,9 @@ def cells(accepted: DataFrame, links: DataFrame | None, done: DataFrame, late_af
     ]
     if links is not None:
         link = _link(F.col("by_id"), F.col("by_id"))
-        sides.append(_sayings(links, F.col("due_ms"), F.lit(said.LINK | said.UNTIMED), none, link))
+        kept = F.when(F.col("by_due_ms") == F.col("due_ms"), said.KEPT).otherwise(said.UNTIMED)
+        lives_ms = F.col("by_expires_ms") - F.col("by_due_ms")
+        sides.append(_sayings(links, F.col("due_ms"), kept + said.LINK, none, link, slack_ms=lives_ms))
     every = reduce(DataFrame.unionByName, sides)
     return every.groupBy(*CELL, "said").agg(
         F.count("*").alias("count"),
@@ -123,7 +139,9 @@ def suspects(cells: DataFrame, untold_until_ms: int = 0) -> DataFrame:
     is_carried = F.col("said").bitwiseAND(said.CARRIED) != 0
     is_link = what == said.LINK
     gives_way = (what == said.OF["duplicate"]) | ((what == said.OF["superseded"]) & ~is_carried)
-    is_untimely = (timing != said.UNTIMED) & (timing >= said.LATE)  # early, or a bin with the mark of what is late
+    is_untimely = ~timing.isin(said.UNTIMED, said.KEPT) & (
+        timing >= said.LATE
+    )  # early, or a bin with the mark of what is late
     numbers = {
         "accepted": what < said.LINK,
         "links": is_link,
@@ -137,6 +155,7 @@ def suspects(cells: DataFrame, untold_until_ms: int = 0) -> DataFrame:
         *(F.sum(F.when(condition, F.col("count")).otherwise(0)).alias(name) for name, condition in numbers.items()),
         *(_xor_where(~is_link, name).alias(name) for name in XORS if name != "xor_link"),
         F.bit_xor("xor_link").alias("xor_link"),
+        _xor_where(timing == said.KEPT, "xor_link").alias("xor_kept"),
         F.max("late_max_ms").alias("late_max_ms"),
         F.min("slack_min_ms").alias("slack_min_ms"),
     )
@@ -146,6 +165,8 @@ def suspects(cells: DataFrame, untold_until_ms: int = 0) -> DataFrame:
         UNTIMELY: F.col("untimely") > 0,
         MORTAL: (F.col("expired") > 0) | F.coalesce(F.col("late_max_ms") > F.col("slack_min_ms"), F.lit(False)),
         GIVES_WAY: F.col("given_way") > 0,
+        UNKEPT: F.col("xor_kept") != 0,
+        DEADLINES: (F.col("links") > 0) & F.col("slack_min_ms").isNotNull(),
     }
     why = reduce(Column.bitwiseOR, (F.when(condition, flag).otherwise(0) for flag, condition in flags.items()))
     flagged = summed.withColumns({"flags": why, "is_message": F.col("xor_check") == _hash_of_own_id()})
@@ -242,6 +263,11 @@ def gives_way() -> Column:
     return (F.col("outcome") == "duplicate") | F.col("reason").eqNullSafe(REPLACED)
 
 
+def keeps_time() -> Column:
+    """Whether the outcome row says that its message goes on at the time that it had."""
+    return (F.col("outcome") == "superseded") & F.coalesce(F.col("reason").isin(*KEEP_TIME), F.lit(False))
+
+
 def successor() -> Column:
     """What the record is called that carries the message on: by its own id, where the row has no other name."""
     return F.coalesce("successor", "id")
@@ -308,8 +334,9 @@ def _timing(lateness: Column, late_after_ms: int) -> Column:
     """The bin is the number of bits of a lateness: half a millisecond keeps the logarithm away from whole numbers."""
     bits = (F.floor(F.log2(lateness + 0.5)) + 1).cast("int")
     late = F.when(lateness > late_after_ms, said.LATE).otherwise(0)
+    untimed = F.when(keeps_time(), said.KEPT).otherwise(said.UNTIMED)
     timed = F.when(lateness >= 0, F.least(bits, F.lit(LATENESS_BINS - 1)) + late).otherwise(said.EARLY)
-    return F.when(lateness.isNull(), said.UNTIMED).otherwise(timed)
+    return F.when(lateness.isNull(), untimed).otherwise(timed)
 
 
 def _check(of: Column) -> Column:

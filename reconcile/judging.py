@@ -16,14 +16,13 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from delayline.outcome import REPAIR, ROLL, SCHEDULED
 from reconcile import cells as ledger_cells
-from reconcile import lookup
+from reconcile import lookup, timing
 from reconcile.advance import Judgement, Task
-from reconcile.cells import CELLS
+from reconcile.cells import CELLS, LINKS
 from reconcile.closing import Due, hours_of
 from reconcile.errors import BadInput
-from reconcile.ledger import HOUR_MS, SKIPPED, Category
+from reconcile.ledger import HOUR_MS, KEEP_TIME, SKIPPED, Category
 from reconcile.manifest import Manifest, Spans, runs_in
 from reconcile.pairing import MOVED, findings
 from reconcile.places import Rules, Unread, against_deadline, for_nobody, named_by
@@ -37,7 +36,7 @@ from reconcile.small import small
 from reconcile.summing import finding_of
 from reconcile.suspects import Behind, Suspect, batches, judged_behind, named
 from reconcile.tables import rows_of
-from reconcile.testimony import Found
+from reconcile.testimony import Found, window_of
 from reconcile.whereabouts import Whereabouts, where_of
 from reconcile.windows import Tally, Window, latest, sums
 
@@ -166,6 +165,7 @@ class Judging:
         found = chain(named(suspects), self._looked_up(suspects, task, rules))
         for one in found:
             yield _untold(_lost(excused(one, skips), task), task)
+        yield from self._mistimed(suspects, windows, task)
         if skips:
             yield from self._after_skips(windows, skips, task)
         for one in self._unpaired(windows, task):
@@ -187,9 +187,25 @@ class Judging:
             ends = lookup.with_deadlines(spark, mortal, self._staged(mortal, task))
             yield from filter(None, (against_deadline(row, expires_ms) for row, expires_ms in ends))
 
-    def _staged(self, cells: Iterable[Suspect], task: Task) -> lookup.Of:
-        hours = sorted({one.window_ms // HOUR_MS for one in cells})
+    def _mistimed(self, suspects: Sequence[Suspect], windows: Windows, task: Task) -> Iterator[Found]:
+        """What goes on with a wrong time, or without its deadline."""
+        spots: set[timing.Spot] = set()
+        for cells, found in (
+            ([one for one in suspects if one.is_unkept], timing.unkept),
+            ([one for one in suspects if one.carries_deadlines], timing.unlike),
+        ):
+            spots.update(found(cells, self._staged(cells, task)) if cells else ())
+        hours = hours_of(task.due, task.moved)
+        moved = self._rooms.read(MOVED, [f"stage/run={run}/moved" for run in _runs_of(task.moved, hours)])
+        if hours:
+            spots.update(timing.elsewhere(self._of_hours(hours, task)(LINKS, "links"), moved))
+        due = (spot for spot in spots if (spot[0], window_of(spot[3])) in windows)
+        yield from timing.judged(due, lambda some: self._of_hours(some, task), moved)
 
+    def _staged(self, cells: Iterable[Suspect], task: Task) -> lookup.Of:
+        return self._of_hours(sorted({one.window_ms // HOUR_MS for one in cells}), task)
+
+    def _of_hours(self, hours: Iterable[int], task: Task) -> lookup.Of:
         return lambda schema, kind: self._rooms.read(schema, _where(task).folders(kind, hours))
 
     def _given_way(self, behind: Behind, task: Task, rules: Rules) -> Iterator[Found]:
@@ -246,7 +262,7 @@ class Judging:
         hours = sorted({due_ms // HOUR_MS for *_, due_ms in places})
         done = self._rooms.read(DONE, where_of(manifest).folders("done", hours))
         moved = [f"stage/run={run}/moved" for run in _runs_of(manifest.moved, hours)]
-        found: dict[Place, int | None] = dict(lookup.kept_times(done, places, (ROLL, SCHEDULED, REPAIR)))
+        found: dict[Place, int | None] = dict(lookup.kept_times(done, places, KEEP_TIME))
         for *place, moves_to_ms in self._rooms.get(MOVED, moved):
             if tuple(place) in places:
                 found[place[0], place[1], place[2]] = moves_to_ms

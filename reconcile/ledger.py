@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 
-from delayline.outcome import Outcome
+from delayline.outcome import REPAIR, ROLL, SCHEDULED, Outcome
 
 WINDOW_MS = 300_000
 """Five minutes of due time: what is judged, closed and reported as one."""
@@ -25,6 +25,9 @@ still waited there has no row, and ends as this too. No finding: somebody has sa
 OUTCOMES = (*(outcome.value for outcome in Outcome), SKIPPED)
 INSTRUCTIONS = frozenset({Outcome.APPLIED.value, Outcome.UNMATCHED.value})
 """Outcomes of records that are no messages."""
+
+KEEP_TIME = (ROLL, SCHEDULED, REPAIR)
+"""Reasons with which a record is carried on at the time that it had."""
 
 RULE_MIN_MS = 1000
 """The strictest rule by which a message expires (`late_max`)."""

@@ -26,7 +26,7 @@ from reconcile.rooms import Rooms
 from reconcile.schemas import ACCEPTED, DONE, FINDINGS
 from reconcile.small import small
 from reconcile.tables import rows_of
-from reconcile.testimony import Found, Row
+from reconcile.testimony import Found, Row, window_of
 from reconcile.whereabouts import Whereabouts, where_of
 
 ACTS = StructType(
@@ -60,8 +60,8 @@ _PLACE = ("topic", "shard", "offset")
 
 class Pairing:
     """One run's acts. To be done when its other rows are staged, of which `read` lots are of records that runs read,
-    and `others` are not. Afterwards: the hours of what it has found and of what was moved, and the windows (with
-    their topics) in which it has found something."""
+    and `others` are not. Afterwards: the hours of what it has found and of what was moved, and the windows of both
+    (with their topics)."""
 
     def __init__(self, rooms: Rooms, read: Sequence[str], others: Sequence[str]) -> None:
         self._rooms, self._lots = rooms, {**dict.fromkeys(read, True), **dict.fromkeys(others, False)}
@@ -85,6 +85,7 @@ class Pairing:
             self.windows |= {(found.topic, found.window_ms) for found in paired.found}
             self.unpaired |= {found.window_ms // HOUR_MS for found in paired.found}
             self.moved |= {moved.due_ms // HOUR_MS for moved in paired.moved}
+            self.windows |= {(moved.topic, window_of(moved.due_ms)) for moved in paired.moved}
 
     def _batches(
         self, plan: Plan, reads: Reads, waiting: Sequence[Act]

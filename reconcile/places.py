@@ -14,6 +14,7 @@ shard, offset, moment), held together.
 
 And what rows tell without their record's neighbours: early and late, wrongly_expired, behind_deadline; and a row that
 ends its message for another one (`replaced`, `duplicate`) which nobody accepted: wrong_successor.
+The times of re-appends are judged in times.py.
 """
 
 import re
@@ -117,7 +118,7 @@ def _of_record(place: Place, record: Record, own: Sequence[Row], rules: Rules) -
 
 def _no_outcome(place: Place) -> str:
     """A message whose record has no row may go on all the same: whoever sends it again should know."""
-    return f"{NO_OUTCOME}; {_re_appended_at(place)}" if place.links else NO_OUTCOME
+    return f"{NO_OUTCOME}; {re_appended_at(place)}" if place.links else NO_OUTCOME
 
 
 def _of_several(own: Sequence[Row]) -> Category:
@@ -141,11 +142,11 @@ def _of_links(place: Place, rules: Rules) -> Iterator[Found]:
         yield from _of_carried(place, carrying, rules)
     elif place.links and place.rows:
         cancelled = any(row.outcome == "cancelled" for row in place.rows)
-        yield _re_appended(place, Category.DELIVERED_AFTER_CANCEL if cancelled else Category.TWO_OUTCOMES)
+        yield re_appended(place, Category.DELIVERED_AFTER_CANCEL if cancelled else Category.TWO_OUTCOMES)
     elif place.links and place.record is None:
-        yield _re_appended(place, Category.ORPHAN)
+        yield re_appended(place, Category.ORPHAN)
     elif len(place.links) > 1:
-        yield _re_appended(place, Category.DUPLICATED)
+        yield re_appended(place, Category.DUPLICATED)
 
 
 def _of_carried(place: Place, carrying: Sequence[Row], rules: Rules) -> Iterator[Found]:
@@ -155,25 +156,25 @@ def _of_carried(place: Place, carrying: Sequence[Row], rules: Rules) -> Iterator
         lost = _found(place, Category.MISSING, carrying[0].carried_as, carrying, detail)
         yield lost._replace(settled=settled)
     elif len(place.links) > 1:
-        yield _re_appended(place, Category.DUPLICATED)
-    elif _is_misnamed(carrying[0], place.links[0]):
-        again = f"{_re_appended_at(place)} as {place.links[0].by_id or 'no message'}"
-        yield _re_appended(place, Category.WRONG_SUCCESSOR, again)
+        yield re_appended(place, Category.DUPLICATED)
+    elif is_misnamed(carrying[0], place.links[0]):
+        again = f"{re_appended_at(place)} as {place.links[0].by_id or 'no message'}"
+        yield re_appended(place, Category.WRONG_SUCCESSOR, again)
 
 
-def _is_misnamed(row: Row, link: Link) -> bool:
+def is_misnamed(row: Row, link: Link) -> bool:
     """Whether the re-append is called otherwise than the row says, or is of another message."""
     return link.by_id != row.carried_as or first_id(link.by_id) != first_id(row.id)
 
 
-def _re_appended(place: Place, category: Category, again: str | None = None) -> Found:
+def re_appended(place: Place, category: Category, again: str | None = None) -> Found:
     names = [place.record.id if place.record else None, *(row.id for row in place.rows)]
     names += [link.by_id for link in place.links]
-    detail = "; ".join([*(row.said for row in place.rows), again or _re_appended_at(place)])
+    detail = "; ".join([*(row.said for row in place.rows), again or re_appended_at(place)])
     return _found(place, category, next(filter(None, names), None), place.rows, detail)
 
 
-def _re_appended_at(place: Place) -> str:
+def re_appended_at(place: Place) -> str:
     return f"re-appended at offset {', '.join(str(link.by_offset) for link in place.links)}"
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5
 """4: what is small stands in one file a run. 3: cells tell operations from other instructions, and rows what
 operations ask for. 2: cells hold what links say, and manifests how many rows their runs have written."""
 

@@ -13,10 +13,10 @@ from reconcile.ledger import NO_OUTCOME, POSITION_BITS, Category
 from reconcile.places import Rules, judged, places, untimely
 from reconcile.testimony import Found, Link, Record, Row
 
-DIRTY, NAMED, UNTIMELY, MORTAL, GIVES_WAY = 1, 2, 4, 8, 16
+DIRTY, NAMED, UNTIMELY, MORTAL, GIVES_WAY, UNKEPT, DEADLINES = 1, 2, 4, 8, 16, 32, 64
 """Why a cell is suspect: somebody says what nobody else says, and then, whether the cell alone tells what is missing;
 something was early or late; a deadline may have been missed, or something has expired; something has ended for
-another message."""
+another message; something was to be carried on at the time that it had; deadlines stand beside re-appends."""
 
 
 AT_ONCE = 200_000
@@ -56,6 +56,14 @@ class Suspect(NamedTuple):
     @property
     def is_mortal(self) -> bool:
         return bool(self.flags & MORTAL)
+
+    @property
+    def is_unkept(self) -> bool:
+        return bool(self.flags & UNKEPT)
+
+    @property
+    def carries_deadlines(self) -> bool:
+        return bool(self.flags & DEADLINES)
 
     @property
     def rows_max(self) -> int:

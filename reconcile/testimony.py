@@ -114,6 +114,8 @@ class Link(NamedTuple):
     due_ms: int
     by_id: str | None
     by_offset: int
+    by_due_ms: int
+    by_expires_ms: int | None
 
     @property
     def moment_ms(self) -> int:

@@ -5,75 +5,32 @@ occurrence. Findings read `<category> <message> at <offset>`.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
 
 from reconcile import testimony
+from reconcile.acts import Moved
 from reconcile.places import Rules, Unread
 from reconcile.testimony import Found
+from tests.reconcile.cases_of_times import TIMES
+from tests.reconcile.situations import (
+    LATE_AFTER_MS,
+    LATER,
+    LONG_AGO,
+    MORTAL,
+    ONE,
+    UNTIL_MARK,
+    A,
+    B,
+    C,
+    Case,
+    Record,
+    Row,
+    T,
+    again,
+    followed,
+    instruction,
+    superseded,
+)
 
-T = 1_767_225_600_000
-LONG_AGO = T - 86_400_000
-LATE_AFTER_MS = 60_000
-UNTIL_MARK = 1000
-"""Audit offset up to which rows are settled."""
-
-A, B, C = 41, 79, 86
-"""Offsets that share a cell."""
-
-
-class Record(NamedTuple):
-    """What the buffer holds."""
-
-    offset: int
-    message: str | None = None
-    due_ms: int | None = T
-    replaces: tuple[int, int] | None = None
-    kind: str = "message"
-    accepted_ms: int = T - 5000
-    expires_ms: int | None = None
-
-
-class Row(NamedTuple):
-    """What the audit says."""
-
-    offset: int
-    outcome: str = "delivered"
-    message: str | None = None
-    successor: str | None = None
-    reason: str | None = None
-    due_ms: int | None = T
-    done_ms: int = T + 12
-    audit_offset: int = 500
-    accepted_ms: int = T - 5000
-
-
-class Case(NamedTuple):
-    name: str
-    records: Sequence[Record]
-    rows: Sequence[Row]
-    found: Sequence[str] = ()
-
-
-def again(offset: int, replaces: int, message: str = "1", due_ms: int = T, old_due_ms: int = T) -> Record:
-    """A re-append."""
-    return Record(offset, message, due_ms, (old_due_ms, replaces))
-
-
-def superseded(offset: int, message: str = "1", **more: Any) -> Row:
-    return Row(offset, "superseded", message, **{"successor": message, "reason": "rescheduled", **more})
-
-
-def instruction(offset: int, kind: str) -> Record:
-    return Record(offset, None, None, None, kind)
-
-
-def followed(offset: int, outcome: str = "applied", **more: Any) -> Row:
-    return Row(offset, outcome, due_ms=None, **more)
-
-
-LATER = T + 600_000
-ONE = Record(1, "1")
-MORTAL = Record(1, "1", expires_ms=T + 500)
 CASES = [
     Case("nothing", [], []),
     Case("delivered", [ONE], [Row(1, message="1")]),
@@ -186,7 +143,7 @@ CASES = [
          [Row(1, message="1~1", successor="1~2"), Row(2, message="1~2", due_ms=LATER, done_ms=LATER)]),
     Case("next_occurrence_of_a_dead_one", [Record(1, "1~1"), again(2, 1, "1~2")],
          [Row(1, "dead", "1~1", "1~2", "too-large"), Row(2, message="1~2")]),
-    Case("next_occurrence_of_an_expired_one", [Record(1, "1~1", expires_ms=T), again(2, 1, "1~2")],
+    Case("next_occurrence_of_an_expired_one", [Record(1, "1~1", expires_ms=T), again(2, 1, "1~2", expires_ms=T)],
          [Row(1, "expired", "1~1", "1~2", "deadline"), Row(2, message="1~2")]),
     Case("next_occurrence_of_a_cancelled_one", [Record(1, "1~1"), again(2, 1, "1~2")],
          [Row(1, "cancelled", "1~1", "1~2", "cancelled"), Row(2, message="1~2")]),
@@ -263,6 +220,7 @@ CASES = [
          ["unsettled"]),
     Case("superseded_without_a_name_and_re_appended", [ONE, again(2, 1)],
          [superseded(1, successor=None), Row(2, message="1")]),
+    *TIMES,
     Case("untold", [Record(1, "1", LONG_AGO, accepted_ms=LONG_AGO)], [], ["unauditable 1 at 1"]),
     Case("untold_although_it_is_due_later", [Record(1, "1", accepted_ms=LONG_AGO)], [], ["unauditable 1 at 1"]),
     Case("two_untold_in_a_cell", [Record(at, str(at), LONG_AGO, accepted_ms=LONG_AGO) for at in (A, B)], [],
@@ -317,11 +275,24 @@ def rows(case: Case) -> list[testimony.Row]:
 
 def links(case: Case) -> list[testimony.Link]:
     return [
-        testimony.Link(case.name, 0, offset, due_ms, _id(case, record.message), record.offset)
+        testimony.Link(
+            case.name,
+            0,
+            offset,
+            due_ms,
+            _id(case, record.message),
+            record.offset,
+            record.due_ms or 0,
+            record.expires_ms,
+        )
         for record in case.records
         if record.replaces
         for due_ms, offset in [record.replaces]
     ]
+
+
+def moved(case: Case) -> list[Moved]:
+    return [Moved(case.name, 0, *move) for move in case.moves]
 
 
 def told(found: Sequence[Found]) -> dict[str, list[str]]:

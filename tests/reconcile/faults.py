@@ -29,6 +29,9 @@ FAULTS = (
     "behind_the_end",
     "another_origin",
     "another_origin_that_is_announced",
+    "rolled_to_another_time",
+    "rolled_without_its_deadline",
+    "moved_to_another_time",
     "replaced_by_nobody",
     "duplicate_of_nobody",
     "superseded_in_silence",
@@ -166,6 +169,23 @@ class Faults(Story):
 
     def another_origin_that_is_announced(self, b: Ints) -> None:
         self._misnamed(b, (b + 1) % len(self.at_ms))
+
+    def rolled_to_another_time(self, b: Ints) -> None:
+        """Delivered before its time, and the row agrees with the re-append."""
+        records, due = self.append(b), self.due_ms[b] - 1 - self.dice.integers(0, 900, len(b))
+        self.deliver(self._carry_on(b, records, due - 50, due, "roll"), due)
+        self.fault("wrong_successor", records)
+
+    def rolled_without_its_deadline(self, b: Ints) -> None:
+        records, due = self.append(b, lives_ms=5000), self.due_ms[b]
+        self.deliver(self._carry_on(b, records, due - 900, due, "roll"), due)
+        self.fault("wrong_successor", records)
+
+    def moved_to_another_time(self, b: Ints) -> None:
+        records, at, due = self.append(b), self._between(b), self.due_ms[b] + MOVED_BY_MS - 1
+        self._moved(b, records, at, next=b)
+        self.deliver(self.append(b, at, due, records), due)
+        self.fault("wrong_successor", records)
 
     def replaced_by_nobody(self, b: Ints) -> None:
         self._yields_to_nobody(b, "superseded", "replaced")

@@ -51,6 +51,7 @@ USUAL: Mapping[str, float] = {
     "replaced": 0.002,
     "duplicate": 0.002,
     "rolled": 0.01,
+    "rolled_with_its_deadline": 0.002,
     "unmatched": 0.002,
     "forwarded": 0.002,
 }
@@ -211,6 +212,10 @@ class Story:
         due = self.due_ms[b]
         self.deliver(self._carry_on(b, self.append(b), due - 900, due, "roll"), due)
 
+    def rolled_with_its_deadline(self, b: Ints) -> None:
+        due = self.due_ms[b]
+        self.deliver(self._carry_on(b, self.append(b, lives_ms=900), due - 900, due, "roll", 900), due)
+
     def recurring(self, b: Ints) -> None:
         due = self.due_ms[b]
         records = self.append(b, occurrence=1)
@@ -267,14 +272,17 @@ class Story:
 
     def _moved(self, b: Ints, records: Ints, at: Ints, **more: Any) -> None:
         """By an operation: two rows of one commit."""
-        self.ask(b, np.minimum(at - 5, self.due_ms[b]), "rescheduled", at, moves_to=self.due_ms[b] + MOVED_BY_MS)
+        moves_to = more.pop("moves_to", self.due_ms[b] + MOVED_BY_MS)
+        self.ask(b, np.minimum(at - 5, self.due_ms[b]), "rescheduled", at, moves_to=moves_to)
         self.end(records, "superseded", at, "rescheduled", **more)
 
     def _move(self, b: Ints, records: Ints, at: Ints, due: Ints) -> Ints:
         """What carries them on."""
-        self._moved(b, records, at, next=b)
+        self._moved(b, records, at, next=b, moves_to=due)
         return self.append(b, at, due, records)
 
-    def _carry_on(self, b: Ints, records: Ints, at: Ints, due: Ints, reason: str = "rescheduled") -> Ints:
+    def _carry_on(
+        self, b: Ints, records: Ints, at: Ints, due: Ints, reason: str = "rescheduled", lives_ms: int | None = None
+    ) -> Ints:
         self.end(records, "superseded", at, reason, next=b)
-        return self.append(b, at, due, records)
+        return self.append(b, at, due, records, lives_ms=lives_ms)

@@ -4,7 +4,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from tests.reconcile.cases import CASES, LATE_AFTER_MS, RULES, T, links, records, rows, told
+from tests.reconcile.cases import CASES, RULES, links, moved, records, rows, told
+from tests.reconcile.cases_of_times import TIMES
+from tests.reconcile.situations import LATE_AFTER_MS, T
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -16,6 +18,7 @@ NAMED_BY_THEIR_CELL = {
     "missing",
     "missing_beside_others",
     "missing_operation",
+    "rolled_to_another_time_beside_what_is_missing",
     "row_in_another_window",
     "untold",
     "untold_although_it_is_due_later",
@@ -46,7 +49,8 @@ class Judged(NamedTuple):
 @pytest.fixture(scope="module")
 def judged(spark: "SparkSession") -> Judged:
     """Everything accepted is read by one run, everything done by the next."""
-    from reconcile import cells, lookup, places, suspects
+    from reconcile import cells, lookup, places, suspects, timing
+    from reconcile.pairing import MOVED
     from reconcile.schemas import ACCEPTED, DONE
     from reconcile.small import small
     from reconcile.tables import rows_of
@@ -77,6 +81,11 @@ def judged(spark: "SparkSession") -> Judged:
     mortal = [cell for cell in suspect if cell.is_mortal]
     ends = lookup.with_deadlines(spark, mortal, lambda _, kind: staged[kind])
     found += [one for row, expires_ms in ends if (one := places.against_deadline(row, expires_ms))]
+    moves = frame(MOVED, [move for case in CASES for move in moved(case)])
+    spots = [*timing.elsewhere(carrying, moves)]
+    spots += timing.unkept([cell for cell in suspect if cell.is_unkept], lambda _, kind: staged[kind])
+    spots += timing.unlike([cell for cell in suspect if cell.carries_deadlines], lambda _, kind: staged[kind])
+    found += timing.judged(spots, lambda hours: lambda _, kind: staged[kind], moves)
     for one in found:
         if one.settled:
             windows[one.topic, one.window_ms].add(one)
@@ -104,7 +113,8 @@ def test_what_alone_is_missing_in_its_cell_is_named_without_a_look_up(judged: Ju
 def test_what_is_found_nowhere_leaves_no_dirty_cell(judged: Judged) -> None:
     untimely = {case.name for case in CASES if {line.split()[0] for line in case.found} <= UNTIMELY}
     dirty = {row["topic"] for row in judged.windows if row["dirty_cells"]}
-    assert dirty == {case.name for case in CASES} - untimely - FOUND_BY_ITS_ROW
+    timed = {case.name for case in TIMES if not any("missing" in line for line in case.found)}
+    assert dirty == {case.name for case in CASES} - untimely - FOUND_BY_ITS_ROW - timed
 
 
 def test_offsets_that_are_to_share_a_cell_do(judged: Judged) -> None:
