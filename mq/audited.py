@@ -1,11 +1,12 @@
 """How far the reconcile job has read the buffers, as it leaves that behind for the workers.
 
-On Kafka, offsets of a consumer group without members, with `{"v":1,"at":<epoch ms>}` as their metadata; on the
-embedded queue a file beside it: `{"v":1,"at":<epoch ms>,"positions":{<topic>:{<shard>:<offset>}}}`.
+On Kafka, offsets of a consumer group without members, with `{"v":1,"at":<epoch ms>}` as their metadata, of the audit
+topic too; on the embedded queue a file beside it: `{"v":1,"at":<epoch ms>,"positions":{<topic>:{<shard>:<offset>}}}`.
+A buffer that is not named is new since the last run: nothing of it has been read.
 """
 
 from collections.abc import Mapping
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
@@ -32,14 +33,25 @@ def decode_metadata(offset: int, metadata: str) -> Audited:
     return Audited(offset, _decode((text + brace).encode(), _Said).at)
 
 
-def decode_positions(data: bytes) -> dict[Shard, Audited]:
+class Positions(NamedTuple):
+    """By shard; `at_ms`: of the last run, None where there was none."""
+
+    by_shard: Mapping[Shard, Audited] = {}
+    at_ms: int | None = None
+
+    def of(self, shard: Shard) -> Audited | None:
+        return self.by_shard.get(shard, None if self.at_ms is None else Audited(0, self.at_ms))
+
+
+def decode_positions(data: bytes) -> Positions:
     """Of the file. Raises UnknownFormat."""
     said = _decode(data, _Positions)
-    return {
+    by_shard = {
         Shard(topic, name): Audited(offset, said.at)
         for topic, offsets in said.positions.items()
         for name, offset in offsets.items()
     }
+    return Positions(by_shard, said.at)
 
 
 S = TypeVar("S", bound=_Said)

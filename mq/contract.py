@@ -338,7 +338,8 @@ class Admin(Protocol):
         QueueUnavailable, UnknownFormat, TopicUnknown."""
 
     def audited(self, shard: Shard) -> Audited | None:
-        """How far the reconcile job has read the shard's buffer; None where it never has. Not for every turn: it may
+        """How far the reconcile job has read the shard's buffer: nothing of one that is new since its last run; None
+        where it has never run. Not for every turn: it may
         be a question to the other end of the network. Raises QueueUnavailable, TopicUnknown, UnknownFormat."""
 
     def buffer(self, shard: Shard) -> TopicInfo:

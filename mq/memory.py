@@ -4,7 +4,7 @@ The same Client, Admin, Source and Sink over lists instead of RocksDB. There is 
 taken effect when the call returns. Nothing outlives the object.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from concurrent.futures import Future
 from itertools import accumulate, repeat, takewhile
 from threading import Lock
@@ -12,6 +12,7 @@ from uuid import uuid4
 
 from delayline.clock import Clock
 from delayline.message import Shard
+from mq.audited import Positions
 from mq.contract import Audited, LogRecord
 from mq.local.group import Batch, Group
 from mq.local.ledger import Ledger
@@ -48,8 +49,9 @@ class MemoryQueue(LocalQueue):
         limits = Limits(partitions, record_bytes_max, topics_max, group_topics_max)
         super().__init__(ledger, storage, committer, clock, limits)
 
-    def _positions(self) -> Mapping[Shard, Audited]:
-        return self.audit_positions
+    def _positions(self) -> Positions:
+        last_ms = max((said.at_ms for said in self.audit_positions.values()), default=None)
+        return Positions(self.audit_positions, last_ms)
 
 
 class DirectCommitter:

@@ -133,8 +133,10 @@ def _known(previous: Manifest | None, topic: str) -> Topic:
 def _audit_gaps(plan: Plan, reads: Reads, previous: Manifest | None, counted: Counted) -> list[AuditGap]:
     """Those that were known and those found now. What was lost before the first run matters only where a buffer
     holds older records."""
+    is_as_before = previous is not None and previous.audit.keys() == plan.held.audit.keys()
+    partitions = len(plan.held.audit) if is_as_before else 0
     found = [
-        AuditGap(partition, lost, reads.audit_first_ms.get(partition, plan.held.at_ms), plan.run)
+        AuditGap(partition, lost, reads.audit_first_ms.get(partition, plan.held.at_ms), plan.run, partitions)
         for partition, lost in sorted(plan.lost.items())
     ]
     if previous is None:

@@ -128,13 +128,13 @@ def counted(cells: DataFrame) -> DataFrame:
     )
 
 
-def suspects(cells: DataFrame, untold_until_ms: int = 0) -> DataFrame:
+def suspects(cells: DataFrame, has_gaps: bool = False) -> DataFrame:
     """The cells, of the parts that any number of runs have left, in which something may be wrong: `CELL`, `flags`
     that say why, how many rows of each side there are (`accepted`, `links`, `done`), how many of them were early or
     late (`untimely`) or name another message (`given_way`), the shortest time to a deadline (`slack_min_ms`), and
     what is left in the XORs (`xor_position`, `xor_moment`, `is_message`), which a `NAMED` cell's missing record alone
-    has left there. Where outcomes of what was appended before `untold_until_ms` may have been deleted, no cell names
-    its record: when that was it does not know."""
+    has left there. Where the audit has gaps (`has_gaps`), no cell names its record: it does not know when that was
+    appended, nor whether its outcome may have been deleted."""
     what, timing = F.col("said").bitwiseAND(~(said.CARRIED | said.UNTIMED)), F.col("said").bitwiseAND(said.UNTIMED)
     is_carried = F.col("said").bitwiseAND(said.CARRIED) != 0
     is_link = what == said.LINK
@@ -161,7 +161,7 @@ def suspects(cells: DataFrame, untold_until_ms: int = 0) -> DataFrame:
     )
     flags = {
         DIRTY: _is_dirty(),
-        NAMED: F.lit(False) if untold_until_ms else _is_dirty() & _is_named(),
+        NAMED: F.lit(False) if has_gaps else _is_dirty() & _is_named(),
         UNTIMELY: F.col("untimely") > 0,
         MORTAL: (F.col("expired") > 0) | F.coalesce(F.col("late_max_ms") > F.col("slack_min_ms"), F.lit(False)),
         GIVES_WAY: F.col("given_way") > 0,

@@ -158,10 +158,9 @@ class Judging:
     # --- findings
 
     def _found(self, cells: DataFrame, windows: Windows, task: Task) -> Iterator[Found]:
-        untold_ms = max((gap.until_ms for gap in task.audit_gaps), default=0)
-        suspects = self._suspects(_of_windows(cells, task.due), windows, untold_ms)
+        suspects = self._suspects(_of_windows(cells, task.due), windows, bool(task.audit_gaps))
         skips = list(_skips(task))
-        rules = Rules(self._late_after_ms, _settled(task), untold_ms, list(_unread(task)))
+        rules = Rules(self._late_after_ms, _settled(task), task.audit_gaps, list(_unread(task)))
         found = chain(named(suspects), self._looked_up(suspects, task, rules))
         for one in found:
             yield _untold(_lost(excused(one, skips), task), task)
@@ -171,8 +170,8 @@ class Judging:
         for one in self._unpaired(windows, task):
             yield _untold(one, task)
 
-    def _suspects(self, cells: DataFrame, windows: Windows, untold_ms: int) -> list[Suspect]:
-        suspects = [Suspect(*row) for row in rows_of(ledger_cells.suspects(cells, untold_ms).toArrow())]
+    def _suspects(self, cells: DataFrame, windows: Windows, has_gaps: bool) -> list[Suspect]:
+        suspects = [Suspect(*row) for row in rows_of(ledger_cells.suspects(cells, has_gaps).toArrow())]
         for one in suspects:
             windows[one.topic, one.window_ms].dirty_cells += one.is_dirty
         return sorted(suspects)

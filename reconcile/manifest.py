@@ -9,6 +9,8 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
+from delayline.message import Shard as ShardId
+from delayline.outcome import spread
 from reconcile import documents
 from reconcile.plan import FORMAT_VERSION, Cluster, Held, Mark, Range, Read, Skip, Unreadable
 
@@ -80,12 +82,17 @@ class Shard(msgspec.Struct, frozen=True, kw_only=True):
 
 class AuditGap(msgspec.Struct, frozen=True):
     """Audit records that were gone before they were read. What became of a record that was appended before `until_ms`
-    may stand there."""
+    may stand there. `partitions`: how many the audit had all the while; 0 where that is not known: it may have got
+    more since then, and shards may have had their rows elsewhere."""
 
     partition: int
     lost: Range
     until_ms: int
     run: int
+    partitions: int = 0
+
+    def may_tell_of(self, shard: ShardId) -> bool:
+        return not self.partitions or spread(shard, self.partitions) == self.partition
 
 
 class Totals(msgspec.Struct, frozen=True, kw_only=True):

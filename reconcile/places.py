@@ -22,8 +22,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from delayline.message import Shard as ShardId
 from delayline.outcome import LATE_MAX, MISSED
 from reconcile.ledger import NO_OUTCOME, NOT_RE_APPENDED, RULE_MIN_MS, Category
+from reconcile.manifest import AuditGap
 from reconcile.testimony import MESSAGE, Found, Link, Record, Row, first_id, found_of_row, window_of
 
 _ID = re.compile(r"\.(\d{1,9})\.(\d{1,18})\.(\d{1,18})$")
@@ -40,15 +42,19 @@ class Unread(NamedTuple):
 
 @dataclass(frozen=True)
 class Rules:
-    """What a run judges by. Outcome rows of what was appended before `untold_until_ms` may have been deleted: it may
-    have been cancelled then, however late it is due. `settled`, by topic and shard: outcome rows below this offset of
-    the audit are settled, what was committed with them has been read; a shard that is not among them has none.
-    `unread`: what was accepted there nobody knows."""
+    """What a run judges by. Outcome rows of what was appended before one of the `gaps` in its part of the audit ended
+    may have been deleted: it may have been cancelled then, however late it is due. `settled`, by topic and shard:
+    outcome rows below this offset of the audit are settled, what was committed with them has been read; a shard that
+    is not among them has none. `unread`: what was accepted there nobody knows."""
 
     late_after_ms: int
     settled: Mapping[tuple[str, int], int]
-    untold_until_ms: int = 0
+    gaps: Sequence[AuditGap] = ()
     unread: Sequence[Unread] = ()
+
+    def is_untold(self, record: Record) -> bool:
+        shard = ShardId(record.topic, str(record.shard))
+        return any(record.appended_ms < gap.until_ms and gap.may_tell_of(shard) for gap in self.gaps)
 
     def is_settled(self, row: Row) -> bool:
         below = self.settled.get((row.topic, row.shard))
@@ -107,8 +113,7 @@ def judged(place: Place, rules: Rules) -> Iterator[Found]:
 def _of_record(place: Place, record: Record, own: Sequence[Row], rules: Rules) -> Iterator[Found]:
     surplus = _ends(own) - (record.of == MESSAGE)
     if not own:
-        is_untold = record.appended_ms < rules.untold_until_ms
-        category = Category.UNAUDITABLE if is_untold else Category.MISSING
+        category = Category.UNAUDITABLE if rules.is_untold(record) else Category.MISSING
         yield _found(place, category, record.id, own, _no_outcome(place))
     elif len(own) > 1:
         yield _found(place, _of_several(own), record.id, own, _said(own), surplus=surplus)

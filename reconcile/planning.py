@@ -207,7 +207,7 @@ def shards_after(
     after: dict[str, dict[int, Shard]] = {}
     for read in reads.reads:
         known = _known(previous, read.topic).shards.get(read.shard)
-        shard = _moved(known or Shard(start=read.start, position=read.start), read, plan.held.at_ms)
+        shard = _moved(known or _new(read, previous), read, plan.held.at_ms)
         in_force = rules.get(read.topic, {}).get(read.shard, read.rules)
         doubt = reads.distrusted.get(read.topic, {}).get(read.shard)
         marks = doubt.later if doubt else reads.marks[read.topic][read.shard]
@@ -243,6 +243,13 @@ def _ended_before(audit_offset: int, marks: Marks) -> int:
     """Of all records below this offset the outcomes stand before that place in the audit."""
     said = (mark for mark in (marks.last, marks.before) if mark is not None)
     return max((mark.next for mark in said if mark.pending == 0 and mark.audit_offset < audit_offset), default=0)
+
+
+def _new(read: Read, previous: Manifest | None) -> Shard:
+    """The first run begins with what is held. What is new to a later one was made since, so that what was deleted of
+    it before it was read is a loss like any other."""
+    start = 0 if previous else read.start
+    return Shard(start=start, position=start)
 
 
 def _moved(shard: Shard, read: Read, at_ms: int) -> Shard:

@@ -97,7 +97,7 @@ class Source(Protocol):
 
     def rules(self, topic: str, shards: Sequence[int]) -> Mapping[int, str]: ...
 
-    def commit(self, positions: Mapping[str, Mapping[int, int]], at_ms: int) -> None: ...
+    def commit(self, positions: Mapping[str, Mapping[int, int]], audit: Mapping[int, int], at_ms: int) -> None: ...
 
 
 def carry_out(files: Files, lock: Lock, source: Source, stages: Stages, stalled_after_ms: int, say: Say) -> Manifest:
@@ -214,7 +214,7 @@ class _Run:
         merged = self._stages.merge(task)
         after = manifest_after(plan, reads, self._previous, counted, task, judgement, merged.where)
         manifest = replace(after, leftovers=list(merged.leftovers))
-        self._commit(manifest, self._stages.report(manifest, task, judgement))
+        self._commit(manifest, plan.held, self._stages.report(manifest, task, judgement))
         return manifest
 
     def _plan(self) -> Plan:
@@ -233,7 +233,8 @@ class _Run:
         self._files.write(name, encode(plan))
         if self._previous is None:
             starts = {topic: {n: part.start for n, part in of.shards.items()} for topic, of in held.buffers.items()}
-            self._source.commit(starts, held.at_ms)  # else the service trims what is going to be read
+            audit = {partition: part.start for partition, part in held.audit.items()}
+            self._source.commit(starts, audit, held.at_ms)  # else the service trims what is going to be read
         return plan
 
     def _reads(self, plan: Plan) -> Reads:
@@ -248,7 +249,7 @@ class _Run:
         self._files.write(name, encode(reads))
         return reads
 
-    def _commit(self, manifest: Manifest, report: Mapping[str, bytes]) -> None:
+    def _commit(self, manifest: Manifest, held: Held, report: Mapping[str, bytes]) -> None:
         """Raises RunInProgress: somebody has taken the lock, or committed this run."""
         run = manifest.run
         plans = list(self._plans(manifest, report))
@@ -260,7 +261,7 @@ class _Run:
             self._lock.lose()
         self._files.write(LATEST, msgspec.json.encode(run))
         _copy_report(self._files, run)
-        self._source.commit(spared(positions(manifest), plans), manifest.at_ms)
+        self._source.commit(spared(positions(manifest, held), plans), manifest.audit, manifest.at_ms)
 
     def _plans(self, manifest: Manifest, report: Mapping[str, bytes]) -> Iterator[RepairPlan]:
         """Of this run and of those of the day before it. Raises BadInput."""
@@ -294,10 +295,12 @@ def spared(read: dict[str, dict[int, int]], plans: Iterable[RepairPlan]) -> dict
     return read
 
 
-def positions(manifest: Manifest) -> dict[str, dict[int, int]]:
-    """How far the buffers have been read: those that are read at all."""
+def positions(manifest: Manifest, held: Held) -> dict[str, dict[int, int]]:
+    """How far the buffers have been read. Of those that are set aside nothing has to be kept."""
     return {
-        name: {number: shard.position for number, shard in topic.shards.items()}
+        name: {number: kept.end for number, kept in held.buffers[name].shards.items()}
+        if topic.aside
+        else {number: shard.position for number, shard in topic.shards.items()}
         for name, topic in manifest.topics.items()
-        if topic.aside is None
+        if name in held.buffers
     }

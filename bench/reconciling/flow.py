@@ -119,7 +119,7 @@ class Flow:
     def kept_since_ms(self, topic: str) -> dict[int, int]:
         return {}
 
-    def commit(self, positions: Mapping[str, Mapping[int, int]], at_ms: int) -> None:
+    def commit(self, positions: Mapping[str, Mapping[int, int]], audit: Mapping[int, int], at_ms: int) -> None:
         """Nothing is ever deleted."""
 
     def close(self) -> None:

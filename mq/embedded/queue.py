@@ -1,6 +1,6 @@
 """EmbeddedQueue: what users open."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
@@ -9,10 +9,8 @@ import structlog
 
 from delayline.clock import Clock
 from delayline.links import read_file
-from delayline.message import Shard
 from delayline.names import Names
-from mq.audited import decode_positions
-from mq.contract import Audited
+from mq.audited import Positions, decode_positions
 from mq.embedded.accept import go_on, would_give_up
 from mq.embedded.examine import Loss
 from mq.embedded.folder import Folder
@@ -72,7 +70,7 @@ class EmbeddedQueue(LocalQueue):
         self._log = log
         self.given_up = False
         """Whether this opening went on without a part of the log: cursors may be earlier ones."""
-        self._audited: tuple[tuple[int, int] | None, Mapping[Shard, Audited]] = None, {}
+        self._audited: tuple[tuple[int, int] | None, Positions] = None, Positions()
         ledger = Ledger(names)
         with closing_on_error(log):
             ledger.restore(log.load(), log.last_number())
@@ -129,7 +127,7 @@ class EmbeddedQueue(LocalQueue):
             queue.given_up = found.of_log is not None
             return queue
 
-    def _positions(self) -> Mapping[Shard, Audited]:
+    def _positions(self) -> Positions:
         """Read again where the job has put another file in its place."""
         file = self._folder.path.with_name(AUDITED)
         try:
@@ -138,7 +136,7 @@ class EmbeddedQueue(LocalQueue):
             if version != self._audited[0]:
                 self._audited = version, decode_positions(read_file(file))
         except FileNotFoundError:
-            self._audited = None, {}
+            self._audited = None, Positions()
         except OSError as error:
             raise QueueUnavailable(f"{file} cannot be read: {error.strerror}") from error
         return self._audited[1]

@@ -325,7 +325,12 @@ class KafkaQueue:
     def audited(self, shard: Shard) -> Audited | None:
         self._check()
         position = self._audited.committed(*self._partition(shard))
-        return None if position.offset < 0 else decode_metadata(position.offset, position.metadata or "")
+        if position.offset >= 0:
+            return decode_metadata(position.offset, position.metadata or "")
+        of_audit = self._audited.committed(self._names.audit, 0)
+        if of_audit.offset < 0:
+            return None
+        return decode_metadata(0, of_audit.metadata or "")  # it has run, and the buffer is newer
 
     def buffer(self, shard: Shard) -> TopicInfo:
         self._check()

@@ -12,6 +12,7 @@ from delayline.errors import ConfigError
 from delayline.message import Shard
 from delayline.names import Names, is_topic_name
 from delayline.rules import DEFAULT_RULES, Rules
+from mq.audited import Positions
 from mq.contract import HEADER_ROOM_BYTES, Append, Audited, Claim, Handover, LogRecord, Owner, Position, TopicInfo
 from mq.errors import ClaimLost, OffsetOutOfRange, QueueError, RecordTooLarge, TopicUnknown
 from mq.local.ledger import Ledger
@@ -255,11 +256,11 @@ class LocalQueue:
 
     def audited(self, shard: Shard) -> Audited | None:
         self._buffer(shard)
-        return self._positions().get(shard)
+        return self._positions().of(shard)
 
-    def _positions(self) -> Mapping[Shard, Audited]:
+    def _positions(self) -> Positions:
         """How far the reconcile job has read. Raises QueueUnavailable, UnknownFormat."""
-        return {}
+        return Positions()
 
     def buffer(self, shard: Shard) -> TopicInfo:
         return self._buffer(shard)[0].info

@@ -136,7 +136,7 @@ class EmbeddedReader:
                     what = f"{topic}, partition {partition}"
                     check_held(what, planned[partition], held.get(partition, Range(0, 0)))
 
-    def commit(self, positions: Mapping[str, Mapping[int, int]], at_ms: int) -> None:
+    def commit(self, positions: Mapping[str, Mapping[int, int]], audit: Mapping[int, int], at_ms: int) -> None:
         """Into a file beside the queue, all of it or nothing."""
         said = {"v": POSITIONS_VERSION, "at": at_ms, "positions": positions}
         unfinished = self._data_dir / f"{POSITIONS}.new"

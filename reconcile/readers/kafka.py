@@ -172,16 +172,15 @@ class KafkaReader:
 
     # --- how far it has been read
 
-    def commit(self, positions: Mapping[str, Mapping[int, int]], at_ms: int) -> None:
+    def commit(self, positions: Mapping[str, Mapping[int, int]], audit: Mapping[int, int], at_ms: int) -> None:
         """As the offsets of a group without members. Not by the admin client: see `mq.kafka.offsets`."""
+        named = {self._names.buffer(topic): shards for topic, shards in positions.items()}
         said = _metadata(at_ms)
         offsets = [
-            TopicPartition(self._names.buffer(topic), shard, offset, metadata=said)
-            for topic, shards in positions.items()
-            for shard, offset in shards.items()
+            TopicPartition(topic, partition, offset, metadata=said)
+            for topic, some in {**named, self._names.audit: audit}.items()
+            for partition, offset in some.items()
         ]
-        if not offsets:
-            return
         with telling(), trouble.telling("committing how far has been read"):
             consumer = Consumer({**self._settings.reader(), "group.id": self._settings.reconcile_group})
             try:

@@ -141,7 +141,7 @@ class ParquetReader:
         """An archive deletes nothing by itself."""
         return {}
 
-    def commit(self, positions: Mapping[str, Mapping[int, int]], at_ms: int) -> None:
+    def commit(self, positions: Mapping[str, Mapping[int, int]], audit: Mapping[int, int], at_ms: int) -> None:
         """An archive deletes nothing by itself."""
 
     def _rows(self, schema: StructType, name: str) -> DataFrame:

@@ -371,9 +371,11 @@ class SuiteQueue:
         """As the reconcile job commits it."""
         topic, name = self._names.shard_out(shard)
         settings = self._queue._settings
-        position = TopicPartition(settings.names.buffer(topic), int(name), offset, metadata=metadata)
+        names = settings.names
+        of_buffer = TopicPartition(names.buffer(topic), int(name), offset, metadata=metadata)
+        of_audit = TopicPartition(names.audit, 0, 1, metadata=metadata)
         with closing(Consumer({**settings.reader(), "group.id": settings.reconcile_group})) as consumer:
-            consumer.commit(offsets=[position], asynchronous=False)
+            consumer.commit(offsets=[of_buffer, of_audit], asynchronous=False)
 
     def buffer(self, shard: Shard) -> TopicInfo:
         return self._info(self._queue.buffer(self._names.shard_out(shard)))

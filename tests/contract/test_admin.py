@@ -217,7 +217,11 @@ def test_how_far_the_job_has_read_a_buffer_is_what_it_has_said_last(queue: Local
     assert queue.audited(SHARD) == Audited(3, 1767225600000)
     say_audited(queue, SHARD, 5, '{"v":1,"at":1767225600001}')
     assert queue.audited(SHARD) == Audited(5, 1767225600001)
-    assert queue.audited(Shard("orders", "1")) is None
+
+
+def test_of_a_buffer_that_is_new_since_its_last_run_the_job_has_read_nothing(queue: LocalQueue, ten: str) -> None:
+    say_audited(queue, SHARD, 3, '{"v":1,"at":1767225600000}')
+    assert queue.audited(Shard("orders", "1")) == Audited(0, 1767225600000)
 
 
 def test_what_the_job_has_said_must_be_readable(queue: LocalQueue, ten: str) -> None:

@@ -8,7 +8,9 @@ from collections.abc import Sequence
 
 from reconcile import testimony
 from reconcile.acts import Moved
+from reconcile.manifest import AuditGap
 from reconcile.places import Rules, Unread
+from reconcile.plan import Range
 from reconcile.testimony import Found
 from tests.reconcile.cases_of_times import TIMES
 from tests.reconcile.situations import (
@@ -230,7 +232,7 @@ CASES = [
 RULES = Rules(
     LATE_AFTER_MS,
     {(case.name, 0): UNTIL_MARK for case in CASES if "without_marks" not in case.name},
-    T - 10_000,
+    [AuditGap(0, Range(0, 1), T - 10_000, 1)],
     [Unread("duplicate_of_what_no_run_has_read", 0, 0, 7)],
 )
 

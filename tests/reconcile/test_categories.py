@@ -70,8 +70,8 @@ def judged(spark: "SparkSession") -> Judged:
     for topic, window_ms, said, count, late_max_ms, buckets, _ in rows_of(cells.counted(parts).toArrow()):
         window = windows.setdefault((topic, window_ms), Window(topic, window_ms, Tally(), 7))
         window.tally.add(said, count, late_max_ms, buckets)
-    suspect = [suspects.Suspect(*row) for row in rows_of(cells.suspects(parts, 0).toArrow())]
-    untold = [suspects.Suspect(*row) for row in rows_of(cells.suspects(parts, RULES.untold_until_ms).toArrow())]
+    suspect = [suspects.Suspect(*row) for row in rows_of(cells.suspects(parts).toArrow())]
+    untold = [suspects.Suspect(*row) for row in rows_of(cells.suspects(parts, bool(RULES.gaps)).toArrow())]
     staged = {"accepted": accepted, "links": carrying, "done": done}
     (batch,) = suspects.batches(untold)
     behind = lookup.behind(spark, batch, lambda _, kind: staged[kind], LATE_AFTER_MS)

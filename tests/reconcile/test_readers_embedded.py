@@ -307,11 +307,14 @@ def test_what_was_delivered_is_known_by_its_id_from_a_moment_on(
 
 
 def test_how_far_has_been_read_stands_in_a_file_beside_the_queue(tmp_path: Path, reader: "EmbeddedReader") -> None:
-    reader.commit({"orders": {0: 7}}, NOW_MS)
-    reader.commit({"orders": {0: 9, 1: 0}}, NOW_MS + 1)
+    reader.commit({"orders": {0: 7}}, {0: 1}, NOW_MS)
+    reader.commit({"orders": {0: 9, 1: 0}}, {0: 2}, NOW_MS + 1)
 
     read = decode_positions((tmp_path / "reconcile.json").read_bytes())  # as workers do
-    assert read == {Shard("orders", "0"): Audited(9, NOW_MS + 1), Shard("orders", "1"): Audited(0, NOW_MS + 1)}
+    assert read.by_shard == {
+        Shard("orders", "0"): Audited(9, NOW_MS + 1),
+        Shard("orders", "1"): Audited(0, NOW_MS + 1),
+    }
     assert [file.name for file in tmp_path.iterdir()] == ["reconcile.json"]
 
 

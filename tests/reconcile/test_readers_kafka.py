@@ -202,15 +202,16 @@ def test_how_far_has_been_read_is_what_a_group_without_members_has_committed(
     from mq.audited import decode_metadata
     from mq.contract import Audited
 
-    reader.commit({place.topic: {0: 3, 1: 0}}, 1_767_225_600_000)
-    reader.commit({place.topic: {0: 5}}, 1_767_225_600_001)
-    reader.commit({}, 1_767_225_600_002)
+    reader.commit({place.topic: {0: 3, 1: 0}}, {}, 1_767_225_600_000)
+    reader.commit({place.topic: {0: 5}}, {}, 1_767_225_600_001)
+    reader.commit({}, {0: 7}, 1_767_225_600_002)
 
     consumer = Consumer({"bootstrap.servers": place.servers, "group.id": f"{place.namespace}-reconcile"})
-    found = consumer.committed([TopicPartition(place.buffer, number) for number in (0, 1)])
+    audit = TopicPartition(f"{place.namespace}.audit", 0)
+    found = consumer.committed([*(TopicPartition(place.buffer, number) for number in (0, 1)), audit])
     consumer.close()
     read = [decode_metadata(each.offset, str(each.metadata)) for each in found]  # as workers do
-    assert read == [Audited(5, 1_767_225_600_001), Audited(0, 1_767_225_600_000)]
+    assert read == [Audited(5, 1_767_225_600_001), Audited(0, 1_767_225_600_000), Audited(7, 1_767_225_600_002)]
 
 
 def test_what_stands_in_a_target_topic_is_known_by_its_id(

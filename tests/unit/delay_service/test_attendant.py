@@ -77,6 +77,12 @@ def test_what_the_job_has_not_read_is_kept(place: Place) -> None:
     assert (place.start, found and found.held) == (4, 3)
 
 
+def test_a_buffer_that_is_new_since_the_job_ran_last_is_kept_whole(place: Place) -> None:
+    place.queue.audit_positions[Shard("mail", "0")] = Audited(7, place.clock.now_ms())
+    found = place.look(7)
+    assert (place.start, found and found.held) == (0, 7)
+
+
 def test_what_is_needed_is_never_trimmed_however_far_the_job_has_read(place: Place) -> None:
     place.audited(9)
     place.look(7)

@@ -4,7 +4,7 @@ import pytest
 
 from delayline.errors import UnknownFormat
 from delayline.message import Shard
-from mq.audited import decode_metadata, decode_positions
+from mq.audited import Positions, decode_metadata, decode_positions
 from mq.contract import Audited
 
 
@@ -21,11 +21,17 @@ def test_metadata_that_are_not_ours_are_refused(text: str) -> None:
 
 def test_the_file_says_it_of_every_shard_at_once() -> None:
     found = decode_positions(b'{"v":1,"at":5,"positions":{"orders":{"0":7,"1":0},"mail":{"3":1}}}\n')
-    assert found == {
+    assert found.by_shard == {
         Shard("orders", "0"): Audited(7, 5),
         Shard("orders", "1"): Audited(0, 5),
         Shard("mail", "3"): Audited(1, 5),
     }
+    assert found.of(Shard("mail", "3")) == Audited(1, 5)
+
+
+def test_a_shard_that_the_file_does_not_name_is_new_since_the_last_run() -> None:
+    assert decode_positions(b'{"v":1,"at":5,"positions":{}}').of(Shard("mail", "3")) == Audited(0, 5)
+    assert Positions().of(Shard("mail", "3")) is None
 
 
 @pytest.mark.parametrize("data", [b"", b"[]", b'{"v":1,"at":5}', b'{"v":1,"at":5,"positions":{"orders":[]}}'])

@@ -52,7 +52,7 @@ class FakeQueue:
     def rules(self, topic: str, shards: Sequence[int]) -> Mapping[int, str]:
         return {}
 
-    def commit(self, positions: Mapping[str, Mapping[int, int]], at_ms: int) -> None:
+    def commit(self, positions: Mapping[str, Mapping[int, int]], audit: Mapping[int, int], at_ms: int) -> None:
         self.kept_from.append(positions)
 
 

@@ -1,6 +1,7 @@
 """From one manifest to the next."""
 
 import pytest
+from msgspec.structs import replace
 
 from delayline.message import Shard as Named
 from delayline.outcome import spread
@@ -8,7 +9,7 @@ from reconcile.advance import Counted, Judgement, manifest_after, task_of
 from reconcile.errors import BadInput
 from reconcile.ledger import WINDOW_MS
 from reconcile.manifest import Manifest, Marks, Plan, Reads, Shard, Topic, decode, encode, runs_in, with_run
-from reconcile.plan import Buffer, Cluster, Held, Mark, Range, Read, Unreadable
+from reconcile.plan import FORMAT_VERSION, Buffer, Cluster, Held, Mark, Range, Read, Unreadable
 from reconcile.planning import with_untold
 
 NOW = 100 * WINDOW_MS
@@ -52,6 +53,14 @@ def test_what_the_audit_lost_before_the_first_run_matters_where_a_buffer_holds_o
 
 def test_what_the_audit_lost_since_is_a_gap_whatever_the_buffers_hold() -> None:
     assert [gap.run for gap in advanced(NOW, before(), [], []).audit_gaps] == [2]
+
+
+@pytest.mark.parametrize(("before_it", "partitions"), [({0: 7}, 1), ({}, 0)])
+def test_a_gap_knows_its_shards_only_where_the_audit_has_had_as_many_partitions_all_the_while(
+    before_it: dict[int, int], partitions: int
+) -> None:
+    (gap,) = advanced(NOW, replace(before(), audit=before_it), [], []).audit_gaps
+    assert gap.partitions == partitions
 
 
 def test_what_cannot_be_read_of_the_audit_may_speak_of_any_record_that_there_was() -> None:
@@ -108,6 +117,6 @@ def test_what_is_no_manifest_is_refused_by_name(data: bytes) -> None:
 
 
 def test_a_manifest_of_another_version_is_refused() -> None:
-    data = encode(before()).replace(b'"v":4', b'"v":5')
-    with pytest.raises(BadInput, match=r"manifest-2\.json has version 5, this program knows 4"):
+    data = encode(before()).replace(b'"v":%d' % FORMAT_VERSION, b'"v":9')
+    with pytest.raises(BadInput, match=rf"manifest-2\.json has version 9, this program knows {FORMAT_VERSION}"):
         decode(data, Manifest, "manifest-2.json")

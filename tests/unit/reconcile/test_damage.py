@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from reconcile.errors import BadInput, RunInProgress
 from reconcile.files import MemoryFiles
 from reconcile.manifest import Manifest, decode, encode
+from reconcile.plan import FORMAT_VERSION
 from reconcile.runs import last_manifest
 from tests.unit.reconcile.test_runs import Fuse, Killed, Traffic, day, plan_of, run, untroubled
 
@@ -18,7 +19,7 @@ DAMAGES = {
     "emptied": lambda data: b"",
     "no text": lambda data: b'{"v": "\xff\xfe"}',
     "nested too deep": lambda data: b'{"x":' + b"[" * 100_000,
-    "of another version": lambda data: data.replace(b'"v":4', b'"v":9'),
+    "of another version": lambda data: data.replace(b'"v":%d' % FORMAT_VERSION, b'"v":9'),
     "of another kind": lambda data: b"[]",
 }
 
@@ -133,6 +134,6 @@ def test_a_damaged_repair_plan_ends_the_run_before_it_counts(how: str) -> None:
 
 def test_a_manifest_of_a_program_that_counted_nothing_is_refused() -> None:
     _, _, manifests = untroubled()
-    data = encode(manifests[-1]).replace(b'"v":4', b'"v":1')
-    with pytest.raises(BadInput, match="has version 1, this program knows 4"):
+    data = encode(manifests[-1]).replace(b'"v":%d' % FORMAT_VERSION, b'"v":1')
+    with pytest.raises(BadInput, match=f"has version 1, this program knows {FORMAT_VERSION}"):
         decode(data, Manifest, "manifest-3.json")

@@ -2,8 +2,12 @@
 
 import pytest
 
-from reconcile.places import against_deadline, for_nobody, judged, places, untimely
-from reconcile.testimony import first_id
+from delayline.message import Shard
+from delayline.outcome import spread
+from reconcile.manifest import AuditGap
+from reconcile.places import Rules, against_deadline, for_nobody, judged, places, untimely
+from reconcile.plan import Range
+from reconcile.testimony import Record, first_id
 from reconcile.times import mistimed
 from tests.reconcile.cases import CASES, RULES, links, moved, records, rows, told
 from tests.reconcile.situations import LATE_AFTER_MS, Case
@@ -24,3 +28,17 @@ def test_each_situation_is_called_what_it_is(case: Case) -> None:
     known = {(one.topic, one.shard, one.offset, first_id(one.id) or "") for one in accepted if one.is_message}
     found += for_nobody([row for row in said if row.gives_way], known, RULES)
     assert told(found)[case.name] == list(case.found)
+
+
+@pytest.mark.parametrize(
+    ("elsewhere", "partitions", "appended_ms", "is_untold"),
+    [(0, 4, 99, True), (1, 4, 99, False), (1, 0, 99, True), (0, 4, 100, False)],
+    ids=["its partition", "another partition", "an unknown number of partitions", "appended behind the gap"],
+)
+def test_a_gap_of_the_audit_may_have_had_the_outcomes_of_its_own_shards_alone(
+    elsewhere: int, partitions: int, appended_ms: int, is_untold: bool
+) -> None:
+    partition = (spread(Shard("orders", "0"), 4) + elsewhere) % 4
+    rules = Rules(LATE_AFTER_MS, {}, [AuditGap(partition, Range(0, 9), 100, 1, partitions)])
+    record = Record("orders", 0, 5, "message", "orders.0.5.1", 1, appended_ms, appended_ms, None)
+    assert rules.is_untold(record) is is_untold

@@ -127,6 +127,18 @@ def test_a_new_partition_begins_with_what_is_held() -> None:
     assert found.reads == [Read("orders", 0, 5, 5, "r5"), Read("orders", 1, 0, 3)]
 
 
+@pytest.mark.parametrize(("previous", "start", "lost"), [(None, 4, []), (manifest(), 0, [Range(0, 4)])])
+def test_what_was_deleted_of_a_shard_that_is_new_since_the_last_run_is_lost_by_name(
+    previous: Manifest | None, start: int, lost: list[Range]
+) -> None:
+    """The first run cannot know what was there before it."""
+    now = held(s0=Range(5, 9), s1=Range(4, 9))
+    plan = planned(now, previous)
+    found = plan_reads(plan, previous, {"orders": {1: [mark(8)]}}, {}, {})
+    shard = shards_after(plan, found, previous, {})["orders"][1]
+    assert (shard.start, shard.position, shard.lost) == (start, 8, lost)
+
+
 def test_behind_a_loss_the_queue_is_asked_for_its_rules() -> None:
     now = held(s0=Range(7, 9))
     assert fresh_shards(planned(now, manifest()), manifest()) == {"orders": [0]}

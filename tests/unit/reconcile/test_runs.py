@@ -348,7 +348,7 @@ def test_a_topic_that_was_made_again_is_not_read_any_more() -> None:
     traffic.queue.buffers["orders"] = {0: []}
     after = run(files, traffic.queue)
     assert after.topics["orders"] == replace(manifests[-1].topics["orders"], aside="recreated")
-    assert traffic.queue.kept_from[-1] == {}
+    assert traffic.queue.kept_from[-1] == {"orders": {0: 0}}  # its end: nothing of it is kept for the job
 
 
 def test_the_ledger_of_another_cluster_is_refused_and_nothing_is_written() -> None:
