@@ -2,12 +2,14 @@
 both by the tokens of one source. The broker checks signatures, and has everybody authenticate anew every few seconds.
 """
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 
 from delayline.rules import DEFAULT_RULES
 from mq.errors import QueueError
@@ -15,11 +17,13 @@ from mq.kafka.access import read_access
 from mq.kafka.address import parse_servers
 from mq.kafka.direct.nodes import Nodes
 from mq.kafka.wire.errors import NotAuthenticated, NoToken
+from proxy.kafka.access import read_access as proxy_access
 from tests.brokers.kafka import QUICK_START, Kafka
 from tests.brokers.oidc import AUDIENCE, Asked, Issuer, endpoint, granting
 from tests.conftest import started
-from tests.integration.kafka.conftest import CLOCK, Place, soon
+from tests.integration.kafka.conftest import CLOCK, PATIENCE_S, Place, soon
 from tests.integration.kafka.whole_worker import arrived, send, working
+from tests.integration.proxy.conftest import Door, held
 
 SESSION_MS = 2000
 LIFE_S = 12
@@ -123,6 +127,23 @@ def sent(place: Place, queue: Any, numbers: range) -> bool:
         return False
     send(place, queue, numbers[1:], 0)
     return True
+
+
+def test_the_kafka_proxy_logs_in_by_tokens_of_its_own_and_hands_on_those_of_its_clients(
+    broker: Kafka, issuer: Issuer
+) -> None:
+    clients = {**BEARER, "oauth_cb": lambda _: (issuer.token("bob"), time.time() + 3600)}
+    with endpoint(granting(issuer, LIFE_S)) as url, ExitStack() as stack:
+        door = Door(Place(broker, stack), stack)
+        door.make_topic(1)
+        servers = parse_servers(broker.sasl_servers)
+        stack.enter_context(door.open(bootstrap=servers, access=proxy_access(oidc(url))))
+        producer = Producer({"bootstrap.servers": door.address, **clients})
+        producer.produce(door.place.topic, b"later", headers={"delay": "1h"})
+        producer.produce(door.place.topic, b"now")
+        assert producer.flush(PATIENCE_S) == 0
+        found = [held(broker.bootstrap_servers, topic) for topic in (door.place.topic, door.place.buffer)]
+        assert [[one.value() for one in records] for records in found] == [[b"now"], [b"later"]]
 
 
 @pytest.mark.parametrize("way", ["file", "command"])
