@@ -20,6 +20,7 @@ LEFT_OUT = {
     "tests/deploy/test_compose_at_work.py": "starts everything that Compose would; each run has the parts",
     "tests/foreign/test_foreign.py": "needs the tools of other languages; each run has librdkafka and Python's",
     "tests/integration/kafka/test_hanging.py": "three nodes, and transactions that wait; each run has their model",
+    "tests/integration/kafka/test_kerberos.py": "a broker and a KDC of its own; each run has the login's units",
     "tests/integration/kafka/test_members.py": "an outage",
     "tests/integration/kafka/test_outage.py": "an outage",
     "tests/integration/kafka/test_secured.py": "a broker of its own; each run logs in through the proxy",
