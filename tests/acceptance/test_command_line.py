@@ -217,6 +217,18 @@ def test_config_check_refuses_properties_as_a_server_would(properties: str, why:
     assert "s3cret" not in ran.out + ran.err
 
 
+BEARER = (
+    '{"security.protocol": "sasl_ssl", "sasl.mechanism": "OAUTHBEARER", "delayline.oauthbearer.token.file": "none"}'
+)
+
+
+@pytest.mark.parametrize("command", ["worker", "api", "doctor"])
+def test_without_a_token_to_log_in_with_a_command_says_at_once_what_is_missing(tmp_path: Path, command: str) -> None:
+    ran = run(command, cwd=tmp_path, mq__properties=BEARER, **ON_KAFKA)
+    assert ran.code == 1
+    assert "mq.properties: delayline.oauthbearer.token.file: No such file or directory" in ran.out + ran.err
+
+
 def test_json_is_one_line_for_programs(shared: Server) -> None:
     ran = run("status", "--json", url=shared.url)
     assert json.loads(ran.out)["namespace"] == "delayline"

@@ -1,5 +1,6 @@
 """What each property of `mq.properties` is for, and what becomes of it."""
 
+import pickle
 import re
 from pathlib import Path
 
@@ -45,6 +46,15 @@ def test_librdkafka_is_given_tokens_and_not_where_they_come_from(tmp_path: Path)
         assert {name for name in config if "oauthbearer" in name} == set()
         assert (config["oauth_cb"], config["linger.ms"]) == (made.tokens.for_library, "3")
     AdminClient(made.admin())
+
+
+def test_settings_with_tokens_can_be_sent_to_another_process(tmp_path: Path) -> None:
+    """As those of the reconcile job are, to its executors."""
+    (file := tmp_path / "token").write_text("abc")
+    made = settings(**{FILE: str(file)})
+    there = pickle.loads(pickle.dumps(made))
+    assert there == made
+    assert there.tokens.token().value == "abc"
 
 
 def test_without_a_token_no_client_is_made_that_would_wait_for_one() -> None:

@@ -197,6 +197,16 @@ def test_a_key_whose_password_is_not_known_is_refused_and_nobody_is_asked_for_it
         read_tls({**given, **({} if password is None else {"ssl.key.password": password})})
 
 
+def test_openssl_is_always_given_a_password_so_that_it_asks_nobody_for_one(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would ask at the terminal, and a server would wait there."""
+    given: list[object] = []
+    monkeypatch.setattr(ssl.SSLContext, "load_cert_chain", lambda context, *args: given.append(args[2]))
+    read_tls(ways(folder)["files"])
+    assert given == [""]
+
+
 @pytest.mark.parametrize(("file", "password"), [("one.p12", "wrong"), ("one.p12", ""), ("one.crt", ""), ("none", "")])
 def test_a_keystore_that_cannot_be_opened_is_refused(folder: Path, file: str, password: str) -> None:
     needs_cryptography("PKCS#12")
