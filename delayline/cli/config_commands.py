@@ -1,6 +1,7 @@
 """`delayline config check`: what a server would run with, and whether it would."""
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import typer
@@ -28,3 +29,16 @@ def check(config: ConfigPath = None) -> None:
 
     settings = load_settings(config, {}, os.environ, Path.cwd())
     show_rows(("setting", "value", "from"), describe(settings))
+    if settings.mq.kind == "kafka":
+        _check_properties(settings.mq.client_properties())
+
+
+def _check_properties(properties: Mapping[str, str]) -> None:
+    """Raises ConfigError for those that a server would refuse."""
+    from mq.kafka.access import read_access
+    from mq.kafka.properties import only_for_library, refuse_unspoken
+
+    refuse_unspoken(properties)
+    read_access(properties)
+    if tuned := only_for_library(properties):
+        typer.echo(f"mq.properties: only librdkafka's clients heed {', '.join(tuned)}; records go by another.")

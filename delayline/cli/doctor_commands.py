@@ -63,11 +63,12 @@ def _kafka(settings: "Settings") -> "Iterator[Finding]":
     from delayline.cli.queues import open_kafka
     from delayline.clock import SystemClock
     from delayline.errors import ConfigError
+    from mq.errors import QueueError
 
     clock = SystemClock()
     try:
         queue = open_kafka(settings, clock)
-    except ConfigError as error:
+    except (ConfigError, QueueError) as error:  # the latter: no token to log in with
         yield Finding("fail", "queue", str(error))
         return
     from delayline.cli.broker_features import features_of

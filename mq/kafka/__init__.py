@@ -18,7 +18,8 @@
     client.py      Client
     queue.py       KafkaQueue: what users open
     wire/, batch/  the protocol and its record batches as pure functions
-    access.py      who we are to the brokers where we speak the protocol ourselves
+    access.py      who we are to the brokers where we speak the protocol ourselves: tls.py, oauth/, kerberos.py
+    properties.py  which of `mq.properties` is for whom
 
 Only this package imports confluent_kafka, and nothing imports this package before somebody has chosen Kafka.
 """

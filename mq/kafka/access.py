@@ -3,12 +3,18 @@ itself instead of asking librdkafka, from properties with librdkafka's names and
 
 import ssl
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from delayline.errors import ConfigError
+from mq.kafka.kerberos import Kerberos, read_kerberos
+from mq.kafka.oauth.reading import read_tokens
+from mq.kafka.oauth.tokens import Tokens
+from mq.kafka.tls import TLS, read_tls
 
 PLAINTEXT = "plaintext"
-MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+PASSWORDS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+OAUTHBEARER, GSSAPI = "OAUTHBEARER", "GSSAPI"
+MECHANISMS = (*PASSWORDS, OAUTHBEARER, GSSAPI)
 PROTOCOLS = {
     PLAINTEXT: (False, False),
     "ssl": (True, False),
@@ -17,22 +23,17 @@ PROTOCOLS = {
 }
 """By name: whether it is encrypted, and whether it is authenticated by SASL."""
 
-TLS = frozenset(
-    {
-        *("ssl.ca.location", "ssl.certificate.location", "ssl.key.location", "ssl.key.password"),
-        *("enable.ssl.certificate.verification", "ssl.endpoint.identification.algorithm"),
-    }
-)
-"""The properties of encryption that are understood here."""
-
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Of SASL; `mechanism` is one of MECHANISMS."""
+    """Of SASL; `mechanism` is one of MECHANISMS. OAUTHBEARER has `tokens`, GSSAPI has `kerberos`, the others have
+    name and password."""
 
     mechanism: str
-    username: str
-    password: str
+    username: str = ""
+    password: str = field(default="", repr=False)
+    tokens: Tokens | None = None
+    kerberos: Kerberos | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,50 +44,37 @@ class Access:
     credentials: Credentials | None = None
 
 
-def read_access(properties: Mapping[str, str]) -> Access:
-    """Raises ConfigError for what we would have to guess at."""
+def read_access(properties: Mapping[str, str], tokens: Tokens | None = None) -> Access:
+    """`tokens` are those of the process, made from the same properties where there are none yet. Raises ConfigError
+    for what we would have to guess at."""
     name = properties.get("security.protocol", PLAINTEXT).lower()
     if name not in PROTOCOLS:
         raise ConfigError(f"mq.properties: security.protocol is one of {', '.join(PROTOCOLS)}.")
     encrypted, authenticated = PROTOCOLS[name]
-    credentials = _credentials(properties) if authenticated else None
+    credentials = _credentials(properties, tokens) if authenticated else None
     if not encrypted:
         return Access(credentials=credentials)
     if unknown := sorted(key for key in properties if key.startswith("ssl.") and key not in TLS):
         raise ConfigError(f"mq.properties: only librdkafka understands {', '.join(unknown)}.")
-    return Access(_with_certificate(trusting(properties), properties), credentials)
+    return Access(read_tls(properties), credentials)
 
 
-def _credentials(properties: Mapping[str, str]) -> Credentials:
-    mechanism = properties.get("sasl.mechanisms", properties.get("sasl.mechanism", "")).upper()
+def mechanism_of(properties: Mapping[str, str]) -> str:
+    """The SASL mechanism, empty where none is used. Without a word it is GSSAPI, as for librdkafka."""
+    _, authenticated = PROTOCOLS.get(properties.get("security.protocol", PLAINTEXT).lower(), (False, False))
+    named = properties.get("sasl.mechanisms", properties.get("sasl.mechanism", GSSAPI)).upper()
+    return named if authenticated else ""
+
+
+def _credentials(properties: Mapping[str, str], tokens: Tokens | None) -> Credentials:
+    mechanism = mechanism_of(properties)
     if mechanism not in MECHANISMS:
-        raise ConfigError(f"mq.properties: without librdkafka sasl.mechanism is one of {', '.join(MECHANISMS)}.")
+        raise ConfigError(f"mq.properties: sasl.mechanism is one of {', '.join(MECHANISMS)}.")
+    if mechanism == OAUTHBEARER:
+        return Credentials(mechanism, tokens=tokens or read_tokens(properties))
+    if mechanism == GSSAPI:
+        return Credentials(mechanism, kerberos=read_kerberos(properties))
     username, password = properties.get("sasl.username", ""), properties.get("sasl.password", "")
     if not username or not password:
         raise ConfigError("mq.properties: sasl.username and sasl.password are needed.")
     return Credentials(mechanism, username, password)
-
-
-def trusting(properties: Mapping[str, str]) -> ssl.SSLContext:
-    """What checks the brokers' certificates, and shows none. Raises ConfigError."""
-    try:
-        context = ssl.create_default_context(cafile=properties.get("ssl.ca.location"))
-    except OSError as error:
-        raise ConfigError(f"mq.properties: ssl.ca.location: {error}.") from error
-    if properties.get("ssl.endpoint.identification.algorithm", "https") == "none":
-        context.check_hostname = False
-    if properties.get("enable.ssl.certificate.verification", "true") == "false":
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    return context
-
-
-def _with_certificate(context: ssl.SSLContext, properties: Mapping[str, str]) -> ssl.SSLContext:
-    if certificate := properties.get("ssl.certificate.location"):
-        try:
-            context.load_cert_chain(
-                certificate, properties.get("ssl.key.location"), properties.get("ssl.key.password")
-            )
-        except OSError as error:
-            raise ConfigError(f"mq.properties: ssl.certificate.location: {error}.") from error
-    return context

@@ -8,6 +8,8 @@ from typing import Any
 from delayline.errors import ConfigError
 from delayline.names import Names, is_topic_name
 from delayline.set_aside import RAW_BYTES_MAX
+from mq.kafka.oauth.tokens import Tokens
+from mq.kafka.properties import for_library, refuse_unspoken, tokens_of
 from mq.making import GROUP_TOPICS_MAX
 
 OURS = frozenset(
@@ -28,7 +30,7 @@ OURS = frozenset(
         *("delivery.report.only.error",),
     }
 )
-"""Properties that a promise hangs on; everything else goes to librdkafka as it is."""
+"""Properties that a promise hangs on. What the others are for says `properties.py`."""
 
 BULK_LINGER_MS = 10
 """Ten times that of records which somebody waits for one by one."""
@@ -64,6 +66,8 @@ class KafkaSettings:
     tend_interval_s: float = 30.0  # between two looks at what buffer topics should be
     set_aside_bytes_max: int = RAW_BYTES_MAX  # of a batch that cannot be taken apart, in its dead letter
 
+    tokens: Tokens | None = field(init=False, repr=False, compare=False)  # of everything that logs in by them
+
     def __post_init__(self) -> None:
         if not self.bootstrap_servers:
             raise ConfigError("mq.bootstrap_servers is empty")
@@ -71,6 +75,8 @@ class KafkaSettings:
             raise ConfigError(f"the namespace {self.namespace!r} is not 1 to 249 of the characters a-z A-Z 0-9 . _ -")
         if taken := sorted(OURS & self.properties.keys()):
             raise ConfigError(f"mq.properties: {', '.join(taken)} cannot be set, Delayline's promises hang on it")
+        refuse_unspoken(self.properties)
+        object.__setattr__(self, "tokens", tokens_of(self.properties))
         if self.path not in PATHS:
             raise ConfigError(f"mq.path is one of {', '.join(PATHS)}")
 
@@ -98,7 +104,7 @@ class KafkaSettings:
         """Whose committed offsets say how far the buffers have been audited. It has no members."""
         return f"{self.namespace}-reconcile"
 
-    # --- how clients are configured
+    # --- how clients are configured; each raises QueueUnavailable where there is no token to log in with
 
     def _common(self) -> dict[str, Any]:
         return {
@@ -106,7 +112,7 @@ class KafkaSettings:
             "socket.keepalive.enable": True,
             "reconnect.backoff.ms": 10,  # also waited for before the first connection that is not the bootstrap's
             "reconnect.backoff.max.ms": 2000,
-            **self.properties,
+            **for_library(self.properties, self.tokens),
             "logger": LOGGER,
         }
 
@@ -173,7 +179,7 @@ class KafkaSettings:
     def in_bulk(self) -> dict[str, Any]:
         """For whoever fills the queue and flushes it: a flush waits for nobody to linger, and until then a longer
         wait makes larger batches, which cost the brokers less."""
-        return {**self.producer(), "linger.ms": BULK_LINGER_MS, **self.properties}
+        return {**self.producer(), "linger.ms": BULK_LINGER_MS, **for_library(self.properties, self.tokens)}
 
     def unheard(self) -> dict[str, Any]:
         """In bulk, where nobody asks where a record stands: only what is refused is told."""

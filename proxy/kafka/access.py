@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from delayline.errors import ConfigError
 from mq.kafka import access
+from mq.kafka.tls import trusting
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,7 @@ class Access:
 def read_access(properties: Mapping[str, str]) -> Access:
     """From librdkafka's names. Raises ConfigError for what the proxy would have to guess at."""
     own = access.read_access(properties)
-    return Access(None if own.tls is None else access.trusting(properties), own)
+    return Access(None if own.tls is None else trusting(properties), own)
 
 
 def read_listener(certificate: str, key: str) -> ssl.SSLContext | None:

@@ -11,7 +11,7 @@ from mq.kafka.address import Address
 from mq.kafka.wire.errors import AnswerLost, FrameTooLarge, Unreachable, WireError
 from mq.kafka.wire.frames import FRAME_BYTES_MAX
 from mq.kafka.wire.message import Message, RequestHeader, decode, encode, read_response, request_frame
-from mq.kafka.wire.sasl import login
+from mq.kafka.wire.sasl import advance, login
 
 A = TypeVar("A", bound=Message)
 _LENGTH = struct.Struct(">i")
@@ -102,7 +102,7 @@ async def connect(address: Address, access: Access, client_id: str, timeout_s: f
         raise Unreachable(f"{address.host}:{address.port}: {error or 'no answer'}") from error
     connection = Connection(reader, writer, client_id)
     try:
-        await _authenticate(connection, access, timeout_s, clock)
+        await _authenticate(connection, access, address.host, timeout_s, clock)
     except AnswerLost as error:
         raise Unreachable(f"{address.host}:{address.port}: {error}") from error
     except BaseException:
@@ -111,17 +111,13 @@ async def connect(address: Address, access: Access, client_id: str, timeout_s: f
     return connection
 
 
-async def _authenticate(connection: Connection, access: Access, timeout_s: float, clock: Clock) -> None:
+async def _authenticate(connection: Connection, access: Access, host: str, timeout_s: float, clock: Clock) -> None:
     if access.credentials is None:
         return
-    steps = login(access.credentials)
-    asking = next(steps)
-    while True:
+    steps = login(access.credentials, host)
+    asking = await asyncio.to_thread(advance, steps)  # it may fetch a token, or ask a KDC
+    while not isinstance(asking, int):
         answer = await connection.ask(asking.request, asking.version, asking.answer, timeout_s)
-        try:
-            asking = steps.send(answer)
-        except StopIteration as done:
-            lifetime_ms: int = done.value
-            break
-    if lifetime_ms > 0:
-        connection.use_until_s = clock.monotonic_s() + LIFETIME_USED * lifetime_ms / 1000
+        asking = await asyncio.to_thread(advance, steps, answer)
+    if asking > 0:
+        connection.use_until_s = clock.monotonic_s() + LIFETIME_USED * asking / 1000

@@ -193,6 +193,42 @@ def test_config_check_shows_every_layer_and_where_it_comes_from(tmp_path: Path) 
     assert rows["store.near_due"] == ["5s", "default"]
 
 
+ON_KAFKA = {"mq__kind": "kafka", "mq__bootstrap_servers": "127.0.0.1:1"}
+
+
+def test_config_check_says_which_properties_of_kafka_are_for_librdkafka_alone() -> None:
+    ran = run("config", "check", mq__properties='{"linger.ms": "3", "socket.timeout.ms": "5000"}', **ON_KAFKA)
+    assert ran.code == 0
+    assert "mq.properties: only librdkafka's clients heed linger.ms, socket.timeout.ms" in ran.out
+
+
+@pytest.mark.parametrize(
+    ("properties", "why"),
+    [
+        ('{"ssl.engine.location": "x"}', "mq.properties: ssl.engine.location: not known"),
+        ('{"security.protocol": "ssl", "ssl.ca.pem": "s3cret"}', "mq.properties: ssl.ca.pem: "),
+        ('{"security.protocol": "sasl_ssl", "sasl.mechanism": "OAUTHBEARER"}', "tokens come by one of"),
+    ],
+)
+def test_config_check_refuses_properties_as_a_server_would(properties: str, why: str) -> None:
+    ran = run("config", "check", mq__properties=properties, **ON_KAFKA)
+    assert ran.code == 2
+    assert why in ran.err
+    assert "s3cret" not in ran.out + ran.err
+
+
+BEARER = (
+    '{"security.protocol": "sasl_ssl", "sasl.mechanism": "OAUTHBEARER", "delayline.oauthbearer.token.file": "none"}'
+)
+
+
+@pytest.mark.parametrize("command", ["worker", "api", "doctor"])
+def test_without_a_token_to_log_in_with_a_command_says_at_once_what_is_missing(tmp_path: Path, command: str) -> None:
+    ran = run(command, cwd=tmp_path, mq__properties=BEARER, **ON_KAFKA)
+    assert ran.code == 1
+    assert "mq.properties: delayline.oauthbearer.token.file: No such file or directory" in ran.out + ran.err
+
+
 def test_json_is_one_line_for_programs(shared: Server) -> None:
     ran = run("status", "--json", url=shared.url)
     assert json.loads(ran.out)["namespace"] == "delayline"

@@ -104,11 +104,19 @@ def test_the_embedded_queue_has_one_process_only(command: str) -> None:
     assert "mq.kind: the embedded queue lives in one process" in ran.err
 
 
-def test_a_property_that_the_library_does_not_know_is_refused() -> None:
-    settings = {"mq__kind": "kafka", "mq__bootstrap_servers": "127.0.0.1:1", "mq__properties": '{"nonsense": "1"}'}
-    ran = run("worker", **settings)
+@pytest.mark.parametrize(
+    ("properties", "said"),
+    [
+        ('{"nonsense": "1"}', "mq.properties: nonsense: not known to Delayline's own client"),
+        ('{"log.nonsense": "1"}', 'mq.properties: No such configuration property: "log.nonsense"'),
+    ],
+)
+@pytest.mark.parametrize("command", ["worker", "api"])
+def test_a_property_that_nobody_knows_is_refused(command: str, properties: str, said: str) -> None:
+    settings = {"mq__kind": "kafka", "mq__bootstrap_servers": "127.0.0.1:1", "mq__properties": properties}
+    ran = run(command, **settings)
     assert ran.code == 2
-    assert 'mq.properties: No such configuration property: "nonsense"' in ran.err
+    assert said in ran.err
 
 
 def test_a_property_that_a_promise_hangs_on_is_refused() -> None:

@@ -11,3 +11,9 @@ def make_certificate(folder: Path, name: str, subject: str) -> None:
     subprocess.run(command, cwd=folder, check=True, capture_output=True)
     pem = (folder / f"{name}.key").read_text() + (folder / f"{name}.crt").read_text()
     (folder / f"{name}.pem").write_text(pem)
+
+
+def make_keystore(folder: Path, name: str, password: str) -> None:
+    """NAME.p12 (PKCS#12) of NAME.pem."""
+    command = ["openssl", "pkcs12", "-export", "-in", f"{name}.pem", "-out", f"{name}.p12"]
+    subprocess.run([*command, "-passout", f"pass:{password}"], cwd=folder, check=True, capture_output=True)

@@ -14,24 +14,16 @@ from delayline import logs
 from delayline.clock import Clock
 from delayline.errors import ConfigError
 from mq.errors import QueueUnavailable
-from mq.kafka.access import MECHANISMS, PROTOCOLS, TLS, read_access
+from mq.kafka.access import read_access
 from mq.kafka.address import parse_servers
 from mq.kafka.batch.head import Codec
 from mq.kafka.direct.exchange import SPOKEN
 from mq.kafka.direct.fetching import FETCH_VERSION
 from mq.kafka.direct.nodes import COORDINATOR_VERSIONS, METADATA_VERSIONS, Nodes
+from mq.kafka.properties import COMPRESSION
 from mq.kafka.settings import KafkaSettings
 from mq.kafka.wire.apis import ApiKey
 from mq.kafka.wire.errors import AnswerLost, NotAuthenticated, PeerError, Unreachable, UnsupportedVersion
-
-COMPRESSION = ("compression.type", "compression.codec")
-"""Two names of one property; librdkafka lets the later one win, we want them to agree."""
-
-UNDERSTOOD = TLS | {
-    *("security.protocol", "sasl.mechanism", "sasl.mechanisms", "sasl.username", "sasl.password"),
-    *COMPRESSION,
-}
-"""Properties that mean the same here; any other was set for librdkafka, which then does what they say."""
 
 NEEDED = {
     ApiKey.METADATA: METADATA_VERSIONS,
@@ -100,17 +92,11 @@ def unspoken(settings: KafkaSettings) -> str | None:
 
 def _foreign(settings: KafkaSettings) -> str | None:
     properties = settings.properties
-    if unknown := sorted(properties.keys() - UNDERSTOOD):
-        return f"mq.properties has {', '.join(unknown)}"
     if len({properties[name] for name in COMPRESSION if name in properties}) > 1:
         return f"{' and '.join(COMPRESSION)} contradict each other"
-    _, authenticated = PROTOCOLS.get(properties.get("security.protocol", "plaintext").lower(), (False, False))
-    mechanism = properties.get("sasl.mechanisms", properties.get("sasl.mechanism", "GSSAPI")).upper()
-    if authenticated and mechanism not in MECHANISMS:
-        return f"sasl.mechanism is {mechanism}"
     try:
         _codec(properties)
-        read_access(properties)
+        read_access(properties, settings.tokens)
         parse_servers(settings.bootstrap_servers)
     except ConfigError as error:
         return str(error)
@@ -127,7 +113,7 @@ def _codec(properties: Mapping[str, str]) -> Codec:
 
 
 def _nodes(settings: KafkaSettings, client_id: str, clock: Clock) -> Nodes:
-    servers, access = parse_servers(settings.bootstrap_servers), read_access(settings.properties)
+    servers, access = parse_servers(settings.bootstrap_servers), read_access(settings.properties, settings.tokens)
     return Nodes(servers, access, client_id, settings.request_timeout_s, clock)
 
 

@@ -29,7 +29,7 @@ from mq.kafka.wire.errors import (
 from mq.kafka.wire.frames import FRAME_BYTES_MAX
 from mq.kafka.wire.message import Message, RequestHeader, decode, encode, read_response, request_frame
 from mq.kafka.wire.messages.cluster import ApiVersionsRequest, ApiVersionsResponse
-from mq.kafka.wire.sasl import login
+from mq.kafka.wire.sasl import advance, login
 
 A = TypeVar("A", bound=Message)
 
@@ -251,7 +251,7 @@ def connect(address: Address, access: Access, client_id: str, timeout_s: float, 
     connection = Connection(_channel(address, access.tls, timeout_s), name, client_id, timeout_s, clock)
     try:
         connection.learn_versions()
-        _authenticate(connection, access, clock)
+        _authenticate(connection, access, address.host, clock)
     except AnswerLost as error:
         raise Unreachable(str(error)) from error
     except BaseException:
@@ -273,17 +273,12 @@ def _channel(address: Address, tls: ssl.SSLContext | None, timeout_s: float) -> 
         raise Unreachable(f"{address.host}:{address.port}: {error or 'no answer'}") from error
 
 
-def _authenticate(connection: Connection, access: Access, clock: Clock) -> None:
+def _authenticate(connection: Connection, access: Access, host: str, clock: Clock) -> None:
     if access.credentials is None:
         return
-    steps = login(access.credentials)
-    asking = next(steps)
-    while True:
-        answer = connection.ask(asking.request, asking.version, asking.answer)
-        try:
-            asking = steps.send(answer)
-        except StopIteration as done:
-            lifetime_ms: int = done.value
-            break
-    if lifetime_ms > 0:
-        connection.use_until_s = clock.monotonic_s() + LIFETIME_USED * lifetime_ms / 1000
+    steps = login(access.credentials, host)
+    asking = advance(steps)
+    while not isinstance(asking, int):
+        asking = advance(steps, connection.ask(asking.request, asking.version, asking.answer))
+    if asking > 0:
+        connection.use_until_s = clock.monotonic_s() + LIFETIME_USED * asking / 1000

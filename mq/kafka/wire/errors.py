@@ -2,6 +2,7 @@
 
     PeerError                    theirs: what a client or a broker sent cannot be served
     ├── Unreachable              no answer: nothing was sent
+    │   └── NoToken              there is nothing to log in with right now
     ├── AnswerLost               no answer: the request may have been carried out
     ├── NotAuthenticated         the broker refused us, or is not who it should be
     ├── TopicMissing             the cluster has no such topic, or no such partition
@@ -82,6 +83,10 @@ class PeerError(DelaylineError):
 
 class Unreachable(PeerError):
     """No answer: nothing was sent."""
+
+
+class NoToken(Unreachable):
+    """There is nothing to log in with right now: whoever gives tokens does not."""
 
 
 class AnswerLost(PeerError):

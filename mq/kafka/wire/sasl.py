@@ -1,4 +1,8 @@
-"""The client's side of SASL, without I/O: PLAIN (RFC 4616) and SCRAM (RFC 5802)."""
+"""The client's side of SASL: PLAIN (RFC 4616), SCRAM (RFC 5802), OAUTHBEARER (RFC 7628, KIP-255), GSSAPI (RFC 4752).
+
+Without I/O of its own. What it is handed may have some: a token may have to be fetched, a KDC may have to be asked.
+So `advance` may block where the mechanism is one of the last two; whoever has an event loop calls it in a thread.
+"""
 
 import hashlib
 import hmac
@@ -7,7 +11,9 @@ from collections.abc import Callable, Generator
 from secrets import token_hex
 from typing import Any, NamedTuple
 
-from mq.kafka.access import Credentials
+from mq.kafka.access import GSSAPI, OAUTHBEARER, Credentials
+from mq.kafka.kerberos import Context
+from mq.kafka.oauth.token import Token
 from mq.kafka.wire.errors import NotAuthenticated
 from mq.kafka.wire.message import Message
 from mq.kafka.wire.messages.cluster import (
@@ -33,23 +39,34 @@ VERSION = 1
 """Of both requests: the first in which tokens travel in messages, and a session may have a lifetime."""
 
 
-def login(credentials: Credentials) -> Login:
-    """KIP-43 and KIP-152, for whoever has a connection. Raises NotAuthenticated, out of the generator."""
+def login(credentials: Credentials, host: str) -> Login:
+    """KIP-43 and KIP-152, for whoever has a connection to this host. Raises NotAuthenticated and NoToken, out of the
+    generator."""
     mechanism = credentials.mechanism
     shaken: SaslHandshakeResponse = yield Asking(SaslHandshakeRequest(mechanism), VERSION, SaslHandshakeResponse)
     if shaken.error_code:
         raise NotAuthenticated(f"the broker takes {', '.join(shaken.mechanisms)}, not {mechanism}")
-    steps = exchange(credentials)
+    steps = exchange(credentials, host=host)
     token = next(steps)
     while True:
         request = SaslAuthenticateRequest(token)
         answer: SaslAuthenticateResponse = yield Asking(request, VERSION, SaslAuthenticateResponse)
         if answer.error_code:
-            raise NotAuthenticated(answer.error_message or f"error {answer.error_code}")
+            steps.throw(NotAuthenticated(answer.error_message or f"error {answer.error_code}"))
         try:
             token = steps.send(bytes(answer.auth_bytes))
         except StopIteration:
             return answer.session_lifetime_ms
+
+
+def advance(steps: Login, answer: Message | None = None) -> Asking | int:
+    """What to ask next, once the last question was answered; the session's lifetime (ms) where nothing is left to
+    ask. Raises what the login raises."""
+    try:
+        return next(steps) if answer is None else steps.send(answer)
+    except StopIteration as done:
+        lifetime_ms: int = done.value
+        return lifetime_ms
 
 
 Exchange = Generator[bytes, bytes, None]
@@ -58,11 +75,22 @@ Exchange = Generator[bytes, bytes, None]
 ITERATIONS_MIN, ITERATIONS_MAX = 4096, 1_000_000
 """A server that asks for fewer wants our password (Kafka's own minimum), for more our processor."""
 
+SAID_BYTES_MAX = 500
+"""Of what a broker says against a token, in our words about it."""
 
-def exchange(credentials: Credentials, nonce: Callable[[], str] = lambda: token_hex(16)) -> Exchange:
-    """Raises NotAuthenticated, out of the generator."""
+NO_LAYER = 1
+"""The bit of GSSAPI's security layers that stands for none."""
+
+
+def exchange(credentials: Credentials, nonce: Callable[[], str] = lambda: token_hex(16), host: str = "") -> Exchange:
+    """Raises NotAuthenticated and NoToken, out of the generator."""
     if credentials.mechanism == "PLAIN":
         return _plain(credentials)
+    if credentials.mechanism == OAUTHBEARER:
+        return _oauthbearer(credentials)
+    if credentials.mechanism == GSSAPI:
+        assert credentials.kerberos is not None, "read_access sees to it"
+        return gss(credentials.kerberos.begin(host))
     return _scram(credentials, credentials.mechanism.removeprefix("SCRAM-").replace("-", "").lower(), nonce())
 
 
@@ -91,6 +119,39 @@ def _scram(credentials: Credentials, digest: str, nonce: str) -> Exchange:
     expected = hmac.digest(hmac.digest(salted, b"Server Key", digest), signed, digest)
     if not hmac.compare_digest(_attributes(final).get("v", ""), b64encode(expected).decode()):
         raise NotAuthenticated("the broker does not know the password")
+
+
+def _oauthbearer(credentials: Credentials) -> Exchange:
+    """The server answers nothing where it takes the token. What is wrong with it, it says in JSON, and ends the
+    exchange when it has heard one byte (RFC 7628, section 3.2.3)."""
+    assert credentials.tokens is not None, "read_access sees to it"
+    token = credentials.tokens.token()
+    try:
+        said = yield bearer(token)
+        if said:
+            yield b"\x01"
+            raise NotAuthenticated(f"the broker does not take the token: {said[:SAID_BYTES_MAX]!r}")
+    except NotAuthenticated:
+        credentials.tokens.refused(token)
+        raise
+
+
+def bearer(token: Token) -> bytes:
+    """The client's first message. Neither a token nor an extension holds the byte that ends each part."""
+    parts = ["n,,", f"auth=Bearer {token.value}", *(f"{name}={said}" for name, said in token.extensions.items())]
+    return "".join(f"{part}\x01" for part in [*parts, ""]).encode()
+
+
+def gss(context: Context) -> Exchange:
+    """RFC 4752: when both sides have proved who they are the server offers layers of security, and we take none: it
+    is TLS that encrypts."""
+    answer = yield context.step(None)
+    while not context.complete:
+        answer = yield context.step(answer)
+    offer = context.unwrap(answer)
+    if len(offer) != 4 or not offer[0] & NO_LAYER:
+        raise NotAuthenticated("the broker demands a security layer of GSSAPI: use security.protocol = sasl_ssl")
+    yield context.wrap(bytes((NO_LAYER, 0, 0, 0)))
 
 
 def _attributes(message: bytes) -> dict[str, str]:

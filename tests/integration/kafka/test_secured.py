@@ -17,12 +17,12 @@ from confluent_kafka.admin import (
 )
 
 from delayline.rules import DEFAULT_RULES
-from mq.kafka.access import MECHANISMS, read_access
+from mq.kafka.access import PASSWORDS, read_access
 from mq.kafka.address import parse_servers
 from mq.kafka.direct.nodes import Nodes
 from mq.kafka.direct.reader import WireReader
 from mq.kafka.reading import At
-from tests.brokers.certificates import make_certificate
+from tests.brokers.certificates import make_certificate, make_keystore
 from tests.brokers.kafka import Kafka
 from tests.conftest import started
 from tests.integration.kafka.conftest import CLOCK, PATIENCE_S, Place, soon
@@ -40,6 +40,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with `one.key` and `one.crt`, by which everybody here shows who he is, and both in `one.pem`."""
     folder = tmp_path_factory.mktemp("certificate")
     make_certificate(folder, "one", "127.0.0.1")
+    make_keystore(folder, "one", "of-the-store")
     return folder
 
 
@@ -48,7 +49,7 @@ def broker(certificate: Path) -> Iterator[Kafka]:
     listener = "listener.name.sasl"
     properties = {
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SASL:SASL_SSL,CONTROLLER:PLAINTEXT",
-        "sasl.enabled.mechanisms": ",".join(MECHANISMS),
+        "sasl.enabled.mechanisms": ",".join(PASSWORDS),
         f"{listener}.scram-sha-256.sasl.jaas.config": SCRAM,
         f"{listener}.scram-sha-512.sasl.jaas.config": SCRAM,
         f"{listener}.connections.max.reauth.ms": str(SESSION_MS),
@@ -80,7 +81,41 @@ def properties(certificate: Path, mechanism: str = "PLAIN", password: str = "ali
     }
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS)
+def shown(certificate: Path, way: str) -> dict[str, str]:
+    """Whom we trust, and who we are, in other ways than by files."""
+    authority = (certificate / "one.crt").read_text()
+    if way == "PEM":
+        return {
+            "ssl.ca.pem": authority,
+            "ssl.certificate.pem": authority,
+            "ssl.key.pem": (certificate / "one.key").read_text(),
+        }
+    return {
+        "ssl.ca.pem": authority,
+        "ssl.keystore.location": str(certificate / "one.p12"),
+        "ssl.keystore.password": "of-the-store",
+    }
+
+
+@pytest.mark.parametrize("way", ["PEM", "PKCS#12"])
+def test_a_worker_is_known_by_a_certificate_that_is_no_file_of_pem(
+    broker: Kafka, certificate: Path, way: str
+) -> None:
+    if way == "PKCS#12":
+        pytest.importorskip("cryptography", reason="no PKCS#12: the package cryptography is not installed")
+    login = {name: value for name, value in properties(certificate).items() if not name.startswith("ssl.")}
+    with ExitStack() as stack:
+        place = Place(broker, stack, "wire")
+        place.make_topic(message_timestamp_type="LogAppendTime")
+        given: dict[str, Any] = {"properties": {**login, **shown(certificate, way)}}
+        queue = place.queue(bootstrap_servers=broker.sasl_servers, **given)
+        queue.ensure_buffer(place.topic, DEFAULT_RULES)
+        with working(place, queue):
+            send(place, queue, range(ROUND), 0)
+            assert arrived(place, queue, ROUND) == list(range(ROUND))
+
+
+@pytest.mark.parametrize("mechanism", PASSWORDS)
 def test_a_worker_delivers_each_message_once_through_sessions_that_end(
     broker: Kafka, certificate: Path, mechanism: str
 ) -> None:

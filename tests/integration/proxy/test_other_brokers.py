@@ -275,17 +275,17 @@ def login(user: str, mechanism: str) -> dict[str, str]:
 
 
 @pytest.mark.thorough
+@pytest.mark.parametrize("way", ["location", "pem"])
 def test_the_proxy_itself_is_known_by_its_certificate_and_its_clients_are_not(
-    encrypted: Kafka, certificates: Path
+    encrypted: Kafka, certificates: Path, way: str
 ) -> None:
     """Clients have none here, and are the anonymous user, who may do everything. The proxy's user may do what no
     rule forbids."""
-    properties = {
-        "security.protocol": "ssl",
-        "ssl.ca.location": str(certificates / "broker.crt"),
-        "ssl.certificate.location": str(certificates / "proxy.crt"),
-        "ssl.key.location": str(certificates / "proxy.key"),
-    }
+    files = {"ca": "broker.crt", "certificate": "proxy.crt", "key": "proxy.key"}
+    properties = {"security.protocol": "ssl"}
+    for what, file in files.items():
+        path = certificates / file
+        properties[f"ssl.{what}.{way}"] = str(path) if way == "location" else path.read_text()
     with ExitStack() as stack:
         door = door_to(encrypted, stack)
         servers = parse_servers(encrypted.sasl_servers)

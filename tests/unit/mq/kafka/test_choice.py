@@ -11,6 +11,7 @@ from mq.errors import QueueUnavailable
 from mq.kafka.address import Address
 from mq.kafka.batch.head import Codec
 from mq.kafka.direct.choice import Choice, choose, unspoken
+from mq.kafka.oauth.local import FILE
 from mq.kafka.settings import KafkaSettings
 from mq.kafka.wire.apis import ApiKey
 from mq.kafka.wire.message import Message, RequestHeader
@@ -86,10 +87,8 @@ def test_compression_is_understood_by_both_of_its_names(name: str) -> None:
 @pytest.mark.parametrize(
     ("properties", "why"),
     [
-        ({"fetch.min.bytes": "1"}, "fetch.min.bytes"),
-        ({"security.protocol": "sasl_plaintext", "sasl.mechanism": "OAUTHBEARER"}, "OAUTHBEARER"),
-        ({"security.protocol": "sasl_ssl"}, "GSSAPI"),
-        ({"security.protocol": "ssl", "ssl.keystore.location": "store.p12"}, r"ssl\.keystore\.location"),
+        ({"security.protocol": "sasl_plaintext", "sasl.mechanism": "DIGEST-MD5"}, "sasl.mechanism"),
+        ({"security.protocol": "ssl", "ssl.certificate.location": "/nowhere"}, r"ssl\.certificate\.location"),
         ({"compression.type": "brotli"}, "brotli"),
         ({"compression.type": "zstd", "compression.codec": "gzip"}, "contradict"),
     ],
@@ -107,6 +106,16 @@ def test_passwords_are_spoken() -> None:
     for mechanism in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"):
         properties = {**SASL, "sasl.mechanism": mechanism}
         assert unspoken(KafkaSettings(bootstrap_servers="127.0.0.1:1", properties=properties)) is None
+
+
+def test_tokens_are_spoken() -> None:
+    properties = {"security.protocol": "sasl_plaintext", "sasl.mechanism": "OAUTHBEARER", FILE: "/token"}
+    assert unspoken(KafkaSettings(bootstrap_servers="127.0.0.1:1", properties=properties)) is None
+
+
+def test_what_tunes_the_library_is_no_reason_against_the_wire() -> None:
+    properties = {"fetch.min.bytes": "1", "socket.timeout.ms": "5000", "linger.ms": "3"}
+    assert unspoken(KafkaSettings(bootstrap_servers="127.0.0.1:1", properties=properties)) is None
 
 
 def test_at_least_once_is_librdkafkas() -> None:
