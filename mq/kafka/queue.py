@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 from threading import Event, Thread
+from uuid import uuid4
 from weakref import WeakSet
 
 from delayline import logs, threads
@@ -21,20 +22,16 @@ from mq.kafka.client import KafkaClient
 from mq.kafka.clock import MEASURE_S, BrokerClock
 from mq.kafka.cluster import Cluster, Described, partition_number
 from mq.kafka.cursors import MARK_KEY, Cursors, owner_of
-from mq.kafka.direct.choice import Direct, choose, nodes_beside
+from mq.kafka.direct.choice import Direct, check_brokers, direct
 from mq.kafka.direct.hanging import SWEEP_S, Hanging
 from mq.kafka.direct.limits import Limits
 from mq.kafka.direct.nodes import Nodes
 from mq.kafka.direct.producer import WireTransactions
 from mq.kafka.direct.reader import WireReader
 from mq.kafka.elsewhere import Elsewhere
-from mq.kafka.finishing import Finisher, Nobody
-from mq.kafka.library import LibraryReader
 from mq.kafka.membership import Membership
 from mq.kafka.offsets import GroupOffsets
-from mq.kafka.producers import LibraryTransactions, Transactions
 from mq.kafka.readers import Readers
-from mq.kafka.reading import BufferReader
 from mq.kafka.resting import Rest
 from mq.kafka.settings import LOGGER, KafkaSettings
 from mq.kafka.sink import KafkaSink
@@ -51,31 +48,29 @@ class KafkaQueue:
     """Client and Admin, and the maker of Sources and Sinks, on a Kafka cluster. Any thread may call it."""
 
     def __init__(self, settings: KafkaSettings, clock: Clock) -> None:
-        """Asks nobody anything yet. Raises ConfigError for properties that the library does not take."""
+        """Asks nobody anything yet. Raises ConfigError for properties that are not spoken, or that the library does
+        not take."""
         self._settings = settings
         self._clock = clock
         self._names = settings.names
         self._closing = Event()
         limit(LOGGER)
+        self._nodes: list[Nodes] = []  # one of each worker, and of what is beside them
+        self._beside = self._direct(f"{settings.namespace}-beside").nodes
         self._cluster = Cluster(settings, clock, self._closing.wait)
         self._buffers = Buffers(settings, self._cluster, clock, self._closing.wait)
         self._readers = Readers(settings, self._cluster, clock)
         self._brokers = BrokerClock(clock)
-        beside = nodes_beside(settings, clock)
-        self._finisher: Finisher = (
-            Hanging(beside, self._names, settings.request_timeout_s, clock, self._closing.wait)
-            if beside
-            else Nobody()
-        )
+        self._finisher = Hanging(self._beside, self._names, settings.request_timeout_s, clock, self._closing.wait)
         self._cursors = Cursors(settings, self._cluster, self._readers, clock, self._finisher)
         self._audited = GroupOffsets(
             settings, settings.reconcile_group, stable=False, timeout_s=settings.request_timeout_s, clock=clock
         )
-        self._client = KafkaClient(settings, self._cluster, self._readers, clock, self._finisher)
+        appending = self._transactions(self._direct(f"{settings.namespace}-append"), self._names.client(str(uuid4())))
+        self._client = KafkaClient(settings, self._cluster, self._readers, clock, self._finisher, appending)
         self._members: WeakSet[Membership] = WeakSet()
         self._buffered: set[str] = set()  # topics whose buffers this process has asked for; bounded by the topics
         self._tending: Thread | None = None
-        self._nodes: list[Nodes] = []  # one of each worker
 
     def open_worker(self, writer: str) -> tuple[KafkaSource, KafkaSink]:
         """A new member of the worker group, with a share of the shards. Makes this installation's own topics where
@@ -83,8 +78,10 @@ class KafkaQueue:
         every start of a process. Raises QueueUnavailable, and TopicUnknown where topics may not be made."""
         self._check()
         self._buffers.ensure_own()
-        direct = self._direct(writer)
-        reader = self._reader(direct)
+        path = self._direct(writer)
+        check_brokers(path.nodes)
+        settings = self._settings
+        reader = WireReader(path.nodes, settings.request_timeout_s, self._clock, settings.set_aside_bytes_max)
         source = KafkaSource(self._settings, self._cluster, writer, self._clock, self._brokers, reader)
         try:
             sink = KafkaSink(
@@ -96,7 +93,7 @@ class KafkaQueue:
                 writer,
                 self._clock,
                 self._brokers,
-                partial(self._transactions, direct),
+                partial(self._transactions, path),
                 self._finisher,
                 Rest(self._clock, self._closing.wait),
             )
@@ -111,30 +108,19 @@ class KafkaQueue:
             threads.lasting("kafka-hanging", self._sweep, self._closing).start()
         return source, sink
 
-    def _direct(self, writer: str) -> Direct | None:
-        """What the wire path is made of; None where librdkafka takes the path. Raises QueueUnavailable."""
-        choice = choose(self._settings, writer, self._clock)
-        log.info("data path", path=choice.path, reason=choice.reason)
-        if choice.direct is not None:
-            self._nodes.append(choice.direct.nodes)
-        return choice.direct
+    def _direct(self, client_id: str) -> Direct:
+        """What a data path of its own is made of. Raises ConfigError."""
+        made = direct(self._settings, client_id, self._clock)
+        self._nodes.append(made.nodes)
+        return made
 
-    def _reader(self, direct: Direct | None) -> BufferReader:
-        if direct is None:
-            return LibraryReader(self._settings, self._clock)
-        settings = self._settings
-        return WireReader(direct.nodes, settings.request_timeout_s, self._clock, settings.set_aside_bytes_max)
-
-    def _transactions(self, direct: Direct | None, transactional_id: str) -> Transactions:
-        if direct is None:
-            return LibraryTransactions(self._settings, transactional_id, self._clock, self._finisher)
-        limits = Limits(self._cluster)
+    def _transactions(self, path: Direct, transactional_id: str) -> WireTransactions:
         return WireTransactions(
             self._settings,
             transactional_id,
-            direct.nodes,
-            direct.codec,
-            limits,
+            path.nodes,
+            path.codec,
+            Limits(self._cluster),
             self._clock,
             self._closing.wait,
             self._finisher,
@@ -204,14 +190,10 @@ class KafkaQueue:
         self._check()
         return self._cluster.operations()
 
-    def data_path(self) -> tuple[str, str]:
-        """Which path a worker would take, and why not the wire: empty where it would, or was told not to. Raises
-        QueueUnavailable."""
+    def check_brokers(self) -> None:
+        """Whether they speak what a worker needs. Raises QueueUnavailable."""
         self._check()
-        choice = choose(self._settings, f"{self._settings.namespace}-doctor", self._clock)
-        if choice.direct is not None:
-            choice.direct.nodes.close()
-        return choice.path, choice.reason
+        check_brokers(self._beside)
 
     def measure_clock(self) -> ClockOffset | None:
         """Our clock against the brokers', measured now by marks that mean nothing; None where the cursors' topic is

@@ -108,7 +108,7 @@ def test_a_property_that_the_library_does_not_know_is_refused() -> None:
     settings = {"mq__kind": "kafka", "mq__bootstrap_servers": "127.0.0.1:1", "mq__properties": '{"nonsense": "1"}'}
     ran = run("worker", **settings)
     assert ran.code == 2
-    assert 'mq.properties: No such configuration property: "nonsense"' in ran.err
+    assert "mq.properties: Delayline does not know nonsense" in ran.err
 
 
 def test_a_property_that_a_promise_hangs_on_is_refused() -> None:

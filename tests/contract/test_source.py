@@ -85,7 +85,6 @@ def test_records_are_fetched_once_from_where_was_sought(queue: LocalQueue, clock
     assert nothing(worker.source) == []
 
 
-@pytest.mark.both_paths
 def test_records_appended_later_are_fetched_later(queue: LocalQueue) -> None:
     worker = start_worker(queue)
     worker.seek_all()
@@ -162,7 +161,6 @@ def test_a_shard_stays_paused_over_a_seek(queue: LocalQueue) -> None:
     assert worker.quiet()
 
 
-@pytest.mark.both_paths
 def test_a_released_shard_is_read_no_more(queue: LocalQueue) -> None:
     worker = start_worker(queue)
     worker.seek_all()
@@ -175,7 +173,6 @@ def out_of_range(events: Sequence[Event]) -> list[Shard]:
     return [event.shard for event in events if isinstance(event, OutOfRange)]
 
 
-@pytest.mark.both_paths
 def test_reading_below_the_logs_start_is_told_and_never_skipped(queue: LocalQueue) -> None:
     worker = start_worker(queue)
     append(queue, buffer(queue), "0", b"a", b"b")
@@ -309,7 +306,6 @@ def test_a_closed_source_cannot_be_polled(queue: LocalQueue) -> None:
         source.poll(10, 0)
 
 
-@pytest.mark.both_paths
 def test_after_one_worker_has_left_another_gets_its_shards(queue: LocalQueue) -> None:
     start_worker(queue, "first").source.close()
     second, _ = queue.open_worker("second")
