@@ -20,6 +20,7 @@ from delayline.clock import Clock
 from delayline.cursor import Cursor
 from delayline.errors import Bug, UnknownFormat
 from delayline.message import Shard
+from delayline.names import Names
 from delayline.outcome import spread
 from delayline.record import encode_body
 from mq.contract import DispatchBatch, ShardBatch
@@ -44,7 +45,6 @@ from mq.kafka.membership import Membership, Standing
 from mq.kafka.mirror import shard_key
 from mq.kafka.producers import Aborted, Bulk, Failure, Send
 from mq.kafka.resting import Rest
-from mq.kafka.settings import KafkaSettings
 
 GENERATIONS_MAX = 3
 """Rebalances that one commit may meet and be repeated after, as long as its shards stay ours."""
@@ -58,7 +58,7 @@ class KafkaSink:
 
     def __init__(
         self,
-        settings: KafkaSettings,
+        names: Names,
         cluster: Cluster,
         cursors: Cursors,
         elsewhere: Elsewhere,
@@ -71,7 +71,7 @@ class KafkaSink:
         rest: Rest,
     ) -> None:
         """`transactions` makes a producer for a transactional id."""
-        self._names = settings.names
+        self._names = names
         self._cluster = cluster
         self._cursors = cursors
         self._elsewhere = elsewhere

@@ -113,7 +113,7 @@ def test_a_poll_gives_at_most_the_records_asked_for_over_all_shards(queue: Local
     assert worker.quiet()
 
 
-@local_only("librdkafka hands out what it has fetched in the order in which it came")
+@local_only("the reader hands out what it has fetched in the order in which it came")
 def test_a_busy_shard_does_not_keep_the_others_waiting(queue: LocalQueue) -> None:
     worker = start_worker(queue)
     append(queue, buffer(queue), "0", *[b"x"] * 1000)
@@ -122,7 +122,7 @@ def test_a_busy_shard_does_not_keep_the_others_waiting(queue: LocalQueue) -> Non
     assert [record.body for record in worker.poll(10)[SHARDS[3]]] == [b"y"]
 
 
-@local_only("librdkafka hands out what it has fetched in the order in which it came")
+@local_only("the reader hands out what it has fetched in the order in which it came")
 def test_shards_take_turns_where_a_poll_has_not_room_for_all(queue: LocalQueue) -> None:
     worker = start_worker(queue)
     for name in "0123":
@@ -132,7 +132,7 @@ def test_shards_take_turns_where_a_poll_has_not_room_for_all(queue: LocalQueue) 
     assert sorted(turns[:4]) == sorted(turns[4:]) == SHARDS
 
 
-@local_only("the bound is librdkafka's prefetch")
+@local_only("the reader has a bound of its own, and keeps it to the end of a batch")
 def test_what_one_poll_fetches_is_bounded_in_bytes(make_queue: MakeQueue) -> None:
     queue = make_queue()
     worker = start_worker(queue)
