@@ -19,7 +19,6 @@ class ApiSettings:
 
     namespace: str
     version: str
-    guarantee: str  # what /v1/info says about delivery, for people
     rules: Rules  # levels and aliases are the same for every topic
     rules_for: Callable[[str], Rules]  # with the topic's default delay
     horizon_max_ms: int  # how far ahead a message may be due

@@ -12,7 +12,7 @@ from bench.on_kafka.broker import Load, Place
 from bench.on_kafka.child import child
 from bench.on_kafka.nats import running, server
 from bench.on_kafka.reader import Reader
-from bench.on_kafka.rig import LIBRARY, WIRE, Way, on_broker, working
+from bench.on_kafka.rig import on_broker, working
 from bench.report import Report, Target
 from delayline.clock import SystemClock
 from delayline.headers import DUE
@@ -40,7 +40,7 @@ class Drained(NamedTuple):
 
 
 def run(scale: float) -> Report:
-    """About ten minutes at scale 1."""
+    """About eight minutes at scale 1."""
     report = Report("B5 messages due at one instant, Kafka beside NATS")
     report.notes.append(f"Medians of {ROUNDS} rounds in turns. Arrival at a reader on this machine.")
     report.notes.append(
@@ -52,22 +52,20 @@ def run(scale: float) -> Report:
 def _measure(report: Report, servers: str, scale: float) -> None:
     count, many = max(1000, int(MESSAGES * scale)), max(1000, int(MANY * scale))
     program = server()
-    ours: dict[Way, list[Drained]] = {WIRE: [], LIBRARY: []}
+    ours: list[Drained] = []
     theirs: list[Drained] = []
     for _ in range(ROUNDS):
-        for way, rounds in ours.items():
-            rounds.append(_ours(servers, count, way))
+        ours.append(_ours(servers, count))
         if program is not None:
             theirs.append(_nats(program, count))
-    for way, rounds in ours.items():
-        _add(report, f"{way.name}, {count:,}", rounds, judge=way is WIRE)
+    _add(report, f"Delayline, {count:,}", ours, judge=True)
     if theirs:
         _add(report, f"NATS, {count:,}", theirs, judge=False)
-        ratio = _last_ms(theirs) / _last_ms(ours[WIRE])
+        ratio = _last_ms(theirs) / _last_ms(ours)
         report.add("time to the last one, NATS relative to ours", ratio, "", Target(">=", 1))
     else:
         report.notes.append("No NATS beside it: nats-server is not on this machine, see bench/install-tools.sh.")
-    _add(report, f"{WIRE.name}, {many:,}", [_ours(servers, many, WIRE) for _ in range(ROUNDS)], judge=True)
+    _add(report, f"Delayline, {many:,}", [_ours(servers, many) for _ in range(ROUNDS)], judge=True)
 
 
 def _add(report: Report, name: str, rounds: list[Drained], *, judge: bool) -> None:
@@ -104,12 +102,12 @@ def _check_accepted(due_ms: int) -> None:
         raise RuntimeError("the instant came before everything was accepted: this machine is too slow or too busy")
 
 
-def _ours(servers: str, count: int, way: Way) -> Drained:
+def _ours(servers: str, count: int) -> Drained:
     place = Place.make(servers)
     other = Place(servers, place.namespace, f"{place.topic}-flow")
     other.make_topic(other.topic)
     late: list[int] = []
-    with working(place, way=way, others=[other]):
+    with working(place, others=[other]):
         reader, load = Reader(servers, place.topic), Load(servers, place.buffer)
         due_ms = _instant_ms(count, PER_S_MIN)
         load.add(range(count), [("deliver-at", b"%d" % due_ms)])

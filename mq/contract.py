@@ -199,11 +199,9 @@ DispatchBatch = Sequence[ShardBatch]
 class Sink(Protocol):
     """One worker's writing end."""
 
-    atomic: bool
-    """True: a commit happens wholly or not at all, and once. False: at least once, cursor last."""
-
     def commit(self, batch: DispatchBatch) -> None:
-        """Make the batch true: one call is one step. Returns when it is durable; blocks the caller.
+        """Make the batch true: one call is one step, which happens wholly or not at all, and once. Returns when it is
+        durable; blocks the caller.
 
         Refused as Fenced unless the cursor carries the owner epoch and the writer of the shard's committed cursor, or
         claims the next epoch. (The epoch alone is not enough: two claimants may have read the same cursor, and the

@@ -129,8 +129,6 @@ def _kafka(settings: Settings) -> "KafkaSettings":
     return KafkaSettings(
         bootstrap_servers=mq.bootstrap_servers,
         namespace=settings.namespace,
-        atomic=mq.guarantee == "exactly-once",
-        path=mq.path,
         topics_create=False,
         set_aside_bytes_max=mq.set_aside_bytes_max,
         properties=mq.client_properties(),

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.fault.server import ROOT
-from tests.tiers import LEFT_OUT, NEVER_LEFT_OUT, Collected, data_paths, examples, missed, modules_left_out, sample
+from tests.tiers import LEFT_OUT, NEVER_LEFT_OUT, Collected, examples, missed, modules_left_out, sample
 
 KEPT: list[Collected] = [(nodeid, False) for nodeid in NEVER_LEFT_OUT]
 
@@ -44,17 +44,6 @@ def test_what_must_be_in_each_run_is_missed_when_it_is_left_out_or_gone() -> Non
 def test_of_a_sample_the_first_and_every_so_many_th_is_in_each_run() -> None:
     marked = [bool(one.marks) for one in sample("abcde", every=2)]
     assert marked == [False, True, False, True, False]
-
-
-@pytest.mark.parametrize("number", range(3))
-@pytest.mark.both_paths
-def test_a_test_over_both_paths_has_both_in_each_run(path: str, number: int, request: pytest.FixtureRequest) -> None:
-    assert request.node.get_closest_marker("thorough") is None
-
-
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "path" in metafunc.fixturenames:
-        metafunc.parametrize("path", data_paths(metafunc))
 
 
 def test_a_property_is_tried_with_some_examples_at_least() -> None:

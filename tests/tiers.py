@@ -1,7 +1,7 @@
 """Which tests `make test` leaves to `make test-all`: README.md, beside this file, says which and why.
 
-A test is for the thorough run alone where it is marked `thorough`, or where its parameter is. `sample` and
-`data_paths` mark parameters.
+A test is for the thorough run alone where it is marked `thorough`, or where its parameter is. `sample`
+marks parameters.
 """
 
 import os
@@ -73,13 +73,6 @@ def sample(values: Iterable[Any], *, every: int) -> list[Any]:
 def _param(value: Any, *, thorough: bool) -> Any:
     values = value if isinstance(value, tuple) else (value,)
     return pytest.param(*values, marks=[pytest.mark.thorough] if thorough else [])
-
-
-def data_paths(metafunc: pytest.Metafunc, wire: str = "wire", librdkafka: str = "librdkafka") -> list[Any]:
-    """Both ways between a worker and Kafka: in each run over the one that it takes by itself, and over the other
-    where the test is marked `both_paths`."""
-    both = metafunc.definition.get_closest_marker("both_paths") is not None
-    return [pytest.param(wire), _param(librdkafka, thorough=not both)]
 
 
 def collected(items: Iterable[pytest.Item]) -> list[Collected]:

@@ -83,7 +83,7 @@ class InstallationRoutes:
             name="delayline",
             version=settings.version,
             namespace=settings.namespace,
-            guarantee=settings.guarantee,
+            guarantee="exactly once",
             horizon_max=format_duration(settings.horizon_max_ms),
             levels=[format_duration(level_ms) for level_ms in settings.rules.levels_ms],
             topics_on_first_use=settings.topics_on_first_use,

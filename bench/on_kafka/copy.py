@@ -1,8 +1,7 @@
 """The plain consume-produce loop: what any program pays that moves records from one topic to another on this client,
 under the same guarantee and in batches of the same size, with no delay and no index.
 
-Exactly once: a transaction per batch, with the group's offsets in it. At least once: acknowledged by all, then the
-offsets are committed. Records go out as they came, headers and all.
+A transaction per batch, with the group's offsets in it. Records go out as they came, headers and all.
 """
 
 from threading import Event, Thread
@@ -17,7 +16,7 @@ BATCH = 5000
 _POLL_S = 0.1
 
 
-def main(servers: str, source: str, target: str, *, atomic: bool) -> None:
+def main(servers: str, source: str, target: str) -> None:
     """Copy until nobody asks any more."""
     stopping, assigned = Event(), Event()
     consumer = Consumer(
@@ -30,22 +29,22 @@ def main(servers: str, source: str, target: str, *, atomic: bool) -> None:
             "fetch.wait.max.ms": 100,
         }
     )
-    settings: dict[str, object] = {
-        "bootstrap.servers": servers,
-        "linger.ms": 5,
-        "queue.buffering.max.messages": 100_000,
-    }
-    settings["enable.idempotence"] = True
-    producer = Producer(settings | {"transactional.id": f"copy-{uuid4()}"} if atomic else settings)
-    if atomic:
-        producer.init_transactions(ANSWER_S)
+    producer = Producer(
+        {
+            "bootstrap.servers": servers,
+            "transactional.id": f"copy-{uuid4()}",
+            "linger.ms": 5,
+            "queue.buffering.max.messages": 100_000,
+        }
+    )
+    producer.init_transactions(ANSWER_S)
     consumer.subscribe([source], on_assign=lambda *_: assigned.set())
 
     def run() -> None:
         while not stopping.is_set():
             messages = _batch(consumer)
             if messages:
-                (_copy_atomically if atomic else _copy)(consumer, producer, target, messages)
+                _copy(consumer, producer, target, messages)
 
     thread = Thread(target=run, name="copy")
     thread.start()
@@ -67,18 +66,11 @@ def _batch(consumer: Consumer) -> list[Message]:
     return [message for message in found if message.error() is None]
 
 
-def _copy_atomically(consumer: Consumer, producer: Producer, target: str, messages: list[Message]) -> None:
+def _copy(consumer: Consumer, producer: Producer, target: str, messages: list[Message]) -> None:
     producer.begin_transaction()
     offsets = _send(producer, target, messages)
     producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), ANSWER_S)
     producer.commit_transaction(ANSWER_S)
-
-
-def _copy(consumer: Consumer, producer: Producer, target: str, messages: list[Message]) -> None:
-    offsets = _send(producer, target, messages)
-    if producer.flush(ANSWER_S):
-        raise RuntimeError("not acknowledged")
-    consumer.commit(offsets=offsets, asynchronous=False)
 
 
 def _send(producer: Producer, target: str, messages: list[Message]) -> list[TopicPartition]:

@@ -26,7 +26,7 @@ def main(
     servers: str, namespace: str, topic: str, folder: str, others: list[str], stretch_s: float, every_s: float
 ) -> None:
     """Work on `topic` undisturbed; lose those shards of `others` that run, every `every_s` seconds."""
-    kafka = KafkaSettings(bootstrap_servers=servers, namespace=namespace, path="wire")
+    kafka = KafkaSettings(bootstrap_servers=servers, namespace=namespace)
     with running(kafka, [topic, *others], folder) as worker:
         stop, found = Event(), list[Stretch]()
         stretches = _stretches(worker, shards_of(others), stretch_s, every_s, stop)

@@ -3,25 +3,11 @@
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import NamedTuple
 
 from bench.on_kafka.broker import Place, quiet_broker
 from bench.on_kafka.child import Child, child
 from bench.report import Report
 from tests.brokers.distribution import Unavailable
-
-
-class Way(NamedTuple):
-    """How the worker carries records."""
-
-    name: str
-    path: str
-    atomic: bool = True
-
-
-WIRE = Way("wire", "wire")
-LIBRARY = Way("librdkafka", "librdkafka")
-AT_LEAST_ONCE = Way("librdkafka, at least once", "librdkafka", atomic=False)
 
 LOG_BYTES = 5e9
 """What a bench writes at most, unless it says otherwise."""
@@ -38,9 +24,7 @@ def on_broker(report: Report, measure: Callable[[str], None], *, log_bytes: floa
 
 
 @contextmanager
-def working(
-    place: Place, *, way: Way = WIRE, caught_up: bool = True, others: Sequence[Place] = ()
-) -> Iterator[Child]:
+def working(place: Place, *, caught_up: bool = True, others: Sequence[Place] = ()) -> Iterator[Child]:
     """The worker in a process of its own, with an empty index: at work, and `caught_up` or not yet. It works on the
     topics of `others`, too, which are in the same namespace."""
     with ExitStack() as stack:
@@ -52,7 +36,7 @@ def working(
             "folder": folder,
         }
         given |= {"others": [other.topic for other in others]}
-        worker = stack.enter_context(child("worker", **given, atomic=way.atomic, path=way.path))
+        worker = stack.enter_context(child("worker", **given))
         worker.wait_ready()
         if caught_up:
             worker.wait_ready()

@@ -35,14 +35,10 @@ HISTORY_MESSAGES = 1_000_000
 HISTORY_MS = 86_400_000
 
 
-def main(
-    servers: str, namespace: str, topic: str, folder: str, others: list[str], path: str, *, atomic: bool
-) -> None:
+def main(servers: str, namespace: str, topic: str, folder: str, others: list[str]) -> None:
     """Work on `topic`, and on the `others`, until nobody asks any more. `folder` holds the index."""
     names = [topic, *others]
-    with running(
-        KafkaSettings(bootstrap_servers=servers, namespace=namespace, atomic=atomic, path=path), names, folder
-    ):
+    with running(KafkaSettings(bootstrap_servers=servers, namespace=namespace), names, folder):
         answer_questions()
 
 

@@ -330,7 +330,6 @@ def _api_settings(settings: Settings) -> ApiSettings:
     return ApiSettings(
         namespace=settings.namespace,
         version=__version__,
-        guarantee=settings.mq.guarantee.replace("-", " "),
         topics_on_first_use=settings.mq.kind == "embedded",
         audit_hold_max_ms=settings.audit.hold_max,
         body_bytes_max=settings.api.body_bytes_max,

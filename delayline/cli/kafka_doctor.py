@@ -30,10 +30,9 @@ def examine_kafka(settings: Settings, queue: KafkaQueue, features: Mapping[str, 
         yield Finding("fail", "queue", f"Kafka at {servers} does not answer: {error}", advice)
         return
     yield Finding("ok", "queue", f"Kafka at {servers}, {len(topics)} topics of users")
-    yield transactions(settings.mq.guarantee, features)
-    if settings.mq.guarantee == "exactly-once":
-        yield from _cluster(queue)
-    yield data_path(queue, settings.mq.path)
+    yield transactions(features)
+    yield from _cluster(queue)
+    yield _protocol(queue)
     enabled = [topic for topic in topics if settings.is_delay_enabled(topic)]
     yield from named(settings.delay.topics, topics, enabled)
     for topic in enabled[:TOPICS_MAX]:
@@ -44,10 +43,8 @@ def examine_kafka(settings: Settings, queue: KafkaQueue, features: Mapping[str, 
     yield _clock(settings, queue)
 
 
-def transactions(guarantee: str, features: Mapping[str, int] | str) -> Finding:
+def transactions(features: Mapping[str, int] | str) -> Finding:
     """Whether the brokers fence each transaction on its own (KIP-890)."""
-    if guarantee != "exactly-once":
-        return Finding("ok", "guarantee", f"{guarantee}: no transactions are used")
     if isinstance(features, str):
         return Finding("warn", "brokers", f"their features are not known: {features}")
     level = features.get("transaction.version", 0)
@@ -74,16 +71,12 @@ def markers(operations: frozenset[str] | None) -> Iterator[Finding]:
         yield Finding("warn", "cluster", "not allowed: ALTER, to finish transactions that hang", advice)
 
 
-def data_path(queue: KafkaQueue, wanted: str) -> Finding:
-    """Which of the two ways a worker of these settings takes."""
+def _protocol(queue: KafkaQueue) -> Finding:
     try:
-        path, reason = queue.data_path()
+        queue.check_brokers()
     except QueueError as error:
-        return Finding("fail", "data path", str(error), "mq.path = auto would let librdkafka do it")
-    if reason:
-        advice = "it works, and costs several times the CPU: docs/data-path.md says what the wire path speaks"
-        return Finding("warn" if wanted == "wire" else "ok", "data path", f"{path}: {reason}", advice)
-    return Finding("ok", "data path", path)
+        return Finding("fail", "protocol", str(error), "docs/data-path.md says what a worker asks of every broker")
+    return Finding("ok", "protocol", "the brokers speak what a worker needs")
 
 
 def named(patterns: Sequence[str], topics: Sequence[str], enabled: Sequence[str]) -> Iterator[Finding]:

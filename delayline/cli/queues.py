@@ -63,8 +63,6 @@ def open_kafka(settings: Settings, clock: Clock, address: str = "") -> "KafkaQue
         KafkaSettings(
             bootstrap_servers=mq.bootstrap_servers,
             namespace=settings.namespace,
-            atomic=mq.guarantee == "exactly-once",
-            path=mq.path,
             topics_create=mq.topics_create,
             group_topics_max=settings.retry.topics_made_max,
             set_aside_bytes_max=mq.set_aside_bytes_max,

@@ -27,8 +27,6 @@ _NO_BROKERS = "the Kafka proxy stands before Kafka brokers"
 
 EMBEDDED: Only = {
     "mq.bootstrap_servers": ("", "the embedded queue has no servers"),
-    "mq.guarantee": ("exactly-once", "the embedded queue knows only exactly-once"),
-    "mq.path": ("auto", "the embedded queue is in this process"),
     "mq.topics_create": (True, "the embedded queue makes topics on first use"),
     "mq.properties": ({}, "the embedded queue has no client properties"),
     "mq.set_aside_bytes_max": (RAW_BYTES_MAX, "the embedded queue has no batches"),

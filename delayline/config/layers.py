@@ -30,6 +30,12 @@ _KUBERNETES = re.compile(r"DELAYLINE_(SERVICE_HOST=.*|SERVICE_PORT(_.*)?=.*|PORT
 """Kubernetes tells every container where its namespace's services are, and ours may well be called delayline. Its
 DELAYLINE_PORT is a URL; a number there is somebody who means `api.port`."""
 
+REMOVED: Mapping[str, str] = {
+    "mq.guarantee": "every queue delivers exactly once now",
+    "mq.path": "Delayline's own client of Kafka carries the records, and nothing else does",
+}
+"""Settings that there were once, and what became of them."""
+
 NAME_CHARS_MAX = 100
 """The longest name of a setting has a third of that."""
 
@@ -128,7 +134,9 @@ def _keys_under(model: type[BaseModel], above: SettingPath) -> list[str]:
 
 
 def unknown(key: str, known: Mapping[str, Any] | list[str], source: str) -> ConfigError:
-    """The error about a name that is no setting, with the nearest one that is."""
+    """The error about a name that is no setting: what became of it, or the nearest one that is."""
+    if why := REMOVED.get(key.removeprefix(ENV_PREFIX).replace("__", ".").lower()):
+        return ConfigError(f"{key}: this setting was removed, {why}; take it out (from {source}).")
     nearest = get_close_matches(key, list(known), n=1) if len(key) <= NAME_CHARS_MAX else []
     hint = f"; did you mean {nearest[0]}" if nearest else ""
     return ConfigError(f"{_one_line(key)}: there is no such setting (from {source}){hint}{'?' if hint else '.'}")

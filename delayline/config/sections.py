@@ -48,8 +48,6 @@ class Mq(Section):
 
     kind: Literal["embedded", "kafka", "rocketmq"] = "embedded"
     bootstrap_servers: str = ""
-    guarantee: Literal["exactly-once", "at-least-once"] = "exactly-once"
-    path: Literal["auto", "wire", "librdkafka"] = "auto"
     topics_create: bool = True
     set_aside_bytes_max: Annotated[Size, sizes("0B", "512MiB")] = _default("256KiB")
     properties: Annotated[dict[str, Secret], JsonText] = Field(default_factory=dict)

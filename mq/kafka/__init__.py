@@ -1,4 +1,4 @@
-"""Apache Kafka, through librdkafka.
+"""Apache Kafka: records by a client of our own, everything else through librdkafka.
 
     settings.py    what can be set, and how every kind of client is configured
     trouble.py     what librdkafka and the brokers answer, as errors of `mq.errors`
@@ -12,11 +12,12 @@
     clock.py       the brokers' clocks, never run ahead of, and compared with ours
     chatter.py     the library's own log lines, fewer of them
     source.py      Source: the member's shards, read by a second consumer without a group
-    producers.py   a producer with one transaction at a time
+    producers.py   what is to be written and what can become of it; producers of librdkafka
     sink.py        Sink: a dispatch batch is one transaction
     readers.py     reading on behalf of the doors
     client.py      Client
     queue.py       KafkaQueue: what users open
+    direct/        the data path: what a worker reads and writes, over the protocol itself
     wire/, batch/  the protocol and its record batches as pure functions
     access.py      who we are to the brokers where we speak the protocol ourselves: tls.py, oauth/, kerberos.py
     properties.py  which of `mq.properties` is for whom

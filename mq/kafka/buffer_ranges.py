@@ -1,7 +1,7 @@
 """Reading a planned part of a buffer as the worker that owns it does: record for record the same.
 
-The two data paths do not agree about what a broker stores and no client of ours would send (`delayline.set_aside`).
-The accounts of what a worker has read are therefore read by the worker's path.
+librdkafka does not agree about what a broker stores and no client of ours would send (`delayline.set_aside`). The
+accounts of what a worker has read are therefore read by the worker's path.
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,10 +10,8 @@ from contextlib import closing
 from delayline.clock import Clock
 from mq.contract import LogRecord
 from mq.errors import OffsetOutOfRange, QueueUnavailable
-from mq.kafka.bodies import record_of
-from mq.kafka.direct.choice import nodes_beside, unspoken
+from mq.kafka.direct.choice import direct
 from mq.kafka.direct.reader import WireReader
-from mq.kafka.ranges import read_range
 from mq.kafka.reading import At, Gone, Part, Read, Spoilt
 from mq.kafka.settings import KafkaSettings
 
@@ -27,12 +25,8 @@ def read_buffer(
     """The committed records with offsets in `[start, end)`, in chunks. Raises OffsetOutOfRange where the log does not
     hold `start` any more, or does not reach to `end` within the patience of a request; QueueUnavailable where nothing
     answers, or a batch cannot be read."""
-    nodes = None if settings.path == "librdkafka" or unspoken(settings) else nodes_beside(settings, clock)
+    nodes = direct(settings, f"{settings.namespace}-beside", clock).nodes
     if start >= end:
-        return
-    if nodes is None:
-        for chunk in read_range(settings, clock, topic, partition, start, end):
-            yield [record_of(message) for message in chunk]
         return
     with closing(nodes), closing(WireReader(nodes, settings.request_timeout_s, clock)) as reader:
         reader.assign(At(topic, partition), start)

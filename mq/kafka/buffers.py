@@ -19,7 +19,7 @@ from delayline.rules import DEFAULT_RULES, Rules
 from mq.contract import HEADER_ROOM_BYTES, TopicInfo
 from mq.errors import QueueError, QueueUnavailable, TopicUnknown
 from mq.kafka.cluster import Cluster, Described
-from mq.kafka.producers import Outgoing, Send, flush
+from mq.kafka.producers import Outgoing, flush
 from mq.kafka.settings import KafkaSettings
 from mq.making import Making
 
@@ -251,7 +251,7 @@ class Buffers:
         producer = Producer(self._settings.producer())
         outgoing = Outgoing()
         for number in empty:
-            outgoing.send(producer, Send(name, number, body))
+            outgoing.send(producer, name, number, body)
         left = flush(producer, self._settings.request_timeout_s, self._clock)
         if left or outgoing.failures:
             raise QueueUnavailable(f"the rules could not be written to {name!r}")

@@ -16,7 +16,7 @@ from delayline.clock import Clock
 from mq.errors import ClaimLost, QueueError, QueueUnavailable
 from mq.kafka import trouble
 from mq.kafka.finishing import Finisher
-from mq.kafka.producers import COMMIT_TIMEOUTS, RAISED, Outgoing, Send, initialised, insist
+from mq.kafka.producers import COMMIT_TIMEOUTS, RAISED, Outgoing, initialised, insist
 from mq.kafka.settings import KafkaSettings
 
 
@@ -33,16 +33,16 @@ class KafkaClaim:
     def close(self) -> None:
         self._producer = None
 
-    def write(self, sends: Iterable[Send]) -> None:
-        """All of it or nothing. Raises as `Claim.append` does."""
+    def write(self, records: Iterable[tuple[str, int, bytes]]) -> None:
+        """Bodies for partitions of topics: all of it or nothing. Raises as `Claim.append` does."""
         if self._producer is None:
             raise QueueUnavailable(f"{self._id} has failed, or is closed: claim it again")
         producer, self._producer = self._producer, None
         outgoing = Outgoing()
         try:
             producer.begin_transaction()
-            for send in sends:
-                outgoing.send(producer, send)
+            for topic, partition, body in records:
+                outgoing.send(producer, topic, partition, body)
             left = producer.flush(self._settings.transaction_timeout_s)
             if outgoing.failures or left:
                 raise self._refused(producer, outgoing)

@@ -6,7 +6,6 @@ from functools import partial
 from queue import Empty, Full, Queue
 from threading import Event
 from typing import NamedTuple
-from uuid import uuid4
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
@@ -19,8 +18,9 @@ from mq.kafka import trouble
 from mq.kafka.bodies import BATCH_OVERHEAD_BYTES, UNPLACED, parts_of, standing
 from mq.kafka.claim import KafkaClaim
 from mq.kafka.cluster import Cluster, partition_number
+from mq.kafka.direct.producer import WireTransactions
 from mq.kafka.finishing import Finisher
-from mq.kafka.producers import Aborted, LibraryTransactions, Send, flush, see_partitions
+from mq.kafka.producers import Aborted, Send, flush, see_partitions
 from mq.kafka.readers import Readers
 from mq.kafka.renewed import Renewed
 from mq.kafka.settings import KafkaSettings
@@ -52,6 +52,7 @@ class KafkaClient:
         readers: Readers,
         clock: Clock,
         finisher: Finisher,
+        transactions: WireTransactions,
     ) -> None:
         self._settings, self._clock, self._finisher = settings, clock, finisher
         self._cluster = cluster
@@ -62,7 +63,7 @@ class KafkaClient:
             settings.adrift_s,
             clock,
         )
-        self._transactions = LibraryTransactions(settings, settings.names.client(str(uuid4())), clock, finisher)
+        self._transactions = transactions
         self._waiting: Queue[Wanted] = Queue(WAITING_MAX)
         self._lookups = ThreadPoolExecutor(1, thread_name_prefix="kafka-lookup")
         self._closing = Event()
@@ -80,6 +81,7 @@ class KafkaClient:
         self._lookups.shutdown(cancel_futures=True)
         for thread in self._threads:
             thread.join(LEAVE_S)
+        self._transactions.close()
         flush(self._line.client, LEAVE_S, self._clock)
         while (wanted := self._next(0)) is not None:
             wanted.future.set_exception(QueueUnavailable("the queue is closed"))
@@ -115,6 +117,8 @@ class KafkaClient:
             if len(records) == 1:
                 self._append_one(records[0], numbers[0], future)
             else:
+                for record in records:
+                    parts_of(record.body)  # what librdkafka would cut, its readers would not see whole
                 self._waiting.put_nowait(Wanted(records, numbers, future))
         except DelaylineError as error:
             future.set_exception(error)
@@ -279,8 +283,7 @@ class _Claim:
         self._claim, self._number = claim, number
 
     def append(self, records: Sequence[Append]) -> None:
-        sends = [Send(topic, self._number(topic, partition), body) for topic, partition, body in records]
-        self._claim.write(sends)
+        self._claim.write([(topic, self._number(topic, partition), body) for topic, partition, body in records])
 
     def close(self) -> None:
         self._claim.close()

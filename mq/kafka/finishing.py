@@ -25,7 +25,7 @@ class Finisher(Protocol):
 
 
 class Nobody:
-    """Where the configuration asks for what only librdkafka speaks: what hangs is left hanging."""
+    """For who only looks, and goes on in nobody's place: what hangs is left hanging."""
 
     def settle(self, _transactional_id: str) -> bool:
         return False

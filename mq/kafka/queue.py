@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 from threading import Event, Thread
+from uuid import uuid4
 from weakref import WeakSet
 
 from delayline import logs, threads
@@ -13,7 +14,7 @@ from delayline.message import Shard
 from delayline.record import encode_body
 from delayline.rules import Rules
 from mq.audited import decode_metadata
-from mq.contract import Append, Audited, Claim, ClockOffset, Handover, LogRecord, Owner, Position, TopicInfo
+from mq.contract import Append, Audited, Claim, ClockOffset, Handover, Owner, Position, TopicInfo
 from mq.errors import NotDoneHere, OffsetOutOfRange, QueueClosed, QueueError, QueueUnavailable, TopicUnknown
 from mq.kafka.buffers import Buffers, Change
 from mq.kafka.chatter import limit
@@ -21,20 +22,16 @@ from mq.kafka.client import KafkaClient
 from mq.kafka.clock import MEASURE_S, BrokerClock
 from mq.kafka.cluster import Cluster, Described, partition_number
 from mq.kafka.cursors import MARK_KEY, Cursors, owner_of
-from mq.kafka.direct.choice import Direct, choose, nodes_beside
+from mq.kafka.direct.choice import Direct, check_brokers, direct
 from mq.kafka.direct.hanging import SWEEP_S, Hanging
 from mq.kafka.direct.limits import Limits
 from mq.kafka.direct.nodes import Nodes
 from mq.kafka.direct.producer import WireTransactions
 from mq.kafka.direct.reader import WireReader
 from mq.kafka.elsewhere import Elsewhere
-from mq.kafka.finishing import Finisher, Nobody
-from mq.kafka.library import LibraryReader
 from mq.kafka.membership import Membership
 from mq.kafka.offsets import GroupOffsets
-from mq.kafka.producers import LibraryTransactions, Transactions
 from mq.kafka.readers import Readers
-from mq.kafka.reading import BufferReader
 from mq.kafka.resting import Rest
 from mq.kafka.settings import LOGGER, KafkaSettings
 from mq.kafka.sink import KafkaSink
@@ -51,31 +48,33 @@ class KafkaQueue:
     """Client and Admin, and the maker of Sources and Sinks, on a Kafka cluster. Any thread may call it."""
 
     def __init__(self, settings: KafkaSettings, clock: Clock) -> None:
-        """Asks nobody anything yet. Raises ConfigError for properties that the library does not take."""
+        """Asks nobody anything yet. Raises ConfigError for properties that are not spoken, or that the library does
+        not take."""
         self._settings = settings
         self._clock = clock
         self._names = settings.names
         self._closing = Event()
         limit(LOGGER)
+        self._nodes: list[Nodes] = []  # one of each worker, and of what is beside them
+        self._beside = self._direct(f"{settings.namespace}-beside").nodes
         self._cluster = Cluster(settings, clock, self._closing.wait)
         self._buffers = Buffers(settings, self._cluster, clock, self._closing.wait)
         self._readers = Readers(settings, self._cluster, clock)
         self._brokers = BrokerClock(clock)
-        beside = nodes_beside(settings, clock)
-        self._finisher: Finisher = (
-            Hanging(beside, self._names, settings.request_timeout_s, clock, self._closing.wait)
-            if beside
-            else Nobody()
-        )
+        self._finisher = Hanging(self._beside, self._names, settings.request_timeout_s, clock, self._closing.wait)
         self._cursors = Cursors(settings, self._cluster, self._readers, clock, self._finisher)
         self._audited = GroupOffsets(
             settings, settings.reconcile_group, stable=False, timeout_s=settings.request_timeout_s, clock=clock
         )
-        self._client = KafkaClient(settings, self._cluster, self._readers, clock, self._finisher)
+        appending = self._transactions(self._direct(f"{settings.namespace}-append"), self._names.client(str(uuid4())))
+        client = KafkaClient(settings, self._cluster, self._readers, clock, self._finisher, appending)
+        self._client = client
+        self.append, self.read, self.offsets, self.wait = client.append, client.read, client.offsets, client.wait
+        self.settled, self.record_bytes_max = client.settled, client.record_bytes_max
+        self.trouble = client.trouble  # brokers mend themselves, or say so for each partition
         self._members: WeakSet[Membership] = WeakSet()
         self._buffered: set[str] = set()  # topics whose buffers this process has asked for; bounded by the topics
         self._tending: Thread | None = None
-        self._nodes: list[Nodes] = []  # one of each worker
 
     def open_worker(self, writer: str) -> tuple[KafkaSource, KafkaSink]:
         """A new member of the worker group, with a share of the shards. Makes this installation's own topics where
@@ -83,12 +82,14 @@ class KafkaQueue:
         every start of a process. Raises QueueUnavailable, and TopicUnknown where topics may not be made."""
         self._check()
         self._buffers.ensure_own()
-        direct = self._direct(writer)
-        reader = self._reader(direct)
+        path = self._direct(writer)
+        check_brokers(path.nodes)
+        settings = self._settings
+        reader = WireReader(path.nodes, settings.request_timeout_s, self._clock, settings.set_aside_bytes_max)
         source = KafkaSource(self._settings, self._cluster, writer, self._clock, self._brokers, reader)
         try:
             sink = KafkaSink(
-                self._settings,
+                self._names,
                 self._cluster,
                 self._cursors,
                 Elsewhere(self._settings, self._cluster, self._buffers),
@@ -96,7 +97,7 @@ class KafkaQueue:
                 writer,
                 self._clock,
                 self._brokers,
-                partial(self._transactions, direct),
+                partial(self._transactions, path),
                 self._finisher,
                 Rest(self._clock, self._closing.wait),
             )
@@ -111,30 +112,19 @@ class KafkaQueue:
             threads.lasting("kafka-hanging", self._sweep, self._closing).start()
         return source, sink
 
-    def _direct(self, writer: str) -> Direct | None:
-        """What the wire path is made of; None where librdkafka takes the path. Raises QueueUnavailable."""
-        choice = choose(self._settings, writer, self._clock)
-        log.info("data path", path=choice.path, reason=choice.reason)
-        if choice.direct is not None:
-            self._nodes.append(choice.direct.nodes)
-        return choice.direct
+    def _direct(self, client_id: str) -> Direct:
+        """What a data path of its own is made of. Raises ConfigError."""
+        made = direct(self._settings, client_id, self._clock)
+        self._nodes.append(made.nodes)
+        return made
 
-    def _reader(self, direct: Direct | None) -> BufferReader:
-        if direct is None:
-            return LibraryReader(self._settings, self._clock)
-        settings = self._settings
-        return WireReader(direct.nodes, settings.request_timeout_s, self._clock, settings.set_aside_bytes_max)
-
-    def _transactions(self, direct: Direct | None, transactional_id: str) -> Transactions:
-        if direct is None:
-            return LibraryTransactions(self._settings, transactional_id, self._clock, self._finisher)
-        limits = Limits(self._cluster)
+    def _transactions(self, path: Direct, transactional_id: str) -> WireTransactions:
         return WireTransactions(
             self._settings,
             transactional_id,
-            direct.nodes,
-            direct.codec,
-            limits,
+            path.nodes,
+            path.codec,
+            Limits(self._cluster),
             self._clock,
             self._closing.wait,
             self._finisher,
@@ -196,30 +186,23 @@ class KafkaQueue:
 
     def describe(self, name: str) -> Described:
         """Replicas, leaders and rights of a topic, our own included. Raises TopicUnknown."""
-        self._check()
-        return self._cluster.describe(name)
+        return self._open_cluster.describe(name)
 
     def operations(self) -> frozenset[str] | None:
         """What we may do with the cluster itself; None where the brokers do not say."""
-        self._check()
-        return self._cluster.operations()
+        return self._open_cluster.operations()
 
-    def data_path(self) -> tuple[str, str]:
-        """Which path a worker would take, and why not the wire: empty where it would, or was told not to. Raises
-        QueueUnavailable."""
+    def check_brokers(self) -> None:
+        """Whether they speak what a worker needs. Raises QueueUnavailable."""
         self._check()
-        choice = choose(self._settings, f"{self._settings.namespace}-doctor", self._clock)
-        if choice.direct is not None:
-            choice.direct.nodes.close()
-        return choice.path, choice.reason
+        check_brokers(self._beside)
 
     def measure_clock(self) -> ClockOffset | None:
         """Our clock against the brokers', measured now by marks that mean nothing; None where the cursors' topic is
         not there yet."""
-        self._check()
         topic = self._names.cursor
         try:
-            leader = self._cluster.describe(topic).leaders[0]
+            leader = self._open_cluster.describe(topic).leaders[0]
         except TopicUnknown:
             return None
         for _ in range(CLOCK_MARKS):
@@ -242,45 +225,30 @@ class KafkaQueue:
             if self._tending is not None:
                 self._tending.join(LEAVE_S)
 
+    @property
+    def _open_cluster(self) -> Cluster:
+        """Raises QueueClosed."""
+        self._check()
+        return self._cluster
+
     def _check(self) -> None:
         if self._closing.is_set():
             raise QueueClosed("the queue is closed")
 
-    # --- Client
-
-    def append(self, records: Sequence[Append]) -> "Future[list[Position]]":
-        return self._client.append(records)
+    # --- Client: the rest is the client's own
 
     def claim(self, name: str) -> Claim:
         self._check()
         return self._client.claim(self._names.claim(name))
 
-    def read(
-        self, topic: str, partition: str, offset: int, records_max: int, bytes_max: int = 4 << 20
-    ) -> list[LogRecord]:
-        return self._client.read(topic, partition, offset, records_max, bytes_max)
-
-    def offsets(self, topic: str, partition: str) -> tuple[int, int]:
-        return self._client.offsets(topic, partition)
-
-    def wait(self, topic: str, positions: Mapping[str, int], timeout_s: float) -> bool:
-        return self._client.wait(topic, positions, timeout_s)
-
-    def settled(self, topic: str, partition: str, timeout_s: float) -> bool:
-        return self._client.settled(topic, partition, timeout_s)
-
-    def record_bytes_max(self, topic: str) -> int:
-        return self._client.record_bytes_max(topic)
-
     # --- Admin
 
     def topics(self) -> Sequence[str]:
-        self._check()
-        return [name for name in self._cluster.names() if not name.startswith("__") and not self._names.is_own(name)]
+        names = self._open_cluster.names()
+        return [name for name in names if not name.startswith("__") and not self._names.is_own(name)]
 
     def topic(self, name: str) -> TopicInfo:
-        self._check()
-        return self._cluster.describe(name).info
+        return self._open_cluster.describe(name).info
 
     def ensure_topic(self, name: str) -> TopicInfo:
         """Topics of users are never made on Kafka. Raises TopicUnknown."""
@@ -301,29 +269,24 @@ class KafkaQueue:
         return self._cursors.takeover(shard)
 
     def log_range(self, shard: Shard) -> tuple[int, int]:
-        self._check()
-        return self._cluster.log_range(*self._partition(shard))
+        return self._open_cluster.log_range(*self._partition(shard))
 
     def trim(self, shard: Shard, low_offset: int) -> None:
-        self._check()
         topic, number = self._partition(shard)
-        start, end = self._cluster.log_range(topic, number)
+        start, end = self._open_cluster.log_range(topic, number)
         if low_offset > end:
             raise OffsetOutOfRange(f"{'.'.join(shard)}: trim to {low_offset}, behind the log's end")
         if low_offset > start:
-            self._cluster.trim(topic, number, low_offset)
+            self._open_cluster.trim(topic, number, low_offset)
 
     def identity(self) -> str:
-        self._check()
-        return self._cluster.cluster_id()
+        return self._open_cluster.cluster_id()
 
     def glimpse(self, shard: Shard) -> Cursor | None:
-        self._check()
         self._partition(shard)
         return self._cursors.glimpse(shard)
 
     def audited(self, shard: Shard) -> Audited | None:
-        self._check()
         position = self._audited.committed(*self._partition(shard))
         if position.offset >= 0:
             return decode_metadata(position.offset, position.metadata or "")
@@ -333,12 +296,10 @@ class KafkaQueue:
         return decode_metadata(0, of_audit.metadata or "")  # it has run, and the buffer is newer
 
     def buffer(self, shard: Shard) -> TopicInfo:
-        self._check()
-        return self._cluster.recall(self._names.buffer(shard.topic)).info
+        return self._open_cluster.recall(self._names.buffer(shard.topic)).info
 
     def target_trouble(self, shard: Shard) -> str | None:
-        self._check()
-        return self._cluster.target_trouble(shard.topic, shard.name)
+        return self._open_cluster.target_trouble(shard.topic, shard.name)
 
     def create_topic(self, name: str, partitions: int | None = None) -> TopicInfo:
         raise NotDoneHere(f"topic {name!r}: topics of users are made with Kafka's own tools")
@@ -346,23 +307,18 @@ class KafkaQueue:
     def delete_topic(self, name: str) -> None:
         raise NotDoneHere(f"topic {name!r}: topics of users are deleted with Kafka's own tools")
 
-    def trouble(self) -> str | None:
-        return self._client.trouble()  # brokers mend themselves, or say so for each partition
-
     def owners(self) -> Mapping[Shard, Owner]:
-        self._check()
-        members = self._cluster.assignment()
+        members = self._open_cluster.assignment()
         return {shard: owner_of(client_id) for client_id, shards in members.items() for shard in shards}
 
     def appended_at_ms(self, shard: Shard, offset: int) -> int | None:
-        self._check()
         topic, number = self._partition(shard)
-        start, end = self._cluster.log_range(topic, number, readable=True)
+        start, end = self._open_cluster.log_range(topic, number, readable=True)
         records = self._readers.read(topic, number, max(start, offset), 1, 1) if offset < end else ()
         return records[0].appended_at_ms if records else None
 
     def _partition(self, shard: Shard) -> tuple[str, int]:
         """Raises TopicUnknown, PartitionUnknown."""
         buffer = self._names.buffer(shard.topic)
-        partitions = len(self._cluster.recall(buffer).info.partitions)
+        partitions = len(self._open_cluster.recall(buffer).info.partitions)
         return buffer, partition_number(shard.name, partitions, buffer)

@@ -1,11 +1,7 @@
-"""How buffers are read: the end of a source that fetches, whoever does it.
-
-Two readers keep this contract: `library.py` on a consumer of librdkafka, and `direct/reader.py`, which speaks the
-protocol itself.
-"""
+"""What reading a buffer brings."""
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 
 class At(NamedTuple):
@@ -39,26 +35,3 @@ class Spoilt(NamedTuple):
 
 
 Read = Part | Gone | Spoilt
-
-
-class BufferReader(Protocol):
-    """One thread, except `wake`. What was fetched under one assignment never comes out under another one."""
-
-    def assign(self, at: At, offset: int) -> None:
-        """Read the partition, which is not assigned yet, from `offset` on."""
-
-    def unassign(self, at: At) -> None:
-        """Read no more of the partition."""
-
-    def read(self, records_max: int, wait_s: float) -> Sequence[Read]:
-        """What has been fetched, at most `records_max` records; waits up to `wait_s` seconds where there is nothing.
-        Returns early, perhaps empty, on `wake`. Raises QueueUnavailable."""
-
-    def wake(self) -> None:
-        """Let a `read` that waits return, or the next one. Any thread may call it; it is never lost."""
-
-    def log_end(self, at: At) -> int:
-        """The high watermark, as the last fetch has shown it; 0 where that is unknown."""
-
-    def close(self) -> None:
-        """Let go."""

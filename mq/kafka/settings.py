@@ -32,27 +32,19 @@ OURS = frozenset(
 )
 """Properties that a promise hangs on. What the others are for says `properties.py`."""
 
-BULK_LINGER_MS = 10
-"""Ten times that of records which somebody waits for one by one."""
-
 ADRIFT_SESSIONS = 5
 """A client of the library that hears nothing, or that the group has dropped, is made anew after so many sessions."""
-
-PATHS = ("auto", "wire", "librdkafka")
-"""Who carries records between brokers and worker (`mq.kafka.direct.choice`)."""
 
 LOGGER = logging.getLogger("librdkafka")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaSettings:
-    """Raises ConfigError. `atomic` false gives at least once without transactions, `path` is one of PATHS. `address`
-    is where the worker's process answers questions about its shards; others learn it from the group."""
+    """Raises ConfigError. `address` is where the worker's process answers questions about its shards; others learn it
+    from the group."""
 
     bootstrap_servers: str
     namespace: str = "delayline"
-    atomic: bool = True
-    path: str = "auto"
     topics_create: bool = True
     group_topics_max: int = GROUP_TOPICS_MAX  # made in an hour, for what comes from one topic
     properties: Mapping[str, str] = field(default_factory=dict)
@@ -77,8 +69,6 @@ class KafkaSettings:
             raise ConfigError(f"mq.properties: {', '.join(taken)} cannot be set, Delayline's promises hang on it")
         refuse_unspoken(self.properties)
         object.__setattr__(self, "tokens", tokens_of(self.properties))
-        if self.path not in PATHS:
-            raise ConfigError(f"mq.path is one of {', '.join(PATHS)}")
 
     @property
     def names(self) -> Names:
@@ -176,18 +166,9 @@ class KafkaSettings:
             "allow.auto.create.topics": False,
         }
 
-    def in_bulk(self) -> dict[str, Any]:
-        """For whoever fills the queue and flushes it: a flush waits for nobody to linger, and until then a longer
-        wait makes larger batches, which cost the brokers less."""
-        return {**self.producer(), "linger.ms": BULK_LINGER_MS, **for_library(self.properties, self.tokens)}
-
-    def unheard(self) -> dict[str, Any]:
-        """In bulk, where nobody asks where a record stands: only what is refused is told."""
-        return {**self.in_bulk(), "delivery.report.only.error": True}
-
     def transactional(self, transactional_id: str) -> dict[str, Any]:
         return {
-            **self.in_bulk(),
+            **self.producer(),
             "transactional.id": transactional_id,
             "transaction.timeout.ms": int(self.transaction_timeout_s * 1000),
         }

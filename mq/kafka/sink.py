@@ -5,25 +5,22 @@ partition. So we check, before each transaction: the shard is ours, under the sa
 committed, and its cursor carries our writer and the epoch of that claim. A claim is checked against the cursor that
 is committed, read stable under the tenure that it is committed in: by the takeover, so that the commit is short, or
 anew where that began under an earlier one.
-
-At least once: what users and auditors see goes without a transaction and is acknowledged first; decisions and cursor
-follow in one.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
-from itertools import chain
 from threading import Lock
 
-from confluent_kafka import KafkaError, Producer, TopicPartition
+from confluent_kafka import TopicPartition
 
 from delayline import logs
 from delayline.clock import Clock
 from delayline.cursor import Cursor
 from delayline.errors import Bug, UnknownFormat
 from delayline.message import Shard
+from delayline.names import Names
 from delayline.outcome import spread
 from delayline.record import encode_body
 from mq.contract import DispatchBatch, ShardBatch
@@ -41,13 +38,13 @@ from mq.kafka import trouble
 from mq.kafka.clock import BrokerClock
 from mq.kafka.cluster import Cluster
 from mq.kafka.cursors import Cursors, encode_metadata
+from mq.kafka.direct.producer import WireTransactions
 from mq.kafka.elsewhere import Elsewhere, Placed
 from mq.kafka.finishing import Finisher
 from mq.kafka.membership import Membership, Standing
 from mq.kafka.mirror import shard_key
-from mq.kafka.producers import Aborted, Bulk, Failure, Outgoing, Send, Transactions
+from mq.kafka.producers import Aborted, Bulk, Failure, Send
 from mq.kafka.resting import Rest
-from mq.kafka.settings import KafkaSettings
 
 GENERATIONS_MAX = 3
 """Rebalances that one commit may meet and be repeated after, as long as its shards stay ours."""
@@ -61,7 +58,7 @@ class KafkaSink:
 
     def __init__(
         self,
-        settings: KafkaSettings,
+        names: Names,
         cluster: Cluster,
         cursors: Cursors,
         elsewhere: Elsewhere,
@@ -69,14 +66,12 @@ class KafkaSink:
         writer: str,
         clock: Clock,
         brokers: BrokerClock,
-        transactions: Callable[[str], Transactions],
+        transactions: Callable[[str], WireTransactions],
         finisher: Finisher,
         rest: Rest,
     ) -> None:
         """`transactions` makes a producer for a transactional id."""
-        self.atomic = settings.atomic
-        self._settings = settings
-        self._names = settings.names
+        self._names = names
         self._cluster = cluster
         self._cursors = cursors
         self._elsewhere = elsewhere
@@ -90,7 +85,6 @@ class KafkaSink:
         self._rest = rest
         self._make_transactions = transactions
         self._transactions = transactions(writer)
-        self._plain = None if settings.atomic else Producer(settings.unheard())
         own = (self._names.audit, self._names.dead, self._names.cursor)
         self._rows = {topic: len(cluster.recall(topic).info.partitions) for topic in own}
         self._claims: dict[Shard, tuple[int, int]] = {}  # tenure and epoch under which we may go on
@@ -232,22 +226,9 @@ class KafkaSink:
 
     def _transact(self, batch: DispatchBatch, elsewhere: Placed, standing: Standing) -> None:
         offsets = [self._offset(part) for part in batch]
-        visible = (send for part in batch for send in self._visible(part, elsewhere.get(part.shard, ())))
-        hidden = (send for part in batch for send in self._hidden(part))
-        if self._plain is not None:
-            self._send_plainly(self._plain, visible)
-        sends = hidden if self._plain is not None else chain(visible, hidden)
+        sends = (send for part in batch for send in self._sends(part, elsewhere.get(part.shard, ())))
         with self._rest.before():
             self._transactions.run(sends, offsets, standing.metadata)
-
-    def _send_plainly(self, producer: Producer, sends: Iterable[Send | Bulk]) -> None:
-        outgoing = Outgoing()
-        for send in sends:
-            outgoing.send(producer, send)
-        left = producer.flush(2 * self._settings.transaction_timeout_s)
-        if outgoing.failures or left:
-            error = outgoing.failures[0].error if outgoing.failures else KafkaError(KafkaError._TIMED_OUT)
-            raise Aborted(error, outgoing.culprits)
 
     def _offset(self, part: ShardBatch) -> TopicPartition:
         buffer = self._names.buffer(part.shard.topic)
@@ -258,22 +239,18 @@ class KafkaSink:
         """With the id that whoever takes over has to fence."""
         return replace(cursor, writer=self._id) if self._retired else cursor
 
-    def _hidden(self, part: ShardBatch) -> Iterator[Send | Bulk]:
-        """What only workers read: always in the transaction."""
-        buffer, number = self._names.buffer(part.shard.topic), int(part.shard.name)
-        for body in part.appends:
-            yield Send(buffer, number, body)
-        yield self._mirror(part)
-
-    def _visible(self, part: ShardBatch, elsewhere: Iterable[Send]) -> Iterator[Send | Bulk]:
-        """What others than workers read, or other shards' workers."""
+    def _sends(self, part: ShardBatch, elsewhere: Iterable[Send]) -> Iterator[Send | Bulk]:
         shard, number = part.shard, int(part.shard.name)
+        buffer = self._names.buffer(shard.topic)
         yield Bulk(shard.topic, number, part.deliveries)
         yield from elsewhere
         for topic, bodies in ((self._names.audit, part.audit), (self._names.dead, part.dead)):
             if bodies:
                 row = self._row(topic, shard)
                 yield from (Send(topic, row, body) for body in bodies)
+        for body in part.appends:
+            yield Send(buffer, number, body)
+        yield self._mirror(part)
 
     def _mirror(self, part: ShardBatch) -> Send:
         """The cursor in its compacted topic. The broker stamps it, which tells us the time there."""
@@ -297,7 +274,7 @@ class KafkaSink:
         by_target |= {(part.shard.topic, int(part.shard.name)): part.shard for part in batch}
         if aborted.silent:
             refused = self._guilty_target(batch, elsewhere)
-            if refused and self.atomic:
+            if refused:
                 self._retire()
             return refused or CommitAborted(str(aborted))
         if own := self._own_record(batch, aborted.failures):

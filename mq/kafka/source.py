@@ -15,8 +15,9 @@ from mq.contract import Assigned, ClockOffset, Event, Fetched, Lost, OutOfRange,
 from mq.errors import QueueClosed
 from mq.kafka.clock import BrokerClock
 from mq.kafka.cluster import Cluster
+from mq.kafka.direct.reader import WireReader
 from mq.kafka.membership import Membership
-from mq.kafka.reading import At, BufferReader, Gone, Part, Spoilt
+from mq.kafka.reading import At, Gone, Part, Spoilt
 from mq.kafka.settings import KafkaSettings
 
 RECORDS_AT_ONCE = 2000
@@ -44,7 +45,7 @@ class KafkaSource:
         writer: str,
         clock: Clock,
         brokers: BrokerClock,
-        reader: BufferReader,
+        reader: WireReader,
     ) -> None:
         self._settings = settings
         self._cluster = cluster

@@ -10,14 +10,6 @@ from confluent_kafka import KafkaError, KafkaException
 
 from mq.errors import PartitionUnknown, QueueError, QueueUnavailable, RecordTooLarge, TopicUnknown
 
-_UNREADABLE = {
-    KafkaError._BAD_MSG,
-    KafkaError._BAD_COMPRESSION,
-    KafkaError._NOT_IMPLEMENTED,
-    KafkaError._UNDERFLOW,
-    KafkaError.INVALID_MSG,
-    KafkaError.MSG_SIZE_TOO_LARGE,
-}
 _NO_TOPIC = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError.UNKNOWN_TOPIC_ID}
 _TOO_LARGE = {KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE}
 _OF_RECORD = _TOO_LARGE | {
@@ -131,11 +123,6 @@ def end_of_partition(error: KafkaError) -> bool:
 def out_of_range(error: KafkaError) -> bool:
     """The log does not hold the offset that was asked for."""
     return error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
-
-
-def unreadable(error: KafkaError) -> bool:
-    """Whether the library could not take apart what it has fetched: it goes on behind it, and nobody else hears."""
-    return error.code() in _UNREADABLE
 
 
 def moving(error: KafkaError) -> bool:

@@ -229,8 +229,6 @@ class LocalSource:
 class LocalSink:
     """Sink of one worker."""
 
-    atomic = True
-
     def __init__(
         self,
         ledger: Ledger,

@@ -10,7 +10,7 @@ from mq.kafka.access import Access
 from mq.kafka.address import Address
 from mq.kafka.wire.errors import AnswerLost, FrameTooLarge, Unreachable, WireError
 from mq.kafka.wire.frames import FRAME_BYTES_MAX
-from mq.kafka.wire.message import Message, RequestHeader, decode, encode, read_response, request_frame
+from mq.kafka.wire.message import Message, RequestHeader, decode, encode, read_answer, request_frame
 from mq.kafka.wire.sasl import advance, login
 
 A = TypeVar("A", bound=Message)
@@ -22,6 +22,7 @@ LIFETIME_USED = 0.8
 class _Expected(NamedTuple):
     api_key: int
     version: int
+    correlation_id: int
     future: "asyncio.Future[memoryview]"
 
 
@@ -54,7 +55,7 @@ class Connection:
         header = RequestHeader(request.api, version, self._correlation_id, self._client_id)
         future: asyncio.Future[memoryview] = asyncio.get_running_loop().create_future()
         self._writer.writelines(request_frame(header, encode(request, version)))
-        self._expected.append(_Expected(request.api, version, future))
+        self._expected.append(_Expected(*header[:3], future))
         try:
             async with asyncio.timeout(timeout_s):
                 body = await future
@@ -76,8 +77,9 @@ class Connection:
     def _answered(self, payload: bytes) -> None:
         if not self._expected:
             raise WireError("an answer to nothing")
-        api_key, version, future = self._expected.popleft()
-        _, body = read_response(api_key, version, payload)
+        api_key, version, correlation_id, future = self._expected[0]
+        body = read_answer(api_key, version, correlation_id, payload)
+        self._expected.popleft()  # whose answer cannot be read hears of it with the others
         if not future.done():
             future.set_result(body)
 

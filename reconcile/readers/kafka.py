@@ -25,6 +25,7 @@ from mq.kafka.bodies import body_of
 from mq.kafka.buffer_ranges import read_buffer
 from mq.kafka.cluster import Cluster as KafkaCluster
 from mq.kafka.cursors import Cursors
+from mq.kafka.direct.choice import direct
 from mq.kafka.finishing import Nobody
 from mq.kafka.ranges import read_range
 from mq.kafka.readers import Readers
@@ -49,7 +50,9 @@ class KafkaReader:
     """Called by one thread. `close` it."""
 
     def __init__(self, settings: KafkaSettings, clock: Clock) -> None:
-        """Asks nobody anything yet. Raises ConfigError for properties that the library does not take."""
+        """Asks nobody anything yet. Raises ConfigError for properties that the library does not take, or that reading
+        buffers does not speak."""
+        direct(settings, settings.namespace, clock)  # at the start, not in a task
         self._settings = settings
         self._clock = clock
         self._names = settings.names

@@ -107,17 +107,11 @@ def test_disk_is_judged_by_what_is_to_stay_free(free: int, level: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("guarantee", "features", "level"),
-    [
-        ("exactly-once", {"transaction.version": 2}, "ok"),
-        ("exactly-once", {"transaction.version": 1}, "warn"),
-        ("exactly-once", {}, "warn"),
-        ("exactly-once", "no answer", "warn"),
-        ("at-least-once", {}, "ok"),
-    ],
+    ("features", "level"),
+    [({"transaction.version": 2}, "ok"), ({"transaction.version": 1}, "warn"), ({}, "warn"), ("no answer", "warn")],
 )
-def test_brokers_fence_each_transaction_from_version_2_on(guarantee: str, features: Any, level: str) -> None:
-    assert transactions(guarantee, features).level == level
+def test_brokers_fence_each_transaction_from_version_2_on(features: Any, level: str) -> None:
+    assert transactions(features).level == level
 
 
 @pytest.mark.parametrize(

@@ -66,6 +66,7 @@ def test_the_doctor_says_what_is_right_and_what_is_wrong(kafka: "Kafka", topic: 
     found = findings(run("doctor", "--json", cwd=tmp_path, **settings))
     assert found["brokers"] == {"level": "ok", "check": "brokers", "detail": "transaction.version 2", "advice": ""}
     assert found["delay.topics"]["level"] == "ok"
+    assert found["protocol"]["level"] == "ok"
     assert found["clock"]["level"] == "ok"
     assert " ms against broker 1" in found["clock"]["detail"]
     assert found[f"{space}.buffer.{topic}"]["detail"] == f"{PARTITIONS} partitions"
@@ -75,9 +76,3 @@ def test_the_doctor_says_what_is_right_and_what_is_wrong(kafka: "Kafka", topic: 
     assert (well.code, well.err) == (0, "")
     assert f"warn  {space}.buffer.{topic}: cleanup.policy is compact, not delete\n" in well.out
     assert "one replica" in well.out
-
-
-def test_at_least_once_needs_no_features(kafka: "Kafka", topic: str, tmp_path: Path) -> None:
-    settings = {**settings_of(kafka), "delay__topics": topic, "mq__guarantee": "at-least-once"}
-    ran = run("doctor", "--json", cwd=tmp_path, api__port="0", store__disk_free_min="1MiB", **settings)
-    assert (ran.code, findings(ran)["guarantee"]["level"]) == (0, "ok")

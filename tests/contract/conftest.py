@@ -15,7 +15,6 @@ from delayline.clock import ManualClock
 from mq.embedded import EmbeddedQueue
 from mq.local.queue import LocalQueue
 from mq.memory import MemoryQueue
-from tests.tiers import data_paths
 
 NAMESPACE = "delayline"
 local_only = pytest.mark.local_only
@@ -30,9 +29,8 @@ def clock() -> ManualClock:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "make_queue" in metafunc.fixturenames:
-        paths = data_paths(metafunc, "kafka-wire", "kafka-librdkafka")
-        on_kafka = [pytest.param(*path.values, marks=[*path.marks, pytest.mark.broker]) for path in paths]
-        metafunc.parametrize("make_queue", ["memory", "embedded", *on_kafka], indirect=True)
+        on_kafka = pytest.param("kafka", marks=pytest.mark.broker)
+        metafunc.parametrize("make_queue", ["memory", "embedded", on_kafka], indirect=True)
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +50,7 @@ def make_queue(
 ) -> Iterator[MakeQueue]:
     """Makes a queue with the limits given; it is closed at the end."""
     local = request.node.get_closest_marker("local_only")
-    kind, _, path = request.param.partition("-")
+    kind = request.param
     if kind == "kafka" and local is not None:
         pytest.skip(local.args[0])
     with ExitStack() as queues:
@@ -62,7 +60,7 @@ def make_queue(
                 servers = request.getfixturevalue("kafka").bootstrap_servers
                 from tests.contract.on_kafka import SuiteQueue
 
-                queue = SuiteQueue(servers, path, namespace=namespace, **limits)
+                queue = SuiteQueue(servers, namespace=namespace, **limits)
                 queues.callback(meanwhile, queue.close)
                 return queue
             if kind == "memory":

@@ -192,7 +192,6 @@ class SuiteSink:
     def __init__(self, sink: Any, names: Translation) -> None:
         self._sink = sink
         self._names = names
-        self.atomic = sink.atomic
 
     def commit(self, batch: DispatchBatch) -> None:
         try:
@@ -240,7 +239,7 @@ class SuiteQueue:
     """Every transaction leaves a marker in the logs that it wrote to: offsets have gaps."""
 
     def __init__(
-        self, bootstrap_servers: str, path: str, *, namespace: str, partitions: int = 4, record_bytes_max: int = 0
+        self, bootstrap_servers: str, *, namespace: str, partitions: int = 4, record_bytes_max: int = 0
     ) -> None:
         self._names = Translation()
         self._partitions = partitions
@@ -250,7 +249,6 @@ class SuiteQueue:
         settings = KafkaSettings(
             bootstrap_servers=bootstrap_servers,
             namespace=self._names.namespace if namespace == NAMESPACE else namespace,
-            path=path,
             discovery_interval_s=0.2,
             session_timeout_s=3.0,
         )

@@ -57,9 +57,7 @@ def in_group_topic(queue: LocalQueue, topic: str = RETRY) -> list[bytes]:
 # --- what a commit makes true
 
 
-@pytest.mark.both_paths
 def test_a_commit_makes_everything_true_at_once(queue: LocalQueue, worker: Worker) -> None:
-    assert worker.sink.atomic
     cursor = replace(worker.cursors[SHARD], next_offset=5, delivered_key=Key(7, 4), low_offset=3)
     worker.cursors[SHARD] = cursor
     worker.commit(SHARD, **EVERYTHING)
@@ -90,7 +88,6 @@ def test_a_records_own_time_does_not_move_the_append_time(
     assert append(queue, "orders", "0", b"b")[0].appended_at_ms == clock.now_ms()
 
 
-@pytest.mark.both_paths
 def test_appends_go_into_the_shards_own_log_and_are_fetched(queue: LocalQueue, worker: Worker) -> None:
     worker.seek_all()
     worker.commit(OTHER, appends=[b"a", b"b"])
@@ -217,7 +214,6 @@ def test_the_first_claim_of_a_shard_is_epoch_one(queue: LocalQueue, epoch: int, 
     assert queue.takeover(SHARD).cursor is not None
 
 
-@pytest.mark.both_paths
 def test_an_unclaimed_shard_cannot_be_written(queue: LocalQueue) -> None:
     topic_id = queue.topic(buffer(queue)).topic_id
     source, sink = queue.open_worker("first")
@@ -248,7 +244,6 @@ def test_a_cursor_of_the_right_epoch_by_another_writer_is_refused(queue: LocalQu
         worker.sink.commit([ShardBatch(SHARD, replace(worker.cursors[SHARD], writer="second"))])
 
 
-@pytest.mark.both_paths
 def test_where_one_shard_is_fenced_nothing_of_the_batch_is_written(queue: LocalQueue, worker: Worker) -> None:
     stale = replace(worker.cursors[SHARD], owner_epoch=9)
     batch = [ShardBatch(OTHER, worker.cursors[OTHER], **EVERYTHING), ShardBatch(SHARD, stale, **EVERYTHING)]

@@ -85,7 +85,6 @@ def test_records_are_fetched_once_from_where_was_sought(queue: LocalQueue, clock
     assert nothing(worker.source) == []
 
 
-@pytest.mark.both_paths
 def test_records_appended_later_are_fetched_later(queue: LocalQueue) -> None:
     worker = start_worker(queue)
     worker.seek_all()
@@ -114,7 +113,7 @@ def test_a_poll_gives_at_most_the_records_asked_for_over_all_shards(queue: Local
     assert worker.quiet()
 
 
-@local_only("librdkafka hands out what it has fetched in the order in which it came")
+@local_only("the reader hands out what it has fetched in the order in which it came")
 def test_a_busy_shard_does_not_keep_the_others_waiting(queue: LocalQueue) -> None:
     worker = start_worker(queue)
     append(queue, buffer(queue), "0", *[b"x"] * 1000)
@@ -123,7 +122,7 @@ def test_a_busy_shard_does_not_keep_the_others_waiting(queue: LocalQueue) -> Non
     assert [record.body for record in worker.poll(10)[SHARDS[3]]] == [b"y"]
 
 
-@local_only("librdkafka hands out what it has fetched in the order in which it came")
+@local_only("the reader hands out what it has fetched in the order in which it came")
 def test_shards_take_turns_where_a_poll_has_not_room_for_all(queue: LocalQueue) -> None:
     worker = start_worker(queue)
     for name in "0123":
@@ -133,7 +132,7 @@ def test_shards_take_turns_where_a_poll_has_not_room_for_all(queue: LocalQueue) 
     assert sorted(turns[:4]) == sorted(turns[4:]) == SHARDS
 
 
-@local_only("the bound is librdkafka's prefetch")
+@local_only("the reader has a bound of its own, and keeps it to the end of a batch")
 def test_what_one_poll_fetches_is_bounded_in_bytes(make_queue: MakeQueue) -> None:
     queue = make_queue()
     worker = start_worker(queue)
@@ -162,7 +161,6 @@ def test_a_shard_stays_paused_over_a_seek(queue: LocalQueue) -> None:
     assert worker.quiet()
 
 
-@pytest.mark.both_paths
 def test_a_released_shard_is_read_no_more(queue: LocalQueue) -> None:
     worker = start_worker(queue)
     worker.seek_all()
@@ -175,7 +173,6 @@ def out_of_range(events: Sequence[Event]) -> list[Shard]:
     return [event.shard for event in events if isinstance(event, OutOfRange)]
 
 
-@pytest.mark.both_paths
 def test_reading_below_the_logs_start_is_told_and_never_skipped(queue: LocalQueue) -> None:
     worker = start_worker(queue)
     append(queue, buffer(queue), "0", b"a", b"b")
@@ -309,7 +306,6 @@ def test_a_closed_source_cannot_be_polled(queue: LocalQueue) -> None:
         source.poll(10, 0)
 
 
-@pytest.mark.both_paths
 def test_after_one_worker_has_left_another_gets_its_shards(queue: LocalQueue) -> None:
     start_worker(queue, "first").source.close()
     second, _ = queue.open_worker("second")

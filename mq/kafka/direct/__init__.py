@@ -1,5 +1,6 @@
-"""The data path without librdkafka: what a worker reads and writes, spoken over the protocol itself.
+"""The data path: what a worker reads and writes, and appends of several records, spoken over the protocol itself.
 
+    choice.py       what is spoken; anything else is refused
     connection.py   one connection to a broker: TLS, SASL, requests out and answers in, in order
     nodes.py        where brokers, leaders and coordinators are
     transaction.py  the life of a transactional producer, as a pure state machine
@@ -13,6 +14,5 @@
     fetched.py      what a Fetch brings of a partition, batch by batch, without what was aborted
 
 A record stays bytes from the fetch to the produce; librdkafka would make an object of it at both ends. It keeps
-everything else: membership, administration, what clients append, and the whole path where this one does not speak
-what the brokers or the configuration ask for (`mq.kafka.path`).
+everything else: membership, administration, single appends, claims.
 """

@@ -1,8 +1,4 @@
-"""Which of the two data paths a worker takes.
-
-`mq.path` is `auto`, `wire` or `librdkafka`. The wire is spoken where configuration and brokers ask for nothing that
-it does not know; what it does not know is said in one line, and in the mode `auto` librdkafka then takes the path.
-"""
+"""What the data path speaks: anything else that configuration or brokers ask for is refused, by its name."""
 
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -25,6 +21,8 @@ from mq.kafka.settings import KafkaSettings
 from mq.kafka.wire.apis import ApiKey
 from mq.kafka.wire.errors import AnswerLost, NotAuthenticated, PeerError, Unreachable, UnsupportedVersion
 
+CODECS = ", ".join(codec.name.lower() for codec in Codec)
+
 NEEDED = {
     ApiKey.METADATA: METADATA_VERSIONS,
     ApiKey.FIND_COORDINATOR: COORDINATOR_VERSIONS,
@@ -40,67 +38,24 @@ log = logs.get(__name__)
 
 
 class Direct(NamedTuple):
-    """What the wire path is made of."""
+    """What the data path is made of."""
 
     nodes: Nodes
     codec: Codec
 
 
-class Choice(NamedTuple):
-    """`direct` is None where librdkafka takes the path; `reason` says why, empty where it was told to."""
-
-    direct: Direct | None
-    reason: str = ""
-
-    @property
-    def path(self) -> str:
-        return "librdkafka" if self.direct is None else "wire"
+def direct(settings: KafkaSettings, client_id: str, clock: Clock) -> Direct:
+    """Asks nobody anything yet. Raises ConfigError for what is not spoken."""
+    _refuse_what_is_not_spoken(settings.properties)
+    servers, access = parse_servers(settings.bootstrap_servers), read_access(settings.properties, settings.tokens)
+    nodes = Nodes(servers, access, client_id, settings.request_timeout_s, clock)
+    return Direct(nodes, _codec(settings.properties))
 
 
-def choose(settings: KafkaSettings, client_id: str, clock: Clock) -> Choice:
-    """Asks the brokers what they speak. Raises QueueUnavailable where none answers, or where the wire is wanted and
-    cannot be spoken."""
-    if settings.path == "librdkafka":
-        return Choice(None)
-    reason = unspoken(settings)
-    if reason is None:
-        nodes = _nodes(settings, client_id, clock)
-        try:
-            _ask(nodes)
-            return Choice(Direct(nodes, _codec(settings.properties)))
-        except UnsupportedVersion as error:
-            nodes.close()
-            reason = str(error)
-        except PeerError as error:
-            nodes.close()
-            raise QueueUnavailable(f"asking the brokers what they speak: {error}") from error
-    if settings.path == "wire":
-        raise QueueUnavailable(f"mq.path is wire, which cannot be spoken here: {reason}")
-    return Choice(None, reason)
-
-
-def nodes_beside(settings: KafkaSettings, clock: Clock) -> Nodes | None:
-    """For questions that librdkafka does not ask, whichever path the data take; None where the configuration has what
-    is not spoken. Asks nobody anything yet."""
-    return None if _foreign(settings) else _nodes(settings, f"{settings.namespace}-beside", clock)
-
-
-def unspoken(settings: KafkaSettings) -> str | None:
-    """What the configuration asks for and the wire path does not know; None where there is nothing."""
-    return _foreign(settings) if settings.atomic else "mq.guarantee is at-least-once"
-
-
-def _foreign(settings: KafkaSettings) -> str | None:
-    properties = settings.properties
+def _refuse_what_is_not_spoken(properties: Mapping[str, str]) -> None:
+    """Raises ConfigError; KafkaSettings has refused what nobody knows, `read_access` does for the values."""
     if len({properties[name] for name in COMPRESSION if name in properties}) > 1:
-        return f"{' and '.join(COMPRESSION)} contradict each other"
-    try:
-        _codec(properties)
-        read_access(properties, settings.tokens)
-        parse_servers(settings.bootstrap_servers)
-    except ConfigError as error:
-        return str(error)
-    return None
+        raise ConfigError(f"mq.properties: {' and '.join(COMPRESSION)} contradict each other.")
 
 
 def _codec(properties: Mapping[str, str]) -> Codec:
@@ -109,17 +64,22 @@ def _codec(properties: Mapping[str, str]) -> Codec:
     try:
         return Codec[name.upper()]
     except KeyError:
-        raise ConfigError(f"compression.type is {name}") from None
+        raise ConfigError(f"mq.properties: compression.type is one of {CODECS}, not {name}.") from None
 
 
-def _nodes(settings: KafkaSettings, client_id: str, clock: Clock) -> Nodes:
-    servers, access = parse_servers(settings.bootstrap_servers), read_access(settings.properties, settings.tokens)
-    return Nodes(servers, access, client_id, settings.request_timeout_s, clock)
+def check_brokers(nodes: Nodes) -> None:
+    """Asks every node what it speaks, for each leads and coordinates something; one that does not answer is let pass.
+    Raises QueueUnavailable for one that is too old, and where none answers."""
+    try:
+        _ask(nodes)
+    except UnsupportedVersion as error:
+        raise QueueUnavailable(f"{error}; Delayline needs brokers from Kafka 3.0 on") from error
+    except PeerError as error:
+        raise QueueUnavailable(f"asking the brokers what they speak: {error}") from error
 
 
 def _ask(nodes: Nodes) -> None:
-    """Every node, for each leads and coordinates something. Raises UnsupportedVersion for one that is too old, and
-    other errors where none answers; one that does not is no reason against the wire."""
+    """Raises UnsupportedVersion for one that is too old, and other errors where none answers."""
     with ThreadPoolExecutor(ASKED_AT_ONCE) as pool:
         silent = list(pool.map(partial(_ask_one, nodes), nodes.ids()))
     if None not in silent:

@@ -27,7 +27,7 @@ from mq.kafka.wire.errors import (
     WireError,
 )
 from mq.kafka.wire.frames import FRAME_BYTES_MAX
-from mq.kafka.wire.message import Message, RequestHeader, decode, encode, read_response, request_frame
+from mq.kafka.wire.message import Message, RequestHeader, decode, encode, read_answer, request_frame
 from mq.kafka.wire.messages.cluster import ApiVersionsRequest, ApiVersionsResponse
 from mq.kafka.wire.sasl import advance, login
 
@@ -173,11 +173,7 @@ class Connection:
         """Raises Malformed."""
         if not self._expected:
             raise Malformed("an answer to nothing")
-        asked = self._expected.popleft()
-        correlation_id, body = read_response(asked.api, asked.version, payload)
-        if correlation_id != asked.correlation_id:
-            raise Malformed(f"an answer to request {correlation_id} instead of {asked.correlation_id}")
-        return body
+        return read_answer(*self._expected.popleft(), payload)
 
     def close(self) -> None:
         self.is_open = False

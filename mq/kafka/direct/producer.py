@@ -41,7 +41,7 @@ from mq.kafka.direct.steps import (
 )
 from mq.kafka.direct.transaction import Machine, State
 from mq.kafka.finishing import OFFSETS_TOPIC, Finisher
-from mq.kafka.producers import COMMIT_TIMEOUTS, LATE_S, Aborted, Bulk, Delivered, Failure, Send
+from mq.kafka.producers import COMMIT_TIMEOUTS, Aborted, Bulk, Delivered, Failure, Send
 from mq.kafka.settings import KafkaSettings
 from mq.kafka.wire.errors import (
     AnswerLost,
@@ -54,6 +54,9 @@ from mq.kafka.wire.errors import (
 )
 from mq.kafka.wire.message import Message
 from mq.kafka.wire.messages.produce import ProducedPartition, ProduceResponse
+
+LATE_S = 1.0
+"""What an answer may take beyond the time that the broker was given for it."""
 
 AGAIN_S, AGAIN_MAX_S = 0.005, 0.1
 """Before a request is sent again; it doubles. The markers of the transaction before take some milliseconds."""
@@ -89,8 +92,9 @@ class Outgoing(NamedTuple):
 
 
 class WireTransactions:
-    """One thread at a time. `pause` waits for so many seconds; true says that nothing is to be waited for any more,
-    as `Event.wait` does of an event that is set when the process stops."""
+    """One transaction after the other, under one transactional id. One thread at a time. `pause` waits for so many
+    seconds; true says that nothing is to be waited for any more, as `Event.wait` does of an event that is set when
+    the process stops."""
 
     def __init__(
         self,
@@ -123,13 +127,12 @@ class WireTransactions:
         self._lacking = ""  # which broker does not speak what is needed
         self._lost_sight = False  # of a broker, or of who leads what, since our last transaction was looked for
 
-    # --- mq.kafka.producers.Transactions
-
     def open(self) -> None:
         """Be ready: aborts what an earlier producer of this id has left open. Raises Aborted."""
         self._open(self._settings.request_timeout_s)
 
     def close(self) -> None:
+        """Let go; what is open is left to its timeout, or to the next producer of this id."""
         for connection in self._connections.values():
             connection.close()
         self._connections.clear()
@@ -138,7 +141,8 @@ class WireTransactions:
     def run(
         self, sends: Iterable[Send | Bulk], offsets: Sequence[TopicPartition] = (), metadata: bytes | None = None
     ) -> None:
-        """Write the records and commit the group's offsets, all or nothing. Raises Aborted, CommitUnknown."""
+        """Write the records and commit the group's offsets, all or nothing; `metadata` is the group's member as
+        librdkafka describes it. Raises Aborted, CommitUnknown."""
         self._detail = self._lacking = ""
         self.open()
         if self._has_lost_sight():
@@ -365,7 +369,7 @@ class WireTransactions:
     def _unsent(self, request: Request, error: PeerError) -> Event:
         """A broker that is too old is not waited for: it refuses, though we say it for it."""
         if isinstance(error, UnsupportedVersion):
-            self._lacking = f"{error}; started again, the worker chooses its data path anew"
+            self._lacking = f"{error}; a worker needs brokers from Kafka 3.0 on"
             return Refused(request, ErrorCode.UNSUPPORTED_VERSION)
         self._detail = str(error)
         return Unsent(request)

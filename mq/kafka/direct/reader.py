@@ -84,8 +84,9 @@ class _Link:
 
 
 class WireReader:
-    """BufferReader over `nodes`, which stays the caller's to close. `timeout_s` is for every answer; of a batch that
-    is set aside, up to `raw_bytes_max` are kept."""
+    """Over `nodes`, which stays the caller's to close. `timeout_s` is for every answer; of a batch that is set aside,
+    up to `raw_bytes_max` are kept. One thread, except `wake`. What was fetched under one assignment never comes out
+    under another one."""
 
     def __init__(self, nodes: Leaders, timeout_s: float, clock: Clock, raw_bytes_max: int = RAW_BYTES_MAX) -> None:
         self._raw_bytes_max = raw_bytes_max
@@ -107,12 +108,12 @@ class WireReader:
         self._kicked.setblocking(False)
         self._kick.setblocking(False)
 
-    # --- BufferReader
-
     def assign(self, at: At, offset: int) -> None:
+        """Read the partition, which is not assigned yet, from `offset` on."""
         self._readings[at] = self._homeless[at] = Reading(at, offset)
 
     def unassign(self, at: At) -> None:
+        """Read no more of the partition."""
         reading = self._readings.pop(at, None)
         self._homeless.pop(at, None)
         for link in self._links.values():
@@ -120,14 +121,18 @@ class WireReader:
             link.waiting = deque(one for one in link.waiting if one[0] is not reading)
 
     def log_end(self, at: At) -> int:
+        """The high watermark, as the last fetch has shown it; 0 where that is unknown."""
         reading = self._readings.get(at)
         return 0 if reading is None else reading.log_end
 
     def wake(self) -> None:
+        """Let a `read` that waits return, or the next one. Any thread may call it; it is never lost."""
         self._woken = True
         self._rouse()
 
     def read(self, records_max: int, wait_s: float) -> Sequence[Read]:
+        """What has been fetched, at most `records_max` records; waits up to `wait_s` seconds where there is nothing.
+        Returns early, perhaps empty, on `wake`."""
         until_s = self._clock.monotonic_s() + wait_s
         while True:
             now_s = self._clock.monotonic_s()

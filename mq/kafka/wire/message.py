@@ -128,6 +128,15 @@ def read_response(api_key: int, version: int, payload: Buffer) -> tuple[int, mem
     return correlation_id, reader.data[reader.at :]
 
 
+def read_answer(api_key: int, version: int, correlation_id: int, payload: Buffer) -> memoryview:
+    """The body of the answer to this request. Raises Malformed, also for one to another request, and
+    UnsupportedVersion."""
+    found, body = read_response(api_key, version, payload)
+    if found != correlation_id:
+        raise Malformed(f"an answer to request {found} instead of {correlation_id}")
+    return body
+
+
 def response_frame(api_key: int, version: int, correlation_id: int, body: list[Buffer]) -> list[Buffer]:
     """A whole frame, length first."""
     writer = Writer()

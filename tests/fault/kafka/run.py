@@ -1,5 +1,4 @@
 """The proof: `make prove`, or `python -m tests.fault.kafka.run`; SEED=... repeats the choices of a run.
-WAY names the data paths to prove: wire, librdkafka, mixed; without it the first two, one after the other.
 
 Three parts, each on brokers of its own:
 
@@ -19,7 +18,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random, SystemRandom
 
@@ -124,15 +123,6 @@ PARTS = (
     Part("restarts", Size(partitions=8), restarts, properties=SLOW_TO_LOAD),
     Part("cluster", Size(), cluster, nodes=3),
 )
-
-
-WAYS = {"wire": ("wire",), "librdkafka": ("librdkafka",), "mixed": ("wire", "librdkafka")}
-"""Which data paths the workers take; of those that are mixed every second one takes the other."""
-
-
-def along(part: Part, way: str) -> Part:
-    """The part with workers of this way. Raises KeyError for one that there is not."""
-    return replace(part, name=f"{part.name}, {way}", size=replace(part.size, paths=WAYS[way]))
 
 
 def play(part: Part, seed: int, folder: Path) -> Outcome:
@@ -249,33 +239,32 @@ def slow(outcomes: Sequence[Outcome]) -> list[str]:
 def main() -> int:
     seed = int(os.environ.get("SEED") or SystemRandom().randrange(1, 2**32))
     names = os.environ.get("PARTS", "").split(",") if os.environ.get("PARTS") else [part.name for part in PARTS]
-    ways = os.environ.get("WAY", "wire,librdkafka").split(",")
-    print(f"SEED={seed} PARTS={','.join(names)} WAY={','.join(ways)}", flush=True)
+    print(f"SEED={seed} PARTS={','.join(names)}", flush=True)
     try:
-        return max([prove(way, names, seed) for way in ways])
+        return prove(names, seed)
     except Unavailable as error:
         print(f"No Kafka: {error}.", file=sys.stderr)
         return 1
 
 
-def prove(way: str, names: Sequence[str], seed: int) -> int:
-    """The parts of these names with workers of this way; the exit code. Raises Unavailable."""
+def prove(names: Sequence[str], seed: int) -> int:
+    """The parts of these names; the exit code. Raises Unavailable."""
     outcomes = []
     for part in PARTS:
         if part.name not in names:
             continue
-        folder = FOLDER / f"{seed}-{part.name}-{way}"
-        outcome = play(along(part, way), seed, folder)
-        report(along(part, way), outcome)
+        folder = FOLDER / f"{seed}-{part.name}"
+        outcome = play(part, seed, folder)
+        report(part, outcome)
         sys.stdout.flush()
         outcomes.append(outcome)
         if outcome.good:
             shutil.rmtree(folder)
-    return conclude(way, outcomes, whole=len(outcomes) == len(PARTS))
+    return conclude(outcomes, whole=len(outcomes) == len(PARTS))
 
 
-def conclude(way: str, outcomes: Sequence[Outcome], *, whole: bool) -> int:
-    """The last lines of a way, and its exit code."""
+def conclude(outcomes: Sequence[Outcome], *, whole: bool) -> int:
+    """The last lines, and the exit code."""
     broken = Counter(violation.rule for outcome in outcomes for violation in outcome.violations)
     report_zeros(sum((outcome.chances for outcome in outcomes), Chances()), broken)
     tally = sum((outcome.tally for outcome in outcomes), Counter[str]())
@@ -288,7 +277,7 @@ def conclude(way: str, outcomes: Sequence[Outcome], *, whole: bool) -> int:
     for complaint in complaints:
         print(complaint)
     good = all(outcome.good for outcome in outcomes) and not complaints
-    print(f"{way}: {'every promise kept' if good else 'NOT PROVEN'}", flush=True)
+    print(f"{'every promise kept' if good else 'NOT PROVEN'}", flush=True)
     return 0 if good else 1
 
 

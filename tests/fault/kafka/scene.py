@@ -44,7 +44,6 @@ class Size:
     group_rate: float = 60
     post_rate: float = 100
     delay_max_ms: int = 4000
-    paths: Sequence[str] = ("wire",)  # the data paths that workers take, in turns
     settings: Mapping[str, str] = field(default_factory=dict)  # of every process, beside those of the scene
 
 
@@ -237,7 +236,7 @@ def scene(kafka: Kafka, size: Size, seed: int, folder: Path) -> Iterator[Scene]:
             f"worker-{number}",
             folder,
             ["worker"],
-            {**settings, "worker__port": str(free_port()), "mq__path": size.paths[number % len(size.paths)]},
+            {**settings, "worker__port": str(free_port())},
         )
         for number in range(size.workers)
     ]

@@ -10,7 +10,7 @@ import pytest
 from tests.brokers.distribution import Unavailable
 from tests.fault.kafka import nemesis as deeds
 from tests.fault.kafka.nemesis import Nemesis
-from tests.fault.kafka.run import Outcome, Part, along, play, report, shortfalls
+from tests.fault.kafka.run import Outcome, Part, play, report, shortfalls
 from tests.fault.kafka.scene import SESSION_S, Scene, Size
 from tests.fault.kafka.takeover import Takeovers
 
@@ -48,8 +48,7 @@ def played(part: Part, folder: Path) -> Outcome:
 
 
 def test_what_is_sent_arrives_once_in_order_and_never_early_whatever_is_killed(tmp_path: Path) -> None:
-    """By workers of both data paths in one group, who inherit each other's shards."""
-    outcome = played(along(Part("everything once", SMALL, everything_once), "mixed"), tmp_path)
+    outcome = played(Part("everything once", SMALL, everything_once), tmp_path)
     assert (outcome.violations, outcome.failures) == ([], [])
     assert shortfalls(outcome.tally, WANTED) == []
     assert outcome.chances.delivered > 2000

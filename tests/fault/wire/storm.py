@@ -95,7 +95,7 @@ def storm(kafka: Kafka, seed: int, cycles: int, rate: float) -> Counter[str]:
     """What was done, and what the worker met. Raises AssertionError where a promise was broken."""
     with ExitStack() as stack:
         settings: dict[str, Any] = {"transaction_timeout_s": 3.0, "request_timeout_s": 2.0}
-        behind = Behind(Place(kafka, stack, "wire"), stack, **settings)
+        behind = Behind(Place(kafka, stack), stack, **settings)
         random = Random(seed)
         script = Storm(behind, random, rate)
         for cycle in range(1, cycles + 1):

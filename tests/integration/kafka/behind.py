@@ -35,7 +35,7 @@ class Behind:
         added to transactions one by one."""
         place.make_topic(1)
         self.place = place
-        self.outside = place.queue(path="librdkafka")
+        self.outside = place.queue()
         self.outside.ensure_buffer(place.topic, DEFAULT_RULES)
         self.scripted = stack.enter_context(closing(Scripted(place.kafka.bootstrap_servers)))
         if explicit:

@@ -28,10 +28,10 @@ def numbers(queue: Any, topic: str) -> list[int]:
 
 
 def main() -> None:
-    servers, namespace, path, topic = sys.argv[1:]
+    servers, namespace, topic = sys.argv[1:]
     logs.configure("text", "warning")  # standard output is for what the tests wait for
     settings = KafkaSettings(
-        bootstrap_servers=servers, namespace=namespace, path=path, discovery_interval_s=0.2, session_timeout_s=2.0
+        bootstrap_servers=servers, namespace=namespace, discovery_interval_s=0.2, session_timeout_s=2.0
     )
     worker = Worker(KafkaQueue(settings, SystemClock()), f"{namespace}-worker-{uuid4()}")
     for shard in sorted(worker.assigned(2)):

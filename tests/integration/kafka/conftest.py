@@ -1,6 +1,5 @@
 """Queues on the session's broker, each test with a namespace and a topic of its own."""
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from dataclasses import replace
@@ -14,7 +13,6 @@ from delayline.cursor import Cursor
 from delayline.message import Shard
 from delayline.record import encode_body
 from mq.contract import Assigned, Event, Fetched, LogRecord, ShardBatch
-from tests.tiers import data_paths
 
 if TYPE_CHECKING:
     from mq.kafka.queue import KafkaQueue
@@ -92,10 +90,9 @@ class Worker:
 class Place:
     """A namespace and a topic on the broker."""
 
-    def __init__(self, kafka: "Kafka", stack: ExitStack, path: str = "auto") -> None:
+    def __init__(self, kafka: "Kafka", stack: ExitStack) -> None:
         from confluent_kafka.admin import AdminClient
 
-        self.path = path
         self.kafka = kafka
         self.namespace = f"ns{uuid4().hex[:8]}"
         self.topic = f"orders-{uuid4().hex[:8]}"
@@ -120,7 +117,6 @@ class Place:
         given = {
             "bootstrap_servers": self.kafka.bootstrap_servers,
             "namespace": self.namespace,
-            "path": self.path if settings.get("atomic", True) else "auto",  # at least once goes by librdkafka
             "discovery_interval_s": 0.2,
             "session_timeout_s": 2.0,
             **settings,
@@ -132,18 +128,7 @@ class Place:
         return self._stack.enter_context(closing(Worker(queue, writer)))
 
 
-OVER_BOTH = ("test_takeover", "test_corridor", "test_outage")
-"""Modules about what workers promise: what they try, they try over both data paths. Others are about what both have
-in common, or about one; `ALL_PATHS=1` has all of them tried over both. See tests.tiers.data_paths."""
-
-
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "path" in metafunc.fixturenames:
-        over_both = metafunc.module.__name__.endswith(OVER_BOTH) or os.environ.get("ALL_PATHS")
-        metafunc.parametrize("path", data_paths(metafunc) if over_both else ["wire"])
-
-
 @pytest.fixture
-def place(kafka: "Kafka", path: str) -> Iterator[Place]:
+def place(kafka: "Kafka") -> Iterator[Place]:
     with ExitStack() as stack:
-        yield Place(kafka, stack, path)
+        yield Place(kafka, stack)

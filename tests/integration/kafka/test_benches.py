@@ -14,7 +14,6 @@ from bench.on_kafka.broker import Load, Place
 from bench.on_kafka.doors import Door, delayline, direct
 from bench.on_kafka.laps import ROUNDS, Lap, add_rates, consumed, in_turns, produced
 from bench.on_kafka.reader import Reader
-from bench.on_kafka.rig import AT_LEAST_ONCE, LIBRARY, WIRE, Way
 from bench.report import Report
 
 if TYPE_CHECKING:
@@ -24,17 +23,15 @@ FEW = 400
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("way", [WIRE, LIBRARY, AT_LEAST_ONCE])
-def test_the_worker_delivers_a_load_and_tells_what_it_cost(kafka: "Kafka", way: Way) -> None:
-    lap = worker_lap(kafka.bootstrap_servers, FEW, way)
+def test_the_worker_delivers_a_load_and_tells_what_it_cost(kafka: "Kafka") -> None:
+    lap = worker_lap(kafka.bootstrap_servers, FEW)
     assert lap.wall_s > 0
     assert lap.cpu_s > 0
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("atomic", [True, False])
-def test_the_copy_loop_copies_a_load(kafka: "Kafka", atomic: bool) -> None:
-    assert copy_lap(kafka.bootstrap_servers, FEW, atomic=atomic).wall_s > 0
+def test_the_copy_loop_copies_a_load(kafka: "Kafka") -> None:
+    assert copy_lap(kafka.bootstrap_servers, FEW).wall_s > 0
 
 
 @pytest.mark.thorough

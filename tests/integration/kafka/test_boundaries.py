@@ -26,7 +26,7 @@ FETCHES = 2
 @pytest.fixture
 def behind(kafka: "Kafka") -> Iterator[Behind]:
     with ExitStack() as stack:
-        yield Behind(Place(kafka, stack, "wire"), stack)
+        yield Behind(Place(kafka, stack), stack)
 
 
 def boundaries(behind: Behind, *, cold: bool = False) -> list[Boundary]:
@@ -102,7 +102,7 @@ def test_a_commit_whose_partitions_are_added_one_by_one_delivers_everything_once
     kafka: "Kafka",
 ) -> None:
     with ExitStack() as stack:
-        behind = Behind(Place(kafka, stack, "wire"), stack, explicit=True)
+        behind = Behind(Place(kafka, stack), stack, explicit=True)
         at = [one for one in boundaries(behind) if one[0] != ApiKey.FETCH]
         exercised = cut_everywhere(behind, at)
     print(exercised, behind.met)

@@ -86,10 +86,10 @@ def test_a_broker_that_does_not_answer_for_a_while_delays_and_loses_nothing(logg
 
 
 @pytest.mark.thorough
-def test_the_oldest_kafka_that_is_supported_delivers_as_well(path: str) -> None:
+def test_the_oldest_kafka_that_is_supported_delivers_as_well() -> None:
     """Before transaction.version 2 partitions are added to a transaction in requests of their own."""
     with started(lambda: Kafka(version=OLDER)) as kafka, ExitStack() as stack:
-        place = Place(kafka, stack, path)
+        place = Place(kafka, stack)
         place.make_topic(message_timestamp_type="LogAppendTime")
         queue = place.queue()
         queue.ensure_buffer(place.topic, DEFAULT_RULES)

@@ -1,12 +1,11 @@
 """What a commit writes into consumer groups' topics and other partitions of the buffer."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from delayline.rules import DEFAULT_RULES
-from mq.contract import HEADER_ROOM_BYTES, Append, Delivery, ShardBatch
+from mq.contract import HEADER_ROOM_BYTES, Append, Delivery
 from mq.errors import DeliveryRefused, Fenced
 from tests.integration.kafka.conftest import Place, Worker, body, soon
 
@@ -77,21 +76,6 @@ def test_a_groups_topic_that_somebody_deletes_is_made_again(place: Place) -> Non
     soon(committed)
     assert soon(lambda: read(worker, retry(place), "0")) == [body(b"b")]
     assert not any(blamed)  # nothing must be buried for it
-
-
-def test_at_least_once_what_goes_elsewhere_is_there_before_the_cursor(place: Place) -> None:
-    place.make_topic(max_message_bytes="1000")
-    worker = owner(place, atomic=False)
-    appends = [Append(retry(place), "0", body(b"a")), Append(place.buffer, "1", body(b"b"))]
-    worker.commit(place.shard, elsewhere=appends)
-    assert read(worker, retry(place), "0") == [body(b"a")]
-    assert read(worker, place.buffer, "1") == [body(b"b")]
-    moved = replace(worker.cursors[place.shard], next_offset=1)
-    too_large = [Append(retry(place), "0", body(b"x" * (1001 + HEADER_ROOM_BYTES)))]
-    with pytest.raises(DeliveryRefused) as refused:
-        worker.sink.commit([ShardBatch(place.shard, moved, elsewhere=too_large)])
-    assert refused.value.of_record
-    assert worker.queue.takeover(place.shard).cursor == worker.cursors[place.shard]
 
 
 def test_an_aborted_commit_leaves_nothing_elsewhere(place: Place) -> None:

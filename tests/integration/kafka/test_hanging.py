@@ -15,11 +15,11 @@ from confluent_kafka.admin import NewTopic
 from delayline.rules import DEFAULT_RULES
 from mq.contract import Delivery
 from mq.kafka.cluster import Cluster
-from mq.kafka.direct.choice import nodes_beside
+from mq.kafka.direct.choice import direct
 from mq.kafka.direct.hanging import Hanging
 from mq.kafka.direct.producer import WireTransactions
 from mq.kafka.direct.steps import End, Request
-from mq.kafka.producers import LibraryTransactions, Send
+from mq.kafka.producers import Send
 from mq.kafka.settings import KafkaSettings
 from tests.brokers.kafka import Kafka
 from tests.conftest import started
@@ -38,10 +38,9 @@ HOME = 3
 class Target(Place):
     """An installation whose target has a single replica."""
 
-    def __init__(self, kafka: Kafka, stack: ExitStack, path: str) -> None:
-        super().__init__(kafka, stack, path)
-        self.nodes = nodes_beside(self.queue()._settings, CLOCK)
-        assert self.nodes is not None
+    def __init__(self, kafka: Kafka, stack: ExitStack) -> None:
+        super().__init__(kafka, stack)
+        self.nodes = direct(self.queue()._settings, "test", CLOCK).nodes
         self.hanging = stack.enter_context(closing(Hanging(self.nodes, self.queue()._names, 20, CLOCK, Event().wait)))
         topics = [NewTopic(self.topic, 2, replica_assignment=[[HOME], [HOME]]), NewTopic(self.buffer, 1, 3)]
         for made in self.admin.create_topics(topics).values():
@@ -53,7 +52,6 @@ class Target(Place):
         return super().queue(**{"transaction_timeout_s": 120.0, **settings})
 
     def leader(self) -> int:
-        assert self.nodes is not None
         return self.nodes.all_leaders().get((self.topic, 0), 0)
 
     def hangs(self) -> bool:
@@ -67,23 +65,14 @@ class Gate:
     """Writers wait here, everything written, until their target has lost its leader."""
 
     def __init__(self) -> None:
-        self.waiting = [Event() for _ in range(4)]
+        self.waiting = [Event() for _ in range(3)]
         self.opened = Event()
 
     def pass_through(self, number: int) -> None:
         self.waiting[number].set()
         assert self.opened.wait(100)
 
-    def before_the_end(self, number: int, transactions: WireTransactions | LibraryTransactions) -> None:
-        if isinstance(transactions, LibraryTransactions):
-            commit = transactions._commit
-
-            def committing() -> None:
-                self.pass_through(number)
-                commit()
-
-            transactions._commit = committing  # type: ignore[method-assign]
-            return
+    def before_the_end(self, number: int, transactions: WireTransactions) -> None:
         ask = transactions._ask
 
         def asking(request: Request) -> Any:
@@ -97,8 +86,7 @@ class Gate:
 class Fallen(NamedTuple):
     """What was committed, or aborted, while the only node with the target was away. It is back."""
 
-    wire: Target
-    librdkafka: Target
+    dead: Target
     living: Target
     writer: WireTransactions
     aborted: Target
@@ -106,32 +94,29 @@ class Fallen(NamedTuple):
 
 @pytest.fixture(scope="module")
 def fallen() -> Iterator[Fallen]:
-    with started(lambda: Kafka(3)) as kafka, ExitStack() as stack, ThreadPoolExecutor(4) as threads:
-        wire, librdkafka, living, aborted = (
-            Target(kafka, stack, path) for path in ("wire", "librdkafka", "wire", "wire")
-        )
+    with started(lambda: Kafka(3)) as kafka, ExitStack() as stack, ThreadPoolExecutor(3) as threads:
+        dead, living, aborted = (Target(kafka, stack) for _ in range(3))
         gate = Gate()
         writer = _living(living)
-        gate.before_the_end(2, writer)
+        gate.before_the_end(1, writer)
         done = [
-            threads.submit(_commit_and_die, wire, gate, 0),
-            threads.submit(_commit_and_die, librdkafka, gate, 1),
+            threads.submit(_commit_and_die, dead, gate, 0),
             threads.submit(writer.run, [Send(living.topic, 0, body(b"committed"))]),
-            threads.submit(_abort, aborted, gate, 3),
+            threads.submit(_abort, aborted, gate, 2),
         ]
         for waiting in gate.waiting:
             assert waiting.wait(60)
         kafka.nodes[HOME - 1].kill()
-        soon(lambda: wire.leader() == -1)
+        soon(lambda: dead.leader() == -1)
         gate.opened.set()
         for one in done:
             one.result(60)
         kafka.nodes[HOME - 1].start()
         kafka.wait_ready()
-        for target in (wire, librdkafka, living, aborted):
+        for target in (dead, living, aborted):
             soon(lambda target=target: target.leader() == HOME)  # type: ignore[misc]
         with closing(writer):
-            yield Fallen(wire, librdkafka, living, writer, aborted)
+            yield Fallen(dead, living, writer, aborted)
 
 
 def _commit_and_die(target: Target, gate: Gate, number: int) -> None:
@@ -140,7 +125,7 @@ def _commit_and_die(target: Target, gate: Gate, number: int) -> None:
     worker = Worker(queue, queue._names.worker("dead"))
     worker.assigned(2)
     worker.claim(target.shard)
-    gate.before_the_end(number, worker.sink._transactions)  # type: ignore[arg-type]
+    gate.before_the_end(number, worker.sink._transactions)
     worker.commit(target.shard, deliveries=[Delivery(body(b"committed"))])
     worker.close()
     queue.close()
@@ -148,9 +133,7 @@ def _commit_and_die(target: Target, gate: Gate, number: int) -> None:
 
 def _living(target: Target) -> WireTransactions:
     queue = target.queue()
-    made = queue._transactions(queue._direct("living"), queue._names.worker("living"))
-    assert isinstance(made, WireTransactions)
-    return made
+    return queue._transactions(queue._direct("living"), queue._names.worker("living"))
 
 
 def _abort(target: Target, gate: Gate, number: int) -> None:
@@ -165,9 +148,8 @@ def _abort(target: Target, gate: Gate, number: int) -> None:
     producer.abort_transaction(30)
 
 
-@pytest.mark.parametrize("dead", ["wire", "librdkafka"])
-def test_an_heir_finishes_what_the_dead_worker_has_committed(fallen: Fallen, dead: str) -> None:
-    target: Target = getattr(fallen, dead)
+def test_an_heir_finishes_what_the_dead_worker_has_committed(fallen: Fallen) -> None:
+    target = fallen.dead
     assert target.hangs()
     heir = target.queue()
     handover = heir.takeover(target.shard)

@@ -1,24 +1,25 @@
-"""Both readers of buffers on one log: what librdkafka's consumer brings, the one that speaks the protocol brings too.
+"""The reader of buffers beside a consumer of librdkafka on one log: it brings what that brings.
 
 The broker compacts at once, and closes connections that are idle for a moment.
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import closing, contextmanager
 from random import Random
 from typing import Any
 from uuid import uuid4
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from mq.kafka import trouble
 from mq.kafka.access import read_access
 from mq.kafka.address import parse_servers
+from mq.kafka.bodies import record_of
 from mq.kafka.direct.nodes import Nodes
 from mq.kafka.direct.reader import WireReader
-from mq.kafka.library import LibraryReader
-from mq.kafka.reading import At, BufferReader, Gone, Part
+from mq.kafka.reading import At, Gone, Part, Read
 from mq.kafka.settings import KafkaSettings
 from tests.brokers.kafka import Kafka
 from tests.conftest import started
@@ -67,15 +68,51 @@ def on_the_wire(servers: str, properties: dict[str, str] | None = None) -> Itera
         yield reader
 
 
+class Library:
+    """Reads one partition as WireReader does."""
+
+    def __init__(self, servers: str) -> None:
+        self._consumer = Consumer(KafkaSettings(bootstrap_servers=servers).reader())
+
+    def assign(self, at: At, offset: int) -> None:
+        self._consumer.assign([TopicPartition(*at, offset)])
+        self._at, self._next_offset = at, offset
+
+    def unassign(self, _: At) -> None:
+        self._consumer.unassign()
+
+    def log_end(self, at: At) -> int:
+        return int(self._consumer.get_watermark_offsets(TopicPartition(*at), cached=True)[1])
+
+    def close(self) -> None:
+        self._consumer.close()
+
+    def read(self, records_max: int, wait_s: float) -> list[Read]:
+        before, records = self._next_offset, []
+        for message in self._consumer.consume(records_max, wait_s):
+            error = message.error()
+            if error is None:
+                records.append(record_of(message))
+                self._next_offset = records[-1].offset + 1
+            elif trouble.end_of_partition(error):
+                self._next_offset = max(self._next_offset, message.offset() or 0)  # behind markers, too
+            else:
+                assert trouble.out_of_range(error), error
+                self.unassign(self._at)
+                return [Gone(self._at, error.str())]
+        return [Part(self._at, records, self._next_offset)] if self._next_offset > before else []
+
+
 @contextmanager
-def both(broker: Kafka) -> Iterator[list[BufferReader]]:
-    settings = KafkaSettings(bootstrap_servers=broker.bootstrap_servers)
-    with ExitStack() as stack:
-        library = stack.enter_context(closing(LibraryReader(settings, CLOCK)))
-        yield [stack.enter_context(on_the_wire(broker.bootstrap_servers)), library]
+def both(broker: Kafka) -> Iterator[tuple[WireReader, Library]]:
+    with (
+        on_the_wire(broker.bootstrap_servers) as wire,
+        closing(Library(broker.bootstrap_servers)) as library,
+    ):
+        yield wire, library
 
 
-def everything(reader: BufferReader, at: At, offset: int, records_max: Callable[[], int]) -> tuple[Rows, int]:
+def everything(reader: WireReader | Library, at: At, offset: int, records_max: Callable[[], int]) -> tuple[Rows, int]:
     """What can be read from `offset` on, until nothing more comes, and where reading then is."""
     rows: Rows = []
     next_offset = offset

@@ -1,7 +1,6 @@
 """What goes through: bodies, refusals, what readers see."""
 
 from concurrent.futures import Future
-from dataclasses import replace
 from threading import Thread
 from typing import Any
 
@@ -166,27 +165,7 @@ def test_an_append_to_a_deleted_topic_says_so(place: Place, worker: Worker) -> N
         worker.queue.append([Append(place.topic, "0", body(b"d"))]).result(PATIENCE_S)
 
 
-# --- at least once, time
-
-
-def test_at_least_once_delivers_and_moves_the_cursor_behind_it(place: Place) -> None:
-    place.make_topic()
-    worker = owner(place, atomic=False)
-    cursor = replace(worker.cursors[place.shard], low_offset=0, next_offset=0, owner_epoch=1)
-    parts = {"deliveries": [Delivery(body(b"d"), 17)], "audit": [body(b"u")], "dead": [body(b"x")]}
-    worker.sink.commit([ShardBatch(place.shard, cursor, **parts)])
-    (record,) = worker.queue.read(place.topic, "0", 0, 10)
-    assert (worker.sink.atomic, record.body, record.appended_at_ms) == (False, body(b"d"), 17)
-    assert worker.queue.takeover(place.shard).cursor == cursor
-
-
-def test_at_least_once_a_refused_delivery_leaves_the_cursor(place: Place) -> None:
-    place.make_topic(max_message_bytes="1000")
-    worker = owner(place, atomic=False)
-    moved = replace(worker.cursors[place.shard], delivered_key=worker.cursors[place.shard].delivered_key)
-    with pytest.raises(DeliveryRefused):
-        worker.sink.commit([ShardBatch(place.shard, moved, [Delivery(body(b"x" * 2000))])])
-    assert worker.queue.takeover(place.shard).cursor == worker.cursors[place.shard]
+# --- time
 
 
 def test_now_is_never_ahead_of_the_brokers_clock(place: Place, worker: Worker) -> None:

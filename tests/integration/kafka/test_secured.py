@@ -120,7 +120,7 @@ def test_a_worker_delivers_each_message_once_through_sessions_that_end(
     broker: Kafka, certificate: Path, mechanism: str
 ) -> None:
     with ExitStack() as stack:
-        place = Place(broker, stack, "wire")
+        place = Place(broker, stack)
         place.make_topic(message_timestamp_type="LogAppendTime")
         given: dict[str, Any] = {"properties": properties(certificate, mechanism)}
         queue = place.queue(bootstrap_servers=broker.sasl_servers, **given)

@@ -260,7 +260,6 @@ def test_after_letting_go_of_a_shard_its_commits_are_refused_and_the_others_go_o
     assert queue.offsets(ready.topic, gone.name)[1] == 0
 
 
-@pytest.mark.both_paths
 def test_an_open_transaction_of_a_dead_worker_is_ended_by_the_takeover(ready: Place) -> None:
     """Its cursor is not in the log yet: an outdated one must not be read, and it must not be committed later."""
     from confluent_kafka import KafkaException, Producer, TopicPartition
@@ -355,7 +354,7 @@ def test_two_that_claim_after_the_same_handover_are_not_both_believed(ready: Pla
 def child(place: Place) -> Iterator[subprocess.Popen[str]]:
     """A worker in a process of its own that owns both shards and delivers numbers into the first, for ever."""
     command = [sys.executable, "-m", "tests.integration.kafka.child"]
-    arguments = [place.kafka.bootstrap_servers, place.namespace, place.path, place.topic]
+    arguments = [place.kafka.bootstrap_servers, place.namespace, place.topic]
     with subprocess.Popen([*command, *arguments], stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout
@@ -371,7 +370,6 @@ def delivered(place: Place, queue: object) -> list[int]:
     return numbers(queue, place.topic)
 
 
-@pytest.mark.both_paths
 def test_a_killed_worker_has_its_heir_within_seconds_and_nothing_twice(ready: Place) -> None:
     queue = ready.queue()
     queue.ensure_buffer(ready.topic, DEFAULT_RULES)
@@ -387,7 +385,6 @@ def test_a_killed_worker_has_its_heir_within_seconds_and_nothing_twice(ready: Pl
     assert found == list(range(len(found)))
 
 
-@pytest.mark.both_paths
 def test_a_frozen_worker_that_wakes_up_writes_nothing_any_more(ready: Place) -> None:
     queue = ready.queue()
     queue.ensure_buffer(ready.topic, DEFAULT_RULES)

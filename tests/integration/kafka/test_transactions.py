@@ -13,22 +13,21 @@ from delayline.rules import DEFAULT_RULES
 from mq.errors import QueueUnavailable
 from mq.kafka import trouble
 from mq.kafka.cluster import Cluster
-from mq.kafka.direct.choice import choose
+from mq.kafka.direct.choice import direct
 from mq.kafka.direct.limits import Limits
 from mq.kafka.direct.producer import WireTransactions
 from mq.kafka.finishing import Nobody
 from mq.kafka.mirror import shard_key
-from mq.kafka.producers import Aborted, LibraryTransactions, Send, Transactions
+from mq.kafka.producers import Aborted, Send
 from mq.kafka.settings import KafkaSettings
 from tests.integration.kafka.conftest import CLOCK, PATIENCE_S, Place, Worker, body, soon
 
 RECORDS = 200
-ROUNDS = 5
-"""What goes wrong depends on how far the library has got; once in two or three times it does."""
+ROUNDS = 3
 
 
 def settings(place: Place) -> KafkaSettings:
-    return KafkaSettings(bootstrap_servers=place.kafka.bootstrap_servers, namespace=place.namespace, path=place.path)
+    return KafkaSettings(bootstrap_servers=place.kafka.bootstrap_servers, namespace=place.namespace)
 
 
 def sends(place: Place) -> Iterator[Send]:
@@ -36,19 +35,13 @@ def sends(place: Place) -> Iterator[Send]:
 
 
 @contextmanager
-def made(place: Place, name: str) -> Iterator[Transactions]:
-    """Those of the path."""
-    direct = choose(settings(place), name, CLOCK).direct
-    if direct is None:
-        yield LibraryTransactions(settings(place), name, CLOCK, Nobody())
-        return
+def made(place: Place, name: str) -> Iterator[WireTransactions]:
+    path = direct(settings(place), name, CLOCK)
     limits = Limits(Cluster(settings(place), CLOCK, Event().wait))
-    with (
-        closing(direct.nodes),
-        closing(
-            WireTransactions(settings(place), name, direct.nodes, direct.codec, limits, CLOCK, Event().wait, Nobody())
-        ) as transactions,
-    ):
+    transactions = WireTransactions(
+        settings(place), name, path.nodes, path.codec, limits, CLOCK, Event().wait, Nobody()
+    )
+    with closing(path.nodes), closing(transactions):
         yield transactions
 
 

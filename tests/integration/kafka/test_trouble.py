@@ -50,10 +50,10 @@ def logged(place: Place) -> Place:
 
 
 @pytest.mark.outage
-def test_a_broker_killed_under_load_for_longer_than_every_timeout_costs_nothing_but_time(path: str) -> None:
+def test_a_broker_killed_under_load_for_longer_than_every_timeout_costs_nothing_but_time() -> None:
     """Also where it comes back without the markers of its last commits."""
     with started(Kafka) as kafka, ExitStack() as stack:
-        place = Place(kafka, stack, path)
+        place = Place(kafka, stack)
         place.make_topic(message_timestamp_type="LogAppendTime")
         queue = place.queue(transaction_timeout_s=3.0, request_timeout_s=3.0)
         queue.ensure_buffer(place.topic, DEFAULT_RULES)
@@ -76,11 +76,11 @@ def test_a_broker_killed_under_load_for_longer_than_every_timeout_costs_nothing_
 
 
 @pytest.mark.outage
-def test_a_target_in_want_of_replicas_is_waited_for_and_others_are_delivered(path: str) -> None:
+def test_a_target_in_want_of_replicas_is_waited_for_and_others_are_delivered() -> None:
     from confluent_kafka.admin import NewTopic
 
     with started(lambda: Kafka(3)) as kafka, ExitStack() as stack:
-        place, other = Place(kafka, stack, path), Place(kafka, stack, path)
+        place, other = Place(kafka, stack), Place(kafka, stack)
         other.namespace = place.namespace
         config = {"min.insync.replicas": "2", "message.timestamp.type": "LogAppendTime"}
         wanted = [
@@ -212,7 +212,6 @@ def skewed(place: Place, ahead_ms: int, clock_skew_max_ms: int) -> Iterator[tupl
     settings = KafkaSettings(
         bootstrap_servers=place.kafka.bootstrap_servers,
         namespace=place.namespace,
-        path=place.path,
         discovery_interval_s=0.2,
         session_timeout_s=2.0,
     )

@@ -9,7 +9,6 @@ import pytest
 
 from mq.contract import DispatchBatch
 from mq.errors import DeliveryRefused, QueueUnavailable
-from mq.kafka.producers import LibraryTransactions
 from mq.kafka.wire.apis import ApiKey
 from mq.kafka.wire.errors import ErrorCode
 from mq.kafka.wire.message import decode, encode
@@ -37,7 +36,7 @@ FETCH, INIT, PRODUCE, OFFSETS, END = (
 def shared(kafka: "Kafka") -> Iterator[Behind]:
     """One worker for all that it survives."""
     with ExitStack() as stack:
-        yield Behind(Place(kafka, stack, "wire"), stack)
+        yield Behind(Place(kafka, stack), stack)
 
 
 @pytest.fixture
@@ -157,7 +156,7 @@ def test_so_is_one_whose_batches_all_arrive_damaged_and_not_its_records(
     kafka: "Kafka", monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with ExitStack() as stack:
-        behind = Behind(Place(kafka, stack, "wire"), stack, transaction_timeout_s=1.0, request_timeout_s=1.0)
+        behind = Behind(Place(kafka, stack), stack, transaction_timeout_s=1.0, request_timeout_s=1.0)
         commit, refused = behind.worker.sink.commit, []
 
         def listening(batch: DispatchBatch) -> None:
@@ -180,7 +179,7 @@ def test_so_is_one_whose_batches_all_arrive_damaged_and_not_its_records(
 def test_a_second_member_between_the_records_and_the_offsets_costs_nothing(kafka: "Kafka") -> None:
     """The offsets are held back until the group has a generation in which they are not taken any more."""
     with ExitStack() as stack:
-        behind = Behind(Place(kafka, stack, "wire"), stack)
+        behind = Behind(Place(kafka, stack), stack)
         membership = behind.worker.source.membership
         generation = membership.standing().metadata
         joined = Event()
@@ -191,7 +190,7 @@ def test_a_second_member_between_the_records_and_the_offsets_costs_nothing(kafka
             committing = Thread(target=behind.commit)
             committing.start()
             soon(lambda: script.fired)
-            second = behind.place.worker(behind.place.queue(path="librdkafka"), "second")
+            second = behind.place.worker(behind.place.queue(), "second")
             soon(lambda: (second.poll(), behind.poll(), membership.standing().metadata not in (generation, None))[2])
             joined.set()
             soon(lambda: (second.poll(), behind.poll(), not committing.is_alive())[2])
@@ -211,7 +210,7 @@ def test_an_end_whose_answer_is_lost_is_found_out_about(behind: Behind) -> None:
 def test_an_end_whose_answers_are_all_lost_leaves_its_fate_to_whoever_takes_over(kafka: "Kafka") -> None:
     """Patience is three transaction timeouts."""
     with ExitStack() as stack:
-        behind = Behind(Place(kafka, stack, "wire"), stack, transaction_timeout_s=1.0, request_timeout_s=1.0)
+        behind = Behind(Place(kafka, stack), stack, transaction_timeout_s=1.0, request_timeout_s=1.0)
         with behind.scripted.following(once(behind, END, CUT_AFTER, times=10_000)):
             behind.send()
             soon(lambda: (behind.turn(), behind.met["CommitUnknown"])[1])
@@ -257,7 +256,7 @@ def test_an_answer_that_cannot_be_read_is_none(behind: Behind, api: ApiKey, dama
 
 def test_an_answer_that_comes_too_late_is_none(kafka: "Kafka") -> None:
     with ExitStack() as stack:
-        behind = Behind(Place(kafka, stack, "wire"), stack, request_timeout_s=2.0)
+        behind = Behind(Place(kafka, stack), stack, request_timeout_s=2.0)
         for api in (PRODUCE, END):
             event = Event()
             script = once(behind, api, Held(event))
@@ -290,23 +289,11 @@ def without(api: ApiKey) -> Callable[[bytes], bytes]:
 @pytest.mark.parametrize(
     "api", sample([PRODUCE, OFFSETS, END, INIT, ApiKey.FETCH, ApiKey.METADATA], every=6), ids=lambda api: api.name
 )
-def test_where_a_broker_does_not_speak_what_is_needed_librdkafka_takes_the_path(
-    behind: Behind, api: ApiKey, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_where_a_broker_does_not_speak_what_is_needed_no_worker_starts(behind: Behind, api: ApiKey) -> None:
     def script(asked: Asked) -> Act:
-        ours = asked.client_id is not None and asked.client_id.startswith("old")
+        ours = asked.client_id == "old-worker"
         return Altered(without(api)) if ours and asked.api == ApiKey.API_VERSIONS and asked.version == 3 else FORWARD
 
-    with behind.scripted.following(script), ExitStack() as stack:
-        place = Place(behind.place.kafka, stack, "auto")
-        place.make_topic(1)
-        queue = place.queue(bootstrap_servers=behind.scripted.bootstrap_servers, address="127.0.0.1:1")
-        capsys.readouterr()
-        worker = place.worker(queue, "old-worker")
-        lines = [line for line in capsys.readouterr().out.splitlines() if "data path" in line]
-        assert isinstance(worker.sink._transactions, LibraryTransactions)
-        assert len(lines) == 1
-        assert api.name in lines[0]
-        strict = place.queue(bootstrap_servers=behind.scripted.bootstrap_servers, path="wire")
-        with pytest.raises(QueueUnavailable, match=api.name):
-            strict.open_worker("old-and-strict")
+    queue = behind.place.queue(bootstrap_servers=behind.scripted.bootstrap_servers, address="127.0.0.1:1")
+    with behind.scripted.following(script), pytest.raises(QueueUnavailable, match=f"{api.name}.* Kafka 3.0"):
+        queue.open_worker("old-worker")

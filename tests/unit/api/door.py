@@ -161,7 +161,6 @@ class Door:
                     **{
                         "namespace": "delayline",
                         "version": "1.2.3",
-                        "guarantee": "exactly-once",
                         "rules": self.rules,
                         "rules_for": lambda _: rules or Rules(),
                         "horizon_max_ms": 3650 * DAY_MS,

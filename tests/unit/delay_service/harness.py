@@ -30,7 +30,6 @@ class FaultySink:
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
-        self.atomic = sink.atomic
         self.fault: Callable[[DispatchBatch], Exception | None] = lambda _: None
         self.after: Callable[[DispatchBatch], Exception | None] = lambda _: None
         self.batches: list[DispatchBatch] = []

@@ -354,7 +354,6 @@ def test_a_topic_takes_delays_when_a_pattern_names_it_and_its_buffer_can_exist(
     [
         ("[mq]\nkind = 'rocketmq'", "mq.kind"),
         ("[mq]\nbootstrap_servers = 'k1:9092'", "mq.bootstrap_servers"),
-        ("[mq]\nguarantee = 'at-least-once'", "mq.guarantee"),
         ("[mq]\ntopics_create = false", "mq.topics_create"),
         ("[mq.properties]\n'linger.ms' = 5", "mq.properties"),
         ("[dispatch]\nclock_skew_max = '1s'", "dispatch.clock_skew_max"),
@@ -388,13 +387,19 @@ KAFKA = "[mq]\nkind = 'kafka'\nbootstrap_servers = 'k1:9092'\n"
 
 
 def test_what_is_for_kafka_is_taken_where_the_queue_is_kafka(load: Any) -> None:
-    more = "guarantee = 'at-least-once'\ntopics_create = false\nproperties = {'linger.ms' = '5'}\n"
+    more = "topics_create = false\nproperties = {'compression.type' = 'zstd'}\n"
     settings = load(KAFKA + more + "[worker]\nport = 9000\n[delay]\ntopics = ['orders']\ndiscovery_interval = '5s'")
-    assert (settings.mq.guarantee, settings.worker.port, settings.delay.topics) == (
-        "at-least-once",
-        9000,
-        ("orders",),
-    )
+    assert (settings.mq.topics_create, settings.worker.port, settings.delay.topics) == (False, 9000, ("orders",))
+
+
+@pytest.mark.parametrize("line", ["path = 'auto'", "guarantee = 'exactly-once'"])
+def test_a_setting_that_was_removed_is_refused_with_what_to_do(load: Any, tmp_path: Path, line: str) -> None:
+    name = line.split()[0]
+    with pytest.raises(ConfigError, match=f"^DELAYLINE_MQ__{name.upper()}: this setting was removed"):
+        load(env={f"MQ__{name.upper()}": "auto"})
+    found = sentence_of(load, f"[mq]\n{line}")
+    assert found.startswith(f"mq.{name}: this setting was removed, ")
+    assert found.endswith(f"; take it out (from {tmp_path / 'delayline.toml'}).")
 
 
 def test_no_topic_takes_delays_on_a_queue_of_others_before_one_is_named(load: Any) -> None:

@@ -1,17 +1,20 @@
-"""Who carries the records: what the wire path does not speak is librdkafka's, and said so."""
+"""What is not spoken is refused, and named."""
 
 import struct
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 
 import pytest
 
 from delayline.clock import SystemClock
+from delayline.errors import ConfigError
 from mq.errors import QueueUnavailable
 from mq.kafka.address import Address
 from mq.kafka.batch.head import Codec
-from mq.kafka.direct.choice import Choice, choose, unspoken
+from mq.kafka.buffer_ranges import read_buffer
+from mq.kafka.direct.choice import Direct, check_brokers, direct
 from mq.kafka.oauth.local import FILE
+from mq.kafka.queue import KafkaQueue
 from mq.kafka.settings import KafkaSettings
 from mq.kafka.wire.apis import ApiKey
 from mq.kafka.wire.message import Message, RequestHeader
@@ -46,19 +49,17 @@ def cluster(*versions: ApiVersionsResponse | bytes | None) -> Iterator[list[Addr
         yield there
 
 
-def chosen_at(there: list[Address], path: str = "auto", **settings: object) -> Choice:
+def checked(there: list[Address], request_timeout_s: float = 10) -> None:
     """Beginning with the first node."""
     host, port = there[0]
-    made = KafkaSettings(bootstrap_servers=f"{host}:{port}", path=path, **settings)  # type: ignore[arg-type]
-    choice = choose(made, "test", SystemClock())
-    if choice.direct is not None:
-        choice.direct.nodes.close()
-    return choice
+    settings = KafkaSettings(bootstrap_servers=f"{host}:{port}", request_timeout_s=request_timeout_s)
+    with closing(direct(settings, "test", SystemClock()).nodes) as nodes:
+        check_brokers(nodes)
 
 
-def chosen(path: str = "auto", versions: ApiVersionsResponse = VERSIONS, **settings: object) -> Choice:
-    with cluster(versions) as there:
-        return chosen_at(there, path, **settings)
+def made(**properties: str) -> Direct:
+    settings = KafkaSettings(bootstrap_servers="127.0.0.1:1", properties=properties)
+    return direct(settings, "test", SystemClock())
 
 
 def speaking(api: ApiKey, newest: int) -> ApiVersionsResponse:
@@ -67,100 +68,83 @@ def speaking(api: ApiKey, newest: int) -> ApiVersionsResponse:
     )
 
 
-def test_nothing_special_goes_over_the_wire() -> None:
-    choice = chosen()
-    assert (choice.path, choice.reason) == ("wire", "")
-
-
-def test_who_asks_for_the_library_gets_it_without_a_question() -> None:
-    settings = KafkaSettings(bootstrap_servers="127.0.0.1:1", path="librdkafka")
-    assert choose(settings, "test", SystemClock()) == Choice(None)
-
-
 @pytest.mark.parametrize("name", ["compression.type", "compression.codec"])
 def test_compression_is_understood_by_both_of_its_names(name: str) -> None:
-    direct = chosen(properties={name: "zstd"}).direct
-    assert direct is not None
-    assert direct.codec is Codec.ZSTD
+    assert made(**{name: "zstd"}).codec is Codec.ZSTD
+    assert made().codec is Codec.NONE
 
 
 @pytest.mark.parametrize(
     ("properties", "why"),
     [
-        ({"security.protocol": "sasl_plaintext", "sasl.mechanism": "DIGEST-MD5"}, "sasl.mechanism"),
         ({"security.protocol": "ssl", "ssl.certificate.location": "/nowhere"}, r"ssl\.certificate\.location"),
-        ({"compression.type": "brotli"}, "brotli"),
+        ({"compression.type": "brotli"}, r"compression\.type is one of .*, not brotli"),
         ({"compression.type": "zstd", "compression.codec": "gzip"}, "contradict"),
+        ({"security.protocol": "sasl_plaintext", "sasl.mechanism": "MAGIC"}, r"sasl\.mechanism"),
+        ({"security.protocol": "telepathy"}, r"security\.protocol"),
     ],
 )
-def test_what_the_wire_path_does_not_know_is_librdkafkas_and_refused_where_only_the_wire_is_wanted(
-    properties: Mapping[str, str], why: str
-) -> None:
-    choice = chosen(properties=properties)
-    assert choice.path == "librdkafka"
-    with pytest.raises(QueueUnavailable, match=why):
-        chosen("wire", properties=properties)
+def test_what_is_not_spoken_is_refused_by_its_name(properties: Mapping[str, str], why: str) -> None:
+    settings = KafkaSettings(bootstrap_servers="127.0.0.1:1", properties=properties)
+    with pytest.raises(ConfigError, match=rf"^mq\.properties: .*{why}"):
+        KafkaQueue(settings, SystemClock())
+
+
+def test_a_reader_of_buffers_refuses_it_as_well() -> None:
+    settings = KafkaSettings(bootstrap_servers="127.0.0.1:1", properties={"compression.type": "brotli"})
+    with pytest.raises(ConfigError, match="brotli"):
+        list(read_buffer(settings, SystemClock(), "orders", 0, 0, 1))
 
 
 def test_passwords_are_spoken() -> None:
     for mechanism in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"):
-        properties = {**SASL, "sasl.mechanism": mechanism}
-        assert unspoken(KafkaSettings(bootstrap_servers="127.0.0.1:1", properties=properties)) is None
+        made(**SASL, **{"sasl.mechanism": mechanism})
 
 
 def test_tokens_are_spoken() -> None:
-    properties = {"security.protocol": "sasl_plaintext", "sasl.mechanism": "OAUTHBEARER", FILE: "/token"}
-    assert unspoken(KafkaSettings(bootstrap_servers="127.0.0.1:1", properties=properties)) is None
+    made(**{"security.protocol": "sasl_plaintext", "sasl.mechanism": "OAUTHBEARER", FILE: "/token"})
 
 
-def test_what_tunes_the_library_is_no_reason_against_the_wire() -> None:
-    properties = {"fetch.min.bytes": "1", "socket.timeout.ms": "5000", "linger.ms": "3"}
-    assert unspoken(KafkaSettings(bootstrap_servers="127.0.0.1:1", properties=properties)) is None
-
-
-def test_at_least_once_is_librdkafkas() -> None:
-    choice = chosen(atomic=False)
-    assert (choice.path, choice.reason) == ("librdkafka", "mq.guarantee is at-least-once")
+def test_what_tunes_the_library_goes_to_it_alone() -> None:
+    made(**{"fetch.min.bytes": "1", "socket.timeout.ms": "5000", "linger.ms": "3"})
 
 
 @pytest.mark.parametrize("api", [ApiKey.FETCH, ApiKey.PRODUCE, ApiKey.INIT_PRODUCER_ID, ApiKey.TXN_OFFSET_COMMIT])
-def test_a_broker_that_is_too_old_is_librdkafkas(api: ApiKey) -> None:
-    choice = chosen(versions=speaking(api, 2))
-    assert choice.path == "librdkafka"
-    assert api.name in choice.reason
+def test_a_broker_that_is_too_old_is_refused_with_what_it_lacks(api: ApiKey) -> None:
+    with cluster(speaking(api, 2)) as there, pytest.raises(QueueUnavailable, match=f"{api.name} .*Kafka 3.0"):
+        checked(there)
 
 
 @pytest.mark.parametrize("api", [ApiKey.PRODUCE, ApiKey.END_TXN])
 def test_one_broker_of_several_that_is_too_old_is_named(api: ApiKey) -> None:
     with cluster(VERSIONS, VERSIONS, speaking(api, 2)) as there:
-        choice = chosen_at(there)
-    assert choice.path == "librdkafka"
-    assert choice.reason.startswith(f"127.0.0.1:{there[2].port}: {api.name}")
+        named = pytest.raises(QueueUnavailable, match=f"^127.0.0.1:{there[2].port}: {api.name}")
+        with named:
+            checked(there)
 
 
 @pytest.mark.parametrize("answer", [None, DAMAGED, ApiVersionsResponse(-1)])
-def test_one_broker_of_several_that_does_not_say_what_it_speaks_is_no_reason(
+def test_one_broker_of_several_that_does_not_say_what_it_speaks_is_let_pass(
     answer: ApiVersionsResponse | bytes | None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with cluster(VERSIONS, answer, VERSIONS) as there:
-        assert chosen_at(there).path == "wire"
+        checked(there)
     (line,) = [line for line in capsys.readouterr().out.splitlines() if "what it speaks" in line]
     assert "node=1 " in f"{line} "
 
 
-def test_brokers_that_all_do_not_say_what_they_speak_are_no_reason_for_either_path() -> None:
+def test_brokers_that_all_do_not_say_what_they_speak_are_waited_for() -> None:
     with cluster(VERSIONS, None, None) as there:
         bootstrap = there.pop(0)  # it answers, and is none of them
         with pytest.raises(QueueUnavailable, match="what they speak"):
-            chosen_at([bootstrap])
+            checked([bootstrap])
 
 
-def test_an_answer_about_versions_that_is_damaged_is_no_reason_for_either_path() -> None:
+def test_so_is_one_whose_answer_about_versions_is_damaged() -> None:
     with cluster(DAMAGED) as there, pytest.raises(QueueUnavailable, match="what they speak"):
-        chosen_at(there)
+        checked(there)
 
 
-def test_a_broker_that_does_not_answer_is_no_reason_for_either_path() -> None:
-    settings = KafkaSettings(bootstrap_servers="127.0.0.1:1", request_timeout_s=1)
+def test_so_is_one_that_does_not_answer() -> None:
     with pytest.raises(QueueUnavailable, match="what they speak"):
-        choose(settings, "test", SystemClock())
+        checked([DOWN], 1)

@@ -11,11 +11,11 @@ import pytest
 from delayline.clock import ManualClock
 from delayline.cursor import Cursor
 from delayline.message import Shard
+from delayline.names import Names
 from mq.contract import ShardBatch
 from mq.errors import CommitUnknown, Fenced, QueueUnavailable
 from mq.kafka.membership import Standing
 from mq.kafka.resting import Rest
-from mq.kafka.settings import KafkaSettings
 from mq.kafka.sink import KafkaSink
 
 ORDERS = Shard("orders", "0")
@@ -41,10 +41,10 @@ class Scene:
             run=self._run,
             open=lambda: self.opened.append(threading.current_thread()),
         )
-        settings = KafkaSettings(bootstrap_servers="none:1", namespace="delayline")
+        names = Names("delayline")
         clock = ManualClock()
         rest = Rest(clock, lambda _: None)
-        self.sink = KafkaSink(settings, parts, parts, parts, parts, "w1", clock, parts, lambda _: parts, parts, rest)
+        self.sink = KafkaSink(names, parts, parts, parts, parts, "w1", clock, parts, lambda _: parts, parts, rest)
 
     def _look(self, _: Shard) -> int:
         self.asked += 1

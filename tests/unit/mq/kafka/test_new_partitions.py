@@ -5,7 +5,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException
 
 from delayline.record import encode_body
-from mq.kafka.producers import Outgoing, Send
+from mq.kafka.producers import Outgoing
 
 BODY = encode_body(None, b"x", [])
 
@@ -24,7 +24,7 @@ class Library:
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
         self.seen = self.sees
 
-    def produce(self, topic: str, value: Any, key: Any, partition: int, *_: Any) -> None:
+    def produce(self, topic: str, value: Any, key: Any, partition: int, **_: Any) -> None:
         if partition >= self.seen:
             raise KafkaException(KafkaError(KafkaError._UNKNOWN_PARTITION))
         self.taken.append(partition)
@@ -34,7 +34,7 @@ def sent(library: Any, *partitions: int) -> list[int]:
     """The partitions whose records were refused."""
     outgoing = Outgoing()
     for partition in partitions:
-        outgoing.send(library, Send("orders", partition, BODY))
+        outgoing.send(library, "orders", partition, BODY)
     return [failure.partition for failure in outgoing.failures]
 
 

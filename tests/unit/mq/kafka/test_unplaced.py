@@ -12,7 +12,6 @@ from delayline.record import encode_body
 from mq.contract import Append, Position
 from mq.errors import QueueUnavailable
 from mq.kafka.client import KafkaClient
-from mq.kafka.producers import Outgoing, Send
 from mq.kafka.renewed import Renewed
 
 BODY = encode_body(b"k", b"v")
@@ -24,9 +23,8 @@ class Acknowledging:
     def __init__(self, offset: int | None) -> None:
         self._offset = offset
 
-    def produce(self, topic: str, *given: Any, on_delivery: Callable[..., None] | None = None, **_: Any) -> None:
-        heard = on_delivery or given[3]
-        heard(
+    def produce(self, topic: str, *_: Any, on_delivery: Callable[..., None], **__: Any) -> None:
+        on_delivery(
             None,
             SimpleNamespace(
                 topic=lambda: topic, partition=lambda: 2, offset=lambda: self._offset, timestamp=lambda: (1, 1000)
@@ -46,13 +44,3 @@ def test_an_append_says_that_it_does_not_know_where_the_record_stands() -> None:
     assert appended(7).result(0) == [Position("orders", "2", 7, 1000)]
     with pytest.raises(QueueUnavailable, match="orders: stored, but where"):
         appended(None).result(0)
-
-
-@pytest.mark.parametrize(("offset", "failures"), [(7, 0), (None, 1)])
-def test_a_transaction_whose_records_must_be_known_by_place_is_refused(offset: int | None, failures: int) -> None:
-    outgoing, placed = Outgoing(), []
-    send = Send("orders", 2, BODY, None, lambda at, stamped_ms: placed.append((at, stamped_ms)))
-    outgoing.send(Acknowledging(offset), send)  # type: ignore[arg-type]
-    outgoing.send(Acknowledging(offset), Send("audit", 0, BODY))  # type: ignore[arg-type]
-    assert len(outgoing.failures) == failures
-    assert placed == ([] if failures else [(7, 1000)])

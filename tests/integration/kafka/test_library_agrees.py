@@ -1,25 +1,27 @@
-"""What a transaction leaves behind is the same whichever path it took, on brokers of both generations."""
+"""What a transaction leaves behind is what one of librdkafka's leaves, on brokers of both generations."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
 from threading import Event
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from delayline.cursor import Cursor
 from delayline.record import encode_body
+from mq.kafka import trouble
+from mq.kafka.bodies import parts_of
 from mq.kafka.cluster import Cluster
 from mq.kafka.cursors import decode_metadata, encode_metadata
-from mq.kafka.direct.choice import choose
+from mq.kafka.direct.choice import direct
 from mq.kafka.direct.limits import Limits
 from mq.kafka.direct.producer import WireTransactions
 from mq.kafka.finishing import Nobody
 from mq.kafka.offsets import GroupOffsets
-from mq.kafka.producers import Aborted, Bulk, LibraryTransactions, Send, Transactions
+from mq.kafka.producers import Aborted, Bulk, Failure, Send
 from mq.kafka.settings import KafkaSettings
 from tests.brokers.distribution import NEWEST, OLDER
 from tests.conftest import started
@@ -50,10 +52,43 @@ def broker(request: pytest.FixtureRequest) -> "Iterator[Kafka]":
         yield older
 
 
+class Library:
+    """The same transactions by librdkafka."""
+
+    def __init__(self, settings: KafkaSettings, transactional_id: str) -> None:
+        self._producer = Producer({**settings.transactional(transactional_id), "linger.ms": 10})
+        self._producer.init_transactions(PATIENCE_S)
+
+    def close(self) -> None:
+        self._producer.flush(PATIENCE_S)
+
+    def run(self, sends: Sends, offsets: Sequence[TopicPartition] = (), metadata: Any = None) -> None:
+        failures: list[Failure] = []
+
+        def heard(error: KafkaError | None, message: Message) -> None:
+            if error is not None and not trouble.purged(error):
+                failures.append(Failure(message.topic() or "", message.partition() or 0, error))
+
+        self._producer.begin_transaction()
+        for send in sends:
+            single = isinstance(send, Send)
+            for body, time_ms in [(send.body, send.timestamp_ms)] if single else send.deliveries:
+                key, value, headers = parts_of(body)
+                given = {"headers": headers, "timestamp": time_ms or 0, "on_delivery": heard}
+                self._producer.produce(send.topic, value, key, send.partition, **given)
+        self._producer.flush(PATIENCE_S)
+        if failures:
+            self._producer.abort_transaction(PATIENCE_S)
+            raise Aborted(failures[0].error, failures)
+        if offsets:
+            self._producer.send_offsets_to_transaction(list(offsets), metadata, PATIENCE_S)
+        self._producer.commit_transaction(PATIENCE_S)
+
+
 class Path(NamedTuple):
     """One of the two, with topics and a group of its own."""
 
-    transactions: Transactions
+    transactions: WireTransactions | Library
     topic: str
     settings: KafkaSettings
     member: Any
@@ -102,22 +137,20 @@ def _path(broker: "Kafka", name: str, kind: str, stack: ExitStack, **properties:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     admin.create_topics([NewTopic(topic, PARTITIONS, 1, config=config)])[topic].result()
     dotted = {key.replace("_", "."): value for key, value in properties.items()}
-    settings = KafkaSettings(
-        bootstrap_servers=broker.bootstrap_servers, namespace=namespace, path=name, properties=dotted
-    )
+    settings = KafkaSettings(bootstrap_servers=broker.bootstrap_servers, namespace=namespace, properties=dotted)
     member = stack.enter_context(closing(Consumer(settings.member(name))))
     member.subscribe([topic])
     soon(lambda: (member.poll(0.1), member.assignment())[1])
     cluster = Cluster(settings, CLOCK, lambda _: None)
-    direct = choose(settings, name, CLOCK).direct
     transactional_id = f"{namespace}-id"
-    made: Transactions = LibraryTransactions(settings, transactional_id, CLOCK, Nobody())
-    if direct is not None:
-        stack.enter_context(closing(direct.nodes))
+    made: WireTransactions | Library
+    if name == "librdkafka":
+        made = Library(settings, transactional_id)
+    else:
+        nodes, codec = direct(settings, name, CLOCK)
+        stack.enter_context(closing(nodes))
         limits, pause = Limits(cluster), Event().wait
-        made = WireTransactions(
-            settings, transactional_id, direct.nodes, direct.codec, limits, CLOCK, pause, Nobody()
-        )
+        made = WireTransactions(settings, transactional_id, nodes, codec, limits, CLOCK, pause, Nobody())
     return Path(stack.enter_context(closing(made)), topic, settings, member.consumer_group_metadata)
 
 
