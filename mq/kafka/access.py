@@ -55,7 +55,7 @@ def read_access(properties: Mapping[str, str], tokens: Tokens | None = None) -> 
     if not encrypted:
         return Access(credentials=credentials)
     if unknown := sorted(key for key in properties if key.startswith("ssl.") and key not in TLS):
-        raise ConfigError(f"mq.properties: only librdkafka understands {', '.join(unknown)}.")
+        raise ConfigError(f"mq.properties: {', '.join(unknown)}: not known to Delayline's own client.")
     return Access(read_tls(properties), credentials)
 
 
