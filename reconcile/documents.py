@@ -7,6 +7,12 @@ import msgspec
 from reconcile.errors import BadInput
 
 
+class _Said(msgspec.Struct):
+    """What a document of any version has."""
+
+    v: int
+
+
 class _Versioned(Protocol):
     @property
     def v(self) -> int: ...
@@ -18,12 +24,11 @@ Document = TypeVar("Document", bound=_Versioned)
 def decode(data: bytes, kind: type[Document], name: str, version: int) -> Document:
     """Raises BadInput, which calls it `name`: no document of this kind, or one of another version."""
     try:
-        document = msgspec.json.decode(data, type=kind)
+        if (said := msgspec.json.decode(data, type=_Said)).v != version:
+            raise BadInput(f"{name} has version {said.v}, this program knows {version}")
+        return msgspec.json.decode(data, type=kind)
     except (ValueError, RecursionError) as error:  # DecodeError is a ValueError, and so is text that is no UTF-8
         raise BadInput(f"{name} cannot be read: {error}") from error
-    if document.v != version:
-        raise BadInput(f"{name} has version {document.v}, this program knows {version}")
-    return document
 
 
 def encode_for_people(document: msgspec.Struct) -> bytes:

@@ -53,6 +53,8 @@ class JobSettings:
 
 def read_settings(given: Mapping[str, Any]) -> JobSettings:
     """From what stands on a command line: durations as text, and None where nothing was given. Raises ConfigError."""
+    if given.get("since") is not None and given.get("against") != "targets":
+        raise ConfigError("--since: it goes with --against targets.")
     durations = {f"{name}_ms": _duration(name, given.get(name)) for name in ("late_after", "stalled_after", "since")}
     others = {name: value for name, value in given.items() if f"{name}_ms" not in durations}
     return JobSettings(**{name: value for name, value in (others | durations).items() if value is not None})

@@ -81,7 +81,9 @@ def run(
     against: Annotated[
         str, typer.Option(help="audit, or targets: what stands in the topics themselves, by what the runs have read.")
     ] = "audit",
-    since: Annotated[str, typer.Option(help="Against targets: what was due so long ago or later.")] = "1d",
+    since: Annotated[
+        str | None, typer.Option(help="Against targets: what was due so long ago or later; 1d.", show_default=False)
+    ] = None,
     master: Annotated[str | None, typer.Option(help="Spark's; this machine's cores where it is not given.")] = None,
     push_metrics: Annotated[
         str | None, typer.Option(metavar="URL", help="A Prometheus Pushgateway that gets metrics.prom.")
