@@ -19,7 +19,7 @@ from api.bridge import Bridge
 from api.bulk import BulkCancel
 from api.claims import Claims
 from api.dead_letters import DeadLetters
-from api.drafts import Drafter, Judge
+from api.drafts import Drafter, ScheduleValidator
 from api.edge import Edge
 from api.follow import Closing, Followers, Streams
 from api.hosts import Hosts
@@ -88,7 +88,7 @@ def create_app(services: Services) -> DelaylineApi:
     app.add_middleware(Edge, problems=problems, in_flight=in_flight, hosts=Hosts(settings.hosts))
 
     topics = TopicBook(services, threads, metrics)
-    judge = Judge(settings.rules, settings.horizon_max_ms)
+    judge = ScheduleValidator(settings.rules, settings.horizon_max_ms)
     drafter = Drafter(
         judge,
         settings.rules_for,

@@ -111,7 +111,7 @@ class Draft(NamedTuple):
         return None if name is None else name.encode()
 
 
-class Judge:
+class ScheduleValidator:
     """What a schedule object means under the rules of this installation."""
 
     def __init__(self, rules: Rules, horizon_max_ms: int) -> None:
@@ -202,7 +202,7 @@ class Drafter:
 
     def __init__(
         self,
-        judge: Judge,
+        judge: ScheduleValidator,
         rules_for: Callable[[str], Rules],
         is_delay_enabled: Callable[[str], bool],
         unheeded: UnheededNames,

@@ -7,7 +7,7 @@ from functools import lru_cache
 import structlog
 
 from api.bridge import Bridge
-from api.drafts import Draft, Judge
+from api.drafts import Draft, ScheduleValidator
 from api.in_flight import Ticket
 from api.metrics import Metrics
 from api.problems import TOO_LARGE, Refusal, refused
@@ -27,7 +27,9 @@ _moment = lru_cache(1024)(format_moment)
 class Sender:
     """The way from drafts to the queue: to the topic itself, or to the buffer where messages wait."""
 
-    def __init__(self, services: Services, topics: TopicBook, bridge: Bridge, judge: Judge, metrics: Metrics) -> None:
+    def __init__(
+        self, services: Services, topics: TopicBook, bridge: Bridge, judge: ScheduleValidator, metrics: Metrics
+    ) -> None:
         self._client = services.client
         self._timeout_s = services.settings.append_timeout_s
         self._topics = topics

@@ -9,11 +9,11 @@ from prometheus_client import CollectorRegistry
 from delay_service.decisions import Decisions
 from delay_service.draft import Drafter
 from delay_service.history import History
+from delay_service.in_flight import CommitResult
 from delay_service.metrics import WorkerMetrics
 from delay_service.rules_log import RulesLog
 from delay_service.shard import Shard as Core
 from delay_service.shard_settings import ShardSettings
-from delay_service.taken import Finished
 from delay_service.takeover import Plan
 from delayline.buffer_record import encode_value
 from delayline.clock import SystemClock
@@ -65,7 +65,7 @@ def dispatch_steps(records: int) -> dict[str, Callable[[], object]]:
         "dispatch: draft": lambda: [_drafted(part) for part in _parts(entries, COMMIT)],
         "dispatch: audit": lambda: list(encode_audit(_SHARD, 1, now_ms, (), blocks)),
         "dispatch: history, full": lambda: _remember(blocks, History(COMMIT, 86_400_000), now_ms),
-        "dispatch: metrics and history": lambda: metrics.finished(_SHARD, Finished((), now_ms, plain=blocks)),
+        "dispatch: metrics and history": lambda: metrics.finished(_SHARD, CommitResult((), now_ms, plain=blocks)),
         "dispatch: take, committed, observe": lambda: _dispatch(entries, COMMIT, metrics),
         "dispatch: take, committed, observe, small": lambda: _dispatch(entries, SMALL_COMMIT, metrics),
     }

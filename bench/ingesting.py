@@ -19,7 +19,7 @@ from delayline.record import encode_body
 from delayline.rules import DEFAULT_RULES
 from delayline.shapes import PlainRecords, read_plain
 from store.index import Checkpoint
-from store.near import NearRecords
+from store.memory_tier import MemoryTier
 from store.rocks import RocksIndex
 
 POLLED = 5000
@@ -77,7 +77,7 @@ def _read(records: list[tuple[int, int, bytes]]) -> None:
 
 
 def _wait(entries: list[tuple[int, int, bytes]]) -> None:
-    near = NearRecords()
+    near = MemoryTier()
     for part in _polled(entries):
         near.put(sorted(part), [])
     while near:

@@ -14,7 +14,7 @@ from pathlib import Path
 from bench.report import Lap, Report, Target, measured, resident_bytes
 from delayline.message import Shard
 from store.index import Checkpoint, Entry, ShardIndex
-from store.near import RECORD_BYTES
+from store.memory_tier import RECORD_BYTES
 from store.rocks import RocksIndex
 
 PENDING = 10_000_000

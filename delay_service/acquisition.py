@@ -28,9 +28,9 @@ from dataclasses import dataclass
 from threading import Event
 from typing import Any, NamedTuple, TypeVar
 
-from delay_service.housekeeper import Housekeeper
 from delay_service.owned import Owned
 from delay_service.shard import Shard
+from delay_service.shard_maintenance import ShardMaintenance
 from delay_service.shard_settings import ShardSettings
 from delay_service.stalls import Stalls, fields
 from delay_service.takeover import claim, plan, preparing
@@ -106,7 +106,7 @@ class Acquisition:
         admin: Admin,
         index: TimeIndex,
         stalls: Stalls,
-        keeper: Housekeeper,
+        keeper: ShardMaintenance,
         writer: str,
         shard_of: Callable[[str], ShardSettings],
         commit: Commit,

@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from delay_service.history import History
 from delay_service.owned import ShardStatus
-from delay_service.register import Pending
+from delay_service.pending_messages import Pending
 from delay_service.shard import Shard
 from delay_service.worker import Worker
 from delayline.buffer_record import decode_value

@@ -41,7 +41,7 @@ class Intake:
             owned.read_on()
 
     def hold_back(self, owned: Owned, core: Shard, reason: str, detail: str) -> None:
-        """Reading stops; the housekeeper tries again. Room may be there within a moment, another log hardly."""
+        """Reading stops; maintenance tries again. Room may be there within a moment, another log hardly."""
         if owned.reading_stalled != reason:
             log.error("reading stopped", topic=owned.id.topic, partition=owned.id.name, reason=reason, detail=detail)
         owned.stop_reading(reason, detail, self._clock.monotonic_s(), backs_off=reason != STORE_FULL)

@@ -10,8 +10,8 @@ from prometheus_client.registry import Collector
 
 from delay_service.decisions import Decisions
 from delay_service.history import History
+from delay_service.in_flight import CommitResult
 from delay_service.owned import ShardStatus
-from delay_service.taken import Finished
 from delayline.clock import Clock
 from delayline.message import Shard
 from delayline.outcome import AuditRow, Outcome
@@ -88,7 +88,7 @@ class WorkerMetrics(Collector):
 
     # --- delay_service.worker.Observer
 
-    def finished(self, shard: Shard, finished: Finished) -> None:
+    def finished(self, shard: Shard, finished: CommitResult) -> None:
         at_ms, rows, plain = finished.at_ms, finished.rows, finished.plain
         outcomes = Tally(row.outcome for row in rows if row.id is not None)
         self._lateness.observe(shard.topic, at_ms, _dues_ms(rows, Outcome.DELIVERED))

@@ -92,7 +92,7 @@ class Owned:
     checked_s: float = 0.0  # when it was last asked how far it is
     take_max: int | None = None
     share: float = 1.0  # of a whole batch that it takes: commits of more were not heard of in time
-    hungry_since: int = 0  # number of the turn that did not suffice it; 0: the last one did (`turns.py`)
+    hungry_since: int = 0  # number of the turn that did not suffice it; 0: the last one did (`fair_scheduler.py`)
     took_part: float = 0.0  # what its last turn took up, of a whole batch
     pace: Pace | None = None  # of its turns
     clock: ClockOffset | None = None

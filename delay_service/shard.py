@@ -24,15 +24,15 @@ from operator import itemgetter
 from delay_service.dead import Refusal
 from delay_service.draft import ROLLED_BYTES_MAX, Draft, Drafter
 from delay_service.forwarding import forward
+from delay_service.in_flight import CommitResult, InFlightBatch
 from delay_service.lateness import take_due
 from delay_service.low_water import LowWater, add_mark
-from delay_service.moving import Moved
 from delay_service.operations import BEHIND_ALL, DECIDED_MAX, NOTHING, Decided, Operations, Target
+from delay_service.pending_messages import PendingMessages
+from delay_service.pending_reappends import PendingReappend
 from delay_service.refusals import Refusals
-from delay_service.register import Register
 from delay_service.shard_settings import ShardSettings
 from delay_service.skipping import skip
-from delay_service.taken import Finished, Taken
 from delay_service.takeover import Plan, prepare
 from delay_service.weight import fitting, weight
 from delayline.buffer_record import (
@@ -81,14 +81,14 @@ class Shard:
         self._settings = settings
         self._rules = plan.rules
         self._drafter = Drafter(shard, settings.names, settings.timestamp)
-        self._register = Register(shard, index, self._drafter, self._forward, settings.idempotency_retention_ms)
+        self._pending = PendingMessages(shard, index, self._drafter, self._forward, settings.idempotency_retention_ms)
         self._inherited = plan.cursor
         self._late: dict[int, Key] = {}  # by offset: pending records with a key <= D
         self._controls: list[AuditRow] = []
         self._to_roll: dict[Key, None] = {}
         self._operations = Operations()
         self.refusals = Refusals()
-        self._taken: Taken | None = None
+        self._taken: InFlightBatch | None = None
         self._rules_announced = False
         self._low_water = LowWater(settings.low_water_interval_ms)
 
@@ -126,7 +126,7 @@ class Shard:
     @property
     def has_news(self) -> bool:
         """Whether the next batch says something although nothing is due and no checkpoint is wanted."""
-        return bool(self._operations or self._to_roll or self._register.is_unsettled or self._rules_to_announce())
+        return bool(self._operations or self._to_roll or self._pending.is_unsettled or self._rules_to_announce())
 
     # --- reading
 
@@ -219,7 +219,7 @@ class Shard:
             series = message.terms.series
             terminal = series is not None and series.cron is not None
             # rule claim-names: a claim decided by an earlier owner has its names, and another would get them too.
-            names = [] if terminal else self._register.free((name, entry.key) for name in message.terms.names)
+            names = [] if terminal else self._pending.free((name, entry.key) for name in message.terms.names)
         self._put([] if terminal else [entry], near_until_ms, offset + 1, names)
         # rule claim-below-O: a claim below O has been decided, and would be decided twice.
         if message.is_claim and is_new:
@@ -238,9 +238,9 @@ class Shard:
         # it.
         names = [(origin.encode(), entry.key)] if origin else []
         # rule reappend-names: the message would lose its own id and its idempotency key.
-        names += self._register.free((name, entry.key) for name in (terms.names if terms else ()))
+        names += self._pending.free((name, entry.key) for name in (terms.names if terms else ()))
         self._put([] if terminal else [entry], near_until_ms, entry.offset + 1, names)
-        self._register.moving.pop(origin or "")  # not before it is indexed: there may be no room
+        self._pending.moving.pop(origin or "")  # not before it is indexed: there may be no room
 
     def _end_by_name(self, key: Key) -> None:
         """A record that we read names `key`. Behind the recorded end it is our own word, read back: `committed`
@@ -319,16 +319,16 @@ class Shard:
         if pending is not None:
             add_mark(batch, self._index, entries, pending, now_ms)
         # rule index-after: the index loses nothing before the commit is true: an aborted batch would be lost.
-        self._taken = Taken(batch, ended, draft.moved, decided, draft, now_ms, pending)
+        self._taken = InFlightBatch(batch, ended, draft.moved, decided, draft, now_ms, pending)
         return batch
 
     def _decide(self, bytes_max: int) -> Decided:
         """O passes no late record that waits, so it passes no operation behind one either."""
-        self._register.settle_contested()
+        self._pending.settle_contested()
         if not self._operations:
             return NOTHING
         before = min(self._late, default=self.position) if bytes_max else -1
-        return self._operations.decide(before, self._register, bytes_max)
+        return self._operations.decide(before, self._pending, bytes_max)
 
     def _forward(self, operation: Operation) -> Append | None:
         return forward(operation, self.id, self.partitions, self._settings.names)
@@ -441,7 +441,7 @@ class Shard:
 
     # --- the commit's result
 
-    def committed(self) -> Finished:
+    def committed(self) -> CommitResult:
         """The batch in flight is true: the index may forget what it ended."""
         taken = self._in_flight()
         self._taken = None
@@ -458,21 +458,21 @@ class Shard:
         values = [(key, move, self._index.get(key)) for key, move in taken.moved.items()]
         self._forget_requests(taken)
         # rule key-kept: a repeated request would be accepted as a new one: delivered twice.
-        self._register.remember((*taken.decided.closed.items(), *taken.draft.closed), taken.at_ms)
+        self._pending.remember((*taken.decided.closed.items(), *taken.draft.closed), taken.at_ms)
         # rule index-gone: the old record would stay pending beside its successor, or though cancelled: delivered
         # twice.
         gone = taken.decided.ended.union(taken.moved)
-        if taken.decided.named or self._register.owes:
+        if taken.decided.named or self._pending.owes:
             # rule bind: a message would not be found by its name, or the name would go to a record that has ended.
-            self._register.bind(taken.decided.named, gone.union(taken.ended))
+            self._pending.bind(taken.decided.named, gone.union(taken.ended))
         self._index.remove(sorted(gone.union(taken.ended)) if gone else taken.ended, self._checkpoint())
         for key, (message_id, due_ms, names), value in values:
             if value is not None and self._index.lookup(message_id.encode()) is None:
-                self._register.moving.add(message_id, Moved(Key(due_ms, key.offset), value, names))
+                self._pending.moving.add(message_id, PendingReappend(Key(due_ms, key.offset), value, names))
         self.bury(taken.surplus, *SURPLUS)
         self._rules.forget_below(cursor.low_offset)
         versions = {move.message_id: version_of(value) + 1 for _, move, value in values if value is not None}
-        return Finished(taken.draft.rows, taken.at_ms, taken.decided.resolved, versions, taken.draft.plain)
+        return CommitResult(taken.draft.rows, taken.at_ms, taken.decided.resolved, versions, taken.draft.plain)
 
     def aborted(self) -> None:
         """For certain nothing of the batch in flight was written; the same records will be taken again."""
@@ -500,21 +500,21 @@ class Shard:
         """These pending records go to the dead-letter topic when they are due, with this reason."""
         self.refusals.update(dict.fromkeys(keys, Refusal(code, reason)))
 
-    def _forget_requests(self, taken: Taken) -> None:
+    def _forget_requests(self, taken: InFlightBatch) -> None:
         for key in (*taken.ended, *taken.decided.ended) if self.refusals else ():
             self.refusals.pop(Key(*key), None)
         passed = taken.batch.cursor.delivered_key
         gone = taken.moved.keys() | taken.decided.ended
         self._to_roll = {key: None for key in self._to_roll if key > passed and key not in gone}
 
-    def _in_flight(self) -> Taken:
+    def _in_flight(self) -> InFlightBatch:
         if self._taken is None:
             raise Bug(f"{self.id}: no batch is in flight")
         return self._taken
 
     def _checkpoint(self) -> Checkpoint:
         # rule checkpoint: a record or a name that only the memory holds would not be read again after a crash: lost.
-        lowest = (self.cursor.next_offset, self.position, self._index.memory_low(), self._register.owed_low())
+        lowest = (self.cursor.next_offset, self.position, self._index.memory_low(), self._pending.owed_low())
         offset = max(min(offset for offset in lowest if offset is not None), self.cursor.low_offset)
         return Checkpoint(offset, self.cursor.topic_id, self._rules.encode(offset))
 
@@ -525,17 +525,17 @@ class Shard:
         self._to_roll.update(dict.fromkeys(keys))
 
     @property
-    def register(self) -> Register:
+    def register(self) -> PendingMessages:
         """What is pending, by message id and by name."""
-        return self._register
+        return self._pending
 
     def pending(self) -> tuple[ShardIndex, Mapping[str, tuple[Key, bytes]]]:
         """The index, and by message id what is re-appended and not read back: its new due time, its old value."""
-        return self._index, self._register.moving.all()
+        return self._index, self._pending.moving.all()
 
     def repeats(self) -> int:
         """How many messages that repeat are pending, with those that are re-appended and not read back."""
-        return self._index.repeats() + self._register.moving.repeats()
+        return self._index.repeats() + self._pending.moving.repeats()
 
     def due_ms(self, record: LogRecord) -> int | None:
         """When the message of a buffer record is due; None for a record that is no message."""

@@ -11,8 +11,8 @@ from typing import NamedTuple
 from delay_service.dead import as_it_came, encode_dead
 from delay_service.draft import Draft
 from delay_service.errors import COMMIT, UNKNOWN_FORMAT, UNREADABLE, BufferRecreated, BufferTruncated, CursorLost
+from delay_service.in_flight import InFlightBatch
 from delay_service.operations import NOTHING
-from delay_service.taken import Taken
 from delayline.cursor import Cursor
 from delayline.message import Key, Shard
 from delayline.outcome import AuditRow, Outcome, encode_audit, encode_skipped
@@ -62,7 +62,9 @@ WAYS_OUT: Mapping[str, WayOut] = {
 AT_TAKEOVER = frozenset({CursorLost.reason, BufferRecreated.reason, BufferTruncated.reason})
 
 
-def skip(shard: Shard, cursor: Cursor, where: tuple[int, int], body: bytes, now_ms: int, reason: str) -> Taken:
+def skip(
+    shard: Shard, cursor: Cursor, where: tuple[int, int], body: bytes, now_ms: int, reason: str
+) -> InFlightBatch:
     """The batch that passes over the first offset of `where` up to the last one, and moves nothing else. Its outcome
     row is that of the range, under the dead letter's name: what stands there may have ended under another owner."""
     offset, through = where
@@ -77,4 +79,4 @@ def skip(shard: Shard, cursor: Cursor, where: tuple[int, int], body: bytes, now_
     # rule skip-audit: the audit would not say which messages an operator gave up.
     audit.append(encode_skipped(shard, cursor.owner_epoch, now_ms, offset, through + 1))
     batch = ShardBatch(shard, passed, audit=audit, dead=[dead])
-    return Taken(batch, [], {}, NOTHING, Draft(rows=rows), now_ms, None)
+    return InFlightBatch(batch, [], {}, NOTHING, Draft(rows=rows), now_ms, None)

@@ -22,18 +22,18 @@ from queue import Empty, SimpleQueue
 from typing import Protocol, TypeVar
 
 from delay_service.acquisition import Acquisition
-from delay_service.attendant import Attendant
+from delay_service.buffer_maintenance import BufferMaintenance
 from delay_service.errors import BufferRecreated
-from delay_service.housekeeper import Housekeeper
+from delay_service.fair_scheduler import FairScheduler, Room
+from delay_service.in_flight import CommitResult
 from delay_service.intake import Intake
 from delay_service.narrowing import Narrowing
 from delay_service.owned import TARGET, Owned, ShardStatus
 from delay_service.pace import Reading
 from delay_service.rates import Rates
 from delay_service.shard import Shard
+from delay_service.shard_maintenance import ShardMaintenance
 from delay_service.stalls import OUT_OF_RANGE, Stalls
-from delay_service.taken import Finished
-from delay_service.turns import Room, Turns
 from delay_service.way_out import WayOut
 from delay_service.worker_settings import WorkerSettings
 from delayline import logs
@@ -60,7 +60,7 @@ log = logs.get(__name__)
 class Observer(Protocol):
     """Hears what the worker did; must not raise and must not take long."""
 
-    def finished(self, shard: ShardId, finished: Finished) -> None: ...
+    def finished(self, shard: ShardId, finished: CommitResult) -> None: ...
 
     def committed(self, seconds: float) -> None: ...
 
@@ -93,11 +93,11 @@ class Worker:
         self._observer = observer
         self._owned: dict[ShardId, Owned] = {}
         self._committer = ThreadPoolExecutor(1, thread_name_prefix="commit")
-        self._attendant = Attendant(admin, source.wake, clock, settings.hold_max_ms)
+        self._buffer_maintenance = BufferMaintenance(admin, source.wake, clock, settings.hold_max_ms)
         self._stalls = Stalls(clock)
         self._intake = Intake(source, clock)
-        self._keeper = Housekeeper(
-            source, index, self._attendant, self._stalls, settings.near_bytes_max, settings.clock_skew_max_ms
+        self._keeper = ShardMaintenance(
+            source, index, self._buffer_maintenance, self._stalls, settings.near_bytes_max, settings.clock_skew_max_ms
         )
         self._narrowing = Narrowing(self._stalls, clock, observer, self._refuse)
         self._acquisition = Acquisition(
@@ -126,7 +126,7 @@ class Worker:
         self._questions: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._stopping = threading.Event()
         self._rates = Rates(self._is_due)
-        self._turns, self._reading = Turns(self._is_due, self._now_s), Reading(self._now_s)
+        self._turns, self._reading = FairScheduler(self._is_due, self._now_s), Reading(self._now_s)
         self._next_commit_s = 0.0
         self._next_trim_s = 0.0
         self._next_status_s = 0.0
@@ -250,7 +250,7 @@ class Worker:
     # --- dispatch
 
     def _dispatch(self) -> None:
-        """Take one batch, in which no shard waits behind a busier one (`turns.py`); commit it in the background."""
+        """Take one batch, in which no shard waits behind a busier one; commit it in the background."""
         now_s = self._now_s()
         if self._in_flight is not None or now_s < self._next_commit_s:
             return
@@ -320,7 +320,7 @@ class Worker:
             return True
         if owned.looking is None and not self._is_due(owned):
             return True
-        trouble = self._attendant.takes_again(owned)
+        trouble = self._buffer_maintenance.takes_again(owned)
         if trouble:
             self._refuse(owned, trouble)
         return trouble == "" or (trouble is not None and owned.burying)
@@ -478,7 +478,7 @@ class Worker:
             self.wait_for_commit()
         self._acquisition.close()
         self._committer.shutdown()
-        self._attendant.close()
+        self._buffer_maintenance.close()
         self._source.close()
         self._sink.close()
         self._index.close()

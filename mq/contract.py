@@ -331,7 +331,7 @@ class Admin(Protocol):
     def identity(self) -> str:
         """What tells this queue from every other one, for ever the same. Raises QueueUnavailable."""
 
-    def glimpse(self, shard: Shard) -> Cursor | None:
+    def read_cursor_unfenced(self, shard: Shard) -> Cursor | None:
         """The shard's cursor as it is or was a moment ago: for who only looks, and takes nothing over. Raises
         QueueUnavailable, UnknownFormat, TopicUnknown."""
 

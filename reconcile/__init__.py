@@ -19,7 +19,7 @@
     acts.py      what operations did, commit by commit; windows.py: what a window adds up to
 
     judging.py   both together; pairing.py, against.py: the same of acts, and of topics
-    rooms.py     Parquet below the output directory; tables.py: small tables without Spark
+    parquet_store.py     Parquet below the output directory; tables.py: small tables without Spark
 
     notices.py   who is told how a run has ended
     exits.py     how the commands end; progress.py: how far a run is

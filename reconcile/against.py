@@ -19,17 +19,17 @@ from reconcile.exits import Exit
 from reconcile.files import Files
 from reconcile.job import Verdict
 from reconcile.ledger import HOUR_MS, WINDOW_MS, Category
+from reconcile.local_frame import small
 from reconcile.lock import Lock, this_process
 from reconcile.manifest import Manifest
+from reconcile.parquet_store import ParquetStore
 from reconcile.progress import Say, Step
 from reconcile.readers.contract import Reader
 from reconcile.report.page import render_page
 from reconcile.report.summary import FINDINGS_MAX, NotJudged, State, Summary, Topic, encode_summary
-from reconcile.rooms import Rooms
 from reconcile.runs import check_cluster, last_manifest
 from reconcile.schemas import ACCEPTED, DONE, FINDINGS
 from reconcile.settings import JobSettings
-from reconcile.small import small
 from reconcile.summing import finding_of, topic_of
 from reconcile.whereabouts import where_of
 
@@ -75,7 +75,7 @@ def compare(
         check_cluster(reader.cluster(), manifest)
         compared = _windows(reader, manifest, at_ms - settings.since_ms)
         say(Step("comparing with the target topics"))
-        rooms = Rooms(spark, files)
+        rooms = ParquetStore(spark, files)
         found = _Comparison(rooms, reader, manifest, compared.spans).found(settings, stamps_deliveries)
         rooms.write(found, f"{ROOM}/findings")
         seconds = clock.monotonic_s() - started_s
@@ -122,7 +122,7 @@ def _gone(kept_ms: Mapping[int, int], lacking: Sequence[int]) -> str:
 class _Comparison:
     """The rows behind these windows."""
 
-    def __init__(self, rooms: Rooms, reader: Reader, manifest: Manifest, spans: list[Span]) -> None:
+    def __init__(self, rooms: ParquetStore, reader: Reader, manifest: Manifest, spans: list[Span]) -> None:
         self._rooms, self._reader, self._manifest = rooms, reader, manifest
         self._spans = spans
 

@@ -21,17 +21,17 @@ from reconcile import cells as ledger_cells
 from reconcile.advance import Counted
 from reconcile.cells import CELLS, LINKS
 from reconcile.errors import BadInput, CannotJudge
+from reconcile.local_frame import small
 from reconcile.manifest import Manifest, Plan, Reads, Shard, Totals
 from reconcile.pairing import Pairing
+from reconcile.parquet_store import HOUR, ParquetStore
 from reconcile.plan import Mark, Range, Skip, Unreadable
 from reconcile.planning import shards_after
 from reconcile.progress import Say, Step
 from reconcile.readers.audit import MALFORMED as UNREADABLE_KIND
 from reconcile.readers.contract import Reader
-from reconcile.rooms import HOUR, Rooms
 from reconcile.runs import Said
 from reconcile.schemas import ACCEPTED, AUDIT_RECORDS, DONE, MALFORMED
-from reconcile.small import small
 from reconcile.whereabouts import COUNTED
 from reconcile.windows import Tally
 
@@ -55,7 +55,7 @@ _BOUNDS = StructType(
 class Counting:
     """One run's rows."""
 
-    def __init__(self, rooms: Rooms, reader: Reader, late_after_ms: int, say: Say) -> None:
+    def __init__(self, rooms: ParquetStore, reader: Reader, late_after_ms: int, say: Say) -> None:
         self._rooms, self._reader, self._say = rooms, reader, say
         self._late_after_ms = late_after_ms
         self._pairing = Pairing(rooms, (COUNTED, AHEAD), (BEFORE, LOST))

@@ -15,13 +15,13 @@ from reconcile.ledger import Category
 from reconcile.lock import Lock, this_process
 from reconcile.manifest import Manifest, Plan, Reads
 from reconcile.merging import leftovers, merge
+from reconcile.parquet_store import ParquetStore
 from reconcile.progress import Say
 from reconcile.readers.contract import Reader
 from reconcile.report.metrics import render_metrics
 from reconcile.report.page import render_page
 from reconcile.report.repair_plan import RepairPlan, encode_repair_plan, is_successor, repair_plan
 from reconcile.report.summary import MALFORMED_MAX, Summary, decode_summary, encode_summary
-from reconcile.rooms import Rooms
 from reconcile.runs import Merging, Said, carry_out
 from reconcile.schemas import MALFORMED
 from reconcile.session import prepare
@@ -46,7 +46,7 @@ def run(
     say: Say = lambda step: None,
 ) -> Verdict:
     """Raises ReconcileError, OSError, and what Spark raises."""
-    stages = _Stages(settings, reader, files, Rooms(spark, files), clock, say)
+    stages = _Stages(settings, reader, files, ParquetStore(spark, files), clock, say)
     carry_out(files, Lock(files, this_process(clock.now_ms())), reader, stages, settings.stalled_after_ms, say)
     return Verdict(stages.summary, stages.summary.exit_code)
 
@@ -58,7 +58,7 @@ class _Stages:
     _rows_read: Mapping[str, int]
 
     def __init__(
-        self, settings: JobSettings, reader: Reader, files: Files, rooms: Rooms, clock: Clock, say: Say
+        self, settings: JobSettings, reader: Reader, files: Files, rooms: ParquetStore, clock: Clock, say: Say
     ) -> None:
         self._settings, self._files, self._rooms, self._clock = settings, files, rooms, clock
         self._counting = Counting(rooms, reader, settings.late_after_ms, say)

@@ -23,16 +23,16 @@ from reconcile.cells import CELLS, LINKS
 from reconcile.closing import Due, hours_of
 from reconcile.errors import BadInput
 from reconcile.ledger import HOUR_MS, KEEP_TIME, SKIPPED, Category
+from reconcile.local_frame import small
 from reconcile.manifest import Manifest, Spans, runs_in
 from reconcile.pairing import MOVED, findings
+from reconcile.parquet_store import ParquetStore
 from reconcile.places import Rules, Unread, against_deadline, for_nobody, named_by
 from reconcile.plan import Range
 from reconcile.report.repair_plan import MESSAGES_MAX, Place, place_of
 from reconcile.report.summary import FINDINGS_MAX, WINDOWS_PER_TOPIC_MAX, Finding
-from reconcile.rooms import Rooms
 from reconcile.schemas import ACCEPTED, DONE, FINDINGS, WINDOWS
 from reconcile.skips import Skipped, ended_after, excused
-from reconcile.small import small
 from reconcile.summing import finding_of
 from reconcile.suspects import Behind, Suspect, batches, judged_behind, named
 from reconcile.tables import rows_of
@@ -75,7 +75,7 @@ def _by_due(row: Mapping[str, Any]) -> tuple[Any, ...]:
 class Judging:
     """One run's judgement. Afterwards `shown`."""
 
-    def __init__(self, rooms: Rooms, late_after_ms: int) -> None:
+    def __init__(self, rooms: ParquetStore, late_after_ms: int) -> None:
         self._rooms, self._late_after_ms = rooms, late_after_ms
         self.shown = Shown()
 

@@ -14,10 +14,10 @@ from delayline.outcome import LATE_MAX, MISSED
 from reconcile.cells import CELL, LINKS, first_id, gives_way, in_cell, is_message, lateness_ms, moment_ms
 from reconcile.errors import BadInput
 from reconcile.ledger import SKIPPED
+from reconcile.local_frame import small
 from reconcile.places import Named, is_untimely
 from reconcile.schemas import ACCEPTED, DONE
 from reconcile.skips import Skipped
-from reconcile.small import small
 from reconcile.suspects import Behind, Suspect
 from reconcile.tables import rows_of
 from reconcile.testimony import Link, Record, Row

@@ -173,7 +173,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     `rows`, the runs that have rows and cells there, but for what is `merged`; `windows`, those that have judged
     windows there; `unpaired`, `moved`, those that have such rows (pairing.py). `leftovers`: folders that nobody reads
     any more; the next run removes them. `written`: how many rows this run has written into each of its folders,
-    without those that got none; whoever reads a folder must get as many (rooms.py)."""
+    without those that got none; whoever reads a folder must get as many (parquet_store.py)."""
 
     v: int = FORMAT_VERSION
     run: int

@@ -8,7 +8,7 @@ from pyspark.sql.types import StructType
 
 from reconcile import cells, schemas
 from reconcile import whereabouts as where
-from reconcile.rooms import FEW, Rooms
+from reconcile.parquet_store import FEW, ParquetStore
 from reconcile.whereabouts import Merged
 
 SCHEMAS: dict[str, StructType] = {
@@ -19,7 +19,7 @@ SCHEMAS: dict[str, StructType] = {
 }
 
 
-def merge(rooms: Rooms, wanted: Iterable[Merged], run: int) -> list[Merged]:
+def merge(rooms: ParquetStore, wanted: Iterable[Merged], run: int) -> list[Merged]:
     """Those that are merged. Folders that hold more than `FEW` rows together are large enough as they are. Raises
     BadInput."""
     done = []
@@ -31,7 +31,7 @@ def merge(rooms: Rooms, wanted: Iterable[Merged], run: int) -> list[Merged]:
     return done
 
 
-def _merge(rooms: Rooms, one: Merged, kind: str, run: int) -> None:
+def _merge(rooms: ParquetStore, one: Merged, kind: str, run: int) -> None:
     table: pa.Table = rooms.get_table(SCHEMAS[kind], one.sources(kind))
     rooms.put_table(table, where.merged_folder(kind, run, one.hour))
 

@@ -19,12 +19,12 @@ from reconcile import acts, whereabouts
 from reconcile.acts import Act, Asked, Told
 from reconcile.closing import SETTLED_ALWAYS, View
 from reconcile.ledger import HOUR_MS
+from reconcile.local_frame import small
 from reconcile.manifest import Manifest, Plan, Reads, Shard, with_run
+from reconcile.parquet_store import ParquetStore
 from reconcile.plan import Unreadable
 from reconcile.planning import readable
-from reconcile.rooms import Rooms
 from reconcile.schemas import ACCEPTED, DONE, FINDINGS
-from reconcile.small import small
 from reconcile.tables import rows_of
 from reconcile.testimony import Found, Row, window_of
 from reconcile.whereabouts import Whereabouts, where_of
@@ -63,7 +63,7 @@ class Pairing:
     and `others` are not. Afterwards: the hours of what it has found and of what was moved, and the windows of both
     (with their topics)."""
 
-    def __init__(self, rooms: Rooms, read: Sequence[str], others: Sequence[str]) -> None:
+    def __init__(self, rooms: ParquetStore, read: Sequence[str], others: Sequence[str]) -> None:
         self._rooms, self._lots = rooms, {**dict.fromkeys(read, True), **dict.fromkeys(others, False)}
         self.unpaired: set[int] = set()
         self.moved: set[int] = set()

@@ -242,7 +242,7 @@ class Repair:
         return self._of_record(message, shard, records[0])
 
     def _of_record(self, message: LostMessage | LostSuccessor, shard: Shard, record: LogRecord) -> Step:
-        cursor = self._queue.glimpse(shard)
+        cursor = self._queue.read_cursor_unfenced(shard)
         if cursor is None or cursor.next_offset <= message.offset:
             return Step(message, Verdict.WAITS, "its shard has not come so far")
         for rules in self._possible_rules(shard, record.offset, cursor):

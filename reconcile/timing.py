@@ -14,10 +14,10 @@ from pyspark.sql import functions as F
 from delayline.times import MOMENT_MAX_MS
 from reconcile.cells import CELL, LINKS, in_cell, is_message, keeps_time, moment_ms
 from reconcile.ledger import HOUR_MS
+from reconcile.local_frame import small
 from reconcile.lookup import Of
 from reconcile.places import Place, places
 from reconcile.schemas import ACCEPTED, DONE
-from reconcile.small import small
 from reconcile.suspects import Suspect
 from reconcile.tables import rows_of
 from reconcile.testimony import Found, Link, Record, Row

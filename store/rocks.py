@@ -1,4 +1,4 @@
-"""The time index on RocksDB: near-due records in memory (`store.near`), the others on disk (`store.far`)."""
+"""The time index on RocksDB: near-due records in `store.memory_tier`, the others in `store.disk_tier`."""
 
 from bisect import bisect_left
 from collections import deque
@@ -17,10 +17,10 @@ from delayline.message import Key, Shard
 from store import keys
 from store.counts import Counts
 from store.database import Database, bounded_by
+from store.disk_tier import DiskTier
 from store.errors import StoreDamaged, StoreError, StoreFull
-from store.far import FarRecords
 from store.index import SCAN_BYTES_MAX, Buckets, Checkpoint, Covered, Entry, PlainEntry, ShardIndex
-from store.near import NearRecords
+from store.memory_tier import MemoryTier
 
 log = structlog.get_logger(__name__)
 
@@ -92,7 +92,7 @@ class RocksIndex:
     def shard(self, shard: Shard) -> ShardIndex:
         """Raises StoreFull for a shard that was never here before."""
         if shard not in self._shards:
-            self._shards[shard] = RocksShard(FarRecords(self._database, self._number(shard)))
+            self._shards[shard] = RocksShard(DiskTier(self._database, self._number(shard)))
         return self._shards[shard]
 
     def _number(self, shard: Shard) -> int:
@@ -113,7 +113,7 @@ class RocksIndex:
         """Remove everything of shards whose topic was deleted. Raises StoreFull."""
         for shard in shards:
             if (number := self._numbers.pop(shard, None)) is not None:
-                FarRecords(self._database, number).reset()
+                DiskTier(self._database, number).reset()
                 self._database.remove_rows([keys.shard_row(shard), keys.checkpoint_row(number)])
 
     def drop(self, shard: Shard) -> None:
@@ -150,9 +150,9 @@ class RocksIndex:
 class RocksShard:
     """A `ShardIndex`. One that finds rows of an earlier time shows none of them before `retain` or `reset`."""
 
-    def __init__(self, far: FarRecords) -> None:
+    def __init__(self, far: DiskTier) -> None:
         self._far = far
-        self._near = NearRecords()
+        self._near = MemoryTier()
         self._counts = Counts()
         self._ready = not far.has_rows()
 
@@ -162,7 +162,7 @@ class RocksShard:
     def reset(self) -> None:
         """Raises StoreFull."""
         self._far.reset()
-        self._near, self._counts = NearRecords(), Counts()
+        self._near, self._counts = MemoryTier(), Counts()
         self._ready = True
 
     def retain(self, low_offset: int, resume_offset: int, covered: Covered) -> None:
@@ -172,7 +172,7 @@ class RocksShard:
         """Records held only in memory go: they are above every checkpoint, so above `resume_offset`.
         Raises StoreFull; then it must be asked again."""
         self._ready = False
-        self._near, self._counts = NearRecords(), Counts()
+        self._near, self._counts = MemoryTier(), Counts()
         yield from self._far.retain(low_offset, resume_offset, covered, self._counts)
         self._ready = True
 

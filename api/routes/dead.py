@@ -12,7 +12,7 @@ from api import openapi
 from api.answers import json_answer
 from api.dead_letters import DeadLetters, Letter
 from api.decoding import decode
-from api.drafts import Judge
+from api.drafts import ScheduleValidator
 from api.problems import INVALID_BODY, INVALID_REQUEST, TOO_LARGE, TOPIC_NOT_ENABLED, Refusal, refused
 from api.reader import Positions
 from api.requests import Query, read_body
@@ -45,7 +45,7 @@ class DeadRoutes:
     """Letters stay where they are: the log of the dead has no way to take one out."""
 
     def __init__(
-        self, services: Services, topics: TopicBook, sender: Sender, judge: Judge, letters: DeadLetters
+        self, services: Services, topics: TopicBook, sender: Sender, judge: ScheduleValidator, letters: DeadLetters
     ) -> None:
         self._settings = services.settings
         self._clock = services.clock

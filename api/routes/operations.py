@@ -16,7 +16,8 @@ from api import openapi
 from api.answers import Answer, json_answer
 from api.claims import Claims
 from api.decoding import decode
-from api.drafts import Judge
+from api.drafts import ScheduleValidator
+from api.preconditions import OperationOptions, wish_of
 from api.problems import ALREADY_TERMINAL, VERSION_MISMATCH, Refusal
 from api.requests import read_body
 from api.routes.messages import MessageRoutes
@@ -26,7 +27,6 @@ from api.sender import Sender
 from api.services import Services
 from api.topics import TopicBook
 from api.views import ending_out, operation_out
-from api.wishes import Wish, wish_of
 from delayline import inquiry
 from delayline.headers import IF_MATCH
 from delayline.inquiry import WAITING, Found, Resolution, State
@@ -49,7 +49,7 @@ class OperationRoutes:
         services: Services,
         topics: TopicBook,
         sender: Sender,
-        judge: Judge,
+        judge: ScheduleValidator,
         claims: Claims,
         messages: MessageRoutes,
     ) -> None:
@@ -79,7 +79,7 @@ class OperationRoutes:
         wish = self.wish(request)
         return await self._operate(_message_id(request), [_RESCHEDULE, _AT_ONCE], wish) or Answer(204)
 
-    def wish(self, request: Request) -> Wish:
+    def wish(self, request: Request) -> OperationOptions:
         """Raises Refusal."""
         return wish_of(request, self._settings.operation_timeout_s)
 
@@ -89,15 +89,15 @@ class OperationRoutes:
         schedule = decode(_PATCH, body).schedule
         return self._judge.time(schedule, self._clock.now_ms()) or _AT_ONCE
 
-    async def cancel_message(self, message_id: MessageId, wish: Wish) -> Response:
+    async def cancel_message(self, message_id: MessageId, wish: OperationOptions) -> Response:
         return await self._operate(message_id, _CANCEL, wish, done=State.CANCELLED) or Answer(204)
 
-    async def move_message(self, message_id: MessageId, time: Header, wish: Wish) -> Response:
+    async def move_message(self, message_id: MessageId, time: Header, wish: OperationOptions) -> Response:
         accepted = await self._operate(message_id, [_RESCHEDULE, time], wish)
         return accepted or self._messages.answer(await self._messages.found(message_id), full=False)
 
     async def _operate(
-        self, message_id: MessageId, directives: Sequence[Header], wish: Wish, done: State | None = None
+        self, message_id: MessageId, directives: Sequence[Header], wish: OperationOptions, done: State | None = None
     ) -> Response | None:
         """Have the owner do it: None where it is done, or the message's state says that it was; an answer where
         nobody has decided yet. Raises Refusal where it cannot be done, and OwnerUnavailable."""
@@ -132,7 +132,7 @@ def _message_id(request: Request) -> MessageId:
     return MessageId.parse(request.path_params["message_id"])
 
 
-def _accepted(operation: OperationId, message_id: MessageId, wish: Wish) -> Response:
+def _accepted(operation: OperationId, message_id: MessageId, wish: OperationOptions) -> Response:
     location = (b"location", f"/v1/messages/{operation}".encode())
     return json_answer(202, operation_out(operation, None, str(message_id)), [location, *wish.applied])
 

@@ -16,7 +16,7 @@ from api.admission import Admission
 from api.answers import Answer, json_answer
 from api.claims import Claims, Sent
 from api.decoding import decode, has_unknown_field
-from api.drafts import Draft, Drafter, Judge
+from api.drafts import Draft, Drafter, ScheduleValidator
 from api.idempotency import IdempotencyKeys
 from api.problems import (
     INVALID_BODY,
@@ -90,7 +90,7 @@ class SendRoutes:
         topics: TopicBook,
         sender: Sender,
         drafter: Drafter,
-        judge: Judge,
+        judge: ScheduleValidator,
         claims: Claims,
         admission: Admission,
     ) -> None:

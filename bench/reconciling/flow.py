@@ -9,10 +9,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from delayline.outcome import LOW_WATER, OUTCOMES
+from reconcile.local_frame import small
 from reconcile.plan import Buffer, Cluster, Held, Range, Read
 from reconcile.readers.contract import Audit
 from reconcile.schemas import ACCEPTED, AUDIT_RECORDS, DELIVERED, DONE
-from reconcile.small import small
 
 TOPIC = "orders"
 SHARDS = 4

@@ -14,9 +14,9 @@ from threading import Thread
 from uuid import uuid4
 
 from bench.rolling.curve import Sample
+from delay_service.in_flight import CommitResult
 from delay_service.roller import Roller
 from delay_service.shard_settings import ShardSettings
-from delay_service.taken import Finished
 from delay_service.worker import Worker
 from delay_service.worker_settings import WorkerSettings
 from delayline.clock import SystemClock
@@ -49,7 +49,7 @@ class Tally:
     delivered: int = 0
     rolled: int = 0
 
-    def finished(self, shard: Shard, finished: Finished) -> None:
+    def finished(self, shard: Shard, finished: CommitResult) -> None:
         self.delivered += sum(map(len, finished.plain))
         self.delivered += sum(row.outcome is Outcome.DELIVERED for row in finished.rows)
         self.rolled += sum(row.reason == ROLL for row in finished.rows)

@@ -49,7 +49,7 @@ class Refused(Exception):
         self.detail = detail
 
 
-class Desk:
+class OwnerRequestHandler:
     """The application: a signed question in, an answer of the worker out."""
 
     def __init__(self, owners: LocalOwners, signer: Signer, clock: Clock) -> None:
@@ -127,7 +127,9 @@ class Listener:
     """Lets a desk answer on a bound socket while it is entered. `failure` is what ended it if that was not us;
     `on_failure` is then called in its thread."""
 
-    def __init__(self, bound: socket.socket, desk: Desk, on_failure: Callable[[], None], guard: Guard) -> None:
+    def __init__(
+        self, bound: socket.socket, desk: OwnerRequestHandler, on_failure: Callable[[], None], guard: Guard
+    ) -> None:
         self._bound = bound
         self._desk = desk
         self._on_failure = on_failure

@@ -22,9 +22,9 @@ from delay_service.shard_settings import ShardSettings
 from delay_service.worker import Worker
 from delay_service.worker_settings import WorkerSettings
 from delayline import __version__, logs, threads
-from delayline.cli.between import address_of, all_owners, answering, internal_port
 from delayline.cli.data_dir import IndexWitness, keep_private, make_private, put_aside
 from delayline.cli.http_limits import api_hosts, api_limits
+from delayline.cli.owner_rpc import address_of, all_owners, answering, internal_port
 from delayline.cli.proxies import kafka_proxy
 from delayline.cli.queues import Watch, open_embedded, open_queue
 from delayline.cli.worker_thread import WorkerThread

@@ -213,7 +213,7 @@ class Cursors:
             self._mirror_only_until_s = self._clock.monotonic_s() + MIRROR_ONLY_S
         return cursor
 
-    def glimpse(self, shard: Shard) -> Cursor | None:
+    def read_cursor_unfenced(self, shard: Shard) -> Cursor | None:
         """The shard's cursor as it is or was a moment ago: for who only looks, and takes nothing over. Raises
         QueueUnavailable, UnknownFormat, TopicUnknown where there is no topic of cursors."""
         committed = self._committed(self._latest, self._settings.names.buffer(shard.topic), int(shard.name))

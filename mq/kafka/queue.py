@@ -17,10 +17,11 @@ from mq.audited import decode_metadata
 from mq.contract import Append, Audited, Claim, ClockOffset, Handover, Owner, Position, TopicInfo
 from mq.errors import NotDoneHere, OffsetOutOfRange, QueueClosed, QueueError, QueueUnavailable, TopicUnknown
 from mq.kafka.buffers import Buffers, Change
-from mq.kafka.chatter import limit
 from mq.kafka.client import KafkaClient
 from mq.kafka.clock import MEASURE_S, BrokerClock
 from mq.kafka.cluster import Cluster, Described, partition_number
+from mq.kafka.commit_pacing import CommitPacing
+from mq.kafka.cross_partition import CrossPartitionAppends
 from mq.kafka.cursors import MARK_KEY, Cursors, owner_of
 from mq.kafka.direct.choice import Direct, check_brokers, direct
 from mq.kafka.direct.hanging import SWEEP_S, Hanging
@@ -28,11 +29,10 @@ from mq.kafka.direct.limits import Limits
 from mq.kafka.direct.nodes import Nodes
 from mq.kafka.direct.producer import WireTransactions
 from mq.kafka.direct.reader import WireReader
-from mq.kafka.elsewhere import Elsewhere
+from mq.kafka.log_throttle import limit
 from mq.kafka.membership import Membership
 from mq.kafka.offsets import GroupOffsets
 from mq.kafka.readers import Readers
-from mq.kafka.resting import Rest
 from mq.kafka.settings import LOGGER, KafkaSettings
 from mq.kafka.sink import KafkaSink
 from mq.kafka.source import KafkaSource
@@ -92,14 +92,14 @@ class KafkaQueue:
                 self._names,
                 self._cluster,
                 self._cursors,
-                Elsewhere(self._settings, self._cluster, self._buffers),
+                CrossPartitionAppends(self._settings, self._cluster, self._buffers),
                 source.membership,
                 writer,
                 self._clock,
                 self._brokers,
                 partial(self._transactions, path),
                 self._finisher,
-                Rest(self._clock, self._closing.wait),
+                CommitPacing(self._clock, self._closing.wait),
             )
         except BaseException:
             source.close()
@@ -282,9 +282,9 @@ class KafkaQueue:
     def identity(self) -> str:
         return self._open_cluster.cluster_id()
 
-    def glimpse(self, shard: Shard) -> Cursor | None:
+    def read_cursor_unfenced(self, shard: Shard) -> Cursor | None:
         self._partition(shard)
-        return self._cursors.glimpse(shard)
+        return self._cursors.read_cursor_unfenced(shard)
 
     def audited(self, shard: Shard) -> Audited | None:
         position = self._audited.committed(*self._partition(shard))

@@ -37,14 +37,14 @@ from mq.errors import (
 from mq.kafka import trouble
 from mq.kafka.clock import BrokerClock
 from mq.kafka.cluster import Cluster
+from mq.kafka.commit_pacing import CommitPacing
+from mq.kafka.cross_partition import CrossPartitionAppends, Placed
 from mq.kafka.cursors import Cursors, encode_metadata
 from mq.kafka.direct.producer import WireTransactions
-from mq.kafka.elsewhere import Elsewhere, Placed
 from mq.kafka.finishing import Finisher
 from mq.kafka.membership import Membership, Standing
 from mq.kafka.mirror import shard_key
 from mq.kafka.producers import Aborted, Bulk, Failure, Send
-from mq.kafka.resting import Rest
 
 GENERATIONS_MAX = 3
 """Rebalances that one commit may meet and be repeated after, as long as its shards stay ours."""
@@ -61,14 +61,14 @@ class KafkaSink:
         names: Names,
         cluster: Cluster,
         cursors: Cursors,
-        elsewhere: Elsewhere,
+        elsewhere: CrossPartitionAppends,
         membership: Membership,
         writer: str,
         clock: Clock,
         brokers: BrokerClock,
         transactions: Callable[[str], WireTransactions],
         finisher: Finisher,
-        rest: Rest,
+        rest: CommitPacing,
     ) -> None:
         """`transactions` makes a producer for a transactional id."""
         self._names = names

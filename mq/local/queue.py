@@ -246,7 +246,7 @@ class LocalQueue:
         self._ledger.check()
         return self._storage.identity()
 
-    def glimpse(self, shard: Shard) -> Cursor | None:
+    def read_cursor_unfenced(self, shard: Shard) -> Cursor | None:
         return self._cursor(self._buffer(shard)[1])
 
     def _cursor(self, partition: Partition) -> Cursor | None:

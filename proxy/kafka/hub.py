@@ -8,13 +8,13 @@ from delayline.clock import Clock
 from delayline.pending import Full
 from mq.contract import Admin
 from proxy.kafka.backend import Backend
+from proxy.kafka.buffer_topics import BufferTopics
 from proxy.kafka.limits import THREADS_MAX, Budget
 from proxy.kafka.metrics import ProxyMetrics
 from proxy.kafka.rewrite import Hidden, View
 from proxy.kafka.screen import Screen
 from proxy.kafka.settings import ProxySettings
 from proxy.kafka.topology import Topology
-from proxy.kafka.twins import Twins
 from proxy.kafka.unnamed import Unnamed
 
 
@@ -29,7 +29,7 @@ class Hub:
     view: View
     screen: Screen
     backend: Backend
-    twins: Twins
+    twins: BufferTopics
     budget: Budget
     looking: asyncio.Semaphore  # at records, beside the event loop
     full: Full
@@ -58,7 +58,7 @@ class Hub:
 def open_hub(settings: ProxySettings, admin: Admin, metrics: ProxyMetrics, clock: Clock, full: Full) -> Hub:
     topology = Topology(settings)
     backend = Backend(settings, topology, clock)
-    twins = Twins(settings, backend, admin, clock)
+    twins = BufferTopics(settings, backend, admin, clock)
     names, mark = settings.names, f"{settings.names.namespace}.".encode()
     hidden = Hidden(names.is_hidden, mark, twins.hidden_ids, names.group_prefixes)
     screen = Screen(

@@ -12,10 +12,10 @@ from mq.kafka.wire.messages.produce import (
     ProduceTopic,
 )
 from mq.kafka.wire.primitives import Buffer
+from proxy.kafka.response_order import Turn
 from proxy.kafka.scan import Parts
 from proxy.kafka.screen import Refusal
 from proxy.kafka.sequencer import Batch
-from proxy.kafka.turns import Turn
 
 NO_OFFSET = -1
 """Kafka's own for "not known": the records of a batch in two logs have no single place."""

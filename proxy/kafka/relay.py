@@ -41,11 +41,11 @@ from mq.kafka.wire.messages.produce import ProduceRequest, ProduceResponse
 from mq.kafka.wire.primitives import Buffer
 from proxy.kafka.limits import SMALL_BYTES, Deadlines, Grant
 from proxy.kafka.refuse import refuse, refuse_decoded, request_is_read
+from proxy.kafka.response_order import FrameTagger, ResponseOrderer, Turn
 from proxy.kafka.rewrite import conceal, response_is_read, rewrite_response, unsupported_version
 from proxy.kafka.rights import RightsAsked
 from proxy.kafka.side import Side
 from proxy.kafka.split import Split
-from proxy.kafka.turns import Line, Noting, Turn
 
 if TYPE_CHECKING:
     from proxy.kafka.hub import Hub
@@ -86,15 +86,15 @@ class Relay:
         # The brokers demand of clients what they demand of the proxy: SASL, or nothing.
         self._logged_in = hub.settings.access.own.credentials is None
         first_bytes_max = frame_bytes_max if self._logged_in else min(frame_bytes_max, limits.login_frame_bytes_max)
-        self._requests: Noting[Turn] = Noting(self._note_request, PEEK_BYTES, first_bytes_max)
+        self._requests: FrameTagger[Turn] = FrameTagger(self._note_request, PEEK_BYTES, first_bytes_max)
         self._deadlines = Deadlines(limits)
         self._grants: set[Grant] = set()
         self._flushing: list[Turn] = []  # relayed to a broker that does not read right now
-        self._answers: Noting[Expected] = Noting(self._note_answer, RESPONSE_HEAD_BYTES, frame_bytes_max)
+        self._answers: FrameTagger[Expected] = FrameTagger(self._note_answer, RESPONSE_HEAD_BYTES, frame_bytes_max)
         self._inbox: deque[tuple[Piece, Sequence[Turn]]] = deque()  # of what was read in one go
         self._expected: deque[Expected] = deque()
         self._passing: deque[Turn] = deque()
-        self._line = Line(self.client.write)
+        self._line = ResponseOrderer(self.client.write)
         self._split = Split(hub, self)
         self._early: list[bytes] = []  # read before the broker's side was up
         self.address = ""  # of the client's machine, once it is counted

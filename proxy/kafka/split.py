@@ -1,7 +1,7 @@
 """The Produces of one connection to delay-enabled topics: taken apart, and answered as if they had not been.
 
     ClientProduce --> one `PartitionBatch` each --> sequencer --> UpstreamProduces to the broker (T parts, probes)
-                                                             \\-> writes to buffer topics (`proxy.kafka.twins`)
+                                                             \\-> writes to buffer topics (`buffer_topics.py`)
 
 The sequencer decides what is sent where, and when; here its outputs are carried out and what became of them is told
 back. Outputs that belong together go to the broker in one request. A Produce is answered when each of its partitions
@@ -25,6 +25,7 @@ from mq.kafka.wire.messages.produce import (
     ProduceResponse,
 )
 from mq.kafka.wire.primitives import Buffer
+from proxy.kafka.buffer_topics import Unready, Write
 from proxy.kafka.limits import INLINE_BYTES, INLINE_PLAIN_BYTES
 from proxy.kafka.produces import (
     NO_OFFSET,
@@ -36,6 +37,7 @@ from proxy.kafka.produces import (
     refused,
     target_part,
 )
+from proxy.kafka.response_order import Turn
 from proxy.kafka.rewrite import readdress_endpoints
 from proxy.kafka.rights import Rights, RightsAsked
 from proxy.kafka.screen import Refusal, Seen, check_compression, compressed_bytes, fits, refusal_of
@@ -56,8 +58,6 @@ from proxy.kafka.sequencer import (
     TargetAnswered,
     Told,
 )
-from proxy.kafka.turns import Turn
-from proxy.kafka.twins import Unready, Write
 
 if TYPE_CHECKING:
     from proxy.kafka.hub import Hub

@@ -94,7 +94,7 @@ class KafkaReader:
         return {shard: text for shard, text in known.items() if text is not None}
 
     def _rules(self, shard: Shard, start: int) -> str | None:
-        cursor = self._cursors.glimpse(shard) if start > 0 else None
+        cursor = self._cursors.read_cursor_unfenced(shard) if start > 0 else None
         if cursor is None or self._changes(shard, start, cursor.low_offset):
             return None
         return cursor.rules.encoded.decode()

@@ -20,11 +20,11 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructField, St
 from delayline.outcome import LOW_WATER, OUTCOMES, SKIPPED
 from reconcile import documents
 from reconcile.errors import BadInput, CannotJudge
+from reconcile.local_frame import small
 from reconcile.plan import Buffer, Cluster, Held, Range, Read
 from reconcile.readers import audit, rows
 from reconcile.readers.contract import Audit
 from reconcile.schemas import ACCEPTED, AUDIT_RECORDS, DELIVERED, DONE, MALFORMED
-from reconcile.small import small
 
 ARCHIVE = "archive.json"
 ARCHIVE_VERSION = 1

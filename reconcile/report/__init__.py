@@ -2,7 +2,7 @@
 
     summary.py       what a run says, and summary.json
     page.py          report.html: strips.py draws the windows, lateness.py the histogram, trend.py the
-                     runs before, words.py names things
+                     runs before, labels.py names things
     metrics.py       metrics.prom
     repair_plan.py   repair-plan.json
 

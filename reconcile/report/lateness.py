@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from itertools import accumulate, zip_longest
 from typing import NamedTuple
 
+from reconcile.report.labels import about
 from reconcile.report.summary import Window
-from reconcile.report.words import about
 
 
 class Bar(NamedTuple):

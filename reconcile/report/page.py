@@ -12,10 +12,7 @@ from jinja2 import DictLoader, Environment, StrictUndefined, Template
 from delayline.times import format_duration, format_moment
 from reconcile.exits import Exit
 from reconcile.report import trend
-from reconcile.report.lateness import lateness
-from reconcile.report.strips import STRIP_PX, draw
-from reconcile.report.summary import Ledger, State, Summary
-from reconcile.report.words import (
+from reconcile.report.labels import (
     LETTERS,
     MEANINGS,
     SEVERITIES,
@@ -28,6 +25,9 @@ from reconcile.report.words import (
     timeliness,
     urgency,
 )
+from reconcile.report.lateness import lateness
+from reconcile.report.strips import STRIP_PX, draw
+from reconcile.report.summary import Ledger, State, Summary
 
 TERMS = (
     "delivered",

@@ -10,8 +10,8 @@ from itertools import groupby
 from typing import NamedTuple
 
 from reconcile.ledger import WINDOW_MS
+from reconcile.report.labels import LETTERS, SEVERITIES, counted, minute, urgency, worst
 from reconcile.report.summary import Topic, Window
-from reconcile.report.words import LETTERS, SEVERITIES, counted, minute, urgency, worst
 
 COLUMNS_MAX = 96
 STRIP_PX = 18

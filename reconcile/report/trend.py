@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 from reconcile.exits import Exit
 from reconcile.ledger import LATENESS_BINS
+from reconcile.report.labels import about, minute
 from reconcile.report.lateness import quantile_ms
 from reconcile.report.summary import Point, Summary, Topic, Window
-from reconcile.report.words import about, minute
 
 POINTS_MAX = 50
 """Runs: a day of one in half an hour, and what has room in a third of the page."""

@@ -359,8 +359,8 @@ class SuiteQueue:
     def identity(self) -> str:
         return self._queue.identity()
 
-    def glimpse(self, shard: Shard) -> Cursor | None:
-        return self._queue.glimpse(self._names.shard_out(shard))
+    def read_cursor_unfenced(self, shard: Shard) -> Cursor | None:
+        return self._queue.read_cursor_unfenced(self._names.shard_out(shard))
 
     def audited(self, shard: Shard) -> Audited | None:
         return self._queue.audited(self._names.shard_out(shard))

@@ -202,9 +202,9 @@ def test_a_queue_is_known_by_one_name(queue: LocalQueue) -> None:
 
 def test_whoever_looks_at_a_cursor_sees_the_last_one_and_takes_nothing_over(queue: LocalQueue) -> None:
     buffer(queue)
-    before = queue.glimpse(SHARD)
+    before = queue.read_cursor_unfenced(SHARD)
     worker = start_worker(queue)
-    assert (before, queue.glimpse(SHARD)) == (None, worker.cursors[SHARD])
+    assert (before, queue.read_cursor_unfenced(SHARD)) == (None, worker.cursors[SHARD])
     worker.commit(SHARD)
 
 

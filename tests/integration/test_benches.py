@@ -14,7 +14,7 @@ from bench.report import Report, disk_bytes
 from bench.rolling import curve
 from bench.rolling.curve import Sample, growth
 from bench.rolling.lap import LONG_MS, Tally, Traffic
-from delay_service.taken import Finished
+from delay_service.in_flight import CommitResult
 from delayline.message import Shard
 from delayline.outcome import ROLL, AuditRow, Outcome, PlainRows
 from delayline.record import decode_body
@@ -78,7 +78,7 @@ def test_what_is_rolled_is_not_counted_as_delivered() -> None:
         AuditRow(2, None, None, 1, Outcome.APPLIED),
     ]
     plain = PlainRows([3, 4], [5, 6], [b"3.5", b"4.6"], b"1,1")
-    tally.finished(ORDERS, Finished(rows, 10, plain=[plain]))
+    tally.finished(ORDERS, CommitResult(rows, 10, plain=[plain]))
     assert (tally.delivered, tally.rolled) == (3, 1)
 
 

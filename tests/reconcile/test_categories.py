@@ -50,9 +50,9 @@ class Judged(NamedTuple):
 def judged(spark: "SparkSession") -> Judged:
     """Everything accepted is read by one run, everything done by the next."""
     from reconcile import cells, lookup, places, suspects, timing
+    from reconcile.local_frame import small
     from reconcile.pairing import MOVED
     from reconcile.schemas import ACCEPTED, DONE
-    from reconcile.small import small
     from reconcile.tables import rows_of
     from reconcile.windows import Tally, Window
 

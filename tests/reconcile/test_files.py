@@ -153,10 +153,10 @@ def test_what_spark_writes_is_read_back_whatever_the_directory_is_called(
     from pyspark.sql import functions as F
     from pyspark.sql.types import LongType, StructField, StructType
 
-    from reconcile.rooms import Rooms
+    from reconcile.parquet_store import ParquetStore
 
     folder = tmp_path / name
-    rooms = Rooms(spark, LocalFiles(folder) if how == "local" else through_hadoop(request, folder))
+    rooms = ParquetStore(spark, LocalFiles(folder) if how == "local" else through_hadoop(request, folder))
     schema = StructType([StructField("number", LongType())])
     rows = spark.range(9).select(F.col("id").alias("number"), (F.col("id") % 2).alias("hour"))
 

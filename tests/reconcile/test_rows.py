@@ -132,13 +132,13 @@ CELLS_OF_ONE, AHEAD_OF_ONE = "cells/run=1", "stage/run=1/done/lot=ahead"
 def test_no_rows_are_read_where_some_are_gone(
     ledger: Ledger, spark: "SparkSession", damage: Callable[[Path], None]
 ) -> None:
-    from reconcile.rooms import Rooms
+    from reconcile.parquet_store import ParquetStore
     from reconcile.schemas import DONE
 
     ledger.restore()
     damage(ledger.out / AHEAD_OF_ONE)
     with pytest.raises(BadInput, match="use another --output"):
-        Rooms(spark, LocalFiles(ledger.out)).read(DONE, [AHEAD_OF_ONE])
+        ParquetStore(spark, LocalFiles(ledger.out)).read(DONE, [AHEAD_OF_ONE])
 
 
 @pytest.mark.parametrize(

@@ -177,9 +177,9 @@ class RealWorker:
             self._source, faulty, self._queue, self._index, self._clock, settings, metrics, acquirer
         )
         self._worker._committer.shutdown()
-        self._worker._attendant.close()
+        self._worker._buffer_maintenance.close()
         self._committer = self._worker._committer = Committer(self._rnd)  # type: ignore[assignment]
-        self._worker._attendant.executor = self._committer
+        self._worker._buffer_maintenance.executor = self._committer
 
     def _settings(self) -> WorkerSettings:
         choice = self._rnd.choice
@@ -458,7 +458,7 @@ class RealWorker:
         if len(cores) < len(self._partitions):
             yield "a shard is not taken over"
         for core in cores:
-            if pending := self._index.shard(core.id).pending() + len(core._register.moving):
+            if pending := self._index.shard(core.id).pending() + len(core._pending.moving):
                 yield f"{core.id}: {pending} pending"
             if core.cursor.next_offset != self._end(core.id.name):
                 yield f"{core.id}: the cursor stands at {core.cursor.next_offset}, the log ends behind it"

@@ -91,11 +91,11 @@ def _hearing(mark: Mark, handle: Callable[..., Any]) -> Callable[..., Any]:
 
 def wrap(mark: Mark) -> None:
     """Put the mark around the steps of this process."""
+    from proxy.kafka.buffer_topics import BufferTopics
     from proxy.kafka.relay import Relay
     from proxy.kafka.sequencer import Sequencer
-    from proxy.kafka.twins import Twins
 
-    sequencer, relay, twins = (vars(cls) for cls in (Sequencer, Relay, Twins))
+    sequencer, relay, twins = (vars(cls) for cls in (Sequencer, Relay, BufferTopics))
     Sequencer.handle = _hearing(mark, sequencer["handle"])  # type: ignore[method-assign]
     Relay.ship = _around(  # type: ignore[method-assign]
         mark, relay["ship"], "before a Produce of ours", "soon after a Produce of ours"
@@ -103,14 +103,14 @@ def wrap(mark: Mark) -> None:
     Relay.answer = _around(  # type: ignore[method-assign]
         mark, relay["answer"], "before an answer to the client", "soon after an answer to the client"
     )
-    Twins.append = _around_async(  # type: ignore[method-assign]
+    BufferTopics.append = _around_async(  # type: ignore[method-assign]
         mark,
         twins["append"],
         "before a write to the buffer",
         "soon after a write to the buffer began",
         "after a write to the buffer",
     )
-    Twins.next_sequence = _around_async(  # type: ignore[method-assign]
+    BufferTopics.next_sequence = _around_async(  # type: ignore[method-assign]
         mark,
         twins["next_sequence"],
         "before a producer's state is asked for",

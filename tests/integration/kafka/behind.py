@@ -160,7 +160,7 @@ class Behind:
 
     def _committed(self) -> int | None:
         """By the group's coordinator, who may hear a moment later than us that it is."""
-        found = self.outside.glimpse(self.place.shard)
+        found = self.outside.read_cursor_unfenced(self.place.shard)
         return None if found is None else found.next_offset
 
     def _seen(self, topic: str, partitions: int) -> list[bytes] | None:

@@ -28,9 +28,9 @@ from mq.kafka.wire.message import Message
 from mq.kafka.wire.messages import cluster, metadata, produce, transactions
 from mq.kafka.wire.schema import boolean, int16, int32, int64, string
 from proxy.kafka.access import read_access
+from proxy.kafka.buffer_topics import BufferTopics
 from proxy.kafka.coordinators import Coordinators
 from proxy.kafka.sequencer import SEQUENCES
-from proxy.kafka.twins import Twins
 from tests.fault.proxy.clients import JAVA, Client, Load
 from tests.fault.proxy.judge import Log, judge
 from tests.fault.proxy.logs import values
@@ -165,7 +165,7 @@ def test_a_buffer_that_refuses_for_a_while_holds_up_and_loses_nothing(
     sasl = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}
     alice = {**sasl, "sasl.username": "alice", "sasl.password": "alice-secret"}
     servers = parse_servers(door.place.kafka.sasl_servers)
-    codes = noted(monkeypatch, Twins, "append")
+    codes = noted(monkeypatch, BufferTopics, "append")
     with door.open(door.registry, append_s=0.5, bootstrap=servers, access=access_of("bob")):
         load = Numbers(door, Random(SEED), **alice)
         load.send(300)

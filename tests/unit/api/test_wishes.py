@@ -6,7 +6,7 @@ import httpx
 import pytest
 from starlette.requests import Request
 
-from api.wishes import wish_of
+from api.preconditions import wish_of
 from delayline.headers import IF_MATCH
 from delayline.inquiry import VERSION_MISMATCH, Ending, Found, Gone, Resolution, ShardFigures, State
 from delayline.message import MessageId, OperationId, Shard

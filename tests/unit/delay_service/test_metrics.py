@@ -10,8 +10,8 @@ from prometheus_client import CollectorRegistry
 
 from delay_service.decisions import Decisions
 from delay_service.history import History
+from delay_service.in_flight import CommitResult
 from delay_service.metrics import LATENESS_BOUNDS_MS, Lateness, WorkerMetrics
-from delay_service.taken import Finished
 from delayline.clock import ManualClock
 from delayline.message import Shard
 from delayline.outcome import AuditRow, Outcome, PlainRows
@@ -49,7 +49,7 @@ def test_plain_messages_and_others_are_counted_together() -> None:
         AuditRow(9, None, None, 500, Outcome.APPLIED),
     ]
     plain = PlainRows([1, 2], [960, 999], [b"1.960", b"2.999"], b"500,501")
-    metrics.finished(ORDERS, Finished(rows, 1000, plain=[plain]))
+    metrics.finished(ORDERS, CommitResult(rows, 1000, plain=[plain]))
 
     def finished(outcome: str) -> float | None:
         return registry.get_sample_value("delayline_messages_finished_total", {"topic": "orders", "outcome": outcome})

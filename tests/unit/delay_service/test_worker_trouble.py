@@ -29,9 +29,9 @@ def with_settings(bench: Bench, **settings: Any) -> Bench:
 
 
 def calm(bench: Bench) -> None:
-    """The attendant answers when a turn waits for it, so that every run is the same."""
-    bench.worker._attendant.close()
-    bench.worker._attendant.executor = Prompt()  # type: ignore[assignment]
+    """Buffer maintenance answers when a turn waits for it, so that every run is the same."""
+    bench.worker._buffer_maintenance.close()
+    bench.worker._buffer_maintenance.executor = Prompt()  # type: ignore[assignment]
 
 
 class Prompt(Reluctant):

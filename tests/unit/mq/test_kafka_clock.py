@@ -8,8 +8,8 @@ from mq.contract import ClockOffset
 
 pytest.importorskip("confluent_kafka")
 
-from mq.kafka.chatter import EVERY_S, Limit
 from mq.kafka.clock import WINDOW_S, BrokerClock
+from mq.kafka.log_throttle import EVERY_S, Limit
 
 
 class Clocks:

@@ -2,9 +2,9 @@
 
 import pytest
 
+from reconcile.report.labels import about
 from reconcile.report.lateness import Bar, lateness
 from reconcile.report.summary import Window
-from reconcile.report.words import about
 
 
 def of(*counts: int, late_max_ms: int | None = None) -> Window:

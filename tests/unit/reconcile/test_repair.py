@@ -203,7 +203,7 @@ def test_a_level_is_read_by_the_rules_of_its_time() -> None:
     for _ in range(3):
         bench.clock.advance(MINUTE)
         bench.turn(6)
-    cursor = bench.queue.glimpse(ORDERS)
+    cursor = bench.queue.read_cursor_unfenced(ORDERS)
     assert cursor is not None
     assert cursor.rules.same_as(DEFAULT_RULES)
     assert verdicts(carry_out(bench, plan_of(bench, lost))) == [Verdict.SENT]

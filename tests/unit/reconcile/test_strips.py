@@ -4,9 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reconcile.ledger import WINDOW_MS, Category
+from reconcile.report.labels import LETTERS, MEANINGS, SEVERITIES, WORST_FIRST
 from reconcile.report.strips import COLUMNS_MAX, STRIPS_MAX, draw
 from reconcile.report.summary import Topic, Window
-from reconcile.report.words import LETTERS, MEANINGS, SEVERITIES, WORST_FIRST
 from tests.unit.reconcile.made_up import AT_MS
 
 ORDERS = [Topic(topic="orders")]

@@ -10,8 +10,8 @@ from delayline.message import BEFORE_ALL, Key
 from store import keys
 from store.counts import Counts
 from store.database import RANGES_PER_MEMTABLE_MAX, Database, bounded_by
+from store.disk_tier import DiskTier
 from store.errors import StoreFull
-from store.far import FarRecords
 from store.index import Covered, PlainEntry
 from tests.unit.store.conftest import MEMORY_BYTES, T0, checkpoint, entry, key_of
 
@@ -27,15 +27,15 @@ def database(tmp_path: Path) -> Iterator[Database]:
 
 
 @pytest.fixture
-def far(database: Database) -> FarRecords:
-    return FarRecords(database, 1)
+def far(database: Database) -> DiskTier:
+    return DiskTier(database, 1)
 
 
 def offsets(entries: Sequence[PlainEntry]) -> list[int]:
     return [found[1] for found in entries]
 
 
-def drain(far: FarRecords, records: int, at_once: int = 100) -> None:
+def drain(far: DiskTier, records: int, at_once: int = 100) -> None:
     for _ in range(0, records, at_once):
         far.remove([key_of(found) for found in far.read(T0 + records, at_once, EVERYTHING)], None)
 
@@ -59,7 +59,7 @@ def starts(database: Database, monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     return seen
 
 
-def test_a_read_behind_drained_records_starts_at_the_first_one_present(far: FarRecords, starts: list[bytes]) -> None:
+def test_a_read_behind_drained_records_starts_at_the_first_one_present(far: DiskTier, starts: list[bytes]) -> None:
     far.put([entry(T0 + n, n) for n in range(3000)], [])
     drain(far, 2000)
 
@@ -69,7 +69,7 @@ def test_a_read_behind_drained_records_starts_at_the_first_one_present(far: FarR
     assert starts[-1] == keys.encode_record(1, T0 + 2000, 2000)
 
 
-def test_a_listing_starts_at_the_first_record_present(far: FarRecords, starts: list[bytes]) -> None:
+def test_a_listing_starts_at_the_first_record_present(far: DiskTier, starts: list[bytes]) -> None:
     far.put([entry(T0 + n, n) for n in range(3000)], [])
     drain(far, 2000)
 
@@ -77,7 +77,7 @@ def test_a_listing_starts_at_the_first_record_present(far: FarRecords, starts: l
     assert starts[-1] == keys.encode_record(1, T0 + 2000, 2000)
 
 
-def test_a_scan_that_starts_too_low_walks_what_was_removed(far: FarRecords, database: Database) -> None:
+def test_a_scan_that_starts_too_low_walks_what_was_removed(far: DiskTier, database: Database) -> None:
     """What the tests below would see if the hint were lost."""
     far.put([entry(T0 + n, n) for n in range(1000)], [])
     for n in reversed(range(500)):
@@ -89,7 +89,7 @@ def test_a_scan_that_starts_too_low_walks_what_was_removed(far: FarRecords, data
     assert walked(database) - before >= 500
 
 
-def test_after_single_removals_the_next_read_walks_them_once(far: FarRecords, database: Database) -> None:
+def test_after_single_removals_the_next_read_walks_them_once(far: DiskTier, database: Database) -> None:
     far.put([entry(T0 + n, n) for n in range(1000)], [])
     for n in reversed(range(500)):
         far.discard(Key(T0 + n, n))
@@ -102,7 +102,7 @@ def test_after_single_removals_the_next_read_walks_them_once(far: FarRecords, da
     assert walked(database) == before
 
 
-def test_after_retain_the_first_read_starts_at_what_was_kept(far: FarRecords, starts: list[bytes]) -> None:
+def test_after_retain_the_first_read_starts_at_what_was_kept(far: DiskTier, starts: list[bytes]) -> None:
     far.put([entry(T0 + n, n) for n in range(3000)], [])
     assert len(list(far.retain(2000, 3000, Covered(0, BEFORE_ALL), Counts()))) == 3
     starts.clear()  # retain itself has looked at everything
@@ -113,7 +113,7 @@ def test_after_retain_the_first_read_starts_at_what_was_kept(far: FarRecords, st
     assert starts == [keys.encode_record(1, T0 + 2000, 2000)]
 
 
-def test_waiting_for_what_is_not_due_yet_reads_nothing(far: FarRecords, database: Database) -> None:
+def test_waiting_for_what_is_not_due_yet_reads_nothing(far: DiskTier, database: Database) -> None:
     far.put([entry(T0 + 1000, 1)], [])
     before = database.statistics()["rocksdb.num.iterator.created"]
 
@@ -124,7 +124,7 @@ def test_waiting_for_what_is_not_due_yet_reads_nothing(far: FarRecords, database
     assert database.statistics()["rocksdb.num.iterator.created"] == before
 
 
-def test_a_read_with_few_bytes_copies_few(far: FarRecords, database: Database) -> None:
+def test_a_read_with_few_bytes_copies_few(far: DiskTier, database: Database) -> None:
     far.put([entry(T0 + n, n, b"x" * 10_000) for n in range(100)], [])
     before = database.statistics()["rocksdb.db.iter.bytes.read"]
 
@@ -133,7 +133,7 @@ def test_a_read_with_few_bytes_copies_few(far: FarRecords, database: Database) -
     assert database.statistics()["rocksdb.db.iter.bytes.read"] - before < 6 * 10_100
 
 
-def test_a_bounded_read_and_the_loss_of_the_record_behind_it_hide_nothing(far: FarRecords) -> None:
+def test_a_bounded_read_and_the_loss_of_the_record_behind_it_hide_nothing(far: DiskTier) -> None:
     far.put([entry(T0 + n, n) for n in range(6)], [])
     far.remove([key_of(found) for found in far.read(T0 + 9, 2, EVERYTHING)], None)
     far.discard(Key(T0 + 2, 2))
@@ -142,7 +142,7 @@ def test_a_bounded_read_and_the_loss_of_the_record_behind_it_hide_nothing(far: F
     assert offsets(far.read(T0 + 9, 9, EVERYTHING)) == [3, 4, 5]
 
 
-def test_a_put_behind_a_bounded_read_is_not_taken_for_the_next_record(far: FarRecords) -> None:
+def test_a_put_behind_a_bounded_read_is_not_taken_for_the_next_record(far: DiskTier) -> None:
     far.put([entry(T0 + 10 * n, n) for n in range(6)], [])
     taken = far.read(T0 + 99, 2, EVERYTHING)
     far.put([entry(T0 + 35, 7)], [])
@@ -153,7 +153,7 @@ def test_a_put_behind_a_bounded_read_is_not_taken_for_the_next_record(far: FarRe
 
 
 @pytest.mark.slow
-def test_many_range_deletions_are_flushed_before_they_slow_readers(far: FarRecords, database: Database) -> None:
+def test_many_range_deletions_are_flushed_before_they_slow_readers(far: DiskTier, database: Database) -> None:
     far.put([entry(T0 + n, n, b"") for n in range(5000)], [])
 
     drain(far, 5000, at_once=1)
@@ -184,7 +184,7 @@ def disk(database: Database, monkeypatch: pytest.MonkeyPatch) -> NoRoom:
     return NoRoom(database, monkeypatch)
 
 
-def test_removals_that_could_not_be_written_are_not_seen_again(far: FarRecords, disk: NoRoom) -> None:
+def test_removals_that_could_not_be_written_are_not_seen_again(far: DiskTier, disk: NoRoom) -> None:
     far.put([entry(T0 + n, n) for n in range(10)], [(b"name", Key(T0 + 1, 1)), (b"late", Key(T0 + 8, 8))])
     disk.full = True
 
@@ -202,7 +202,7 @@ def test_removals_that_could_not_be_written_are_not_seen_again(far: FarRecords, 
     assert not far.discard(Key(T0 + 6, 6))
 
 
-def test_the_checkpoint_stays_with_the_removals_that_could_not_be_written(far: FarRecords, disk: NoRoom) -> None:
+def test_the_checkpoint_stays_with_the_removals_that_could_not_be_written(far: DiskTier, disk: NoRoom) -> None:
     far.put([entry(T0, 0)], [])
     far.remove([], checkpoint(1))
     disk.full = True
@@ -212,7 +212,7 @@ def test_the_checkpoint_stays_with_the_removals_that_could_not_be_written(far: F
     assert far.checkpoint() == checkpoint(1)
 
 
-def test_what_is_owed_goes_with_the_next_write(far: FarRecords, database: Database, disk: NoRoom) -> None:
+def test_what_is_owed_goes_with_the_next_write(far: DiskTier, database: Database, disk: NoRoom) -> None:
     far.put([entry(T0 + n, n) for n in range(5)], [])
     disk.full = True
     far.remove([key_of(found) for found in far.read(T0 + 1, 9, EVERYTHING)], checkpoint(2))
@@ -230,7 +230,7 @@ def test_what_is_owed_goes_with_the_next_write(far: FarRecords, database: Databa
     assert offsets(far.read(T0 + 9, 9, EVERYTHING)) == [9, 2, 4]
 
 
-def test_a_put_that_failed_is_not_there_and_may_be_repeated(far: FarRecords, disk: NoRoom) -> None:
+def test_a_put_that_failed_is_not_there_and_may_be_repeated(far: DiskTier, disk: NoRoom) -> None:
     far.put([entry(T0 + 5, 5)], [])
     disk.full = True
     with pytest.raises(StoreFull):

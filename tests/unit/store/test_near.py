@@ -5,16 +5,16 @@ import random
 import pytest
 
 from delayline.message import Key
-from store.near import BUCKET_MS, RECORD_BYTES, NearRecords
+from store.memory_tier import BUCKET_MS, RECORD_BYTES, MemoryTier
 from tests.unit.store.conftest import T0, key_of
 
 Plain = tuple[int, int, bytes]
 
 
-def filled(number: int, span_ms: int, seed: int = 1) -> tuple[NearRecords, list[Plain]]:
+def filled(number: int, span_ms: int, seed: int = 1) -> tuple[MemoryTier, list[Plain]]:
     dice = random.Random(seed)
     near, entries = (
-        NearRecords(),
+        MemoryTier(),
         [(T0 + dice.randrange(span_ms), offset, b"v%d" % offset) for offset in range(number)],
     )
     for at in range(0, number, 100):
@@ -60,7 +60,7 @@ def test_what_leaves_from_anywhere_is_gone_and_nothing_else(seed: int) -> None:
 
 
 def test_the_lowest_due_time_is_known_before_anything_is_sorted() -> None:
-    near = NearRecords()
+    near = MemoryTier()
     near.put([(T0 + 5, 1, b""), (T0 + 9, 2, b"")], [])
     assert near.take(T0 + 9, 9)
     near.put([(T0 + 3, 3, b"")], [])

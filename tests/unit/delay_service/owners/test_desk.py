@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from delay_service.owners import wire
-from delay_service.owners.listener import Desk
+from delay_service.owners.listener import OwnerRequestHandler
 from delay_service.owners.methods import METHODS
 from delay_service.owners.signing import Signer
 from delay_service.owners.wire import Status
@@ -29,7 +29,7 @@ class Asking:
         self.worker = Worker(ONE.writer, SHARD)
         self.clock = ManualClock()
         self.signer = Signer(SECRET, self.clock)
-        self.app = Desk(self.worker, Signer(SECRET, self.clock), self.clock).app
+        self.app = OwnerRequestHandler(self.worker, Signer(SECRET, self.clock), self.clock).app
 
     def ask(
         self,

@@ -8,7 +8,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from delay_service.owners.directory import Directory
-from delay_service.owners.listener import Desk, Listener
+from delay_service.owners.listener import Listener, OwnerRequestHandler
 from delay_service.owners.routed import RoutedOwners
 from delay_service.owners.signing import Signer
 from delayline.clock import SystemClock
@@ -40,7 +40,7 @@ class Installation:
         """A worker that owns the shards, as the group knows."""
         worker = Worker(name, *shards)
         bound = self._stack.enter_context(closing(listen("127.0.0.1", 0, backlog=16, in_use="")))
-        desk = Desk(worker, Signer(secret, CLOCK), CLOCK)
+        desk = OwnerRequestHandler(worker, Signer(secret, CLOCK), CLOCK)
         listener = Listener(bound, desk, lambda: None, Guard(HttpLimits(), CollectorRegistry()))
         self._stack.callback(self.leaves, listener)
         self._running.append(listener)

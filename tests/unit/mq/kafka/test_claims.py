@@ -14,8 +14,8 @@ from delayline.message import Shard
 from delayline.names import Names
 from mq.contract import ShardBatch
 from mq.errors import CommitUnknown, Fenced, QueueUnavailable
+from mq.kafka.commit_pacing import CommitPacing
 from mq.kafka.membership import Standing
-from mq.kafka.resting import Rest
 from mq.kafka.sink import KafkaSink
 
 ORDERS = Shard("orders", "0")
@@ -43,7 +43,7 @@ class Scene:
         )
         names = Names("delayline")
         clock = ManualClock()
-        rest = Rest(clock, lambda _: None)
+        rest = CommitPacing(clock, lambda _: None)
         self.sink = KafkaSink(names, parts, parts, parts, parts, "w1", clock, parts, lambda _: parts, parts, rest)
 
     def _look(self, _: Shard) -> int:

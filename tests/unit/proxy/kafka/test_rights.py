@@ -11,8 +11,8 @@ from mq.kafka.wire.message import RequestHeader
 from mq.kafka.wire.messages.metadata import MetadataResponse, MetadataTopic
 from mq.kafka.wire.messages.produce import ProduceRequest
 from proxy.kafka.produces import ClientProduce, PartitionBatch
+from proxy.kafka.response_order import Turn
 from proxy.kafka.rights import NOT_TOLD, PROVEN_S, TOPICS_MAX, VERSION, WRITE, Rights
-from proxy.kafka.turns import Turn
 
 READ = 1 << 3
 TURN = Turn(ApiKey.PRODUCE, 9, 7)

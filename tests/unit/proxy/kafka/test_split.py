@@ -21,9 +21,9 @@ from mq.kafka.wire.messages.produce import (
     ProduceTopic,
 )
 from proxy.kafka.produces import UpstreamProduce
+from proxy.kafka.response_order import Turn
 from proxy.kafka.screen import Screen
 from proxy.kafka.split import Split
-from proxy.kafka.turns import Turn
 from proxy.kafka.unnamed import Unnamed
 from tests.unit.mq.kafka.batches import batch_of, plain
 

@@ -3,7 +3,7 @@
 import pytest
 
 from delayline.clock import ManualClock
-from mq.kafka.resting import REST_S, Rest
+from mq.kafka.commit_pacing import REST_S, CommitPacing
 
 REST_MS = round(1000 * REST_S)
 LASTS_MS = 10
@@ -16,7 +16,7 @@ class Transactions:
         self.clock = ManualClock()
         self.pauses: list[float] = []
         self.began_ms: list[int] = []
-        self._rest = Rest(self.clock, self._pause)
+        self._rest = CommitPacing(self.clock, self._pause)
 
     def run(self, error: Exception | None = None) -> None:
         with self._rest.before():

@@ -13,7 +13,7 @@ N = TypeVar("N")
 PREFIX_BYTES = 4
 
 
-class Noting(Generic[N]):
+class FrameTagger(Generic[N]):
     """A `FrameSplitter` that hands out each piece with the notes on the frames that begin in it: one for a whole
     frame, any number for opaque bytes. `note(head, length)` returns the note and whether the frame is wanted whole.
     `passing` are the bytes that an opaque frame still lacks, behind the piece that was handed out last."""
@@ -75,7 +75,7 @@ class Turn:
     answer: Sequence[Buffer] | None = field(default=None, repr=False)
 
 
-class Line:
+class ResponseOrderer:
     """The turns of a connection in the order in which clients expect their answers (brokers keep it, and clients
     compare correlation ids)."""
 

@@ -48,7 +48,7 @@ class Room(NamedTuple):
         return self.records <= records or self.bytes * records < size * (records + 1)
 
 
-class Turns:
+class FairScheduler:
     """Called from the worker's thread: `of_batch`, and `took` for each turn that was used before the next one."""
 
     def __init__(self, is_due: Callable[[Owned], bool], now_s: Callable[[], float]) -> None:

@@ -17,7 +17,7 @@ Placed = Mapping[Shard, Sequence[Send]]
 """By the shard whose commit it belongs to."""
 
 
-class Elsewhere:
+class CrossPartitionAppends:
     """One thread at a time. Blocks where a topic has to be looked up, or made."""
 
     def __init__(self, settings: KafkaSettings, cluster: Cluster, buffers: Buffers) -> None:

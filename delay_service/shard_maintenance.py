@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Iterator
 
-from delay_service.attendant import Attendant
+from delay_service.buffer_maintenance import BufferMaintenance
 from delay_service.owned import CLOCK_SKEW, Owned, ShardStatus, backlog
 from delay_service.stalls import Stalls
 from mq.contract import Source
@@ -11,21 +11,21 @@ from store.index import TimeIndex
 NEAR_FULL = "near_full"
 
 
-class Housekeeper:
+class ShardMaintenance:
     """Called from the worker's thread."""
 
     def __init__(
         self,
         source: Source,
         index: TimeIndex,
-        attendant: Attendant,
+        maintenance: BufferMaintenance,
         stalls: Stalls,
         near_bytes_max: int,
         clock_skew_max_ms: int,
     ) -> None:
         self._source = source
         self._index = index
-        self._attendant = attendant
+        self._buffer_maintenance = maintenance
         self._stalls = stalls
         self._near_bytes_max = near_bytes_max
         self._clock_skew_max_ms = clock_skew_max_ms
@@ -78,7 +78,7 @@ class Housekeeper:
         cursor's."""
         for owned in shards:
             if owned.core is not None:
-                found = self._attendant.look_after(owned, owned.core.cursor)
+                found = self._buffer_maintenance.look_after(owned, owned.core.cursor)
                 if found is None:
                     continue
                 if found.topic_id != owned.core.cursor.topic_id:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from mq.kafka.wire.frames import Whole
 from mq.kafka.wire.primitives import Buffer
-from proxy.kafka.turns import Line, Noting, Turn
+from proxy.kafka.response_order import FrameTagger, ResponseOrderer, Turn
 
 
 def turn(number: int, relayed: bool = True) -> Turn:
@@ -21,7 +21,7 @@ class Sent:
 
     def __init__(self) -> None:
         self.numbers: list[int] = []
-        self.line = Line(self._write)
+        self.line = ResponseOrderer(self._write)
 
     def _write(self, parts: Sequence[Buffer]) -> None:
         self.numbers.append(int(bytes(parts[0])))
@@ -85,7 +85,7 @@ def test_every_piece_comes_with_the_notes_of_the_frames_that_begin_in_it(
 ) -> None:
     stream = b"".join(struct.pack(">ii", size, number) + bytes(size - 4) for number, (_, size) in enumerate(frames))
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=6)))
-    noting: Noting[int] = Noting(
+    noting: FrameTagger[int] = FrameTagger(
         lambda head, _: (int.from_bytes(head, "big"), frames[int.from_bytes(head, "big")][0]), 4, 1000
     )
     noted: list[int] = []

@@ -17,7 +17,7 @@ from mq.errors import QueueError, TopicUnknown
 log = logs.get(__name__)
 
 
-class Attendant:
+class BufferMaintenance:
     """Called from the worker's thread; never blocks it. One question per shard and kind is under way at most.
 
     What the reconcile job has not read is not trimmed for `hold_max_ms` after it has last said how far it is."""
@@ -50,7 +50,7 @@ class Attendant:
         return found
 
     def _look_after(self, shard: ShardId, cursor: Cursor, last: LookedAfter | None) -> LookedAfter | None:
-        """In the attendant's thread. Another topic of the same name is never trimmed; one that is gone has no
+        """In its own thread. Another topic of the same name is never trimmed; one that is gone has no
         identity."""
         low_offset = cursor.low_offset
         try:

@@ -7,7 +7,7 @@ from delayline.buffer_record import is_repeat
 from delayline.message import Key
 
 
-class Moved(NamedTuple):
+class PendingReappend(NamedTuple):
     """The message's new due time with the offset of its last record, that record's index value, and its names."""
 
     key: Key
@@ -15,11 +15,11 @@ class Moved(NamedTuple):
     names: tuple[bytes, ...]
 
 
-class Moving:
+class PendingReappends:
     """Those of a shard, by message id."""
 
     def __init__(self) -> None:
-        self._moved: dict[str, Moved] = {}
+        self._moved: dict[str, PendingReappend] = {}
         self._by_name: dict[bytes, str] = {}
         self._repeats: set[str] = set()
 
@@ -31,7 +31,7 @@ class Moving:
         # rule moving-name: a name would be free while its message goes on: two messages would have it.
         return bool(self._moved) and (name in self._by_name or name.decode("utf-8", "replace") in self._moved)
 
-    def add(self, message_id: str, moved: Moved) -> None:
+    def add(self, message_id: str, moved: PendingReappend) -> None:
         self._moved[message_id] = moved
         self._by_name.update(dict.fromkeys(moved.names, message_id))
         if is_repeat(moved.value):
@@ -44,7 +44,7 @@ class Moving:
         for name in moved.names if moved else ():
             self._by_name.pop(name, None)
 
-    def get(self, message_id: str) -> Moved | None:
+    def get(self, message_id: str) -> PendingReappend | None:
         return self._moved.get(message_id)
 
     def repeats(self) -> int:
@@ -55,7 +55,7 @@ class Moving:
         """(key, value) by message id."""
         return {message_id: moved[:2] for message_id, moved in self._moved.items()}
 
-    def holder(self, name: bytes) -> tuple[str, Moved] | None:
+    def holder(self, name: bytes) -> tuple[str, PendingReappend] | None:
         """(message id, what is known of it) of the one with this name."""
         message_id = self._by_name.get(name)
         return None if message_id is None else (message_id, self._moved[message_id])

@@ -10,7 +10,7 @@ REST_S = 0.003
 are done waits for 20 ms (add.partitions.to.txn.retry.backoff.ms)."""
 
 
-class Rest:
+class CommitPacing:
     """What is done between two transactions counts as rest: taking the next batch mostly takes as long. One thread at
     a time."""
 

@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 from delay_service.inquiry import WorkerInquiry
 from delay_service.owners.alone import LoneWorker
 from delay_service.owners.directory import Directory
-from delay_service.owners.listener import Desk, Listener
+from delay_service.owners.listener import Listener, OwnerRequestHandler
 from delay_service.owners.signing import Signer
 from delayline.cli.http_limits import internal_limits
 from delayline.cli.worker_thread import end_process
@@ -56,7 +56,7 @@ def answering(
     if bound is None:
         yield None
         return
-    desk = Desk(here, _signer(settings, clock), clock)
+    desk = OwnerRequestHandler(here, _signer(settings, clock), clock)
     guard = Guard(internal_limits(settings), registry, "delayline_internal")
     with Listener(bound, desk, on_failure=end_process, guard=guard) as listener:
         yield listener

@@ -75,7 +75,7 @@ class _Removal:
         return 1 if self.end else 0
 
 
-class FarRecords:
+class DiskTier:
     """The records of shard `number` on disk. `retain` or `reset` comes first where there are any from before."""
 
     def __init__(self, database: Database, number: int) -> None:

@@ -8,8 +8,8 @@ from random import Random
 
 import pytest
 
+from delay_service.fair_scheduler import FairScheduler, Room
 from delay_service.owned import Owned
-from delay_service.turns import Room, Turns
 from delayline.cursor import Cursor
 from delayline.message import Shard
 from mq.contract import ShardBatch
@@ -29,7 +29,7 @@ class Queues:
         self.owned = {name: Owned(Shard("orders", name)) for name in due}
         self._size = size
         self._rates = rates or {}
-        self._turns = Turns(lambda owned: self.due[owned.id.name] > 0, lambda: 0.0)
+        self._turns = FairScheduler(lambda owned: self.due[owned.id.name] > 0, lambda: 0.0)
 
     def batch(self, records_max: int, bytes_max: int = PLENTY) -> dict[str, int]:
         taken: dict[str, int] = {}
@@ -99,7 +99,7 @@ def test_who_has_nothing_due_or_stands_still_takes_no_part_away_from_others() ->
 
 def test_one_has_its_turn_also_while_nothing_of_it_is_due() -> None:
     queues = Queues({"a": 1000, "b": 0})
-    turns = Turns(lambda _: False, lambda: 0.0)
+    turns = FairScheduler(lambda _: False, lambda: 0.0)
     queues.batch(100)
     queues.batch(100)
     assert [owned.id.name for owned, _ in turns.of_batch(queues.owned.values(), Room(1, 1))] == ["b", "a"]

@@ -13,7 +13,7 @@ from mq.contract import ShardBatch
 
 
 @dataclass(slots=True)
-class Taken:
+class InFlightBatch:
     """A batch in flight: `ended` are the keys (due_ms, offset) that it delivers, buries or lets expire, `moved` those
     that go on in another record, some of both. `replaced` are those of all these that a re-append has been read of
     since, each with its successor's key."""
@@ -37,7 +37,7 @@ class Taken:
         return [new for old, new in self.replaced if old not in self.moved]
 
 
-class Finished(NamedTuple):
+class CommitResult(NamedTuple):
     """What a commit made true: for metrics, history and waiting callers. `resolved` says of the records, by offset,
     that asked for something what has become of it; `versions` are those of re-appended messages; `plain` are the
     rows that are not among `rows`."""

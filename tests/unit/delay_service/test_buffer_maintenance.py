@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from delay_service.attendant import Attendant
+from delay_service.buffer_maintenance import BufferMaintenance
 from delay_service.owned import LookedAfter, Owned
 from delayline.clock import ManualClock
 from delayline.cursor import Cursor
@@ -23,14 +23,14 @@ HOUR_MS = 3_600_000
 
 
 class Place:
-    """A buffer of ten records, and an attendant that is asked by hand."""
+    """A buffer of ten records, and its maintenance, asked by hand."""
 
     def __init__(self, hold_max_ms: int = HOUR_MS) -> None:
         self.clock = ManualClock()
         self.queue = MemoryQueue(namespace="delayline", clock=self.clock, partitions=1)
         self.topic_id = self.queue.ensure_buffer("orders", DEFAULT_RULES).topic_id
         self.queue.append([Append(NAMES.buffer("orders"), "0", b"x")] * 10).result()
-        self.attendant = Attendant(self.queue, lambda: None, self.clock, hold_max_ms)
+        self.maintenance = BufferMaintenance(self.queue, lambda: None, self.clock, hold_max_ms)
         self.owned = Owned(ORDERS)
 
     def audited(self, offset: int) -> None:
@@ -38,10 +38,10 @@ class Place:
 
     def look(self, low_offset: int) -> LookedAfter | None:
         cursor = Cursor(topic_id=self.topic_id, low_offset=low_offset, next_offset=10)
-        self.attendant.look_after(self.owned, cursor)
+        self.maintenance.look_after(self.owned, cursor)
         assert self.owned.tending is not None
         self.owned.tending.result()
-        return self.attendant.look_after(self.owned, cursor)
+        return self.maintenance.look_after(self.owned, cursor)
 
     @property
     def start(self) -> int:
@@ -58,7 +58,7 @@ def new_place() -> Iterator[Callable[..., Place]]:
 
     yield make
     for each in made:
-        each.attendant.close()
+        each.maintenance.close()
 
 
 @pytest.fixture

@@ -112,7 +112,7 @@ class Expected:
     other_epoch: int = -1
 
 
-class Twins:
+class BufferTopics:
     """One per event loop."""
 
     def __init__(self, settings: ProxySettings, backend: Backend, admin: Admin, clock: Clock) -> None:

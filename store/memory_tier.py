@@ -98,7 +98,7 @@ class _Bucket:
             self._start = 0
 
 
-class NearRecords:
+class MemoryTier:
     """The records by key, by due time and by name. The owner bounds `bytes` by not putting more."""
 
     def __init__(self) -> None:

@@ -21,9 +21,9 @@ from pyspark.sql.types import StructType
 from reconcile import tables
 from reconcile.errors import BadInput
 from reconcile.files import Files
+from reconcile.local_frame import small
 from reconcile.runs import read_manifest
 from reconcile.session import local_cores
-from reconcile.small import small
 
 HOUR = "hour"
 
@@ -36,7 +36,7 @@ _GLOB = re.compile(r"[{}\[\]*?\\]")
 (`__globPaths__`) does not help: of n such paths each one is read n times (Spark 4.2, DataSource.scala)."""
 
 
-class Rooms:
+class ParquetStore:
     """The directory. `written`: the rows that this run has written, by folder, where there are any."""
 
     def __init__(self, spark: SparkSession, files: Files) -> None:

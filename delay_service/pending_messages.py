@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from delay_service.dead import as_it_came
 from delay_service.draft import Drafter
-from delay_service.moving import Moving
 from delay_service.operations import Known, Target
+from delay_service.pending_reappends import PendingReappends
 from delayline.buffer_record import Operation
 from delayline.inquiry import Claim, Held
 from delayline.message import Key, MessageId, Shard
@@ -43,13 +43,13 @@ class Pending(NamedTuple):
     terms: Terms | None = None
 
 
-class Register:
+class PendingMessages:
     """See the module docstring. A `View` for `operations`."""
 
     def __init__(
         self, shard: Shard, index: ShardIndex, drafter: Drafter, forward: Forward, retention_ms: int
     ) -> None:
-        self.moving = Moving()
+        self.moving = PendingReappends()
         self.forward = forward
         self._shard = shard
         self._index = index

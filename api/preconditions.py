@@ -23,7 +23,7 @@ _WAIT = re.compile(r"wait=([0-9]{1,6})")
 _ASYNC = "respond-async"
 
 
-class Wish(NamedTuple):
+class OperationOptions(NamedTuple):
     """`version` is None where any will do. `applied` says in the answer which preference was followed."""
 
     version: int | None
@@ -31,7 +31,7 @@ class Wish(NamedTuple):
     applied: RawHeaders = ()
 
 
-def wish_of(request: Request, wait_max_s: float) -> Wish:
+def wish_of(request: Request, wait_max_s: float) -> OperationOptions:
     """Raises Refusal."""
     headers: Mapping[bytes, bytes] = request.scope["delayline.headers"]
     version = _version(headers.get(b"if-match", b"*").strip())
@@ -42,7 +42,7 @@ def wish_of(request: Request, wait_max_s: float) -> Wish:
     if wait_s is None:
         waits_s = [float(found[1]) for one in preferences if (found := _WAIT.fullmatch(one))]
         wait_s = min([*waits_s, wait_max_s]) if waits_s or not is_async else 0.0
-    return Wish(version, wait_s, [(b"preference-applied", _ASYNC.encode())] if is_async else ())
+    return OperationOptions(version, wait_s, [(b"preference-applied", _ASYNC.encode())] if is_async else ())
 
 
 def _version(given: bytes) -> int | None:
