@@ -39,12 +39,12 @@ from mq.kafka.wire.messages.cluster import SaslAuthenticateResponse, SaslHandsha
 from mq.kafka.wire.messages.metadata import MetadataResponse
 from mq.kafka.wire.messages.produce import ProduceRequest, ProduceResponse
 from mq.kafka.wire.primitives import Buffer
+from proxy.kafka.endpoint import Endpoint
 from proxy.kafka.limits import SMALL_BYTES, Deadlines, Grant
 from proxy.kafka.refuse import refuse, refuse_decoded, request_is_read
 from proxy.kafka.response_order import FrameTagger, ResponseOrderer, Turn
 from proxy.kafka.rewrite import conceal, response_is_read, rewrite_response, unsupported_version
 from proxy.kafka.rights import RightsAsked
-from proxy.kafka.side import Side
 from proxy.kafka.split import Split
 
 if TYPE_CHECKING:
@@ -78,10 +78,10 @@ class Relay:
         self._node_id = node_id
         self._began = began
         self._ended = ended
-        self.client = Side(
+        self.client = Endpoint(
             self._client_made, self._client_said, self._client_lost, self._client_full, self._begin_to_drain
         )
-        self._broker = Side(self._broker_made, self._broker_said, self.close, self._broker_full)
+        self._broker = Endpoint(self._broker_made, self._broker_said, self.close, self._broker_full)
         frame_bytes_max, limits = hub.settings.frame_bytes_max, hub.settings.limits
         # The brokers demand of clients what they demand of the proxy: SASL, or nothing.
         self._logged_in = hub.settings.access.own.credentials is None

@@ -49,12 +49,12 @@ from proxy.kafka.sequencer import (
     BufferAnswered,
     Close,
     Event,
+    LogRole,
     Output,
     ProbeTarget,
     SendBuffer,
     SendTarget,
     Sequencer,
-    Side,
     TargetAnswered,
     Told,
 )
@@ -359,9 +359,9 @@ class Split:
     async def _write_buffer(self, batch: Batch, write: Write) -> None:
         self._tell_and_ship(BufferAnswered(batch, await self._hub.twins.append(write)))
 
-    async def _ask(self, batch: Batch, side: Side) -> None:
+    async def _ask(self, batch: Batch, side: LogRole) -> None:
         topic = batch.topic
-        if side is Side.BUFFER:
+        if side is LogRole.BUFFER:
             topic = self._hub.settings.names.buffer(topic)
         else:
             self._hub.metrics.recoveries.inc()

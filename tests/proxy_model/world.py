@@ -13,11 +13,11 @@ from proxy.kafka.sequencer import (
     BufferAnswered,
     Close,
     Event,
+    LogRole,
     Output,
     ProbeTarget,
     SendBuffer,
     SendTarget,
-    Side,
     TargetAnswered,
     Told,
 )
@@ -34,7 +34,7 @@ REPEATED = (
     ErrorCode.NOT_ENOUGH_REPLICAS,
     ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
 )
-LETTER = {Side.TARGET: "i", Side.BUFFER: "d"}
+LETTER = {LogRole.TARGET: "i", LogRole.BUFFER: "d"}
 
 
 class Violation(Exception):
@@ -53,7 +53,7 @@ class World:
     def __init__(self, scope: Scope, gate: Callable[[], Any] = Gate) -> None:
         self.scope = scope
         self.make_gate = gate
-        self.logs = {Side.TARGET: _seeded(scope.start.target), Side.BUFFER: _seeded(scope.start.buffer)}
+        self.logs = {LogRole.TARGET: _seeded(scope.start.target), LogRole.BUFFER: _seeded(scope.start.buffer)}
         self.epoch = scope.start.epoch
         self.bases = _bases(scope.start.sequence, [scope.records(number) for number in range(len(scope.script))])
         self.status = [NEW] * len(scope.script)
@@ -130,15 +130,15 @@ class World:
         for at, link in enumerate(self.links):
             for fault in self._link_faults(link):
                 yield (f"{at} {fault.name}", lambda world, at=at, fault=fault: world._fault(world.links[at], fault))
-        for side, fault in product(Side, (Fault.FAIL_OVER, Fault.RESTART)):
+        for side, fault in product(LogRole, (Fault.FAIL_OVER, Fault.RESTART)):
             log = self.logs[side]
             if fault in self.scope.faults and _after(fault, log) != log and not self._also_without_us(side, fault):
                 yield (f"{side} {fault.name}", lambda world, side=side, fault=fault: world._log_fault(side, fault))
 
-    def _also_without_us(self, side: Side, fault: Fault) -> bool:
+    def _also_without_us(self, side: LogRole, fault: Fault) -> bool:
         """T answers 45 to the repetition of a batch that it took, and no longer remembers because it took another and
         was restarted. Clients meet that without a proxy as well."""
-        if side is Side.BUFFER or fault is Fault.FAIL_OVER:
+        if side is LogRole.BUFFER or fault is Fault.FAIL_OVER:
             return False
         earlier = [number for batch in self.logs[side].batches[:-1] for number, _ in batch.records]
         return any(self.status[number] not in ENDED for number in earlier)
@@ -319,7 +319,7 @@ class World:
         link.to_target = tuple(rest)
         code = ErrorCode.INVALID_RECORD
         if isinstance(request, SendTarget) and not self._refuses(request.batch):
-            code = self._append(Side.TARGET, request.batch, request.base_sequence)
+            code = self._append(LogRole.TARGET, request.batch, request.base_sequence)
         self._target_answers(link, request.batch, code)
 
     def _refuses(self, batch: Batch) -> bool:
@@ -343,7 +343,7 @@ class World:
             log, epoch = self.logs[request.side], request.batch.epoch
             link.from_side = Told(request.batch, request.side, log.next_sequence(epoch), log.other_epoch(epoch))
         elif request is not None:
-            code = self._append(Side.BUFFER, request.batch, request.base_sequence)
+            code = self._append(LogRole.BUFFER, request.batch, request.base_sequence)
             link.from_side = BufferAnswered(request.batch, code) if link.gate is not None else None
             self._forget(link)
 
@@ -352,7 +352,7 @@ class World:
         assert event is not None
         self._tell(link, event)
 
-    def _append(self, side: Side, batch: Batch, base: int, *, replicates: bool = True) -> ErrorCode:
+    def _append(self, side: LogRole, batch: Batch, base: int, *, replicates: bool = True) -> ErrorCode:
         if not 0 <= base < SEQUENCES:
             raise Violation(f"{base} is no sequence")
         assert isinstance(batch.tag, int)
@@ -368,7 +368,7 @@ class World:
         self.logs[side] = log
         return ErrorCode.NONE if code in TAKEN else code
 
-    def _judge(self, side: Side, log: Log, new: Appended) -> None:
+    def _judge(self, side: LogRole, log: Log, new: Appended) -> None:
         numbers = [number for number in range(len(self.scope.script)) if self._judged(number)]
         wanted = [one for number in numbers for one in self._records(number, side)]
         records = [one for one in (*log.records(), *new.records) if self._judged(one[0])]
@@ -382,7 +382,7 @@ class World:
     def _judged(self, number: int) -> bool:
         return number not in self.repeatable and not self.scope.refused(number)
 
-    def _records(self, number: int, side: Side) -> list[Record]:
+    def _records(self, number: int, side: LogRole) -> list[Record]:
         letters = self.scope.records(number)
         return [(number, at) for at, letter in enumerate(letters) if letter == LETTER[side]]
 
@@ -408,7 +408,7 @@ class World:
         link.to_target = tuple(rest)
         code = ErrorCode.NOT_LEADER_OR_FOLLOWER
         if isinstance(request, SendTarget) and fault is Fault.LAG_TARGET and not self._refuses(request.batch):
-            code = self._append(Side.TARGET, request.batch, request.base_sequence, replicates=False)
+            code = self._append(LogRole.TARGET, request.batch, request.base_sequence, replicates=False)
             code = code or ErrorCode.REQUEST_TIMED_OUT
         self._target_answers(link, request.batch, code)
 
@@ -420,11 +420,11 @@ class World:
         assert request is not None
         if fault in (Fault.LOSE_ANSWER, Fault.LAG_BUFFER):
             replicates = fault is Fault.LOSE_ANSWER
-            self._append(Side.BUFFER, request.batch, request.base_sequence, replicates=replicates)
+            self._append(LogRole.BUFFER, request.batch, request.base_sequence, replicates=replicates)
         refused = fault is Fault.REFUSE_BUFFER
         link.from_side = BufferAnswered(request.batch, ErrorCode.NOT_ENOUGH_REPLICAS if refused else None)
 
-    def _log_fault(self, side: Side, fault: Fault) -> None:
+    def _log_fault(self, side: LogRole, fault: Fault) -> None:
         self.budget -= 1
         self.logs[side] = _after(fault, self.logs[side])
 

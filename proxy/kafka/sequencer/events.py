@@ -9,7 +9,7 @@ SEQUENCES = 1 << 31
 """Sequence numbers run from 0 to 2**31 - 1 and begin again at 0 (DefaultRecordBatch.incrementSequence)."""
 
 
-class Side(Enum):
+class LogRole(Enum):
     """One of the two logs."""
 
     TARGET = "target"
@@ -80,7 +80,7 @@ class Told:
     """
 
     batch: Batch
-    side: Side
+    side: LogRole
     next_sequence: int | None
     other_epoch: int = -1
 
@@ -126,7 +126,7 @@ class Ask:
     """Ask the leader of one log for the producer's state (DescribeProducers)."""
 
     batch: Batch
-    side: Side
+    side: LogRole
 
 
 @dataclass(frozen=True, slots=True)

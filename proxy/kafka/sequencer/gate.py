@@ -17,11 +17,11 @@ from proxy.kafka.sequencer.events import (
     BufferAnswered,
     Close,
     Event,
+    LogRole,
     Output,
     ProbeTarget,
     SendBuffer,
     SendTarget,
-    Side,
     TargetAnswered,
     Told,
 )
@@ -56,7 +56,7 @@ class Gate:
         self._step = _Step.ASK_BUFFER
         self._thorough = False
         self._rounds = 0
-        self._told: dict[Side, Told] = {}
+        self._told: dict[LogRole, Told] = {}
         self._succeeds = False
         self._start: int | None = None
         self._first: int | None = None
@@ -185,7 +185,9 @@ class Gate:
 
     def _may_be_there(self, batch: Batch, known: Known) -> bool:
         """Whether each log that would hold a part of it knows the producer at all."""
-        return (known.proven or not batch.immediate) and (not batch.delayed or self._next_of(Side.BUFFER) is not None)
+        return (known.proven or not batch.immediate) and (
+            not batch.delayed or self._next_of(LogRole.BUFFER) is not None
+        )
 
     def _write_again(self, batch: Batch, known: Known) -> None:
         """If it is there, it is the last batch in both logs, which each of them recognises by its bounds; else they
@@ -343,13 +345,13 @@ class Gate:
     def _target_judges(self, batch: Batch) -> bool:
         """Whether T itself will say if the batch is there: it gets a part, and D is 0."""
         # rule seq-target: T gets no part of it and cannot say if it is there: twice.
-        return not self._thorough and batch.immediate > 0 and self._next_of(Side.BUFFER) is None
+        return not self._thorough and batch.immediate > 0 and self._next_of(LogRole.BUFFER) is None
 
     def _is_early(self, batch: Batch) -> bool:
         """Whether T lacks what is before the batch, if D is 0. It may not be: a part in B may have come since B was
         asked. Sent with D = 0 all the same, T would refuse it now, and take it a second time later, when the shifted
         sequence has become the next one."""
-        target = self._next_of(Side.TARGET)
+        target = self._next_of(LogRole.TARGET)
         return target is not None and distance(target, batch.base_sequence) > 0
 
     def _ask_target(self, batch: Batch) -> None:
@@ -359,13 +361,13 @@ class Gate:
         else:
             self._put(batch, _Step.ASK_TARGET)
 
-    def _next_of(self, side: Side) -> int | None:
+    def _next_of(self, side: LogRole) -> int | None:
         told = self._told.get(side)
         return told.next_sequence if told else None
 
     def _settle(self, batch: Batch) -> None:
         """From what both logs say."""
-        target, buffered = self._next_of(Side.TARGET), self._next_of(Side.BUFFER)
+        target, buffered = self._next_of(LogRole.TARGET), self._next_of(LogRole.BUFFER)
         if target is None and buffered is None:
             self._start_epoch(batch)
         elif self._start is not None and distance(self._start, batch.base_sequence) < 0:
@@ -377,7 +379,7 @@ class Gate:
         """Where D is 0 T recognises what it has. Where T has forgotten the producer it takes any sequence, and so do
         we, unless only B could show whether the batch is there, or this connection knew of something that speaks
         against it."""
-        forgotten = target is None and self._told[Side.TARGET].other_epoch < 0 and self._may_start(batch)
+        forgotten = target is None and self._told[LogRole.TARGET].other_epoch < 0 and self._may_start(batch)
         if self._target_judges(batch) and self._is_early(batch):
             ahead = -1
         elif self._target_judges(batch) or (forgotten and batch.immediate and not self._thorough):
@@ -454,10 +456,10 @@ class Gate:
         self._closed = True
         self._out.append(Close(batch, reason))
 
-    _ASKING: ClassVar[dict[_Step, Side]] = {
-        _Step.ASK_BUFFER: Side.BUFFER,
-        _Step.ASK_TARGET: Side.TARGET,
-        _Step.ASK_AGAIN: Side.BUFFER,
+    _ASKING: ClassVar[dict[_Step, LogRole]] = {
+        _Step.ASK_BUFFER: LogRole.BUFFER,
+        _Step.ASK_TARGET: LogRole.TARGET,
+        _Step.ASK_AGAIN: LogRole.BUFFER,
     }
     _ON_TARGET: ClassVar[dict[_Step, "Callable[[Gate, Batch, int], None]"]] = {
         _Step.TARGET: _target_answered,

@@ -13,12 +13,12 @@ from proxy.kafka.sequencer import (
     BufferAnswered,
     Close,
     Event,
+    LogRole,
     Output,
     ProbeTarget,
     SendBuffer,
     SendTarget,
     Sequencer,
-    Side,
     TargetAnswered,
     Told,
 )
@@ -43,7 +43,7 @@ def told(
     sequencer: Sequencer, outputs: list[Output], target: int | None = None, buffer: int | None = None
 ) -> list[Output]:
     """What follows when both logs have answered, however often each is asked. None: it knows no such producer."""
-    says = {Side.TARGET: target, Side.BUFFER: buffer}
+    says = {LogRole.TARGET: target, LogRole.BUFFER: buffer}
     while outputs and isinstance(ask := outputs[-1], Ask):
         outputs = after(sequencer, Told(ask.batch, ask.side, says[ask.side]))
     return outputs
@@ -120,29 +120,29 @@ def test_a_batch_with_delayed_records_waits_for_the_plain_ones_before_it() -> No
 def test_the_first_batch_of_a_connection_asks_B_first_then_T_then_B_again() -> None:
     sequencer, first = Sequencer(), batch(10, 3, 1)
 
-    assert after(sequencer, first) == [Ask(first, Side.BUFFER)]
-    assert after(sequencer, Told(first, Side.BUFFER, 4)) == [Ask(first, Side.TARGET)]
-    assert after(sequencer, Told(first, Side.TARGET, 8)) == [Ask(first, Side.BUFFER)]
-    assert after(sequencer, Told(first, Side.BUFFER, 4)) == [SendTarget(first, 6)]
+    assert after(sequencer, first) == [Ask(first, LogRole.BUFFER)]
+    assert after(sequencer, Told(first, LogRole.BUFFER, 4)) == [Ask(first, LogRole.TARGET)]
+    assert after(sequencer, Told(first, LogRole.TARGET, 8)) == [Ask(first, LogRole.BUFFER)]
+    assert after(sequencer, Told(first, LogRole.BUFFER, 4)) == [SendTarget(first, 6)]
 
 
 def test_where_B_knows_nothing_and_the_producer_is_new_T_is_not_asked() -> None:
     sequencer, first = Sequencer(), batch(0, 3, 1)
 
-    assert after(sequencer, first, Told(first, Side.BUFFER, None)) == [SendTarget(first, 0)]
+    assert after(sequencer, first, Told(first, LogRole.BUFFER, None)) == [SendTarget(first, 0)]
 
 
 def test_where_B_knows_nothing_T_is_asked_once_and_judges() -> None:
     sequencer, first = Sequencer(), batch(10, 3, 1)
 
-    assert after(sequencer, first, Told(first, Side.BUFFER, None)) == [Ask(first, Side.TARGET)]
-    assert after(sequencer, Told(first, Side.TARGET, 13)) == [SendTarget(first, 10)]
+    assert after(sequencer, first, Told(first, LogRole.BUFFER, None)) == [Ask(first, LogRole.TARGET)]
+    assert after(sequencer, Told(first, LogRole.TARGET, 13)) == [SendTarget(first, 10)]
 
 
 def test_where_T_gets_no_part_it_is_asked_although_B_knows_nothing() -> None:
     sequencer, first = Sequencer(), batch(10, 3, 3)
 
-    assert after(sequencer, first, Told(first, Side.BUFFER, None)) == [Ask(first, Side.TARGET)]
+    assert after(sequencer, first, Told(first, LogRole.BUFFER, None)) == [Ask(first, LogRole.TARGET)]
 
 
 def test_a_B_that_keeps_moving_ends_the_connection() -> None:
@@ -181,7 +181,7 @@ def test_a_repetition_behind_which_there_is_more_is_confirmed_with_Ts_word_and_w
 
 def test_a_repetition_with_delayed_records_of_which_B_knows_nothing_is_no_repetition() -> None:
     sequencer, mixed = Sequencer(), batch(0, 36, 18)
-    outputs = after(sequencer, mixed, Told(mixed, Side.BUFFER, None), TargetAnswered(mixed, OUT_OF_ORDER))
+    outputs = after(sequencer, mixed, Told(mixed, LogRole.BUFFER, None), TargetAnswered(mixed, OUT_OF_ORDER))
 
     assert told(sequencer, outputs, target=70) == [ProbeTarget(mixed)]
     assert after(sequencer, TargetAnswered(mixed, MAY_WRITE)) == [Answer(mixed, OUT_OF_ORDER, verbatim=False)]
@@ -192,7 +192,7 @@ def test_a_repetition_that_T_does_not_recognise_is_out_of_order() -> None:
     told(sequencer, after(sequencer, again), target=8, buffer=5)
 
     asked = after(sequencer, TargetAnswered(again, OUT_OF_ORDER))
-    assert asked == [Ask(again, Side.BUFFER)]
+    assert asked == [Ask(again, LogRole.BUFFER)]
     assert told(sequencer, asked, target=8, buffer=5) == [SendTarget(again, 6)]
     assert after(sequencer, TargetAnswered(again, OUT_OF_ORDER)) == [Answer(again, OUT_OF_ORDER, verbatim=True)]
 
@@ -205,32 +205,32 @@ def test_a_new_epoch_that_begins_in_the_middle_is_out_of_order_until_its_beginni
     """Java numbers what is in flight anew, and a later batch may come first."""
     sequencer, refused = Sequencer(), batch(0, 1, 0, refusal=ErrorCode.INVALID_RECORD)
     later, earlier = batch(36, 3, delayed, epoch=1), batch(0, 36, delayed, epoch=1)
-    after(sequencer, refused, Told(refused, Side.BUFFER, None), TargetAnswered(refused, MAY_WRITE))
+    after(sequencer, refused, Told(refused, LogRole.BUFFER, None), TargetAnswered(refused, MAY_WRITE))
 
     assert told(sequencer, after(sequencer, later)) == [ProbeTarget(later)]
     assert after(sequencer, TargetAnswered(later, MAY_WRITE)) == [Answer(later, OUT_OF_ORDER, verbatim=False)]
-    outputs = after(sequencer, earlier, Told(earlier, Side.BUFFER, None))
+    outputs = after(sequencer, earlier, Told(earlier, LogRole.BUFFER, None))
     assert outputs == [SendTarget(earlier, 0)]
 
 
-@pytest.mark.parametrize("side", Side)
+@pytest.mark.parametrize("side", LogRole)
 @pytest.mark.parametrize("delayed", [0, 1, 3])
-def test_a_new_epoch_begins_at_0_where_either_log_knows_an_earlier_one(side: Side, delayed: int) -> None:
+def test_a_new_epoch_begins_at_0_where_either_log_knows_an_earlier_one(side: LogRole, delayed: int) -> None:
     sequencer, later = Sequencer(), batch(36, 3, delayed, epoch=1)
-    earlier = {one: 0 if one is side else -1 for one in Side}
-    order = (Side.BUFFER, Side.TARGET, Side.BUFFER) if delayed == 3 else (Side.BUFFER, Side.TARGET)
+    earlier = {one: 0 if one is side else -1 for one in LogRole}
+    order = (LogRole.BUFFER, LogRole.TARGET, LogRole.BUFFER) if delayed == 3 else (LogRole.BUFFER, LogRole.TARGET)
     says = [Told(later, one, None, earlier[one]) for one in order]
 
     assert after(sequencer, later, *says) == [ProbeTarget(later)]
     assert after(sequencer, TargetAnswered(later, MAY_WRITE)) == [Answer(later, OUT_OF_ORDER, verbatim=False)]
 
 
-@pytest.mark.parametrize("side", Side)
-def test_a_batch_of_an_epoch_that_either_log_has_left_behind_is_fenced(side: Side) -> None:
+@pytest.mark.parametrize("side", LogRole)
+def test_a_batch_of_an_epoch_that_either_log_has_left_behind_is_fenced(side: LogRole) -> None:
     sequencer, old = Sequencer(), batch(36, 3, 1)
     says = {
-        Side.BUFFER: [Told(old, side, None, 1)],
-        Side.TARGET: [Told(old, Side.BUFFER, None), Told(old, side, 0, 1)],
+        LogRole.BUFFER: [Told(old, side, None, 1)],
+        LogRole.TARGET: [Told(old, LogRole.BUFFER, None), Told(old, side, 0, 1)],
     }
 
     assert after(sequencer, old, *says[side]) == [ProbeTarget(old)]
@@ -240,7 +240,7 @@ def test_a_batch_of_an_epoch_that_either_log_has_left_behind_is_fenced(side: Sid
 
 def test_where_an_epoch_began_in_the_middle_nothing_before_that_is_taken_for_written() -> None:
     sequencer, first, earlier = Sequencer(), batch(36, 34, 17), batch(0, 36, 18)
-    after(sequencer, first, Told(first, Side.BUFFER, None), Told(first, Side.TARGET, None))
+    after(sequencer, first, Told(first, LogRole.BUFFER, None), Told(first, LogRole.TARGET, None))
     after(sequencer, TargetAnswered(first, 0), BufferAnswered(first, 0))
 
     assert told(sequencer, after(sequencer, earlier), target=53, buffer=17) == [ProbeTarget(earlier)]
@@ -252,7 +252,7 @@ def test_a_client_that_goes_on_behind_a_refused_first_batch_is_served(delayed: i
     """aiokafka; a broker that knows nothing of the producer takes it."""
     sequencer, refused = Sequencer(), batch(0, 1, 0, refusal=ErrorCode.INVALID_RECORD)
     following = batch(1, 3, delayed)
-    after(sequencer, refused, Told(refused, Side.BUFFER, None), TargetAnswered(refused, MAY_WRITE))
+    after(sequencer, refused, Told(refused, LogRole.BUFFER, None), TargetAnswered(refused, MAY_WRITE))
 
     taken = told(sequencer, after(sequencer, following))
     assert taken == [ProbeTarget(following) if delayed == 3 else SendTarget(following, 1)]
@@ -264,7 +264,7 @@ def test_what_was_sent_before_the_refusal_was_known_comes_again() -> None:
     """Java numbers it anew, and would have nothing left to begin its new epoch with."""
     sequencer, refused = Sequencer(), batch(0, 1, 0, refusal=ErrorCode.INVALID_RECORD)
     one, other = batch(1, 3, 0), batch(4, 3, 0)
-    after(sequencer, refused, one, other, Told(refused, Side.BUFFER, None))
+    after(sequencer, refused, one, other, Told(refused, LogRole.BUFFER, None))
 
     outputs = after(sequencer, TargetAnswered(refused, MAY_WRITE))
     for behind in (one, other):
@@ -283,7 +283,7 @@ def test_a_batch_that_cannot_be_split_is_refused_whatever_the_logs_seem_to_hold(
 
 def test_logs_that_hold_a_part_that_no_batch_explains_are_answered_45() -> None:
     sequencer, again = Sequencer(), batch(10, 4, 3)
-    told = Told(again, Side.BUFFER, 4), Told(again, Side.TARGET, 8), Told(again, Side.BUFFER, 4)
+    told = Told(again, LogRole.BUFFER, 4), Told(again, LogRole.TARGET, 8), Told(again, LogRole.BUFFER, 4)
 
     assert after(sequencer, again, *told) == [ProbeTarget(again)]
     assert after(sequencer, TargetAnswered(again, MAY_WRITE)) == [Answer(again, OUT_OF_ORDER, verbatim=False)]
@@ -292,9 +292,9 @@ def test_logs_that_hold_a_part_that_no_batch_explains_are_answered_45() -> None:
 def test_a_batch_that_is_not_next_is_answered_45_after_the_logs_were_asked() -> None:
     sequencer, late = session(11, 6, 4), batch(14, 2, 2)
     outputs = after(sequencer, late)
-    assert outputs == [Ask(late, Side.BUFFER)]
+    assert outputs == [Ask(late, LogRole.BUFFER)]
 
-    told = Told(late, Side.BUFFER, 4), Told(late, Side.TARGET, 7), Told(late, Side.BUFFER, 4)
+    told = Told(late, LogRole.BUFFER, 4), Told(late, LogRole.TARGET, 7), Told(late, LogRole.BUFFER, 4)
 
     assert after(sequencer, *told) == [ProbeTarget(late)]
     assert after(sequencer, TargetAnswered(late, MAY_WRITE)) == [Answer(late, OUT_OF_ORDER, verbatim=False)]
@@ -379,7 +379,7 @@ def test_what_the_relay_refuses_is_refused_before_T_has_any_of_it() -> None:
 
 def test_what_the_relay_refuses_only_now_that_T_has_a_part_of_it_ends_the_connection() -> None:
     sequencer, again = Sequencer(), batch(10, 3, 1, refusal=ErrorCode.NOT_ENOUGH_REPLICAS)
-    told = Told(again, Side.BUFFER, 4), Told(again, Side.TARGET, 8), Told(again, Side.BUFFER, 4)
+    told = Told(again, LogRole.BUFFER, 4), Told(again, LogRole.TARGET, 8), Told(again, LogRole.BUFFER, 4)
 
     assert [type(output) for output in after(sequencer, again, *told)] == [Close]
 
@@ -428,10 +428,10 @@ def test_a_part_that_comes_to_B_while_T_is_asked_is_counted() -> None:
     """Numbered without it, the batch could reach T again when the wrong sequence has become the next one."""
     sequencer, mixed = Sequencer(), batch(3, 3, 2)
     after(sequencer, mixed)
-    after(sequencer, Told(mixed, Side.BUFFER, None))
-    assert after(sequencer, Told(mixed, Side.TARGET, 2)) == [Ask(mixed, Side.BUFFER)]
+    after(sequencer, Told(mixed, LogRole.BUFFER, None))
+    assert after(sequencer, Told(mixed, LogRole.TARGET, 2)) == [Ask(mixed, LogRole.BUFFER)]
 
-    outputs = after(sequencer, Told(mixed, Side.BUFFER, 1))
+    outputs = after(sequencer, Told(mixed, LogRole.BUFFER, 1))
 
     assert told(sequencer, outputs, target=2, buffer=1) == [SendTarget(mixed, 2)]
 
@@ -441,7 +441,7 @@ def test_a_45_of_B_is_asked_about_before_anything_is_answered() -> None:
 
     outputs = after(sequencer, mixed, TargetAnswered(mixed, 0), BufferAnswered(mixed, OUT_OF_ORDER))
 
-    assert outputs == [Ask(mixed, Side.BUFFER)]
+    assert outputs == [Ask(mixed, LogRole.BUFFER)]
 
 
 def test_a_producer_that_B_has_forgotten_goes_on_where_the_connection_knows_it() -> None:
@@ -452,7 +452,7 @@ def test_a_producer_that_B_has_forgotten_goes_on_where_the_connection_knows_it()
 
 def test_a_producer_that_T_has_forgotten_goes_on() -> None:
     sequencer, mixed = Sequencer(), batch(100, 2, 1)
-    told = Told(mixed, Side.BUFFER, 4), Told(mixed, Side.TARGET, None), Told(mixed, Side.BUFFER, 4)
+    told = Told(mixed, LogRole.BUFFER, 4), Told(mixed, LogRole.TARGET, None), Told(mixed, LogRole.BUFFER, 4)
 
     assert after(sequencer, mixed, *told) == [SendTarget(mixed, 96)]
 
@@ -511,7 +511,7 @@ def test_beyond_the_bound_an_idle_producer_is_forgotten_and_asked_for_anew() -> 
     told(sequencer, after(sequencer, first))
     after(sequencer, TargetAnswered(first, 0), second)
 
-    assert after(sequencer, again := batch(11, 1, 0)) == [Ask(again, Side.BUFFER)]
+    assert after(sequencer, again := batch(11, 1, 0)) == [Ask(again, LogRole.BUFFER)]
 
 
 def test_an_answer_to_no_question_is_a_bug() -> None:

@@ -14,7 +14,7 @@ LINGER_S = 5.0
 """How long a peer may take to read what was still sent to it."""
 
 
-class Side(asyncio.Protocol):
+class Endpoint(asyncio.Protocol):
     """Calls back: `made` once, `received` with bytes, `ended` when the peer sends no more but may still read, `lost`
     once, `full` when its peer does not read (True) or reads again (False)."""
 
