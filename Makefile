@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+INSTALL := $(VENV)/bin/python -m pip install $(if $(CI),--quiet,) --require-hashes
 AIRFLOW := apache-airflow==3.3.2
 CONNECT := grpcio==1.85.3 grpcio-status==1.85.3 googleapis-common-protos==1.76.0
 PYTEST := $(BIN)/python -m pytest -n auto --dist loadscope
@@ -101,12 +102,14 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.run: requirements/run.txt pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/run.txt
+	@echo 'Installing what running needs into $(VENV), once: some 30 packages, 120 MB.'
+	$(INSTALL) -r requirements/run.txt
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
 $(VENV)/.test: requirements/test.txt $(VENV)/.run
-	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/test.txt
+	@echo 'Installing what the tests need into $(VENV), once: 1.4 GB, most of it Spark.'
+	$(INSTALL) -r requirements/test.txt
 	@touch $@
 
 reconcile-demo: $(VENV)/.reconcile   ## messages are lost by hand and found again, in ./data-demo; needs Java 17
@@ -115,13 +118,14 @@ reconcile-demo: $(VENV)/.reconcile   ## messages are lost by hand and found agai
 reconcile-job: $(VENV)/.reconcile   ## what `delayline reconcile` needs on top of `make run`, beside Java 17
 
 $(VENV)/.reconcile: requirements/reconcile.txt $(VENV)/.run
-	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/reconcile.txt
+	@echo 'Installing what the reconcile job needs into $(VENV), once: 450 MB, most of it Spark.'
+	$(INSTALL) -r requirements/reconcile.txt
 	@touch $@
 
 reconcile-export: $(VENV)/.export   ## what `delayline reconcile export` needs on top of `make run`
 
 $(VENV)/.export: requirements/export.txt $(VENV)/.run
-	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/export.txt
+	$(INSTALL) -r requirements/export.txt
 	@touch $@
 
 spark-package: $(VENV)/.test   ## what `spark-submit` sends to a cluster with the reconcile job, into build/spark: docs/deploy.md
@@ -130,7 +134,7 @@ spark-package: $(VENV)/.test   ## what `spark-submit` sends to a cluster with th
 kafka-client: $(VENV)/.kafka   ## what mq.kind = "kafka" needs on top of `make run`
 
 $(VENV)/.kafka: requirements/kafka.txt $(VENV)/.run
-	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/kafka.txt
+	$(INSTALL) -r requirements/kafka.txt
 	@touch $@
 
 lock:   ## renew the pinned requirements (needs uv)

@@ -13,6 +13,8 @@ from tests.brokers.kafka import Kafka
 def main() -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     port = int(os.environ.get("PORT") or 9092)
+    if not (CACHE / NEWEST / "lib").is_dir():
+        print(f"Fetching Kafka {NEWEST} with Maven into {CACHE}, once: 54 MB.", flush=True)
     try:
         with closing(Kafka(ports=[port], folder=CACHE / "data" / f"{NEWEST}-{port}", java_options=())) as kafka:
             kafka.start()
