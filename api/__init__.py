@@ -1,1 +1,1 @@
-"""The HTTP door, for producers and operators."""
+"""The HTTP API, for producers and operators."""

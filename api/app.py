@@ -1,4 +1,4 @@
-"""The application: every part of the door, handed what it needs."""
+"""The application: every part of the API, handed what it needs."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -75,7 +75,7 @@ class DelaylineApi(FastAPI):
 
 
 def create_app(services: Services) -> DelaylineApi:
-    """The HTTP door of an installation. Its metrics go to `services.registry`: one application per registry."""
+    """The HTTP API of an installation. Its metrics go to `services.registry`: one application per registry."""
     settings = services.settings
     metrics = Metrics(services.registry)
     problems, closing, bridge = Problems(metrics), Closing(), Bridge()
@@ -133,7 +133,7 @@ def create_worker_app(
     limits: HttpLimits = DEFAULT_LIMITS,
     hosts: Sequence[str] = (),
 ) -> DelaylineApi:
-    """The door of a process that answers no HTTP clients: health, readiness, metrics."""
+    """The port of a process that answers no HTTP clients: health, readiness, metrics."""
     metrics = Metrics(registry)
     problems, closing = Problems(metrics), Closing()
     scrapes = ThreadPoolExecutor(1, thread_name_prefix="metrics")

@@ -1,7 +1,7 @@
 """From what a client wrote to a record that can be appended.
 
 The schedule object becomes directive headers, and `delayline.schedule` judges them: the same function that reads the
-record again when it is ingested, so that the door cannot mean anything else by a directive than the log does.
+record again when it is ingested, so that the API cannot mean anything else by a directive than the log does.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""The door's own metrics."""
+"""The API's own metrics."""
 
 from prometheus_client import CollectorRegistry, Counter
 
@@ -12,7 +12,7 @@ class Metrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         self.accepted = Counter(
             "delayline_messages_accepted",
-            "Messages stored durably, by the door they came through.",
+            "Messages stored durably, by the frontend they came through.",
             ("topic", "via"),
             registry=registry,
         )

@@ -1,6 +1,6 @@
-"""Every way in which the door says no, as a problem document (RFC 9457), and the only place that builds one.
+"""Every way in which the API says no, as a problem document (RFC 9457), and the only place that builds one.
 
-    Refusal       raised wherever the door finds something wrong; carries what the document will say
+    Refusal       raised wherever the API finds something wrong; carries what the document will say
     refusal_of    any other exception as a Refusal: errors of the queue, of owners, of the framework, and ours
     Problems      writes the document, counts it, and logs what nobody but us can mend
 

@@ -1,4 +1,4 @@
-"""What the HTTP door is handed: it reaches for nothing."""
+"""What the HTTP API is handed: it reaches for nothing."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from mq.contract import Admin, Client
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiSettings:
-    """How the door behaves. The bounds below keep its memory and its threads finite whatever clients do."""
+    """How the API behaves. The bounds below keep its memory and its threads finite whatever clients do."""
 
     namespace: str
     version: str
@@ -58,9 +58,9 @@ class ApiSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
-    """The rooms behind the door.
+    """The packages behind the API.
 
-    `readiness` says (ready, why not) without blocking. `registry` gets the door's own metrics and is shown whole
+    `readiness` says (ready, why not) without blocking. `registry` gets the API's own metrics and is shown whole
     under /metrics.
     """
 

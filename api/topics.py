@@ -1,4 +1,4 @@
-"""What the door knows about topics: which exist, how many partitions they have, and whether their buffer is made."""
+"""What the API knows about topics: which exist, how many partitions they have, and whether their buffer is made."""
 
 import asyncio
 import itertools

@@ -1,6 +1,6 @@
 """B9: 100,000 pending messages cancelled by one request, and how late another topic's are meanwhile.
 
-`delayline serve` on the embedded queue, everything over its HTTP door. The same flow of the other topic, in turns,
+`delayline serve` on the embedded queue, everything over its HTTP API. The same flow of the other topic, in turns,
 with a cancel running and without.
 """
 

@@ -69,7 +69,7 @@ def _bodies(count: int, *, delayed: bool) -> list[bytes]:
 
 
 def _append_all(queue: EmbeddedQueue, topic: str, bodies: list[bytes]) -> None:
-    """As the HTTP door does for batches of a hundred: eight of them under way at most."""
+    """As the HTTP API does for batches of a hundred: eight of them under way at most."""
     under_way: list[Future[list[Position]]] = []
     for start in range(0, len(bodies), BATCH):
         partition = str(start // BATCH % PARTITIONS)

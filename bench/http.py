@@ -1,4 +1,4 @@
-"""The HTTP door: sends per CPU second of the whole process, from the request to the delivered record.
+"""The HTTP API: sends per CPU second of the whole process, from the request to the delivered record.
 
 `delayline serve` runs as a process of its own on the embedded queue, every message is delayed by a second and
 delivered, and all of that counts: door, queue with its fsyncs, index, dispatch. Beside it, in turns, runs a bare

@@ -283,12 +283,12 @@ def _read_reappend(split: Split, ours: dict[bytes, bytes | None]) -> Message:
 
 
 _DOORS = frozenset({IDEMPOTENCY, IF_MATCH, FORWARDED, SET_ASIDE}) | ECHOED
-"""What the HTTP door writes beside a client's directives, or another shard that passes an operation on. And a mark
+"""What the HTTP API writes beside a client's directives, or another shard that passes an operation on. And a mark
 that means nothing in a log: `delayline.set_aside`."""
 
 
 def _read_with(ours: dict[bytes, bytes | None], body: bytes, accepted_at_ms: int, rules: Rules) -> BufferRecord:
-    """A client's record with a condition or a key that the door has added."""
+    """A client's record with a condition or a key that the API has added."""
     split = split_directives(body, names_of(rules.aliases))
     directives = [header for header in split.directives if header[0] not in RESERVED]
     verdict = read_directives(directives, accepted_at_ms, rules)
@@ -302,7 +302,7 @@ def _read_with(ours: dict[bytes, bytes | None], body: bytes, accepted_at_ms: int
             terms = replace(verdict.terms or Terms(), idempotency=Idempotency(key, digest))
             verdict = Schedule(verdict.due_ms, check_terms(terms))
     except ValueError as error:
-        return _dead("malformed-record", f"a header of the HTTP door: {error}", body, accepted_at_ms)
+        return _dead("malformed-record", f"a header of the HTTP API: {error}", body, accepted_at_ms)
     return _read_unusual(verdict, split, body, accepted_at_ms)
 
 

@@ -1,4 +1,4 @@
-"""The address of a door: a socket that is bound and listening, or one sentence for the operator."""
+"""The address of a server: a socket that is bound and listening, or one sentence for the operator."""
 
 import errno
 import os

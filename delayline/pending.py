@@ -42,7 +42,7 @@ _NONE = _Count()
 
 
 class PendingLimits:
-    """Shared by the doors of a process; may be asked from any thread. `figures` must not block, and must end."""
+    """Shared by the frontends of a process; may be asked from any thread. `figures` must not block, and must end."""
 
     def __init__(
         self,

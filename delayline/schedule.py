@@ -1,6 +1,6 @@
 """Directives: from what a producer wrote to when its message is due.
 
-One pure function, `read_directives`, over the whole table: the HTTP door asks it before a message enters the log, and
+One pure function, `read_directives`, over the whole table: the HTTP API asks it before a message enters the log, and
 ingest asks it again about the record that it finds there. It works in three steps:
 
     1. every header is checked by itself (`delayline.directives`): text, then its grammar
@@ -8,7 +8,7 @@ ingest asks it again about the record that it finds there. It works in three ste
     3. what is understood but not built yet is refused, never ignored (`_NOT_BUILT`)
 
 Two times agree when they are of one kind and equal: a delay never agrees with a moment, because the sender cannot
-know the append time that would make them meet, and the door and the log must come to one verdict.
+know the append time that would make them meet, and the frontend and the log must come to one verdict.
 Page: docs/directives.md.
 """
 
@@ -101,8 +101,8 @@ def read_directives(
 ) -> Verdict:
     """The one pure function behind Kafka headers, RocketMQ user properties and the HTTP schedule object.
 
-    `horizon_max_ms` is how far ahead a door lets a message be due: its policy at that moment, and no part of the
-    rules, so that a message that one door has accepted is never judged again by another's.
+    `horizon_max_ms` is how far ahead a frontend lets a message be due: its policy at that moment, and no part of the
+    rules, so that a message that one process has accepted is never judged again by another's.
 
     Headers that are no directives are passed over, so all of a record's may be given. Without a word about time the
     rules' default delay holds; `delay-ms: 0` is a word. Never raises for what a client could have written.
@@ -336,7 +336,7 @@ def _terms(values: Values, due_ms: int, series: Series | None) -> Terms | None:
 
 
 def _retry(group: str, headers: Sequence[Header], accepted_at_ms: int, rules: Rules) -> Schedule:
-    """The operator chose the levels: a door's horizon does not bound them."""
+    """The operator chose the levels: a frontend's horizon does not bound them."""
     try:
         wait_ms, retry = plan_retry(group, attempt_of(headers), rules)
     except MalformedDirective as error:

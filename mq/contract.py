@@ -2,7 +2,7 @@
 
 Four roles, one adapter each per queue; an adapter may let one object play several:
 
-    Client   appends records for the doors (api, proxies) and reads topics for them
+    Client   appends records for the frontends (api, proxies) and reads topics for them
     Source   gives a worker the buffer records of its shards, in order
     Sink     makes one dispatch batch true in one step
     Admin    topics, trimming, and the takeover of a shard
@@ -220,7 +220,7 @@ class Sink(Protocol):
 
 
 class Client(Protocol):
-    """The doors' end. Any thread may call it."""
+    """The frontends' end. Any thread may call it."""
 
     def append(self, records: Sequence[Append]) -> Future[list[Position]]:
         """Store all the records or none, durably, before the future is done; positions are in their order.
@@ -247,7 +247,7 @@ class Client(Protocol):
 
     def record_bytes_max(self, topic: str) -> int:
         """The largest body that the topic takes. What Delayline adds to a message on its way (ids, times, reasons)
-        takes at most `HEADER_ROOM_BYTES`, which the doors keep free. Raises TopicUnknown."""
+        takes at most `HEADER_ROOM_BYTES`, which the frontends keep free. Raises TopicUnknown."""
 
 
 class Claim(Protocol):
@@ -332,7 +332,7 @@ class Admin(Protocol):
         """What tells this queue from every other one, for ever the same. Raises QueueUnavailable."""
 
     def read_cursor_unfenced(self, shard: Shard) -> Cursor | None:
-        """The shard's cursor as it is or was a moment ago: for who only looks, and takes nothing over. Raises
+        """The shard's cursor as it is or was a moment ago: for readers that take nothing over. Raises
         QueueUnavailable, UnknownFormat, TopicUnknown."""
 
     def audited(self, shard: Shard) -> Audited | None:

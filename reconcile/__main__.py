@@ -21,7 +21,7 @@ log = logs.get("reconcile")
 
 
 class _Parser(ArgumentParser):
-    """What it cannot read has the exit code of settings that cannot be."""
+    """What it cannot read has the exit code of wrong settings."""
 
     def error(self, message: str) -> NoReturn:
         self.print_usage(sys.stderr)

@@ -196,7 +196,7 @@ def _spread_dense(cells: "array[int]", first: int, buckets: Buckets, counts: lis
 
 
 class Repeats:
-    """The messages that repeat, by offset: about 100 bytes each, and the doors bound how many there are."""
+    """The messages that repeat, by offset: about 100 bytes each, and the frontends bound how many there are."""
 
     def __init__(self) -> None:
         self._offsets: set[int] = set()

@@ -1,4 +1,4 @@
-"""What the benches that go through the HTTP door share.
+"""What the benches that go through the HTTP API share.
 
 server.py   `delayline serve`, or another server, as a process of its own
 flow.py     a steady flow of messages through the door, and how late each of them came

@@ -1,4 +1,4 @@
-"""A steady flow of messages through the HTTP door, and how late each of them came.
+"""A steady flow of messages through the HTTP API, and how late each of them came.
 
 Every tick a batch, all of its messages due 0.5 to 1.5 s later. Lateness is the append time of the delivery minus the
 due time; it is read from the queue's folder when the server has ended, so that nobody reads while it is measured.

@@ -22,13 +22,13 @@ from mq.errors import QueueUnavailable
 QUESTIONS_MAX = 128
 """To one worker at a time, each on a connection of its own. Others wait for their turn here and not in httpcore's
 pool, which looks through all connections for every request that waits, whenever one comes or goes: a few hundred that
-waited for a takeover kept a door at 100 % of its processor until long after it. A worker in trouble holds up only
-those that ask about its own shards."""
+waited for a takeover kept an API process at 100 % of its processor until long after it. A worker in trouble holds
+up only those that ask about its own shards."""
 
 IDLE_MAX, KEEP_S = 16, 30.0
 CONNECT_S = 1.0
 LATE_S = 0.25
-"""What an answer may take beyond the time that the worker was given; with it a question is over before the door gives
+"""What an answer may take beyond the time that the worker was given; with it a question is over before the API gives
 it up (`waits.FIND_S`)."""
 
 log = logs.get(__name__)

@@ -1,4 +1,4 @@
-"""Owners, wherever they are: what the HTTP door asks. An event loop in a thread of its own, around `routing`."""
+"""Owners, wherever they are: what the HTTP API asks. An event loop in a thread of its own, around `routing`."""
 
 import asyncio
 import threading

@@ -175,7 +175,7 @@ class Routing:
         self, owner: Owner, method: Method, shard: Shard, arguments: tuple[Any, ...], wait_s: float
     ) -> Any:
         """One question at a time finds out whether a silent worker answers again: hundreds that wait for a takeover,
-        each of them asking five times a second, would leave the door no time for shards that are well."""
+        each of them asking five times a second, would leave the API no time for shards that are well."""
         self._check_silence(owner, shard)
         try:
             answer = await self._while_it_owns(owner, method, {shard}, arguments, wait_s)

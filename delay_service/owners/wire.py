@@ -14,7 +14,7 @@ QUESTION_BYTES_MAX = 4 << 20
 """Ids, filters, and the names of a hundred thousand shards; no message travels this way."""
 
 ANSWER_BYTES_MAX = 128 << 20
-"""One message as large as any that the HTTP door takes, or a page of smaller ones."""
+"""One message as large as any that the HTTP API takes, or a page of smaller ones."""
 
 WAIT_MS_MAX = 60_000
 

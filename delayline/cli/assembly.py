@@ -1,4 +1,4 @@
-"""The rooms of a process, wired here and nowhere else: queue, index, worker, HTTP door."""
+"""The parts of a process, wired here and nowhere else: queue, index, worker, HTTP API."""
 
 import uuid
 from collections.abc import Callable, Iterator
@@ -59,7 +59,7 @@ class ThreadFailures(Collector):
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A running process: its door, and its worker, the worker's own port and its Kafka proxy where it has them."""
+    """A running process: its HTTP API, and where it has them its worker, the worker's port and its Kafka proxy."""
 
     app: DelaylineApi
     worker: WorkerThread | None = None
@@ -99,7 +99,7 @@ def everything(settings: Settings, clock: Clock, *, accept_loss: bool = False) -
 
 @contextmanager
 def api_alone(settings: Settings, clock: Clock) -> Iterator[Process]:
-    """The HTTP door for messages that workers in other processes deliver. Raises QueueError."""
+    """The HTTP API for messages that workers in other processes deliver. Raises QueueError."""
     with (
         _held(open_queue(settings, clock)) as queue,
         Watch(queue) as watch,
@@ -120,7 +120,7 @@ def api_alone(settings: Settings, clock: Clock) -> Iterator[Process]:
 
 @contextmanager
 def worker_alone(settings: Settings, clock: Clock) -> Iterator[Process]:
-    """A worker, and a door for health and metrics. Raises QueueError, StoreError, CannotListen."""
+    """A worker, and a port for health and metrics. Raises QueueError, StoreError, CannotListen."""
     registry = _registry()
     with _asked_worker(settings, registry, clock) as (_, thread, _, listener):
         app = _worker_app(settings, registry, thread.readiness)
@@ -147,7 +147,7 @@ def _asked_worker(
 
 @contextmanager
 def proxy_alone(settings: Settings, clock: Clock) -> Iterator[Process]:
-    """The Kafka proxy, and a door for health and metrics. Raises QueueError, ConfigError, CannotListen."""
+    """The Kafka proxy, and a port for health and metrics. Raises QueueError, ConfigError, CannotListen."""
     with _held(open_queue(settings, clock)) as queue, all_owners(settings, queue, clock) as owners:
         registry = _registry()
         readiness: list[Callable[[], tuple[bool, str]]] = []

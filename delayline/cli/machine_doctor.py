@@ -25,7 +25,7 @@ def examine_machine(settings: Settings) -> Iterator[Finding]:
     yield disk(settings, _free_bytes(settings.data_dir))
     yield from _locks(settings)
     yield port("api.port", settings.api.host, settings.api.port)
-    yield door(settings)
+    yield api_address(settings)
     yield from unheeded(settings)
     if settings.mq.kind == "kafka":
         yield internal(settings)
@@ -124,7 +124,7 @@ def port(check: str, host: str, number: int) -> Finding:
     return Finding("ok", check, f"{host}:{number} is free")
 
 
-def door(settings: Settings) -> Finding:
+def api_address(settings: Settings) -> Finding:
     """Who may send, read and cancel messages over HTTP."""
     host = settings.api.host
     if is_loopback(host):

@@ -53,7 +53,7 @@ def options(
 ) -> None:
     """A delay proxy in front of the message queue you already run.
 
-    Exit codes: 0 ok, 1 failed, 2 usage or settings that cannot be, 3 not found (of `serve` and `scrub`: data that
+    Exit codes: 0 ok, 1 failed, 2 wrong usage or settings, 3 not found (of `serve` and `scrub`: data that
     was acknowledged), 4 conflict. `reconcile` has its own.
     """
 

@@ -1,4 +1,4 @@
-"""`delayline proxy kafka`: doors for unmodified clients, in processes of their own."""
+"""`delayline proxy kafka`: proxies for unmodified clients, in processes of their own."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 BootstrapPort = Annotated[int | None, typer.Option(help="Instead of proxy.kafka.port.")]
 MetricsPort = Annotated[int | None, typer.Option(help="Instead of proxy.kafka.metrics_port.")]
 
-proxies = typer.Typer(no_args_is_help=True, help="Run a door for unmodified clients.")
+proxies = typer.Typer(no_args_is_help=True, help="Run a proxy for unmodified clients.")
 
 
 def register(app: typer.Typer) -> None:
@@ -29,7 +29,7 @@ def register(app: typer.Typer) -> None:
 
 
 def _group() -> None:
-    """Run a door for unmodified clients."""
+    """Run a proxy for unmodified clients."""
 
 
 def kafka(config: ConfigPath = None, port: BootstrapPort = None, metrics_port: MetricsPort = None) -> None:

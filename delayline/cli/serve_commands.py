@@ -69,7 +69,7 @@ def serve(
 
 
 def api(config: ConfigPath = None, host: Host = None, port: Port = None) -> None:
-    """Run the HTTP door alone, for workers in other processes; as many as you like."""
+    """Run the HTTP API alone, for workers in other processes; as many as you like."""
     settings = read_settings(config, {"api.host": host, "api.port": port})
     _refuse_embedded(settings, "api")
     from delayline.cli.assembly import api_alone
@@ -119,7 +119,7 @@ def run_process(
     logs.configure(settings.log.format, settings.log.level)
     host = address.host
     if not is_loopback(host):
-        logs.get(__name__).warning("there is no authentication: whoever reaches this door may use it", host=host)
+        logs.get(__name__).warning("there is no authentication: whoever reaches this address may use it", host=host)
     with rooms(settings, SystemClock()) as process:
         set_up_interpreter()
         api.server.serve(

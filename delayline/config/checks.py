@@ -10,7 +10,7 @@ from delayline.errors import ConfigError
 from delayline.set_aside import RAW_BYTES_MAX
 
 OPEN = "none-on-any-address"
-"""The value of `api.auth` by which somebody says that the network is the fence: whoever reaches a door may use it."""
+"""The value of `api.auth` that leaves protection to the network: whoever reaches the address may use it."""
 
 SECRET_CHARS_MIN = 16
 """Sixteen random letters and digits are 95 bits: more than anybody tries."""
@@ -60,7 +60,7 @@ KAFKA: Only = {
 def refuse_what_cannot_be(settings: Settings) -> None:
     """Raises ConfigError with the first thing that is wrong."""
     _refuse_unbuilt(settings)
-    _refuse_open_door(settings)
+    _refuse_open_address(settings)
     _check_internal(settings)
 
 
@@ -75,8 +75,8 @@ def _refuse_unbuilt(settings: Settings) -> None:
         raise ConfigError("mq.bootstrap_servers: Kafka needs at least one server, as host:port.")
 
 
-def _refuse_open_door(settings: Settings) -> None:
-    """An unlocked door is for this machine only, unless somebody has said in so many words that it is for others."""
+def _refuse_open_address(settings: Settings) -> None:
+    """Without authentication an address is for this machine only, unless the setting says otherwise by name."""
     if settings.api.auth not in ("none", OPEN):
         raise ConfigError(f"api.auth: authentication is not built yet (from {settings.source('api.auth')}).")
     for key, host in (("api.host", settings.api.host), ("worker.host", settings.worker.host)):

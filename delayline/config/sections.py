@@ -91,7 +91,7 @@ class Audit(Section):
 
 
 class Api(Section):
-    """The HTTP door."""
+    """The HTTP API."""
 
     host: str = "127.0.0.1"
     port: Port = 8080
@@ -230,7 +230,7 @@ class Retry(Section):
 
 
 class KafkaProxy(Section):
-    """The door for Kafka clients: `port` to begin with, and one port behind it for each of `nodes_max` nodes."""
+    """The proxy for Kafka clients: `port` to begin with, and one port behind it for each of `nodes_max` nodes."""
 
     host: str = "127.0.0.1"
     port: Port = 0
@@ -261,7 +261,7 @@ class KafkaProxy(Section):
 
 
 class RocketmqProxy(Section):
-    """The door for RocketMQ clients."""
+    """The proxy for RocketMQ clients."""
 
     port: Port = 0
 

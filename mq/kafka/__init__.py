@@ -7,14 +7,14 @@
     buffers.py     buffer topics and this installation's own topics, and how they must be
     offsets.py     what the worker group has committed
     cursors.py     where the cursors stand, and the takeover
-    finishing.py   what producers and heirs need of who finishes hanging transactions
+    finishing.py   what producers and new owners need of whoever finishes hanging transactions
     membership.py  the group member: who owns which shard
     clock.py       the brokers' clocks, never run ahead of, and compared with ours
     log_throttle.py     the library's own log lines, fewer of them
     source.py      Source: the member's shards, read by a second consumer without a group
     producers.py   what is to be written and what can become of it; producers of librdkafka
     sink.py        Sink: a dispatch batch is one transaction
-    readers.py     reading on behalf of the doors
+    readers.py     reading on behalf of the frontends
     client.py      Client
     queue.py       KafkaQueue: what users open
     direct/        the data path: what a worker reads and writes, over the protocol itself

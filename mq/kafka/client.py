@@ -1,4 +1,4 @@
-"""Client: what the doors append and read."""
+"""Client: what the frontends append and read."""
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor

@@ -214,7 +214,7 @@ class Cursors:
         return cursor
 
     def read_cursor_unfenced(self, shard: Shard) -> Cursor | None:
-        """The shard's cursor as it is or was a moment ago: for who only looks, and takes nothing over. Raises
+        """The shard's cursor as it is or was a moment ago: for readers that take nothing over. Raises
         QueueUnavailable, UnknownFormat, TopicUnknown where there is no topic of cursors."""
         committed = self._committed(self._latest, self._settings.names.buffer(shard.topic), int(shard.name))
         return newest(committed, self._mirror.cursor(shard, whole=committed is None))
@@ -243,7 +243,7 @@ class Cursors:
             self._fenced_until_s[writer] = now_s + self._settings.session_timeout_s
 
     def _shut_out(self, writer: str) -> None:
-        """Several heirs may be at it at once, and a producer whose coordinator is busy with another's request asks it
+        """Several new owners may try at once, and a producer whose coordinator is busy with another's request asks
         again half a second later, whatever is set (librdkafka 2.16): a new one is there sooner. Raises
         KafkaException."""
         timeout_s, most_s = FENCE_S, self._settings.request_timeout_s

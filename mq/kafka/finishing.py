@@ -1,4 +1,4 @@
-"""What producers and heirs need of who finishes hanging transactions (`mq.kafka.direct.hanging`)."""
+"""What producers and new owners need of whoever finishes hanging transactions (`mq.kafka.direct.hanging`)."""
 
 from typing import Protocol
 

@@ -111,7 +111,7 @@ def unfinished(error: KafkaError) -> bool:
 
 
 def fenced(error: KafkaError) -> bool:
-    """Another producer has taken our transactional id: somebody holds us for dead."""
+    """Another producer has taken our transactional id: another worker took us for dead."""
     return error.code() in _FENCED
 
 

@@ -15,7 +15,7 @@ class ProxyMetrics:
         self.unheeded = unheeded or UnheededNames(registry)
         self.accepted = accepted or Counter(
             "delayline_messages_accepted",
-            "Messages stored durably, by the door they came through.",
+            "Messages stored durably, by the frontend they came through.",
             ("topic", "via"),
             registry=registry,
         )

@@ -95,7 +95,7 @@ class Connection:
         return found
 
     def is_alive(self) -> bool:
-        """A broker closes idle connections: noticed before anything is sent, it costs nobody a doubt."""
+        """A broker closes idle connections: noticed before anything is sent, so that no request is in doubt."""
         if self.is_open and not self._expected and self._wait(select.POLLIN, 0):
             try:
                 if self._read() is not None:

@@ -216,7 +216,7 @@ class WireTransactions:
 
     def _end(self, why: KafkaError | None) -> None:
         """End what is open now, if the brokers can be reached: until then readers wait for it, and offsets cannot be
-        read. Else it ends by its timeout, or with the next open. Whoever was fenced leaves it to his heir."""
+        read. Else it ends by its timeout, or with the next open. A fenced producer leaves it to the new owner."""
         if why is None or not trouble.fenced(why):
             try:
                 self._open(self._settings.request_timeout_s / 2)

@@ -50,7 +50,7 @@ class Child:
 
     @property
     def url(self) -> str:
-        """Of the process' HTTP door."""
+        """Of the process' HTTP API."""
         return STARTED.findall(self.said)[-1]
 
     def kill(self) -> None:
