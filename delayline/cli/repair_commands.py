@@ -64,14 +64,16 @@ def repair(
 
 def _read(path: Path) -> "RepairPlan":
     from reconcile.errors import BadInput
-    from reconcile.report.repair_plan import decode_repair_plan
+    from reconcile.report.repair_plan import check_listed_once, decode_repair_plan
 
     try:
-        return decode_repair_plan(path.read_bytes())
+        plan = decode_repair_plan(path.read_bytes())
+        check_listed_once(plan)
     except OSError as error:
         raise Failure(f"cannot read {path}: {error.strerror}", Exit.USAGE) from error
     except BadInput as error:
         raise Failure(f"{path}: {error}", Exit.USAGE) from error
+    return plan
 
 
 @contextmanager

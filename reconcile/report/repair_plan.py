@@ -1,5 +1,6 @@
 """repair-plan.json: messages that are missing, for `delayline reconcile repair`. The job itself sends nothing."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from itertools import islice
 from types import MappingProxyType
@@ -7,6 +8,7 @@ from types import MappingProxyType
 import msgspec
 
 from reconcile import documents
+from reconcile.errors import BadInput
 from reconcile.ledger import NO_OUTCOME, NOT_RE_APPENDED
 from reconcile.plan import Cluster
 from reconcile.report.summary import Finding
@@ -106,6 +108,16 @@ def _lost(finding: Finding) -> LostMessage | None:
     if finding.id is None or finding.due_ms is None or finding.detail not in (None, NO_OUTCOME):
         return None
     return LostMessage(finding.id, finding.topic, finding.shard, finding.offset, finding.due_ms, finding.accepted_ms)
+
+
+def check_listed_once(plan: RepairPlan) -> None:
+    """No run lists a record twice, but somebody may have edited the plan, and it would be sent as often. Raises
+    BadInput."""
+    listed: list[LostMessage | LostSuccessor] = [*plan.messages, *plan.successors]
+    places = Counter((one.topic, one.shard, one.offset) for one in listed)
+    for (topic, shard, offset), count in places.items():
+        if count > 1:
+            raise BadInput(f"the record at offset {offset} of {topic}, shard {shard}, is listed {count} times")
 
 
 def encode_repair_plan(plan: RepairPlan) -> bytes:

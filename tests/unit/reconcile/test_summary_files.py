@@ -4,6 +4,7 @@ import json
 import re
 from pathlib import Path
 
+import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -13,6 +14,8 @@ from reconcile.report.metrics import render_metrics
 from reconcile.report.repair_plan import (
     MESSAGES_MAX,
     LostMessage,
+    LostSuccessor,
+    check_listed_once,
     decode_repair_plan,
     encode_repair_plan,
     repair_plan,
@@ -137,3 +140,15 @@ def test_what_is_missing_and_no_message_is_counted_but_not_listed() -> None:
 def test_a_repair_plan_that_cannot_be_read_is_refused(data: bytes) -> None:
     with pytest.raises(BadInput, match="a repair plan"):
         decode_repair_plan(data)
+
+
+def test_a_plan_that_lists_a_record_twice_is_refused_because_it_would_be_sent_twice() -> None:
+    once = repair_plan(CLUSTER, 7, AT_MS, {}, [finding("missing", "orders", n) for n in (1, 2)], 2)
+    check_listed_once(once)
+    twice = msgspec.structs.replace(once, messages=[*once.messages, once.messages[0]])
+    with pytest.raises(BadInput, match="offset 104101 of orders, shard 3, is listed 2 times"):
+        check_listed_once(twice)
+    held = once.messages[1]
+    both = LostSuccessor(held.id, held.topic, held.shard, held.offset, held.due_ms, None)
+    with pytest.raises(BadInput, match="listed 2 times"):
+        check_listed_once(msgspec.structs.replace(once, successors=[both]))
