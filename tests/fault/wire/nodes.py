@@ -72,7 +72,7 @@ def nodes_go(kafka: Kafka) -> Counter[str]:
     """Every victim at every moment. Raises AssertionError where a promise was broken."""
     done: Counter[str] = Counter()
     with ExitStack() as stack:
-        place = Replicated(kafka, stack, "wire")
+        place = Replicated(kafka, stack)
         behind = Behind(place, stack, transaction_timeout_s=5.0, request_timeout_s=3.0)
         for name in VICTIMS:
             for moment in MOMENTS:

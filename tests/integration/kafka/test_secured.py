@@ -105,7 +105,7 @@ def test_a_worker_is_known_by_a_certificate_that_is_no_file_of_pem(
         pytest.importorskip("cryptography", reason="no PKCS#12: the package cryptography is not installed")
     login = {name: value for name, value in properties(certificate).items() if not name.startswith("ssl.")}
     with ExitStack() as stack:
-        place = Place(broker, stack, "wire")
+        place = Place(broker, stack)
         place.make_topic(message_timestamp_type="LogAppendTime")
         given: dict[str, Any] = {"properties": {**login, **shown(certificate, way)}}
         queue = place.queue(bootstrap_servers=broker.sasl_servers, **given)

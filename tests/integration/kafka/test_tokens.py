@@ -71,7 +71,7 @@ def oidc(url: str, user: str = "alice") -> dict[str, str]:
 
 def bound(broker: Kafka, stack: ExitStack, properties: Mapping[str, str]) -> tuple[Place, Any]:
     """A topic, and a queue that logs in so and has a buffer for it."""
-    place = Place(broker, stack, "wire")
+    place = Place(broker, stack)
     place.make_topic(message_timestamp_type="LogAppendTime")
     given: dict[str, Any] = {"properties": properties}
     queue = place.queue(bootstrap_servers=broker.sasl_servers, **given)
