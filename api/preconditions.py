@@ -31,7 +31,7 @@ class OperationOptions(NamedTuple):
     applied: RawHeaders = ()
 
 
-def wish_of(request: Request, wait_max_s: float) -> OperationOptions:
+def options_of(request: Request, wait_max_s: float) -> OperationOptions:
     """Raises Refusal."""
     headers: Mapping[bytes, bytes] = request.scope["delayline.headers"]
     version = _version(headers.get(b"if-match", b"*").strip())

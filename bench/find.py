@@ -1,7 +1,7 @@
 """B8: what people ask while ten million messages wait, and what the asking costs those that are due.
 
 `delayline serve` on the embedded queue, with everything pending within 30 days, takes and delivers 5,000 messages a
-second through its HTTP API. In turns, somebody asks it 20 questions a second, or nobody does. Beside the time of
+second through its HTTP API. In turns, it is asked 20 questions a second, or none. Beside the time of
 each answer stands the lateness of the flow in those turns: with the questions, and without.
 """
 

@@ -355,7 +355,7 @@ class _Deciding:
         if claimant is None or claimant.terms is None:
             return True  # named in the meantime
         names = claimant.terms.names
-        # rule claim-moving: whoever has the name cannot be found: two messages would have it.
+        # rule claim-moving: the message with the name cannot be found yet: two would have it.
         if any(self._waits(name) for name in names):
             return False
         if not self._fits(weight(claimant.value)):
@@ -367,7 +367,7 @@ class _Deciding:
         self.decided.named.update(dict.fromkeys(names, key))
         self.decided.resolved.append((key.offset, Resolution(Outcome.APPLIED)))
         if claimant.terms.series is not None and claimant.terms.series.cron is not None:
-            # rule calendar: the due time would depend on the calendar data of whoever reads the record.
+            # rule calendar: the due time would depend on the calendar data of the machine that reads the record.
             self._move(claimant, key.due_ms, SCHEDULED)
         return True
 

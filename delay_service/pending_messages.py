@@ -116,7 +116,7 @@ class PendingMessages:
 
     def _key_of(self, name: bytes) -> Key | None:
         """Of a record that is present. A name may be contested for a moment."""
-        # rule name-contested: until it is settled nobody would be found by the name, and a second message could get
+        # rule name-contested: until it is settled no message would be found by the name, and a second one could get
         # it.
         return self._bound(name) or self._present(self._contested.get(name, ()))
 

@@ -149,7 +149,7 @@ class Shard:
                 at = begin + len(entries)
                 # rule D-late: a late record below D, at or above O, has not been delivered: lost.
                 entries = self._inherited.uncovered(entries)
-                # rule read-holes: the shard would not stop right at the record that nobody can read.
+                # rule read-holes: the shard would not stop right at the record that cannot be read.
                 self._put(entries, near_until_ms, records[at][0] if at < len(records) else records[-1][0] + 1)
             if meaning is not None:
                 self._obey(*records[at][:2], meaning, near_until_ms)
@@ -223,7 +223,7 @@ class Shard:
         self._put([] if terminal else [entry], near_until_ms, offset + 1, names)
         # rule claim-below-O: a claim below O has been decided, and would be decided twice.
         if message.is_claim and is_new:
-            # rule claim-asked: a claim that nobody decides is never delivered.
+            # rule claim-asked: a claim that is never decided is never delivered.
             self._operations.ask(offset, accepted_at_ms, entry.key)
 
     def _succeed(self, offset: int, message: Message, near_until_ms: int | None) -> None:

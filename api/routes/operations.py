@@ -17,7 +17,7 @@ from api.answers import Answer, json_answer
 from api.claims import Claims
 from api.decoding import decode
 from api.drafts import ScheduleValidator
-from api.preconditions import OperationOptions, wish_of
+from api.preconditions import OperationOptions, options_of
 from api.problems import ALREADY_TERMINAL, VERSION_MISMATCH, Refusal
 from api.requests import read_body
 from api.routes.messages import MessageRoutes
@@ -67,21 +67,21 @@ class OperationRoutes:
         add_route(router, "POST", "/v1/messages/{message_id}:deliver", self.deliver, openapi.DELIVER)
 
     async def cancel(self, request: Request) -> Response:
-        wish = self.wish(request)
-        return await self.cancel_message(_message_id(request), wish)
+        options = self.options(request)
+        return await self.cancel_message(_message_id(request), options)
 
     async def reschedule(self, request: Request) -> Response:
-        wish = self.wish(request)
+        options = self.options(request)
         message_id = _message_id(request)
-        return await self.move_message(message_id, await self.new_time(request), wish)
+        return await self.move_message(message_id, await self.new_time(request), options)
 
     async def deliver(self, request: Request) -> Response:
-        wish = self.wish(request)
-        return await self._operate(_message_id(request), [_RESCHEDULE, _AT_ONCE], wish) or Answer(204)
+        options = self.options(request)
+        return await self._operate(_message_id(request), [_RESCHEDULE, _AT_ONCE], options) or Answer(204)
 
-    def wish(self, request: Request) -> OperationOptions:
+    def options(self, request: Request) -> OperationOptions:
         """Raises Refusal."""
-        return wish_of(request, self._settings.operation_timeout_s)
+        return options_of(request, self._settings.operation_timeout_s)
 
     async def new_time(self, request: Request) -> Header:
         """What the body says. Raises Refusal."""
@@ -89,15 +89,19 @@ class OperationRoutes:
         schedule = decode(_PATCH, body).schedule
         return self._judge.time(schedule, self._clock.now_ms()) or _AT_ONCE
 
-    async def cancel_message(self, message_id: MessageId, wish: OperationOptions) -> Response:
-        return await self._operate(message_id, _CANCEL, wish, done=State.CANCELLED) or Answer(204)
+    async def cancel_message(self, message_id: MessageId, options: OperationOptions) -> Response:
+        return await self._operate(message_id, _CANCEL, options, done=State.CANCELLED) or Answer(204)
 
-    async def move_message(self, message_id: MessageId, time: Header, wish: OperationOptions) -> Response:
-        accepted = await self._operate(message_id, [_RESCHEDULE, time], wish)
+    async def move_message(self, message_id: MessageId, time: Header, options: OperationOptions) -> Response:
+        accepted = await self._operate(message_id, [_RESCHEDULE, time], options)
         return accepted or self._messages.answer(await self._messages.found(message_id), full=False)
 
     async def _operate(
-        self, message_id: MessageId, directives: Sequence[Header], wish: OperationOptions, done: State | None = None
+        self,
+        message_id: MessageId,
+        directives: Sequence[Header],
+        options: OperationOptions,
+        done: State | None = None,
     ) -> Response | None:
         """Have the owner do it: None where it is done, or the message's state says that it was; an answer where
         nobody has decided yet. Raises Refusal where it cannot be done, and OwnerUnavailable."""
@@ -106,10 +110,10 @@ class OperationRoutes:
             return None
         if found.state not in WAITING:
             raise _too_late(found)
-        operation = await self._stored(message_id, directives, wish.version)
-        resolution = await self._claims.decided(*operation, wish.wait_s)
+        operation = await self._stored(message_id, directives, options.version)
+        resolution = await self._claims.decided(*operation, options.wait_s)
         if resolution is None:
-            return _accepted(operation, message_id, wish)
+            return _accepted(operation, message_id, options)
         if resolution.outcome is not Outcome.APPLIED:
             found = await self._messages.found(message_id)
             if found.state is not done:
@@ -132,9 +136,9 @@ def _message_id(request: Request) -> MessageId:
     return MessageId.parse(request.path_params["message_id"])
 
 
-def _accepted(operation: OperationId, message_id: MessageId, wish: OperationOptions) -> Response:
+def _accepted(operation: OperationId, message_id: MessageId, options: OperationOptions) -> Response:
     location = (b"location", f"/v1/messages/{operation}".encode())
-    return json_answer(202, operation_out(operation, None, str(message_id)), [location, *wish.applied])
+    return json_answer(202, operation_out(operation, None, str(message_id)), [location, *options.applied])
 
 
 def _refusal(resolution: Resolution, found: Found) -> Refusal:

@@ -45,12 +45,12 @@ class OwnRoutes:
         return self._messages.answer(await self._messages.found(message_id), full=view == "full")
 
     async def reschedule(self, request: Request) -> Response:
-        wish, time = self._operations.wish(request), await self._operations.new_time(request)
-        return await self._operations.move_message(await self._message_id(request), time, wish)
+        options, time = self._operations.options(request), await self._operations.new_time(request)
+        return await self._operations.move_message(await self._message_id(request), time, options)
 
     async def cancel(self, request: Request) -> Response:
-        wish = self._operations.wish(request)
-        return await self._operations.cancel_message(await self._message_id(request), wish)
+        options = self._operations.options(request)
+        return await self._operations.cancel_message(await self._message_id(request), options)
 
     async def _message_id(self, request: Request) -> MessageId:
         """Raises Refusal, TopicUnknown, QueueUnavailable, and OwnerUnavailable where a shard does not answer: it may

@@ -10,7 +10,7 @@
     finishing.py   what producers and new owners need of whoever finishes hanging transactions
     membership.py  the group member: who owns which shard
     clock.py       the brokers' clocks, never run ahead of, and compared with ours
-    log_throttle.py     the library's own log lines, fewer of them
+    log_throttle.py  fewer of the library's own log lines
     source.py      Source: the member's shards, read by a second consumer without a group
     producers.py   what is to be written and what can become of it; producers of librdkafka
     sink.py        Sink: a dispatch batch is one transaction

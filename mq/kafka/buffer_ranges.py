@@ -10,8 +10,8 @@ from contextlib import closing
 from delayline.clock import Clock
 from mq.contract import LogRecord
 from mq.errors import OffsetOutOfRange, QueueUnavailable
-from mq.kafka.direct.choice import direct
 from mq.kafka.direct.reader import WireReader
+from mq.kafka.direct.spoken import direct
 from mq.kafka.reading import At, Gone, Part, Read, Spoilt
 from mq.kafka.settings import KafkaSettings
 

@@ -23,12 +23,12 @@ from mq.kafka.cluster import Cluster, Described, partition_number
 from mq.kafka.commit_pacing import CommitPacing
 from mq.kafka.cross_partition import CrossPartitionAppends
 from mq.kafka.cursors import MARK_KEY, Cursors, owner_of
-from mq.kafka.direct.choice import Direct, check_brokers, direct
 from mq.kafka.direct.hanging import SWEEP_S, Hanging
 from mq.kafka.direct.limits import Limits
 from mq.kafka.direct.nodes import Nodes
 from mq.kafka.direct.producer import WireTransactions
 from mq.kafka.direct.reader import WireReader
+from mq.kafka.direct.spoken import Direct, check_brokers, direct
 from mq.kafka.log_throttle import limit
 from mq.kafka.membership import Membership
 from mq.kafka.offsets import GroupOffsets

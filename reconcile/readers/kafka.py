@@ -25,7 +25,7 @@ from mq.kafka.bodies import body_of
 from mq.kafka.buffer_ranges import read_buffer
 from mq.kafka.cluster import Cluster as KafkaCluster
 from mq.kafka.cursors import Cursors
-from mq.kafka.direct.choice import direct
+from mq.kafka.direct.spoken import direct
 from mq.kafka.finishing import Nobody
 from mq.kafka.ranges import read_range
 from mq.kafka.readers import Readers

@@ -1,6 +1,6 @@
 """The data path: what a worker reads and writes, and appends of several records, spoken over the protocol itself.
 
-    choice.py       what is spoken; anything else is refused
+    spoken.py       what is spoken; anything else is refused
     connection.py   one connection to a broker: TLS, SASL, requests out and answers in, in order
     nodes.py        where brokers, leaders and coordinators are
     transaction.py  the life of a transactional producer, as a pure state machine

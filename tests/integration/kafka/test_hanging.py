@@ -15,9 +15,9 @@ from confluent_kafka.admin import NewTopic
 from delayline.rules import DEFAULT_RULES
 from mq.contract import Delivery
 from mq.kafka.cluster import Cluster
-from mq.kafka.direct.choice import direct
 from mq.kafka.direct.hanging import Hanging
 from mq.kafka.direct.producer import WireTransactions
+from mq.kafka.direct.spoken import direct
 from mq.kafka.direct.steps import End, Request
 from mq.kafka.producers import Send
 from mq.kafka.settings import KafkaSettings

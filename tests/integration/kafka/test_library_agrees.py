@@ -16,9 +16,9 @@ from mq.kafka import trouble
 from mq.kafka.bodies import parts_of
 from mq.kafka.cluster import Cluster
 from mq.kafka.cursors import decode_metadata, encode_metadata
-from mq.kafka.direct.choice import direct
 from mq.kafka.direct.limits import Limits
 from mq.kafka.direct.producer import WireTransactions
+from mq.kafka.direct.spoken import direct
 from mq.kafka.finishing import Nobody
 from mq.kafka.offsets import GroupOffsets
 from mq.kafka.producers import Aborted, Bulk, Failure, Send

@@ -25,11 +25,10 @@ from mq.kafka.reading import At
 from tests.brokers.certificates import make_certificate, make_keystore
 from tests.brokers.kafka import Kafka
 from tests.conftest import started
-from tests.integration.kafka.conftest import CLOCK, PATIENCE_S, Place, soon
-from tests.integration.kafka.whole_worker import arrived, send, working
+from tests.integration.kafka.conftest import CLOCK, PATIENCE_S, Place
+from tests.integration.kafka.whole_worker import ROUND, arrived, delivers_in_rounds, send, working
 
 SESSION_MS = 2000
-ROUNDS, ROUND = 3, 50
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
 
 pytestmark = pytest.mark.thorough
@@ -126,13 +125,7 @@ def test_a_worker_delivers_each_message_once_through_sessions_that_end(
         queue = place.queue(bootstrap_servers=broker.sasl_servers, **given)
         queue.ensure_buffer(place.topic, DEFAULT_RULES)
         with working(place, queue) as worker:
-            soon(lambda: len(worker.statuses) == 2 and worker.ready)
-            began_s = CLOCK.monotonic_s()
-            for number in range(ROUNDS):
-                send(place, queue, range(number * ROUND, (number + 1) * ROUND), 0)
-                arrived(place, queue, (number + 1) * ROUND)
-                soon(lambda of=number: CLOCK.monotonic_s() - began_s > (of + 1) * SESSION_MS / 1000)
-            assert arrived(place, queue, ROUNDS * ROUND) == list(range(ROUNDS * ROUND))
+            delivers_in_rounds(place, queue, worker, SESSION_MS / 1000)
 
 
 def test_a_wrong_password_is_said_and_keeps_nobody_from_waiting(broker: Kafka, certificate: Path) -> None:

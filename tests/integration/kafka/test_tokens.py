@@ -22,13 +22,12 @@ from tests.brokers.kafka import QUICK_START, Kafka
 from tests.brokers.oidc import AUDIENCE, Asked, Issuer, endpoint, granting
 from tests.conftest import started
 from tests.integration.kafka.conftest import CLOCK, PATIENCE_S, Place, soon
-from tests.integration.kafka.whole_worker import arrived, send, working
+from tests.integration.kafka.whole_worker import ROUND, arrived, delivers_in_rounds, send, working
 from tests.integration.proxy.conftest import Door, held
 
 SESSION_MS = 2000
 LIFE_S = 12
 """Of a token."""
-ROUNDS, ROUND = 3, 50
 BEARER = {"security.protocol": "sasl_plaintext", "sasl.mechanism": "OAUTHBEARER"}
 MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required;"
 VALIDATOR = "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler"
@@ -89,13 +88,7 @@ def test_a_worker_delivers_each_message_once_through_tokens_that_expire(broker: 
     with endpoint(answer) as url, ExitStack() as stack:
         place, queue = bound(broker, stack, oidc(url))
         with working(place, queue) as worker:
-            soon(lambda: len(worker.statuses) == 2 and worker.ready)
-            began_s = CLOCK.monotonic_s()
-            for number in range(ROUNDS):
-                send(place, queue, range(number * ROUND, (number + 1) * ROUND), 0)
-                arrived(place, queue, (number + 1) * ROUND)
-                soon(lambda of=number: CLOCK.monotonic_s() - began_s > (of + 1) * LIFE_S / 2)
-            assert arrived(place, queue, ROUNDS * ROUND) == list(range(ROUNDS * ROUND))
+            delivers_in_rounds(place, queue, worker, LIFE_S / 2)
     assert 2 <= len(asked) <= 8, "one token for every client, each used for most of its life"
 
 

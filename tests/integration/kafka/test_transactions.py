@@ -13,9 +13,9 @@ from delayline.rules import DEFAULT_RULES
 from mq.errors import QueueUnavailable
 from mq.kafka import trouble
 from mq.kafka.cluster import Cluster
-from mq.kafka.direct.choice import direct
 from mq.kafka.direct.limits import Limits
 from mq.kafka.direct.producer import WireTransactions
+from mq.kafka.direct.spoken import direct
 from mq.kafka.finishing import Nobody
 from mq.kafka.mirror import shard_key
 from mq.kafka.producers import Aborted, Send

@@ -80,3 +80,18 @@ def arrived(place: Place, queue: Any, count: int, partitions: int = 2, timeout_s
     found = soon(looked, timeout_s)
     assert none_is_early(found)
     return values(found)
+
+
+ROUNDS, ROUND = 3, 50
+
+
+def delivers_in_rounds(place: Place, queue: Any, worker: Worker, round_s: float) -> None:
+    """Sends some records, waits for them and until the round is over, again and again: each arrives once, whatever
+    ends meanwhile."""
+    soon(lambda: len(worker.statuses) == 2 and worker.ready)
+    began_s = CLOCK.monotonic_s()
+    for number in range(ROUNDS):
+        send(place, queue, range(number * ROUND, (number + 1) * ROUND), 0)
+        arrived(place, queue, (number + 1) * ROUND)
+        soon(lambda of=number: CLOCK.monotonic_s() - began_s > (of + 1) * round_s)
+    assert arrived(place, queue, ROUNDS * ROUND) == list(range(ROUNDS * ROUND))

@@ -6,7 +6,7 @@ import httpx
 import pytest
 from starlette.requests import Request
 
-from api.preconditions import wish_of
+from api.preconditions import options_of
 from delayline.headers import IF_MATCH
 from delayline.inquiry import VERSION_MISMATCH, Ending, Found, Gone, Resolution, ShardFigures, State
 from delayline.message import MessageId, OperationId, Shard
@@ -234,4 +234,4 @@ def test_an_operation_id_is_read_back_and_is_no_message_id(topic: str) -> None:
 def test_what_is_preferred_and_what_is_asked_for_make_one_wait(prefer: str, query: str, wait_s: float) -> None:
     headers = {b"prefer": prefer.encode()}
     scope = {"type": "http", "query_string": query.encode(), "delayline.headers": headers}
-    assert wish_of(Request(scope), 10.0).wait_s == wait_s
+    assert options_of(Request(scope), 10.0).wait_s == wait_s

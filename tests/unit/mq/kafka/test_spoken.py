@@ -12,7 +12,7 @@ from mq.errors import QueueUnavailable
 from mq.kafka.address import Address
 from mq.kafka.batch.head import Codec
 from mq.kafka.buffer_ranges import read_buffer
-from mq.kafka.direct.choice import Direct, check_brokers, direct
+from mq.kafka.direct.spoken import Direct, check_brokers, direct
 from mq.kafka.oauth.local import FILE
 from mq.kafka.queue import KafkaQueue
 from mq.kafka.settings import KafkaSettings
