@@ -38,10 +38,11 @@ def start(job: JobSettings, settings: Settings, clock: Clock, show: Show, hear: 
     others = notices(job.push_metrics, job.webhook, settings, hear)
     try:
         verdict = _run(job, settings, clock, show)
+        others.ended(verdict.summary)
+        verdict.note_reported()
     except (DelaylineError, OSError) as error:
         others.failed(exit_of(error), str(error))
         raise
-    others.ended(verdict.summary)
     return verdict
 
 
@@ -61,7 +62,19 @@ def _run(job: JobSettings, settings: Settings, clock: Clock, show: Show) -> "Ver
         files = _files(job, spark)
         if job.against == "targets":
             return compare(job, reader, files, spark, clock, settings.dispatch.timestamp == "delivery", say)
-        return run(job, reader, files, spark, clock, say)
+        return run(job, reader, files, spark, clock, say, reports=True)
+
+
+def make_ready(clock: Clock) -> Path:
+    """The class archive. Raises ConfigError, ReconcileError, OSError."""
+    _check_java()
+    try:
+        from reconcile.class_archive import make_class_archive
+        from reconcile.session import open_session
+    except ModuleNotFoundError as error:
+        raise _missing(error) from error
+    with _one_sentence():
+        return make_class_archive(open_session, clock)
 
 
 @contextmanager
@@ -79,20 +92,31 @@ def _one_sentence() -> Iterator[None]:
 
 
 def _session(job: JobSettings) -> "SparkSession":
-    if connect.needs_java() and not os.environ.get("JAVA_HOME") and shutil.which("java") is None:
-        raise ConfigError(f"the reconcile job needs Java 17, and there is no java on the path; {INSTALL}.")
+    if connect.needs_java():
+        _check_java()
     try:
         from pyspark.errors import PySparkException
 
         from reconcile.session import open_session
     except ModuleNotFoundError as error:
-        raise ConfigError(f"the reconcile job needs the package {error.name}; {INSTALL}.") from error
+        raise _missing(error) from error
     try:
         return open_session(job.master)
     except PySparkException as error:
-        raise ConfigError(
-            f"Spark does not start ({str(error).splitlines()[0]}); it needs Java 17 or later."
-        ) from error
+        raise _not_started(error) from error
+
+
+def _check_java() -> None:
+    if not os.environ.get("JAVA_HOME") and shutil.which("java") is None:
+        raise ConfigError(f"the reconcile job needs Java 17, and there is no java on the path; {INSTALL}.")
+
+
+def _missing(error: ModuleNotFoundError) -> ConfigError:
+    return ConfigError(f"the reconcile job needs the package {error.name}; {INSTALL}.")
+
+
+def _not_started(error: Exception) -> ConfigError:
+    return ConfigError(f"Spark does not start ({str(error).splitlines()[0]}); it needs Java 17 or later.")
 
 
 def _check_reader(job: JobSettings, settings: Settings) -> None:

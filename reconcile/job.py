@@ -1,11 +1,13 @@
 """One run of the job: the protocol (runs.py) with Spark's stages."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import NamedTuple
 
 from pyspark.sql import SparkSession
 
 from delayline.clock import Clock
+from reconcile import reported
 from reconcile.advance import Counted, Judgement, Task
 from reconcile.counting import Counting
 from reconcile.errors import BadInput
@@ -31,10 +33,12 @@ from reconcile.whereabouts import Whereabouts, after, to_merge
 
 
 class Verdict(NamedTuple):
-    """How a run ended, and what it says."""
+    """How a run ended, and what it says. `note_reported` is called once that is out; a run for which it was not is
+    reported again by the next one. Raises OSError."""
 
     summary: Summary
     exit_code: int  # `exits.Exit`
+    note_reported: Callable[[], None] = lambda: None
 
 
 def run(
@@ -44,11 +48,18 @@ def run(
     spark: SparkSession,
     clock: Clock,
     say: Say = lambda step: None,
+    *,
+    reports: bool = False,
 ) -> Verdict:
-    """Raises ReconcileError, OSError, and what Spark raises."""
+    """`reports`: the caller has somebody to report to, and calls `note_reported` then; else the answer is the report.
+    Raises ReconcileError, OSError, and what Spark raises."""
     stages = _Stages(settings, reader, files, ParquetStore(spark, files), clock, say)
     carry_out(files, Lock(files, this_process(clock.now_ms())), reader, stages, settings.stalled_after_ms, say)
-    return Verdict(stages.summary, stages.summary.exit_code)
+    summary = stages.summary
+    verdict = Verdict(summary, summary.exit_code, partial(reported.note, files, summary.run))
+    if not reports:
+        verdict.note_reported()
+    return verdict
 
 
 class _Stages:
@@ -105,6 +116,7 @@ class _Stages:
             windows=self._judging.shown.windows,
             windows_judged=sum(judged.windows for judged in judgement.now.values()),
             before=self._summary_before(run),
+            is_before_reported=reported.is_reported(self._files, run - 1),
             malformed=[row.asDict() for row in first],
             malformed_total=malformed,
             rows_read=self._rows_read,

@@ -99,12 +99,13 @@ class Lock:
             self._files.remove(LOCK)
 
     def _sentence(self, holder: Holder | None) -> str:
-        who = (
-            f"process {holder.pid} on {holder.host} since {format_moment(holder.since_ms)}" if holder else "somebody"
-        )
+        path = f"{self._files.root.removeprefix('file://')}/{LOCK}"
+        if holder is None:
+            return f"{path} is gone or cannot be read. If no other run goes on here, remove it and start again."
         return (
-            f"another run writes into this directory: {who}. If it has been killed, remove "
-            f"{self._files.root}/{LOCK} and start again; what it began is repeated."
+            f"another run writes into this directory: process {holder.pid} on {holder.host} "
+            f"since {format_moment(holder.since_ms)}. If it has been killed, remove {path} and start again; what it "
+            f"began is repeated."
         )
 
 

@@ -36,6 +36,11 @@ _GLOB = re.compile(r"[{}\[\]*?\\]")
 (`__globPaths__`) does not help: of n such paths each one is read n times (Spark 4.2, DataSource.scala)."""
 
 
+def literal(path: str) -> str:
+    """For Spark, which reads a path as a pattern. It takes nothing in it as an escape, in a `file:` URI either."""
+    return _GLOB.sub(r"\\\g<0>", path)
+
+
 class ParquetStore:
     """The directory. `written`: the rows that this run has written, by folder, where there are any."""
 
@@ -96,7 +101,7 @@ class ParquetStore:
         wanted = self._checked(names)
         if not wanted:
             return small(self.spark, [], schema)
-        uris = (_GLOB.sub(r"\\\g<0>", self._uri(name)) for name in wanted)
+        uris = (literal(self._uri(name)) for name in wanted)
         return self.spark.read.schema(schema).parquet(*uris).select(*schema.fieldNames())
 
     def get(self, schema: StructType, names: Sequence[str]) -> list[tuple[Any, ...]]:

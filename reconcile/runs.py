@@ -7,9 +7,9 @@
     runs/<run>/             the report
     manifest-<run>.json     created whole or not at all, and never replaced: the one commit
     <room>/run=<earlier>/   folders that this run has merged are removed by the next one
-    latest.json             a hint where the last manifest is; one that is missing or old costs a look at the
-    directory summary.json, ...       copies of the last run's report; the next run makes them again where they are
-    not the last one's
+    latest.json             a hint where the last manifest is; one that is missing or old costs a look around
+    summary.json, ...       copies of the last run's report; the next run makes them again where they are not its
+    reported.json           the last run whose result has been reported (reported.py)
 
 Whoever reads the directory opens only runs that have a manifest.
 """
@@ -22,6 +22,7 @@ import msgspec
 from msgspec.structs import replace
 
 from delayline import logs
+from reconcile import reported
 from reconcile.advance import Counted, Judgement, Task, manifest_after, task_of
 from reconcile.errors import BadInput, OtherCluster
 from reconcile.files import Files
@@ -106,6 +107,7 @@ def carry_out(files: Files, lock: Lock, source: Source, stages: Stages, stalled_
     try:
         previous = last_manifest(files)
         check_cluster(source.cluster(), previous)
+        reported.begin(files, previous.run if previous else 0)
         if previous:
             _copy_report(files, previous.run)
             for folder in previous.leftovers:

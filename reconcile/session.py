@@ -13,6 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
+from reconcile import class_archive
 from reconcile.connect import connect, remote
 
 SETTINGS = {
@@ -26,13 +27,15 @@ SETTINGS = {
 }
 """What the job's results depend on, and how much it talks."""
 
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+
 LOCAL = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.ui.enabled": "false",
     "spark.sql.shuffle.partitions": "16",
     "spark.driver.memory": "1g",  # what does not fit is spilled
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=160m",
+    _JAVA_OPTIONS: "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=160m",
 }
 """On this machine alone nobody else has to reach the driver, and nobody should. Java's best compiler takes longer
 than it saves, even over two million rows (95 CPU seconds without it, 131 with it)."""
@@ -60,9 +63,10 @@ _SUBMITTED = "PYSPARK_GATEWAY_PORT"
 """spark-submit has started the JVM already, and leaves where it listens."""
 
 
-def open_session(master: str | None) -> SparkSession:
+def open_session(master: str | None, *, java_options: str | None = None) -> SparkSession:
     """`master` None: the one that spark-submit names, or this machine's cores. The session that there is, if any.
-    With SPARK_REMOTE it is one of Spark Connect. Raises ConfigError, NoAnswer, PySparkException."""
+    With SPARK_REMOTE it is one of Spark Connect. `java_options` follow ours in a JVM that is started here; None:
+    those of the class archive. Raises ConfigError, NoAnswer, PySparkException."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # readers that are Python run where this does
     logging.getLogger("py4j").setLevel(logging.WARNING)
     if url := remote():
@@ -70,13 +74,19 @@ def open_session(master: str | None) -> SparkSession:
     is_submitted = _SUBMITTED in os.environ
     chosen = master or (None if is_submitted else "local[*]")
     is_local = chosen is not None and chosen.startswith("local")
-    options = SETTINGS | (LOCAL if is_local else {}) | (QUIET if is_submitted else {})
+    options = SETTINGS | (local_options(java_options) if is_local else {}) | (QUIET if is_submitted else {})
     if os.environ.get(MEMORY):
         options.pop("spark.driver.memory", None)
     if not is_submitted and SparkSession.getActiveSession() is None:
         _start(options | {"spark.master": chosen or ""}, LOCAL_ADDRESS if is_local else {})
     builder = SparkSession.Builder().appName(NAME).config(map=dict(options))
     return (builder.master(chosen) if chosen else builder).getOrCreate()
+
+
+def local_options(java_options: str | None = None) -> dict[str, str]:
+    """LOCAL, with the class archive if there is one, or with `java_options` instead."""
+    more = class_archive.java_options() if java_options is None else java_options
+    return LOCAL | {_JAVA_OPTIONS: LOCAL[_JAVA_OPTIONS] + more}
 
 
 def _start(options: Mapping[str, str], variables: Mapping[str, str]) -> None:

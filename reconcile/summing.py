@@ -7,7 +7,7 @@ from delayline.names import Names
 from reconcile.advance import Judgement, Task
 from reconcile.exits import Exit
 from reconcile.ledger import SKIPPED, Category
-from reconcile.manifest import Distrusted, Judged, Manifest, Totals
+from reconcile.manifest import Distrusted, Judged, Manifest, Totals, added
 from reconcile.manifest import Topic as Known
 from reconcile.planning import AUDIT
 from reconcile.report.summary import (
@@ -44,13 +44,15 @@ _WHY_STRAY = "the topic was deleted or made again before the first run, or somet
 
 class Rows(NamedTuple):
     """What the report has room for, and how many there are. `before`: the last run's summary, None where
-    there is none that can be read; `rows_read` by kind."""
+    there is none that can be read; `is_before_reported`: whether somebody has got that run's result; `rows_read` by
+    kind."""
 
     findings: Iterable[Mapping[str, Any]]
     findings_total: int
     windows: Iterable[Mapping[str, Any]]
     windows_judged: int
     before: Summary | None
+    is_before_reported: bool
     malformed: Iterable[Mapping[str, Any]]
     malformed_total: int
     rows_read: Mapping[str, int]
@@ -60,9 +62,10 @@ def summarise(
     settings: JobSettings, manifest: Manifest, task: Task, judgement: Judgement, rows: Rows, seconds: float
 ) -> Summary:
     """The whole of a run."""
-    not_judged = [*_not_judged(manifest, task, judgement), *_unreadable(rows)]
-    topics = [_topic(name, topic, task, judgement, not_judged) for name, topic in manifest.topics.items()]
-    ends_with = exit_code(judgement, not_judged, settings.threshold)
+    not_judged = [*_not_judged(manifest, task, judgement), *_unreadable(rows), *_unreported(manifest.run, rows)]
+    fresh = {name: added(judgement.fresh(name), _fresh_before(name, rows)) for name in manifest.topics}
+    topics = [_topic(name, topic, fresh[name], not_judged) for name, topic in manifest.topics.items()]
+    ends_with = exit_code(fresh, not_judged, settings.threshold)
     windows = newest(rows.before.windows if rows.before else [], [_window(row) for row in rows.windows])
     point = point_of(manifest.run, manifest.at_ms, ends_with, topics, windows, rows.before)
     return Summary(
@@ -86,6 +89,7 @@ def summarise(
         malformed=[Malformed(**row) for row in rows.malformed],
         malformed_total=rows.malformed_total,
         trend=extended(rows.before, point),
+        reports_from=_reports_from(manifest.run, rows),
     )
 
 
@@ -98,13 +102,13 @@ def _skips(manifest: Manifest) -> list[Skipped]:
     ]
 
 
-def exit_code(judgement: Judgement, not_judged: Iterable[NotJudged], threshold: int) -> Exit:
-    """What the windows that this run has judged say and have not said before; one that only waits for its next mark
-    is no alarm."""
+def exit_code(fresh: Mapping[str, Mapping[str, int]], not_judged: Iterable[NotJudged], threshold: int) -> Exit:
+    """`fresh` by topic and category: what the windows say that this run has judged, and have not said before. A
+    window that only waits for its next mark is no alarm."""
     not_judged = list(not_judged)
     if any(one.what == State.UNBALANCED for one in not_judged):
         return Exit.CANNOT_JUDGE
-    counts = [found for topic in judgement.now for found in judgement.fresh(topic).items()]
+    counts = [found for findings in fresh.values() for found in findings.items()]
     if sum(count for name, count in counts if name != Category.UNAUDITABLE) > threshold:
         return Exit.FOUND
     is_untold = any(name == Category.UNAUDITABLE for name, _ in counts)
@@ -147,6 +151,32 @@ def _unreadable(rows: Rows) -> Iterable[NotJudged]:
         yield NotJudged(what="unreadable", why=why, records=rows.malformed_total)
 
 
+ONCE = ("gap", "audit_gap", "unreadable", "stray", "bad_mark")
+"""What a run says of its own part of the queue, and no later run again."""
+
+
+def _unreported(run: int, rows: Rows) -> Iterable[NotJudged]:
+    """Of the run before, where it has ended behind its manifest and before its result was out."""
+    if rows.is_before_reported:
+        return
+    if rows.before is None:
+        why = f"run {run - 1} has not reported what it found, and its summary cannot be read; findings/ has it"
+        yield NotJudged(what="unreported", why=why)
+    else:
+        yield from (one for one in rows.before.not_judged if one.what in ONCE)
+
+
+def _reports_from(run: int, rows: Rows) -> int:
+    if rows.is_before_reported:
+        return run
+    return rows.before.reports_from if rows.before else 0
+
+
+def _fresh_before(topic: str, rows: Rows) -> dict[str, int]:
+    known = [] if rows.is_before_reported or rows.before is None else rows.before.topics
+    return next((one.fresh for one in known if one.topic == topic), {})
+
+
 def _gaps(task: Task) -> Iterable[NotJudged]:
     for name, shards in task.shards.items():
         for number, shard in shards.items():
@@ -181,8 +211,7 @@ def _why_stalled(task: Task, topic: str) -> str:
     return f"{len(silent)} shards have something pending and say too little of it; the furthest behind is {behind}"
 
 
-def _topic(name: str, topic: Known, task: Task, judgement: Judgement, not_judged: Iterable[NotJudged]) -> Topic:
-    fresh = judgement.fresh(name)
+def _topic(name: str, topic: Known, fresh: dict[str, int], not_judged: Iterable[NotJudged]) -> Topic:
     state, reason = _state(name, fresh, not_judged)
     return topic_of(name, topic, state, reason, topic.judged.findings, fresh)
 

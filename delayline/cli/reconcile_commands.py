@@ -13,6 +13,7 @@ from typer.core import TyperGroup
 from delayline.cli.export_commands import export
 from delayline.cli.failure import USAGE, Failure
 from delayline.cli.options import ConfigPath
+from delayline.cli.prepare_commands import prepare
 from delayline.cli.repair_commands import repair
 from delayline.cli.tables import show_rows
 from delayline.errors import ConfigError, DelaylineError
@@ -60,6 +61,7 @@ def register(app: typer.Typer) -> None:
     commands.command()(run)
     commands.command()(repair)
     commands.command()(export)
+    commands.command()(prepare)
     app.add_typer(commands, name="reconcile")
 
 
@@ -144,6 +146,8 @@ def _show(summary: "Summary", output: str, as_json: bool) -> None:
     show_rows(COLUMNS, [_row(topic) for topic in summary.topics])
     for one in summary.not_judged:
         typer.echo(f"not judged: {' '.join(filter(None, (one.topic, one.what)))}: {one.why}")
+    if summary.reports_from < summary.run:
+        typer.echo("exit code: it includes the findings of earlier runs that failed before they could report them")
     found = f"{summary.findings_total} findings in {summary.windows_judged} windows"
     typer.echo(f"run {summary.run}: {found}; {output}/report.html")
 

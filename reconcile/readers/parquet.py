@@ -17,10 +17,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
+from delayline.errors import ConfigError
 from delayline.outcome import LOW_WATER, OUTCOMES, SKIPPED
 from reconcile import documents
-from reconcile.errors import BadInput, CannotJudge
+from reconcile.errors import CannotJudge
 from reconcile.local_frame import small
+from reconcile.parquet_store import literal
 from reconcile.plan import Buffer, Cluster, Held, Range, Read
 from reconcile.readers import audit, rows
 from reconcile.readers.contract import Audit
@@ -56,7 +58,7 @@ class ParquetReader:
     def __init__(self, spark: SparkSession, folder: Path, namespace: str) -> None:
         self._spark, self._folder, self._namespace = spark, folder.resolve(), namespace
         if not folder.is_dir():
-            raise BadInput(f"{folder} is no folder with an archive")
+            raise ConfigError(f"--input: {folder} is no folder, and an archive is one.")
 
     def close(self) -> None:
         """Nothing is held between two calls."""
@@ -147,7 +149,7 @@ class ParquetReader:
     def _rows(self, schema: StructType, name: str) -> DataFrame:
         if not (self._folder / name).is_dir():
             return small(self._spark, [], schema)
-        return self._spark.read.schema(schema).parquet((self._folder / name).as_uri())
+        return self._spark.read.schema(schema).parquet(literal(f"file://{self._folder / name}"))
 
 
 _KINDS = {

@@ -75,7 +75,8 @@ def _verdict(summary: Summary) -> Verdict:
     fresh = sum(sum(topic.fresh.values()) for topic in summary.topics)
     unjudged = sum(topic.state is not State.JUDGED for topic in summary.topics)
     if summary.exit_code == Exit.FOUND:
-        return Verdict("bad", f"{fresh:,} findings in the windows that this run has judged")
+        runs = "this run has" if summary.reports_from == summary.run else "this run and unreported ones have"
+        return Verdict("bad", f"{fresh:,} findings in the windows that {runs} judged")
     if summary.exit_code == Exit.CANNOT_JUDGE:
         return Verdict("unknown", f"{unjudged:,} of {len(summary.topics):,} topics could not be judged wholly")
     if fresh:

@@ -191,6 +191,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     malformed: list[Malformed] = []
     malformed_total: int = 0
     trend: list[Point] = []
+    reports_from: int = 0  # the first run whose new findings are in this exit code; 0: not known
 
 
 def newest(

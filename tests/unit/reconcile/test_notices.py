@@ -330,6 +330,7 @@ class Outcome:
 class Verdict(NamedTuple):
     summary: Summary
     exit_code: int
+    note_reported: Callable[[], None] = lambda: None
 
 
 def settings(folder: Path, **variables: str) -> Settings:
@@ -428,3 +429,14 @@ def test_the_module_warns_of_who_was_not_told(
     (warned,) = (line for line in lines if line["level"] == "warning")
     assert (warned["event"], warned["host"]) == ("webhook_not_called", hook.url.removeprefix("http://"))
     assert SECRET not in json.dumps(lines)
+
+
+def test_a_run_counts_as_reported_only_behind_its_notices(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    hook = serve(status(200))
+    heard: list[int] = []
+    monkeypatch.setattr(entry, "_run", Outcome(Verdict(summary(), 2, lambda: heard.append(len(hook.seen)))))
+    shown: Any = None
+    entry.start(JobSettings(output="there", webhook=hook.url), settings(tmp_path), ManualClock(), shown, print)
+    assert heard == [1]

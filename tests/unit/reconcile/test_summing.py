@@ -1,5 +1,6 @@
 """What a run says, and how it ends."""
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -9,11 +10,12 @@ from reconcile.ledger import HOUR_MS
 from reconcile.manifest import AuditGap, Judged, Manifest, Marks, Shard, Topic, Totals
 from reconcile.plan import Cluster, Mark, Range
 from reconcile.report.summary import NotJudged, State, Summary
+from reconcile.report.summary import Topic as SaidOf
 from reconcile.settings import JobSettings
 from reconcile.summing import Rows, exit_code, ledger_of, summarise
 
 NOW = 1_000 * HOUR_MS
-NO_ROWS = Rows([], 0, [], 0, None, [], 0, {"accepted": 3})
+NO_ROWS = Rows([], 0, [], 0, None, True, [], 0, {"accepted": 3})
 
 
 def judgement(**findings: int) -> Judgement:
@@ -41,7 +43,7 @@ def not_judged(*what: str) -> list[NotJudged]:
 def test_a_run_ends_with_what_it_has_found(
     findings: dict[str, int], what: list[str], threshold: int, code: int
 ) -> None:
-    assert exit_code(judgement(**findings), not_judged(*what), threshold) == code
+    assert exit_code({"orders": judgement(**findings).fresh("orders")}, not_judged(*what), threshold) == code
 
 
 def said(
@@ -144,14 +146,15 @@ def test_a_ledger_that_does_not_add_up_is_said_before_all_that_was_found(done: i
     (why,) = [one.why for one in summary.not_judged if one.what == "unbalanced"]
     assert what in why
     assert (summary.topics[0].state, summary.exit_code) == (State.UNBALANCED, 3)
-    assert exit_code(judgement(missing=1), not_judged("unbalanced"), 0) == 3
+    assert exit_code({"orders": {"missing": 1}}, not_judged("unbalanced"), 0) == 3
 
 
 def test_what_an_earlier_judgement_had_found_is_no_alarm_again() -> None:
     again = judgement(missing=2, late=1)._replace(known={"orders": {"missing": 2}})
     assert again.fresh("orders") == {"late": 1}
-    assert exit_code(again, [], 0) == 2
-    assert exit_code(again._replace(known={"orders": {"missing": 2, "late": 1}}), [], 0) == 0
+    assert exit_code({"orders": again.fresh("orders")}, [], 0) == 2
+    known = again._replace(known={"orders": {"missing": 2, "late": 1}})
+    assert exit_code({"orders": known.fresh("orders")}, [], 0) == 0
 
 
 def test_what_has_come_for_missing_messages_since_is_no_debt() -> None:
@@ -161,3 +164,30 @@ def test_what_has_come_for_missing_messages_since_is_no_debt() -> None:
     assert (ledger.pending, ledger.missing, ledger.difference) == (0, 0, 0)
     some = ledger_of(replace(totals, accepted=5), Judged(windows=1, accepted=5, done=1, unanswered=4))
     assert (some.pending, some.missing, some.difference) == (0, 1, 0)
+
+
+def _before(**fields: object) -> Summary:
+    return msgspec.structs.replace(said(Topic(topic_id="1"), SHARD), run=3, reports_from=3, **fields)
+
+
+def test_findings_that_the_run_before_could_not_report_are_reported_as_this_ones() -> None:
+    before = _before(exit_code=2, topics=[SaidOf(topic="orders", fresh={"missing": 44})])
+    summary = said(Topic(topic_id="1"), SHARD, rows=NO_ROWS._replace(before=before, is_before_reported=False))
+    assert (summary.exit_code, summary.topics[0].fresh, summary.reports_from) == (2, {"missing": 44}, 3)
+
+
+def test_findings_that_were_reported_are_not_reported_again() -> None:
+    before = _before(exit_code=2, topics=[SaidOf(topic="orders", fresh={"missing": 44})])
+    summary = said(Topic(topic_id="1"), SHARD, rows=NO_ROWS._replace(before=before))
+    assert (summary.exit_code, summary.topics[0].fresh, summary.reports_from) == (0, {}, 4)
+
+
+def test_a_gap_that_was_not_reported_is_reported_but_not_what_is_known_anew() -> None:
+    before = _before(exit_code=3, not_judged=not_judged("gap", "stalled"))
+    summary = said(Topic(topic_id="1"), SHARD, rows=NO_ROWS._replace(before=before, is_before_reported=False))
+    assert (summary.exit_code, [one.what for one in summary.not_judged]) == (3, ["gap"])
+
+
+def test_an_unreported_run_whose_summary_is_gone_is_no_good_day() -> None:
+    summary = said(Topic(topic_id="1"), SHARD, rows=NO_ROWS._replace(is_before_reported=False))
+    assert (summary.exit_code, summary.not_judged[0].what, summary.reports_from) == (3, "unreported", 0)
