@@ -53,9 +53,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers() -> int:
-    """One more than there are processors: mostly one of them waits, for a broker, a kill or a due instant."""
-    return len(os.sched_getaffinity(0)) + 1
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """`-n auto`: one more than there are processors, because mostly one waits, for a broker, a kill or a due instant.
+    `-n logical`, for what never waits: as many as there are."""
+    return len(os.sched_getaffinity(0)) + (config.option.numprocesses == "auto")
 
 
 @pytest.hookimpl(optionalhook=True)

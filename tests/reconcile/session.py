@@ -8,6 +8,7 @@ that ends without one makes it, but where CI is set: a clean clone would pay 15 
 import fcntl
 import hashlib
 import os
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -48,7 +49,7 @@ def opened() -> "Iterator[SparkSession]":
     with tempfile.TemporaryDirectory(dir=_jars().parent) as scratch, _first() as is_first:
         made = Path(scratch) / "made.jsa"
         makes = is_first and not kept and "CI" not in os.environ
-        yield from _session([f"-XX:ArchiveClassesAtExit={made}"] if makes else kept)
+        yield from _session([f"-XX:ArchiveClassesAtExit={made}", "-Xlog:disable"] if makes else kept)
         if made.exists():
             made.rename(archive.file(_jars()))
 
@@ -63,7 +64,11 @@ def _session(java: list[str]) -> "Iterator[SparkSession]":
     session.stop()
     gateway.shutdown()
     gateway.proc.stdin.close()  # what a JVM of pyspark's ends with
-    gateway.proc.wait(DUMP_S)
+    try:
+        gateway.proc.wait(DUMP_S)
+    except subprocess.TimeoutExpired:
+        gateway.proc.kill()  # there is no archive then
+        gateway.proc.wait()
 
 
 def _jars() -> Path:
