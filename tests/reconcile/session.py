@@ -62,6 +62,8 @@ def _session(java: list[str]) -> "Iterator[SparkSession]":
     gateway = session.sparkContext._gateway  # type: ignore[attr-defined]
     yield session
     session.stop()
+    if not any("AtExit" in option for option in java):
+        return
     gateway.shutdown()
     gateway.proc.stdin.close()  # what a JVM of pyspark's ends with
     try:
