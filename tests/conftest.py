@@ -4,10 +4,8 @@ import gc
 import logging
 import os
 import shutil
-import sys
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import hypothesis
@@ -23,10 +21,6 @@ if TYPE_CHECKING:
 
     from tests.brokers.kafka import Kafka
     from tests.sharing import FromBothEnds
-
-os.environ["SPARK_CONF_DIR"] = str(Path(__file__).parent / "reconcile" / "spark")
-"""For every Spark that tests start, in processes of their own too; only the cluster is as Spark makes it."""
-
 
 hypothesis.settings.register_profile("any pace", deadline=None)
 hypothesis.settings.load_profile("any pace")
@@ -56,6 +50,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         from tests.sharing import place
 
         items.sort(key=lambda item: place(item.nodeid))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """`-n auto`: one more than there are processors, because mostly one waits, for a broker, a kill or a due instant.
+    `-n logical`, for what never waits: as many as there are."""
+    return len(os.sched_getaffinity(0)) + (config.option.numprocesses == "auto")
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -111,28 +112,12 @@ def kafka() -> "Iterator[Kafka]":
 
 @pytest.fixture(scope="session")
 def spark() -> "Iterator[SparkSession]":
-    """Small and quick to start: one core, one task per shuffle, 512 MB. Skips without Java, and fails instead where
-    CI is set."""
+    """Skips without Java, and fails instead where CI is set."""
     if shutil.which("java") is None:
         if os.environ.get("CI"):
             pytest.fail("no Spark: there is no java on the path")
         pytest.skip("no Spark: there is no java on the path")
-    from pyspark.sql import SparkSession
+    from tests.reconcile.session import opened
 
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    options = {
-        "spark.driver.memory": "512m",
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.host": "127.0.0.1",
-        "spark.sql.adaptive.enabled": "false",
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN",  # compiling takes longer than a few rows do
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.shuffle.partitions": "1",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-    }
-    session = SparkSession.Builder().master("local[1]").config(map=options).getOrCreate()
-    yield session
-    session.stop()
+    with opened() as session:
+        yield session

@@ -1,21 +1,24 @@
 """What a user does with a server: sends, waits, reads, types commands."""
 
 import json
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from tempfile import TemporaryFile
+from typing import IO, Any, NamedTuple, TypeVar
 
 import httpx
 
+from tests import prepared
 from tests.fault.server import ROOT, Server, environment, read_topic, variables
 
 T = TypeVar("T")
 
 HTTP = httpx.Client(timeout=10, headers={"delayline-request": "1"})
 """Making one takes 20 ms."""
+
+WITHIN_S = 120.0
 
 DELAYLINE = Path(sys.executable).with_name("delayline")
 """The command, as an installation has it."""
@@ -31,15 +34,23 @@ class Ran(NamedTuple):
 
 def run(*arguments: str, cwd: Path = ROOT, stdin: bytes = b"", **settings: str) -> Ran:
     """`delayline ARGUMENTS`, with settings as environment variables."""
-    ended = subprocess.run(
-        [DELAYLINE, *arguments],
-        cwd=cwd,
-        env=environment(**variables(settings)),
-        input=stdin,
-        capture_output=True,
-        timeout=120,
-    )
-    return Ran(ended.returncode, ended.stdout.decode(), ended.stderr.decode())
+    environ = environment(**variables(settings))
+    with TemporaryFile() as given, TemporaryFile() as out, TemporaryFile() as err:
+        given.write(stdin)
+        given.seek(0)
+        running = prepared.start(
+            [str(DELAYLINE), *arguments], cwd=cwd, env=environ, stdin=given, stdout=out, stderr=err
+        )
+        try:
+            code = running.wait(WITHIN_S)
+        finally:
+            running.kill()
+        return Ran(code, _all(out), _all(err))
+
+
+def _all(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode()
 
 
 def send(url: str, topic: str, values: Sequence[str], **schedule: Any) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ DUMP_S = 60.0
 
 def options(lib: Path) -> list[str]:
     """Of a JVM with the jars of `lib`, and only those or others behind them."""
-    archive = _archive(lib)
+    archive = file(lib)
     if not archive.exists():
         return []
     return [f"-XX:SharedArchiveFile={archive}", "-Xlog:disable", "-Xlog:all=warning:stderr"]
@@ -22,7 +22,7 @@ def options(lib: Path) -> list[str]:
 
 def make_once(lib: Path, dump: Callable[[Path], None]) -> None:
     """By `dump`, which is told where to. Tried once for these jars: some JVMs make none."""
-    archive = _archive(lib)
+    archive = file(lib)
     with archive.with_suffix(".lock").open("a+") as lock:  # two test processes may need it at once
         fcntl.flock(lock, fcntl.LOCK_EX)
         if archive.exists() or lock.tell():
@@ -34,5 +34,5 @@ def make_once(lib: Path, dump: Callable[[Path], None]) -> None:
                 made.rename(archive)
 
 
-def _archive(lib: Path) -> Path:
+def file(lib: Path) -> Path:
     return lib.with_name("classes.jsa")

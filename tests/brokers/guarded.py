@@ -9,6 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
+from tests import prepared
+
 GUARD = Path(__file__).with_name("guard.py")
 
 
@@ -19,7 +21,7 @@ class Guarded:
     def __init__(self, log: Path) -> None:
         self.log = log
         self.pid = 0
-        self._guard: subprocess.Popen[str] | None = None
+        self._guard: prepared.Running | None = None
 
     @property
     def running(self) -> bool:
@@ -28,7 +30,7 @@ class Guarded:
     def start(self, command: Sequence[str], environ: Mapping[str, str] | None = None) -> None:
         assert not self.running
         self._close()
-        self._guard = subprocess.Popen(
+        guard = self._guard = subprocess.Popen(
             [sys.executable, str(GUARD), str(self.log), *command],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -36,7 +38,17 @@ class Guarded:
             env=environ,
             start_new_session=True,  # an interrupt at the keyboard is for us; we tell the process
         )
-        self.pid = int(_pipe(self._guard.stdout).readline())
+        self.pid = int(_pipe(guard.stdout).readline())
+
+    def start_ours(self, command: Sequence[str], environ: Mapping[str, str]) -> None:
+        """`command` is for Python."""
+        if not prepared.PREPARED:
+            return self.start([sys.executable, *command], environ)
+        assert not self.running
+        with self.log.open("ab") as log:
+            self._guard = prepared.start(command, env=environ, stdout=log, stderr=log)
+        self.pid = self._guard.pid
+        return None
 
     def signal(self, number: signal.Signals) -> None:
         if self.running:
@@ -47,15 +59,15 @@ class Guarded:
         """The exit code, 256 less the number of the signal that ended it. Raises subprocess.TimeoutExpired."""
         code = 0
         if self._guard is not None:
-            code = self._guard.wait(timeout_s)
+            code = self._guard.wait(timeout_s) & 0xFF
             self._close()
         return code
 
     def _close(self) -> None:
-        if self._guard is not None:
+        if isinstance(self._guard, subprocess.Popen):
             _pipe(self._guard.stdin).close()
             _pipe(self._guard.stdout).close()
-            self._guard = None
+        self._guard = None
 
 
 def _pipe(pipe: IO[str] | None) -> IO[str]:

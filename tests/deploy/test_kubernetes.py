@@ -134,7 +134,7 @@ def test_variables_that_kubernetes_makes_of_services_are_not_taken_for_settings(
 @pytest.mark.parametrize("one", SERVING, ids=named)
 def test_health_is_asked_where_the_process_answers(one: Container, tmp_path: Path, secrets: Any) -> None:
     settings = settings_of(one, tmp_path)
-    answers = {"api": settings.api, "worker": settings.worker, "proxy": settings.worker}[one.name]
+    answers: Any = {"api": settings.api, "worker": settings.worker, "proxy": settings.worker}[one.name]
     assert answers.host == "0.0.0.0", "probes come to the pod's address"
     port = settings.proxy.kafka.metrics_port if one.name == "proxy" else answers.port
     assert one.ports["http"] == port

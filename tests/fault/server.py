@@ -11,11 +11,13 @@ from typing import Any
 
 import httpx
 
+from tests import prepared
 from tests.ports import free_port
 
 READY_WITHIN_S = 60.0
 ROOT = Path(__file__).resolve().parents[2]
-COMMAND = (sys.executable, "-m", "delayline")
+COMMAND = ("-m", "delayline")
+"""For Python."""
 
 
 def environment(**variables: str) -> dict[str, str]:
@@ -60,16 +62,20 @@ class Server:
         self._command = [*COMMAND, command]
         self.flags: tuple[str, ...] = ()
         self._settings = {"data_dir": str(data_dir), port_setting: str(self.port), **settings}
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: prepared.Running | None = None
         self.descriptors_max: int | None = None
 
     def start(self) -> None:
         environ = environment(**variables(self._settings))
         limited = ["sh", "-c", f'ulimit -n {self.descriptors_max} && exec "$@"', "sh"] if self.descriptors_max else []
+        command = [*self._command, *self.flags]
         with self.log.open("ab") as log:
-            self._process = subprocess.Popen(
-                [*limited, *self._command, *self.flags], cwd=ROOT, env=environ, stdout=log, stderr=log
-            )
+            if limited:
+                self._process = subprocess.Popen(
+                    [*limited, sys.executable, *command], cwd=ROOT, env=environ, stdout=log, stderr=log
+                )
+            else:
+                self._process = prepared.start(command, env=environ, stdout=log, stderr=log)
 
     def wait_ready(self) -> float:
         """Seconds until `/readyz` says 200."""

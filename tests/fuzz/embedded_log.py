@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -148,7 +149,9 @@ class EmbeddedLog(Campaign):
 
     def _scrub(self, data: Path) -> None:
         environ = environment(**variables({"data_dir": str(data)}))
-        ran = subprocess.run([*COMMAND, "scrub"], cwd=ROOT, env=environ, capture_output=True, text=True, check=False)
+        ran = subprocess.run(
+            [sys.executable, *COMMAND, "scrub"], cwd=ROOT, env=environ, capture_output=True, text=True, check=False
+        )
         if ran.returncode not in (0, 1, 3) or ENDED.search(ran.stdout + ran.stderr):
             raise Broken(f"{self._done}: scrub ended with {ran.returncode}: {ran.stdout}{ran.stderr}")
 

@@ -204,7 +204,7 @@ class _Filling(ast.NodeTransformer):
 def _names_in(template: str) -> frozenset[str]:
     """What the text names that is neither Python's nor bound in the text itself."""
     text = _HOLE.sub(_FILLED, textwrap.dedent(template).strip())
-    parsed = _parsed(text, ast.match_case() if text.startswith("case ") else None)
+    parsed = _parsed(text, ast.match_case() if text.startswith("case ") else None)  # type: ignore[call-overload]
     nodes = [node for one in parsed for node in ast.walk(one)]
     named: set[str] = set()
     own = {_FILLED, "_", "self", *dir(builtins)}

@@ -92,10 +92,10 @@ def judged(spark: "SparkSession") -> Judged:
     for cell in suspect:
         windows[cell.topic, cell.window_ms].dirty_cells += cell.is_dirty
     named = {one.topic for one in suspects.named(suspect)}
-    count: dict[str, int] = {}
+    cells_of: dict[str, int] = {}
     for window in windows.values():
-        count[window.topic] = count.get(window.topic, 0) + window.row["cells"]
-    return Judged(found, [window.row for window in windows.values()], named, count)
+        cells_of[window.topic] = cells_of.get(window.topic, 0) + window.row["cells"]
+    return Judged(found, [window.row for window in windows.values()], named, cells_of)
 
 
 def _check(frame: "DataFrame", schema: Any) -> None:

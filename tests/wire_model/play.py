@@ -16,7 +16,7 @@ What must hold, whatever happened:
 """
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, NamedTuple
@@ -95,7 +95,9 @@ def chances(random: Random) -> Chances:
     roughness = random.choice((0.0, 0.01, 0.04, 0.1))
     drawn = [random.random() * roughness for _ in range(7)]
     drawn[random.randrange(7)] += random.choice((0.0, 0.05, 0.2))
-    return Chances(*drawn, random.uniform(0.1, 0.9), roughness * random.random(), 0.3 * random.random(), 0.004)
+    return Chances._make(
+        [*drawn, random.uniform(0.1, 0.9), roughness * random.random(), 0.3 * random.random(), 0.004]
+    )
 
 
 @dataclass
@@ -252,7 +254,11 @@ class Run:
         drawn = self.random.random()
         for fate, chance in zip(Chances._fields[:7], self.chances[:7], strict=True):
             if drawn < chance:
-                tables = {"moved": _MOVED, "done_all_the_same": _DONE_ALL_THE_SAME, "for_good": _FOR_GOOD}
+                tables: dict[str, Container[str]] = {
+                    "moved": _MOVED,
+                    "done_all_the_same": _DONE_ALL_THE_SAME,
+                    "for_good": _FOR_GOOD,
+                }
                 return fate if name in tables.get(fate, (name,)) else "answered"
             drawn -= chance
         return "answered"
@@ -283,14 +289,14 @@ class Run:
             case "Initialise":
                 return cluster.initialise()
             case "AddPartitions":
-                code = cluster.add(*request.identity, request.places)
+                code = cluster.add(*request.identity, request.places)  # type: ignore[call-arg]
             case "AddOffsets":
-                code = cluster.add(*request.identity, (OFFSETS,))
+                code = cluster.add(*request.identity, (OFFSETS,))  # type: ignore[call-arg]
             case "Write":
                 count, tag = told.batches[request.number][1], (told.number, request.number)
-                code = cluster.write(request.place, *request.identity, request.sequence, count, tag)
+                code = cluster.write(request.place, *request.identity, request.sequence, count, tag)  # type: ignore[call-arg]
             case "CommitOffsets":
-                code = cluster.write(OFFSETS, *request.identity, 0, 1, (told.number, 0))
+                code = cluster.write(OFFSETS, *request.identity, 0, 1, (told.number, 0))  # type: ignore[call-arg]
             case _:
                 code = cluster.end(*request.identity)
         return code, (cluster.producer_id, cluster.epoch)

@@ -4,7 +4,6 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from enum import Enum
@@ -14,7 +13,8 @@ from random import Random
 from tests.brokers.guarded import Guarded
 from tests.fault.server import environment, variables
 
-COMMAND = (sys.executable, "-m", "delayline")
+COMMAND = ("-m", "delayline")
+"""For Python."""
 STOP_S = 25.0
 WRITER = re.compile(r"[\w.-]+-worker-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 COPIES_MAX = 3
@@ -52,7 +52,7 @@ class Process:
     def start(self) -> None:
         self.wanted = True
         self._said_before = self.log.stat().st_size if self.log.exists() else 0
-        self._guarded.start(self._command, self._environ)
+        self._guarded.start_ours(self._command, self._environ)
 
     def kill(self) -> None:
         self.wanted = False

@@ -15,7 +15,7 @@ from tests.fault.kafka.scene import SESSION_S, Scene, Size
 from tests.fault.kafka.takeover import Takeovers
 
 SEED = int(os.environ.get("SEED", "0")) or SystemRandom().randrange(1, 2**32)
-SMALL = Size(topics=2, partitions=3, stream_rate=200, group_rate=40, post_rate=60, delay_max_ms=2500)
+SMALL = Size(topics=2, partitions=3, stream_rate=100, group_rate=20, post_rate=30, delay_max_ms=2500)
 WANTED = {
     deeds.KILLS: 8,
     deeds.KILLS_OPEN: 2,

@@ -1,6 +1,5 @@
 """Two proxy processes on the same ports, and what can happen to them."""
 
-import sys
 import time
 from collections import Counter
 from collections.abc import Mapping
@@ -38,7 +37,7 @@ class Proxy(Process):
         """Returns when it listens. Raises AssertionError."""
         program = [*COMMAND, "proxy", "kafka"]
         if point is not None:
-            program = [sys.executable, "-m", "tests.fault.proxy.marked", point, str(passes)]
+            program = ["-m", "tests.fault.proxy.marked", point, str(passes)]
         self.is_marked = point is not None
         self._command = program
         self.start()

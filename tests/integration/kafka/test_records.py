@@ -206,5 +206,5 @@ def test_a_cursor_never_seen_is_none(place: Place) -> None:
     info = queue.ensure_buffer(place.topic, DEFAULT_RULES)
     place.worker(queue).assigned(2)
     handover = queue.takeover(place.shard)
-    assert handover == (None, info.topic_id)
+    assert (handover.cursor, handover.topic_id) == (None, info.topic_id)
     assert Cursor(topic_id=handover.topic_id).owner_epoch == 0

@@ -3,10 +3,9 @@
 import os
 import re
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
+from tests import prepared
 from tests.integration.kafka.conftest import soon
 from tests.integration.proxy.conftest import NODES_MAX, Door
 
@@ -34,13 +33,13 @@ class Child:
             "DELAYLINE_PROXY__KAFKA__METRICS_PORT": "0",
             **environ,
         }
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: prepared.Running | None = None
 
     def start(self) -> None:
         starts = len(STARTED.findall(self.said))
         with self._log.open("ab") as log:
-            command = [sys.executable, "-m", "delayline", *self._command]
-            self.process = subprocess.Popen(command, env=self._environ, stdout=log, stderr=log)
+            command = ["-m", "delayline", *self._command]
+            self.process = prepared.start(command, env=self._environ, stdout=log, stderr=log)
         soon(lambda: len(STARTED.findall(self.said)) > starts or (self.process and self.process.poll() is not None))
         assert self.process.poll() is None, self.said
 

@@ -334,7 +334,7 @@ def test_what_a_consumer_group_commits_passes_through(opened: Door) -> None:
     with closing(Consumer(settings)) as consumer:
         consumer.subscribe([opened.place.topic])
         (message,) = consumer.consume(1, 15)
-        consumer.commit(message, asynchronous=False)
+        consumer.commit(message=message, asynchronous=False)
         at = TopicPartition(opened.place.topic, 0)
         assert consumer.committed([at], 10)[0].offset == 1
 

@@ -10,7 +10,7 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
-from delayline.cli import http_client
+from delayline.cli.failure import Failure
 from delayline.cli.main import app
 from delayline.rules import DEFAULT_RULES
 from mq.kafka.batch.head import read_batch
@@ -124,7 +124,7 @@ def _run(monkeypatch: pytest.MonkeyPatch, schedule: Mapping[str, Any]) -> str:
     options = [f"{FIELDS[name][1]}={said}" for name, said in schedule.items()]
     try:
         CliRunner().invoke(app, ["send", "orders", "x", *options], catch_exceptions=False, standalone_mode=False)
-    except http_client.Failure as failure:
+    except Failure as failure:
         return str(failure)
     raise AssertionError("it was taken")
 

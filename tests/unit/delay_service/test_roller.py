@@ -2,8 +2,9 @@
 
 import pytest
 
+from delay_service.draft import ROLLED_BYTES_MAX
 from delay_service.roller import Roller
-from delay_service.shard import ROLLED_BYTES_MAX, Shard
+from delay_service.shard import Shard
 from delayline.message import BEFORE_ALL
 from store.memory import MemoryIndex
 from tests.unit.delay_service.harness import ORDERS, Bench

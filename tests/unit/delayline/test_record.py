@@ -110,7 +110,7 @@ def test_a_sealed_record_is_a_body_with_id_and_due_behind(
     value: bytes | None, headers: list[Header], accepted_at_ms: int, due_ms: int, message_id: bytes
 ) -> None:
     packed = pack(split_directives(encode_body(None, value, headers), set()), accepted_at_ms)
-    ours = [(ACCEPTED, b"%d" % accepted_at_ms), (ID, message_id), (DUE, b"%d" % due_ms)]
+    ours: list[Header] = [(ACCEPTED, b"%d" % accepted_at_ms), (ID, message_id), (DUE, b"%d" % due_ms)]
     assert decode_body(seal(packed, message_id, due_ms)) == Record(None, value, headers + ours)
 
 

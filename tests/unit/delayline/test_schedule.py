@@ -66,12 +66,13 @@ def test_headers_that_say_nothing_to_us_are_passed_over() -> None:
     assert read((b"trace", None), (b"delay-ms", b"5"), (b"trace", b"x")) == Schedule(NOW_MS + 5)
 
 
-@pytest.mark.parametrize("name", sorted(directive_names(("rocketmq", "rabbitmq", "etf1"))))
 @pytest.mark.parametrize("value", [None, b"", b"\xff\xfe"], ids=["null", "empty", "not UTF-8"])
-def test_a_value_that_is_no_text_is_invalid_in_every_directive(name: bytes, value: bytes | None) -> None:
-    verdict = read((name, value), rules=Rules(aliases=("rocketmq", "rabbitmq", "etf1")))
-    assert isinstance(verdict, Invalid)
-    assert (verdict.reason, verdict.directive) == (Reason.INVALID, name.decode())
+def test_a_value_that_is_no_text_is_invalid_in_every_directive(value: bytes | None) -> None:
+    aliases = ("rocketmq", "rabbitmq", "etf1")
+    for name in sorted(directive_names(aliases)):
+        verdict = read((name, value), rules=Rules(aliases=aliases))
+        assert isinstance(verdict, Invalid), name
+        assert (verdict.reason, verdict.directive) == (Reason.INVALID, name.decode())
 
 
 @pytest.mark.parametrize("name", sorted(directive_names(())))

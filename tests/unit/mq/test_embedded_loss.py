@@ -225,7 +225,7 @@ def another_log(folder: Path) -> None:
     (folder.with_name("another") / "log").rename(folder / "log")
 
 
-DAMAGES = {
+DAMAGES: dict[str, Callable[[Path], object]] = {
     "CURRENT deleted": unlink("CURRENT"),
     "list of files deleted": unlink("MANIFEST-*"),
     "CURRENT and list of files deleted": lambda folder: (unlink("CURRENT")(folder), unlink("MANIFEST-*")(folder)),

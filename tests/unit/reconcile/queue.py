@@ -170,9 +170,9 @@ class FakeStages:
         said = {name: topic.judged for name, topic in manifest.topics.items()}
         return {"summary.json": msgspec.json.encode((manifest.run, said)), "report.html": b"%d" % manifest.run}
 
-    def _due(self, place: tuple[object, ...]) -> int:
+    def _due(self, place: tuple[str, int, int]) -> int:
         topic, shard, offset = place
-        return self._queue.buffers[topic][shard][offset]  # type: ignore[index]
+        return self._queue.buffers[topic][shard][offset]
 
     def _write(self, name: str, what: object) -> None:
         self._files.write(name, msgspec.json.encode(what))

@@ -223,7 +223,7 @@ def test_an_export_that_another_one_has_overtaken_is_told_and_doubles_nothing(
 ) -> None:
     exported(ledger, tables)
     ledger.add(["d"], 1)
-    write = exporting.write_deltalake
+    write = exporting.write_deltalake  # type: ignore[attr-defined]
 
     def overtaken(*given: Any, **named: Any) -> None:
         monkeypatch.setattr(exporting, "write_deltalake", write)

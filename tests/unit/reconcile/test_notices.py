@@ -129,11 +129,11 @@ def telling(
     *, metrics: str | None = None, webhook: str | None = None, token: str = "", limits: Limits = QUICK
 ) -> Told:
     untold: list[Untold] = []
-    places = [
+    pushed, hooked = (
         Place(option=option, url=url, token=token) if url else None
         for option, url in (("--push-metrics", metrics), ("--webhook", webhook))
-    ]
-    return Told(Notices("delayline", *places, untold.append, limits), untold)
+    )
+    return Told(Notices("delayline", pushed, hooked, untold.append, limits), untold)
 
 
 def clean() -> Summary:
@@ -256,7 +256,7 @@ def test_nobody_there_is_no_failure_of_the_run() -> None:
 
 
 def test_one_that_hangs_is_given_up(serve: Serve) -> None:
-    hook = serve(lambda request: hook.over.wait(30) and None)
+    hook: Answering = serve(lambda request: hook.over.wait(30) and None)
     told = telling(webhook=hook.url, limits=QUICK._replace(timeout_s=0.1))
     began_s = time.monotonic()
     told.notices.ended(summary())

@@ -28,10 +28,6 @@ def versions(cls: type[Message]) -> range:
     return range(api.oldest, api.newest + 1)
 
 
-def tables_and_versions() -> list[tuple[type[Message], int]]:
-    return [(cls, version) for cls in tables() for version in versions(cls)]
-
-
 def definition(cls: type[Message]) -> Any:
     """As Kafka's sources have it."""
     return load_json(cls.__name__, schemas.__name__ + ".resources")

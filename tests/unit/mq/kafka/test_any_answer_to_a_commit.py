@@ -100,12 +100,12 @@ class AnyBrokers(Brokers):
                     self._blame((topic.name, one.index, one.error_code) for one in topic.partition_responses)
                     self.said |= {(topic.name, one.index): one.error_code for one in topic.partition_responses}
             case AddPartitionsToTxnResponse():
-                for topic in answer.results_by_topic:
-                    parts = topic.results_by_partition
-                    self._blame((topic.name, one.partition_index, one.partition_error_code) for one in parts)
+                for added in answer.results_by_topic:
+                    parts = added.results_by_partition
+                    self._blame((added.name, one.partition_index, one.partition_error_code) for one in parts)
             case TxnOffsetCommitResponse():
-                for topic in answer.topics:
-                    self.said |= {("offset", one.partition_index): one.error_code for one in topic.partitions}
+                for committed in answer.topics:
+                    self.said |= {("offset", one.partition_index): one.error_code for one in committed.partitions}
             case EndTxnResponse():
                 self.said["end"] = answer.error_code
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
+from delayline import threads
 from delayline.clock import ManualClock
 from delayline.record import encode_body
 from mq.contract import Append, Position
 from mq.errors import QueueUnavailable
-from mq.kafka import client as module
 from mq.kafka.client import KafkaClient
 from mq.kafka.producers import flush
 from mq.kafka.renewed import AGAIN_S, Renewed
@@ -130,7 +130,7 @@ def test_the_thread_of_single_sends_survives_any_exception() -> None:
     producer = Scripted()
     producer.errors = [KafkaError(KafkaError._FAIL, "who knows")]
     bench = Bench(producer, Scripted())
-    thread = module.threads.lasting("kafka-send", bench.client._serve, bench.client._closing)
+    thread = threads.lasting("kafka-send", bench.client._serve, bench.client._closing)
     thread.start()
     assert producer.polled.wait(30)
     bench.client._closing.set()

@@ -94,6 +94,7 @@ def test_a_hidden_topic_that_was_asked_for_does_not_exist(version: int) -> None:
     assert answer.topics == [topic("a"), unknown]
 
 
+@pytest.mark.slow
 @given(values(MetadataResponse))
 def test_whatever_metadata_carries_only_hosts_and_ports_change(drawn: tuple[MetadataResponse, int]) -> None:
     message, version = drawn
