@@ -100,7 +100,9 @@ class Lock:
 
     def _sentence(self, holder: Holder | None) -> str:
         who = (
-            f"process {holder.pid} on {holder.host} since {format_moment(holder.since_ms)}" if holder else "somebody"
+            f"process {holder.pid} on {holder.host} since {format_moment(holder.since_ms)}"
+            if holder
+            else "an unknown process"
         )
         return (
             f"another run writes into this directory: {who}. If it has been killed, remove "

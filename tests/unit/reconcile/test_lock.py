@@ -58,7 +58,7 @@ def test_of_another_machine_nobody_knows() -> None:
 def test_a_lock_that_cannot_be_read_is_somebodys() -> None:
     files = MemoryFiles()
     files.write(LOCK, b"?")
-    with pytest.raises(RunInProgress, match="somebody"):
+    with pytest.raises(RunInProgress, match="an unknown process"):
         Lock(files, OURS).take()
 
 
