@@ -74,10 +74,10 @@ class Claims:
         try:
             figures = await self._bridge.result(self._owners.figures(), self._owner_timeout_s)
         except TimeoutError as error:
-            raise OwnerUnavailable("nobody says how the operation's shard stands") from error
+            raise OwnerUnavailable("no owner reports the state of the operation's shard") from error
         standing = next((one for one in figures if one.shard == operation.shard and one.owner_epoch), None)
         if standing is None:
-            raise OwnerUnavailable("nobody owns the operation's shard right now")
+            raise OwnerUnavailable("the operation's shard has no owner right now")
         return standing.next_offset > operation.offset
 
     async def settled(self, topic: str, sent: Sequence[Sent]) -> list[Told]:

@@ -70,7 +70,7 @@ _others_of = attrgetter(*_OTHERS)
 _NO_OTHERS = (None,) * len(_OTHERS)
 _NO_DELAY: Header = (_DELAY_MS, b"0")
 
-_NOT_CHECKED = "nobody checks the idempotency-key of a message without a delay: it goes straight to its topic"
+_NOT_CHECKED = "the idempotency-key of a message without a delay cannot be checked: it goes straight to its topic"
 
 _STRING = msgspec.json.Decoder(str)
 _QUOTE = b'"'

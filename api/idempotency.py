@@ -35,7 +35,7 @@ class IdempotencyKeys:
         found = _KEY.fullmatch(given.strip())
         if found is None:
             detail = f"an idempotency-key has 1 to {KEY_CHARS_MAX} visible ASCII characters but quotes and backslash"
-            raise Refusal(INVALID_REQUEST, f"{detail}; it may stand in double quotes")
+            raise Refusal(INVALID_REQUEST, f"{detail}; double quotes around it are optional")
         digest = blake2b(topic.encode() + b"\n" + body, digest_size=16).hexdigest()
         return Idempotency(found[2].decode(), digest)
 

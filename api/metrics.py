@@ -18,7 +18,7 @@ class Metrics:
         )
         self.unconfirmed_failures = Counter(
             "delayline_http_unconfirmed_failures",
-            "Messages sent with mode=async or oneway that could not be stored: nobody else was told.",
+            "Messages sent with mode=async or oneway that could not be stored; their clients were not notified.",
             ("topic",),
             registry=registry,
         )

@@ -12,7 +12,7 @@ from api.openapi_parts import REF, TOPIC, content, parameter, problems, ref
 from api.problems import Problem
 
 DESCRIPTION = (
-    "Send messages with a delay and ask what has become of them. Times come in as RFC 3339 with an offset or as "
+    "Send messages with a delay and ask for their state. Times come in as RFC 3339 with an offset or as "
     "epoch milliseconds, and go out as RFC 3339 in UTC. 201 means durable, 202 does not. Unknown fields and "
     "parameters are errors; everything that goes wrong is a problem document (RFC 9457)."
 )
@@ -252,7 +252,7 @@ _VIEW = parameter(
 
 GET_MESSAGE = {
     "operationId": "getMessage",
-    "summary": "What has become of a message, or of an operation",
+    "summary": "The state of a message, or of an operation",
     "parameters": [_MESSAGE_ID, _VIEW],
     "responses": {
         "200": {
@@ -286,7 +286,7 @@ _WHOLE_NUMBER = {"type": "integer", "minimum": 0}
 
 READ_RECORDS = {
     "operationId": "readRecords",
-    "summary": "What stands in a topic, as a page or as a stream",
+    "summary": "The records of a topic, as a page or as a stream",
     "parameters": [
         TOPIC,
         parameter("partition", "query", "Only this partition", _WHOLE_NUMBER),

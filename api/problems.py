@@ -69,7 +69,7 @@ UNSUPPORTED_MEDIA_TYPE = Kind("unsupported-media-type", "The body must be JSON",
 IDEMPOTENCY_REUSED = Kind("idempotency-reused", "Another request had this key", 422)
 INTERNAL = Kind("internal-error", "An error of the server", 500)
 QUEUE_UNAVAILABLE = Kind("queue-unavailable", "The queue did not take it, or it is unknown whether it did", 503)
-OWNER_UNAVAILABLE = Kind("owner-unavailable", "Nobody answers for this message right now", 503)
+OWNER_UNAVAILABLE = Kind("owner-unavailable", "The owner of this shard does not answer right now", 503)
 NOT_READY = Kind("not-ready", "Not ready", 503)
 
 _KIND_OF_REASON = {

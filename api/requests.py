@@ -89,7 +89,7 @@ def refuse_body(request: Request) -> None:
     a dry run would be none. Raises Refusal."""
     headers: Mapping[bytes, bytes] = request.scope["delayline.headers"]
     if _has_body(headers):
-        raise Refusal(INVALID_BODY, "this request has no body; what it takes stands in its query", close=True)
+        raise Refusal(INVALID_BODY, "this request takes no body; put its parameters into the query", close=True)
 
 
 def check_act(headers: Mapping[bytes, bytes]) -> None:

@@ -64,7 +64,7 @@ class ScheduleIn(TimeIn, frozen=True, forbid_unknown_fields=True):
         ),
     ] = None
     times: Annotated[
-        Int64 | None, Meta(description="With `cron` or `every`: how many deliveries; else for ever.")
+        Int64 | None, Meta(description="With `cron` or `every`: how many deliveries; default: no end.")
     ] = None
     backoff: Annotated[
         float | None, Meta(description="With `every`: a factor above 1, by which each gap is longer than the last.")
@@ -156,7 +156,7 @@ class SentMessage(msgspec.Struct, frozen=True):
     state: Annotated[
         str,
         Meta(
-            description="`accepted`: waits for its due time; `delivered`: stands in the topic. Where another message "
+            description="`accepted`: waits for its due time; `delivered`: is in the topic. If another message "
             "has the own id (`deduplicated`), the state of that one."
         ),
     ]
@@ -254,7 +254,9 @@ class RepeatOut(msgspec.Struct, frozen=True, kw_only=True):
     every: str | None
     backoff: float | None
     missed: str
-    times_left: Annotated[int | None, Meta(description="Deliveries still to come, this one included; else for ever")]
+    times_left: Annotated[
+        int | None, Meta(description="Deliveries still to come, this one included; null means no end")
+    ]
     occurrence: Annotated[int, Meta(description="Which delivery is waited for, from 1")]
 
 

@@ -67,7 +67,7 @@ class Sender:
         try:
             return await self._bridge.result(self._client.append(appends), self._timeout_s)
         except TimeoutError as error:
-            raise QueueUnavailable("no answer in time: stored or not, nobody knows yet") from error
+            raise QueueUnavailable("no answer in time: it is unknown whether it was stored") from error
         except (TopicUnknown, PartitionUnknown):
             self._topics.forget(target.info.name)
             raise

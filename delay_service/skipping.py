@@ -37,7 +37,7 @@ WAYS_OUT: Mapping[str, WayOut] = {
     ),
     UNREADABLE: WayOut(
         "passes over the offsets up to the one that is named, for this owner and all later ones",
-        "the messages that stand there: nobody can say how many, and their bytes are not copied",
+        "the messages in that part: their number is unknown, and their bytes are not copied",
     ),
     COMMIT: WayOut(
         "has the record that no commit goes through with become a dead letter, without what it holds where not even "

@@ -29,7 +29,7 @@ class _Parser(ArgumentParser):
 
 
 def _arguments(arguments: Sequence[str]) -> dict[str, str | int | None]:
-    about = "Compare what was accepted with what became of it."
+    about = "Compare accepted messages with their outcomes."
     parser = _Parser("reconcile", description=about, epilog=f"Exit codes: {IN_WORDS}.")
     parser.add_argument("--config", help="the installation's TOML file; DELAYLINE_* variables go before it")
     parser.add_argument("--output", required=True, help="a folder, or a URI")
@@ -38,7 +38,7 @@ def _arguments(arguments: Sequence[str]) -> dict[str, str | int | None]:
     parser.add_argument("--late-after", help="what is delivered later than that is late; 60s")
     parser.add_argument("--stalled-after", help="so long may a shard be silent; 1h")
     parser.add_argument("--threshold", type=int, help="so many findings are tolerated; 0")
-    parser.add_argument("--against", choices=AGAINST, help="the audit, or what stands in the target topics; audit")
+    parser.add_argument("--against", choices=AGAINST, help="the audit, or the target topics themselves; audit")
     parser.add_argument("--since", help="against targets: what was due so long ago or later; 1d")
     parser.add_argument("--push-metrics", metavar="URL", help="a Prometheus Pushgateway that gets metrics.prom")
     parser.add_argument("--webhook", metavar="URL", help="gets JSON where the exit code is not 0")

@@ -87,7 +87,7 @@ def _check_answers(url: str) -> None:
     try:
         socket.create_connection((host, port), ANSWER_WITHIN_S).close()
     except OSError as error:
-        raise NoAnswer(f"{REMOTE}: nobody answers at {host}:{port} ({error.strerror or error})") from error
+        raise NoAnswer(f"{REMOTE}: no answer from {host}:{port} ({error.strerror or error})") from error
 
 
 def check_shared(spark: "SparkSession", files: "Files") -> None:

@@ -74,8 +74,8 @@ class Counting:
             if part.start < part.end and not self._reader.is_empty(topic, number, part):
                 what = "the audit" if topic is None else f"the buffer of {topic}"
                 raise CannotJudge(
-                    f"of {what}, partition {number}, offsets {part.start} to {part.end} were to be read; records "
-                    "stand there, and Spark has given none of them. Nothing was counted: run again"
+                    f"of {what}, partition {number}, offsets {part.start} to {part.end} had to be read; there "
+                    "are records, but Spark has returned none of them. Nothing was counted: run again"
                 )
 
     def count(self, plan: Plan, reads: Reads, previous: Manifest | None) -> Counted:

@@ -128,7 +128,7 @@ class _Table:
             raise ReconcileError(f"{self.uri} cannot be opened: {_sentence(error)}") from error
         if exported is None:
             raise OtherCluster(
-                f"{self.uri} is the table of {described or 'somebody else'}, and this is the {owner}: take another "
+                f"{self.uri} is the table of {described or 'another ledger'}, and this is the {owner}: take another "
                 "folder for the tables"
             )
         self.exported: int = exported

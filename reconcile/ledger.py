@@ -46,7 +46,7 @@ four and a half hours on, has no bound."""
 class Category(StrEnum):
     """What can be wrong with a record, or with what is said of it."""
 
-    MISSING = "missing"  # accepted, its window is closed, and nothing says what became of it
+    MISSING = "missing"  # accepted, its window is closed, and it has no outcome
     DUPLICATED = "duplicated"  # delivered more than once
     ALTERED = "altered"  # in its topic with another key, value, header or due time than it was accepted with
     MISPLACED = "misplaced"  # in another partition of its topic
@@ -54,12 +54,12 @@ class Category(StrEnum):
     LATE = "late"  # delivered later than tolerated
     BEHIND_DEADLINE = "behind_deadline"  # delivered behind its own deadline
     WRONGLY_EXPIRED = "wrongly_expired"  # expired without a deadline, or before it
-    ORPHAN = "orphan"  # an outcome of a record that nobody accepted
+    ORPHAN = "orphan"  # an outcome of a record that was never accepted
     DELIVERED_AFTER_CANCEL = "delivered_after_cancel"  # its cancel had been confirmed
     CONFIRMED_IN_VAIN = "confirmed_in_vain"  # an operation was confirmed, and nothing was done to its message
-    UNASKED = "unasked"  # cancelled or moved, and nobody asked for it
+    UNASKED = "unasked"  # cancelled or moved, and no operation asked for it
     ENDED_AFTER_SKIP = "ended_after_skip"  # an operator had had its offset skipped
     TWO_OUTCOMES = "two_outcomes"  # contradictory ends of one record
     WRONG_OUTCOME = "wrong_outcome"  # an outcome that a record of its kind cannot have
-    WRONG_SUCCESSOR = "wrong_successor"  # carried on under another id, or ended for a message that nobody accepted
+    WRONG_SUCCESSOR = "wrong_successor"  # carried on under another id, or ended for a message that was never accepted
     UNAUDITABLE = "unauditable"  # what would tell has been deleted from the queue

@@ -297,7 +297,7 @@ def for_nobody(rows: Sequence[Row], accepted: set[tuple[str, int, int, str]], ru
     for row in rows:
         named = named_by(row)
         if named is None or not (named.key in accepted or _is_unread(named, rules.unread)):
-            why = f"nobody accepted {row.successor or 'what has no name'}"
+            why = f"not accepted: {row.successor or 'what has no name'}"
             yield _for_nobody(row, why, rules.is_settled(row))
     for row in _in_circles(rows):
         yield _for_nobody(row, f"and {row.successor} has ended for this one", settled=True)

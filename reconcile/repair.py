@@ -121,7 +121,7 @@ class Repair:
         """Send it again. Raises ClaimLost (another repair has begun since, and sees what this one has sent) and
         QueueError; whether it was written is then shown by the next look."""
         assert step.found is not None, "only what is to be sent again"
-        assert self._claimed is not None, "only whoever has claimed to be the only one"
+        assert self._claimed is not None, "only the process that has claimed it"
         assert self._looked, "what was seen before the claim another one may have sent since"
         message, (shard, key, value, accepted_ms, epoch, due_ms, has_row) = step.message, step.found
         body = encode_reappend(value, key, message_id(shard, key, decode_value(value)[0]), due_ms)
@@ -262,7 +262,7 @@ class Repair:
         assert isinstance(meaning, Message), "that is its kind"
         meta, _ = decode_value(meaning.value)
         if meta is not None and meta.dead_code is not None:
-            return Step(message, Verdict.OTHER, f"nobody can deliver it: {meta.dead_code}")
+            return Step(message, Verdict.OTHER, f"it cannot be delivered: {meta.dead_code}")
         key = Key(meaning.due_ms, record.offset)
         return Step(
             message, Verdict.AGAIN, "", Found(shard, key, meaning.value, fact.accepted_ms, owner_epoch, key.due_ms)

@@ -85,7 +85,7 @@ export function incomplete(list) {
   const missing = list.missing_shards ?? [];
   return h("div", { class: "notice warn", role: "status" },
     h("p", { class: "notice-title" }, "This is not all of it"),
-    h("p", null, missing.length ? "Nobody answers for these shards right now: " : "Some shards did not answer.",
+    h("p", null, missing.length ? "No owner answers for these shards right now: " : "Some shards did not answer.",
       missing.map((shard, index) => [index ? ", " : "", h("code", null, shardName(shard))])));
 }
 

@@ -63,7 +63,7 @@ class OwnRoutes:
         answering = {shard for listing in listings for shard in listing.shards}
         if missing := await self._survey.missing(shards, answering):
             names = ", ".join(shard.name for shard in missing)
-            raise OwnerUnavailable(f"nobody answers for these partitions of {topic}, where it may be: {names}")
+            raise OwnerUnavailable(f"no owner answers for these partitions of {topic}, where it may be: {names}")
         rows, _ = merge(listings, _SHOWN_MAX)
         if not rows:
             raise Refusal(NOT_FOUND, "no message that waits has this own id")

@@ -151,7 +151,7 @@ class Routing:
                 asking = self._while_it_owns(owner, method, shards, question, wait_s)
                 found = await asyncio.wait_for(asking, wait_s)
             else:
-                assert self._here is not None, "nobody else has no address"
+                assert self._here is not None, "only this process has no address"
                 found = await local.ask(self._here, method, question, wait_s, self._clock)
         except Rejected:
             return []
@@ -166,7 +166,7 @@ class Routing:
         owner = self._directory.owner(shard)
         if owner is None:
             why = f": {self._directory.trouble}" if self._directory.trouble else ""
-            raise OwnerUnavailable(f"nobody owns shard {'.'.join(shard)} right now{why}")
+            raise OwnerUnavailable(f"no worker owns shard {'.'.join(shard)} right now{why}")
         if not owner.address or (self._here is not None and owner.writer == self._here.writer):
             raise OwnerUnavailable(f"shard {'.'.join(shard)} is changing its owner")
         return await self._there(owner, method, shard, arguments, wait_s)

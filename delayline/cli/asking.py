@@ -12,7 +12,9 @@ def confirm(question: str, *, yes: bool) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        raise Failure(f"{question} There is nobody to ask: say --yes, or --dry-run to see it only.", USAGE)
+        raise Failure(
+            f"{question} Standard input is no terminal: use --yes to do it, or --dry-run to look first.", USAGE
+        )
     typer.confirm(question, abort=True, err=True)
 
 

@@ -58,7 +58,7 @@ def _pages(client: HttpClient, topic: str, limit: int | None) -> dict[str, Any]:
 
 def redrive(
     topic: Annotated[str, typer.Argument(help="The topic that they were for.")],
-    ids: Annotated[list[str] | None, typer.Argument(help="Letters, as `dead list` names them.")] = None,
+    ids: Annotated[list[str] | None, typer.Argument(help="Ids of letters, as `dead list` shows them.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="All letters that the topic has now.")] = False,
     delay: Delay = None,
     at: At = None,
@@ -66,7 +66,7 @@ def redrive(
     url: Url = DEFAULT_URL,
     as_json: Json = False,
 ) -> None:
-    """Send dead letters to their topic again, now or later. They stay where they are: twice sends them twice."""
+    """Send dead letters to their topic again, now or later. The letters stay: redriven twice, they are sent twice."""
     if bool(ids) == everything:
         raise Failure("which letters? Give their ids, or --all", USAGE)
     client, schedule = HttpClient(url), schedule_of(delay=delay, at=at)

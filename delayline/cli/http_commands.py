@@ -89,7 +89,8 @@ def send(
     own_id: OwnId = None,
     on_conflict: OnConflict = None,
     idempotency_key: Annotated[
-        str | None, typer.Option(help="Your name for this very command: repeated with it, it sends nothing more.")
+        str | None,
+        typer.Option(help="Your name for this one command: repeat it with the same name, and nothing more is sent."),
     ] = None,
     key: Annotated[str | None, typer.Option(help="Messages with one key keep their order in one partition.")] = None,
     partition: Annotated[int | None, typer.Option(help="Instead of a key.")] = None,

@@ -129,8 +129,10 @@ def api_address(settings: Settings) -> Finding:
     host = settings.api.host
     if is_loopback(host):
         return Finding("ok", "api.auth", f"none: only this machine reaches {host}")
-    advice = "let nobody but its users reach the network, or put a proxy with a lock before it"
-    return Finding("warn", "api.auth", f"none: whoever reaches {host or 'this machine'} may do everything", advice)
+    advice = "restrict the network to its users, or put an authenticating proxy in front"
+    return Finding(
+        "warn", "api.auth", f"none: everyone who can reach {host or 'this machine'} may do everything", advice
+    )
 
 
 def _taken(check: str, host: str, number: int, error: OSError) -> Finding:

@@ -21,10 +21,10 @@ WAITING_COLUMNS = ("message_id", "due_at", "own_id", "key")
 ENDED_COLUMNS = ("message_id", "due_at", "state", "ended_at", "lateness_ms", "reason")
 EVENT_COLUMNS = ("at", "event", "by", "version")
 
-MessageId = Annotated[str | None, typer.Argument(help="The message's id, as sending it printed it.")]
+MessageId = Annotated[str | None, typer.Argument(help="The message's id, as `send` printed it.")]
 OfTopic = Annotated[str | None, typer.Option("--topic", help="With --own-id: the topic.")]
 OwnId = Annotated[str | None, typer.Option(help="Instead of a message id: the id that its sender gave it.")]
-IfMatch = Annotated[int | None, typer.Option(min=0, help="Only where the message has this version.")]
+IfMatch = Annotated[int | None, typer.Option(min=0, help="Only if the message has this version.")]
 Key = Annotated[str | None, typer.Option(help="Only messages with exactly this key.")]
 DueAfter = Annotated[str | None, typer.Option(help="Due at this moment or later.")]
 DueBefore = Annotated[str | None, typer.Option(help="Due before this moment.")]
@@ -80,11 +80,11 @@ def list_messages(
     due_before: DueBefore = None,
     limit: Annotated[int, typer.Option(min=1, help="How many at most.")] = 100,
     everything: Annotated[bool, typer.Option("--all", help="All of them, however many.")] = False,
-    page_token: Annotated[str | None, typer.Option(help="Go on where a search for a key has stopped.")] = None,
+    page_token: Annotated[str | None, typer.Option(help="Continue a search for a key that stopped early.")] = None,
     url: Url = DEFAULT_URL,
     as_json: Json = False,
 ) -> None:
-    """List what waits, by due time, or what ended lately, newest first."""
+    """List pending messages by due time, or recently ended ones, newest first."""
     asked = {"topic": topic, "key": key, "own_id": own_id, "state": state}
     asked |= {"due_after": due_after, "due_before": due_before}
     searches = key is not None and not everything
@@ -220,7 +220,7 @@ def reschedule(
     url: Url = DEFAULT_URL,
     as_json: Json = False,
 ) -> None:
-    """Give a message that waits another time, counted from now. It keeps its id."""
+    """Give a pending message another time, counted from now. It keeps its id."""
     body = {"schedule": schedule_of(delay=delay, at=at)}
     if not body["schedule"]:
         raise Failure("to which time? Give --delay or --at", USAGE)
@@ -235,7 +235,7 @@ def deliver(
     url: Url = DEFAULT_URL,
     as_json: Json = False,
 ) -> None:
-    """Deliver a message that waits now."""
+    """Deliver a pending message now."""
     answer = HttpClient(url).post(message_path(message_id, ":deliver"), None, if_match=_tag(if_match))
     _show_done(answer, as_json, f"{message_id}  due now, on its way")
 

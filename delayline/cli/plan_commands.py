@@ -23,7 +23,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")]
 def plan(
     config: ConfigPath = None,
     apply: Annotated[
-        bool, typer.Option("--apply", help="Make them so, also where mq.topics_create lets no server do it.")
+        bool, typer.Option("--apply", help="Create and change them, even if mq.topics_create forbids it to servers.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:

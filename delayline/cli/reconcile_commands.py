@@ -52,7 +52,7 @@ def _refusing() -> Iterator[None]:
         raise Failure(str(error), Exit.USAGE) from error
 
 
-commands = typer.Typer(cls=_Group, no_args_is_help=True, help="Compare what was accepted with what became of it.")
+commands = typer.Typer(cls=_Group, no_args_is_help=True, help="Compare accepted messages with their outcomes.")
 
 
 def register(app: typer.Typer) -> None:
@@ -66,7 +66,7 @@ def register(app: typer.Typer) -> None:
 
 
 def _about() -> None:
-    """Compare what was accepted with what became of it."""
+    """Compare accepted messages with their outcomes."""
 
 
 def run(
@@ -77,21 +77,23 @@ def run(
         typer.Option(help="kafka, kafka-connector, embedded or parquet, instead of that of mq.kind."),
     ] = None,
     input: Annotated[str | None, typer.Option(help="The archive's folder, for --reader parquet.")] = None,
-    late_after: Annotated[str, typer.Option(help="What is delivered so long after its due time is late.")] = "60s",
-    stalled_after: Annotated[str, typer.Option(help="A topic with a shard silent for so long is not judged.")] = "1h",
-    threshold: Annotated[int, typer.Option(help="So many findings are tolerated.")] = 0,
+    late_after: Annotated[str, typer.Option(help="A delivery later than this is late.")] = "60s",
+    stalled_after: Annotated[
+        str, typer.Option(help="A topic with a shard that was silent for this long is not judged.")
+    ] = "1h",
+    threshold: Annotated[int, typer.Option(help="Number of findings that are tolerated.")] = 0,
     against: Annotated[
-        str, typer.Option(help="audit, or targets: what stands in the topics themselves, by what the runs have read.")
+        str, typer.Option(help="audit; or targets: compare what earlier runs read with the topics themselves.")
     ] = "audit",
     since: Annotated[
-        str | None, typer.Option(help="Against targets: what was due so long ago or later; 1d.", show_default=False)
+        str | None, typer.Option(help="Against targets: how far back due times go; 1d.", show_default=False)
     ] = None,
-    master: Annotated[str | None, typer.Option(help="Spark's; this machine's cores where it is not given.")] = None,
+    master: Annotated[str | None, typer.Option(help="Spark's master; default: this machine's cores.")] = None,
     push_metrics: Annotated[
         str | None, typer.Option(metavar="URL", help="A Prometheus Pushgateway that gets metrics.prom.")
     ] = None,
     webhook: Annotated[
-        str | None, typer.Option(metavar="URL", help="Gets JSON where the exit code is not 0.")
+        str | None, typer.Option(metavar="URL", help="An address that gets JSON if the exit code is not 0.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:

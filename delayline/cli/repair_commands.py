@@ -28,7 +28,7 @@ def repair(
     plan: Annotated[Path, typer.Argument(help="repair-plan.json, as a run has written it.")],
     config: ConfigPath = None,
     apply: Annotated[bool, typer.Option("--apply", help="Send them. Without it, only look.")] = False,
-    most: Annotated[int, typer.Option("--max", min=1, help="More than so many are not sent.")] = MESSAGES_MAX,
+    most: Annotated[int, typer.Option("--max", min=1, help="Refuse to send more than this.")] = MESSAGES_MAX,
     as_json: Annotated[bool, typer.Option("--json", help="Print what is done as JSON.")] = False,
 ) -> None:
     """Put lost messages into the log again, under their own ids; those that have ended meanwhile are left alone.

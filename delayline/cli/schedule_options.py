@@ -10,14 +10,15 @@ Level = Annotated[int | None, typer.Option(help="RocketMQ delay level.")]
 Cron = Annotated[str | None, typer.Option(help="Repeat: 5 fields, or 6 with seconds first.")]
 TimeZone = Annotated[str | None, typer.Option(help="With --cron: an IANA time zone such as Europe/Berlin; else UTC.")]
 Every = Annotated[str | None, typer.Option(help="Repeat: a duration of at least 1s.")]
-Times = Annotated[int | None, typer.Option(help="With --cron or --every: how many deliveries; else for ever.")]
+Times = Annotated[int | None, typer.Option(help="With --cron or --every: how many deliveries; default: no end.")]
 Backoff = Annotated[float | None, typer.Option(help="With --every: a factor by which the gaps grow.")]
 Missed = Annotated[str | None, typer.Option(help="With --cron or --every, of what has passed: all, latest or none.")]
 Ttl = Annotated[str | None, typer.Option(help="Not delivered later than this duration after the due time.")]
 ExpireAt = Annotated[str | None, typer.Option(help="Not delivered after this moment.")]
-OwnId = Annotated[str | None, typer.Option(help="An id of your own: at most one message that waits has it.")]
+OwnId = Annotated[str | None, typer.Option(help="An id of your own: at most one pending message has it.")]
 OnConflict = Annotated[
-    str | None, typer.Option(help="With --own-id, where a message has it: keep that one (default), or replace it.")
+    str | None,
+    typer.Option(help="With --own-id, if a pending message has it: keep that one (default), or replace it."),
 ]
 
 

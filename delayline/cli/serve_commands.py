@@ -28,7 +28,9 @@ WorkerHost = Annotated[str | None, typer.Option(help="Instead of worker.host.")]
 WorkerPort = Annotated[int | None, typer.Option(help="Instead of worker.port.")]
 AcceptLoss = Annotated[
     bool,
-    typer.Option("--accept-loss", help="Start although the embedded queue lacks what was acknowledged, without it."),
+    typer.Option(
+        "--accept-loss", help="Start although the embedded queue lacks acknowledged data, and give that up."
+    ),
 ]
 DataDir = Annotated[str | None, typer.Option(help="Instead of data_dir.")]
 
@@ -69,7 +71,7 @@ def serve(
 
 
 def api(config: ConfigPath = None, host: Host = None, port: Port = None) -> None:
-    """Run the HTTP API alone, for workers in other processes; as many as you like."""
+    """Run only the HTTP API, beside workers in other processes; start as many as you like."""
     settings = read_settings(config, {"api.host": host, "api.port": port})
     _refuse_embedded(settings, "api")
     from delayline.cli.assembly import api_alone
@@ -119,7 +121,9 @@ def run_process(
     logs.configure(settings.log.format, settings.log.level)
     host = address.host
     if not is_loopback(host):
-        logs.get(__name__).warning("there is no authentication: whoever reaches this address may use it", host=host)
+        logs.get(__name__).warning(
+            "there is no authentication: everyone who can reach this address may use it", host=host
+        )
     with rooms(settings, SystemClock()) as process:
         set_up_interpreter()
         api.server.serve(

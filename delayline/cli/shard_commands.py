@@ -19,7 +19,7 @@ AT_TAKEOVER = ("cursor_lost", "buffer_recreated", "buffer_truncated")
 Topic = Annotated[str, typer.Argument(help="The topic whose messages wait in the shard.")]
 Partition = Annotated[str, typer.Argument(help="The partition.")]
 
-group = typer.Typer(no_args_is_help=True, help="Shards that have stalled, and letting them go on.")
+group = typer.Typer(no_args_is_help=True, help="List, inspect and skip stalled shards.")
 
 
 def register(app: typer.Typer) -> None:
@@ -42,7 +42,7 @@ def show(url: Url = DEFAULT_URL, as_json: Json = False) -> None:
 
 
 def inspect(topic: Topic, partition: Partition, url: Url = DEFAULT_URL, as_json: Json = False) -> None:
-    """Say why a shard has stalled, what stands there, and what skipping it would do and lose."""
+    """Show why a shard has stalled, the record there, and what skipping it would do and lose."""
     found = _stall(HttpClient(url), topic, partition)
     show_json(found) if as_json else show_fields(_readable(found))
 
@@ -55,7 +55,7 @@ def skip(
         typer.Option(
             "--offset",
             min=0,
-            help="The last offset to skip; where it stands, if left out. After a lost "
+            help="The last offset to skip; default: where the shard stalled. After a lost "
             "cursor, the first one to deliver from.",
         ),
     ] = None,
@@ -67,9 +67,9 @@ def skip(
     url: Url = DEFAULT_URL,
     as_json: Json = False,
 ) -> None:
-    """Let a stalled shard go on, and lose what that costs: see `inspect` first.
+    """Skip what stalls a shard, and accept the loss: see `inspect` first.
 
-    Exit codes: 0 done; 4 it is healthy, or stands otherwise now, or goes on by itself.
+    Exit codes: 0 done; 4 it is healthy, has changed since, or continues by itself.
     """
     client = HttpClient(url)
     found = _stall(client, topic, partition)
@@ -78,7 +78,8 @@ def skip(
         raise Failure(f"{name} is healthy: nothing is skipped", CONFLICT)
     if found["does"] is None:
         raise Failure(
-            f"{name} has stalled with the reason {found['reason']}: it goes on when that is mended", CONFLICT
+            f"{name} has stalled with the reason {found['reason']}: it continues by itself when the cause is fixed",
+            CONFLICT,
         )
     if found["reason"] not in AT_TAKEOVER and not to_dead:
         raise Failure("what is skipped in the log becomes a dead letter: say --to-dead", USAGE)
@@ -93,9 +94,9 @@ def skip(
     if as_json:
         show_json(answer)
     elif answer["reason"] is None:
-        typer.echo(f"{name} goes on")
+        typer.echo(f"{name} continues")
     else:
-        typer.echo(f"{name} has gone on to offset {answer['offset']}, and stands there: {answer['reason']}")
+        typer.echo(f"{name} continued to offset {answer['offset']}, and has stalled there: {answer['reason']}")
 
 
 def _stall(client: HttpClient, topic: str, partition: str) -> dict[str, Any]:

@@ -85,4 +85,4 @@ def note_missing(answer: Mapping[str, Any]) -> None:
     """Say, beside an answer, whose part of it is missing."""
     if answer["missing_shards"]:
         names = ", ".join(f"{shard['topic']} partition {shard['partition']}" for shard in answer["missing_shards"])
-        typer.echo(f"incomplete: nobody answers for {names}", err=True)
+        typer.echo(f"incomplete: no owner answers for {names}", err=True)

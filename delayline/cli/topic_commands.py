@@ -98,12 +98,12 @@ def create(
 
 def delete(
     topic: Topic,
-    force: Annotated[bool, typer.Option("--force", help="Cancel what waits first.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Cancel pending messages first.")] = False,
     yes: Yes = False,
     url: Url = DEFAULT_URL,
     as_json: Json = False,
 ) -> None:
-    """Delete a topic, with everything that was delivered into it. Where messages wait it is refused, or forced."""
+    """Delete a topic, with everything that was delivered into it. Refused if messages are pending, unless forced."""
     what = "everything in it, and cancel what waits" if force else "everything in it"
     confirm(f"Delete {topic} and {what}?", yes=yes)
     answer = HttpClient(url).delete(topic_path(topic) + ("?force=true" if force else ""), LONG_S)
@@ -128,7 +128,7 @@ def histogram(
     url: Url = DEFAULT_URL,
     as_json: Json = False,
 ) -> None:
-    """Show how many messages that wait are due when. Buckets without any are left out."""
+    """Show how many pending messages are due when. Empty buckets are left out."""
     answer = HttpClient(url).get(topic_path(topic, "/histogram"), bucket=bucket, **{"from": start, "to": end})
     if as_json:
         show_json(answer)
@@ -150,12 +150,12 @@ def _bars(answer: dict[str, Any]) -> list[tuple[str, int, str]]:
 
 
 def pause(topic: Topic, url: Url = DEFAULT_URL, as_json: Json = False) -> None:
-    """Deliver nothing that waits for a topic until it is resumed. Messages are taken in, and wait."""
+    """Stop delivering a topic's pending messages until it is resumed. Messages are still accepted."""
     _control(url, topic, ":pause", "paused", as_json)
 
 
 def resume(topic: Topic, url: Url = DEFAULT_URL, as_json: Json = False) -> None:
-    """Deliver a paused topic again; what has fallen due meanwhile, at once."""
+    """Resume a paused topic; messages that fell due meanwhile are delivered at once."""
     _control(url, topic, ":resume", "resumed", as_json)
 
 
@@ -168,7 +168,7 @@ def _control(url: str, topic: str, what: str, done: str, as_json: bool) -> None:
 def purge(
     topic: Topic, dry_run: DryRun = False, yes: Yes = False, url: Url = DEFAULT_URL, as_json: Json = False
 ) -> None:
-    """Cancel everything that waits in a topic. What has been delivered stays."""
+    """Cancel all pending messages of a topic. Delivered messages stay."""
     client = HttpClient(url)
     if dry_run or not yes:
         found = client.post(topic_path(topic, ":purge?dry_run=true"), None)

@@ -22,7 +22,7 @@ UNBUILT: Only = {
     "proxy.rocketmq.port": (0, "the RocketMQ proxy is not built yet"),
 }
 
-_ONE_PROCESS = "the embedded queue lives in one process, so nobody else asks"
+_ONE_PROCESS = "the embedded queue runs in one process, so no other process asks"
 _NO_BROKERS = "the Kafka proxy stands before Kafka brokers"
 
 EMBEDDED: Only = {
@@ -83,7 +83,7 @@ def _refuse_open_address(settings: Settings) -> None:
         if settings.api.auth != OPEN and not is_loopback(host):
             raise ConfigError(
                 f"{key}: {host} can be reached from other machines and there is no authentication; bind to 127.0.0.1 "
-                f'or, in a network that nobody else reaches, set api.auth = "{OPEN}" (from {settings.source(key)}).'
+                f'or, in a network that only its users reach, set api.auth = "{OPEN}" (from {settings.source(key)}).'
             )
 
 

@@ -132,7 +132,7 @@ UNPLACED = "stored, but where was not told"
 def standing(message: Message) -> tuple[int, int]:
     """Offset and time (epoch ms) of a message that was read, or that the brokers have acknowledged."""
     offset = message.offset()
-    assert offset is not None, "a message that stands in a log has one"
+    assert offset is not None, "a message in a log has one"
     return offset, message.timestamp()[1]
 
 

@@ -169,7 +169,7 @@ class Cursors:
             if cursor is None or (seen is not None and cursor.writer == seen.writer):
                 return Handover(cursor, info.topic_id)
             seen = cursor
-        raise QueueUnavailable(f"{'.'.join(shard)}: somebody else keeps writing its cursor")
+        raise QueueUnavailable(f"{'.'.join(shard)}: another writer keeps writing its cursor")
 
     def epoch(self, shard: Shard) -> int:
         """Owner epoch of the shard's cursor, 0 where there is none: for a commit, in the course of it. Raises

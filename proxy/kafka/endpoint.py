@@ -72,7 +72,7 @@ class Endpoint(asyncio.Protocol):
     @property
     def peer(self) -> str:
         found = self._transport and self._transport.get_extra_info("peername")
-        return f"{found[0]}:{found[1]}" if found else "nobody"
+        return f"{found[0]}:{found[1]}" if found else "unknown"
 
     def hold(self, reason: str) -> None:
         """Do not read until every reason is gone."""

@@ -58,6 +58,6 @@ class ProxyMetrics:
         )
         self.undrained = Counter(
             "delayline_kafka_proxy_undrained",
-            "Connections whose client had gone before its last requests were carried out, in vain for drain_max.",
+            "Connections whose client had gone before its last requests were carried out, within drain_max.",
             registry=registry,
         )

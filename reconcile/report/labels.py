@@ -66,16 +66,16 @@ SEVERITIES = {
 }
 
 MEANINGS = {
-    Category.MISSING: "accepted, its window is closed, and nothing says what became of it",
+    Category.MISSING: "accepted, its window is closed, and it has no outcome",
     Category.DELIVERED_AFTER_CANCEL: "delivered although its cancel had been confirmed",
     Category.CONFIRMED_IN_VAIN: "an operation on it was confirmed, and it has not ended by that",
-    Category.UNASKED: "cancelled or moved, and nobody asked for it",
+    Category.UNASKED: "cancelled or moved, and no operation asked for it",
     Category.ENDED_AFTER_SKIP: "delivered, or ended otherwise, although an operator had had it skipped",
     Category.DUPLICATED: "delivered more than once",
     Category.TWO_OUTCOMES: "two ends that contradict each other",
-    Category.WRONG_SUCCESSOR: "carried on under another id, or ended for a message that nobody accepted",
+    Category.WRONG_SUCCESSOR: "carried on under another id, or ended for a message that was never accepted",
     Category.WRONG_OUTCOME: "an outcome that a record of its kind cannot have",
-    Category.ORPHAN: "an outcome of a record that nobody accepted",
+    Category.ORPHAN: "an outcome of a record that was never accepted",
     Category.ALTERED: "in its topic with another key, value, header or due time than it was accepted with",
     Category.MISPLACED: "in another partition of its topic",
     Category.WRONGLY_EXPIRED: "expired without a deadline, or before it",

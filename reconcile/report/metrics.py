@@ -24,9 +24,7 @@ class _Gauges:
             "last_closed_window_seconds", "Every window that ends here or before is judged; epoch seconds.", "topic"
         )
         self.open = gauge("open_records", "Records whose window is not closed yet.", "topic")
-        self.unauditable = gauge(
-            "unauditable", "Records of which nobody can say any more what became of them.", "topic"
-        )
+        self.unauditable = gauge("unauditable", "Records whose outcome can no longer be known.", "topic")
         self.malformed = gauge("malformed_audit_records", "Audit records that this run could not read.")
         self.seconds = gauge("run_seconds", "How long the run took.")
         self.last_run = gauge("last_run_timestamp_seconds", "When the run looked at the queue; epoch seconds.")

@@ -119,7 +119,7 @@ def test_short_pages_are_followed_and_what_is_missing_is_said_once() -> None:
         ran = run("list", "--limit", "3", url=server.url)
     assert [line.split()[0] for line in ran.out.splitlines()] == ["message_id", "a", "b", "c"]
     assert ran.err.splitlines() == [
-        "incomplete: nobody answers for orders partition 3",
+        "incomplete: no owner answers for orders partition 3",
         "there may be more: --limit N, or --all",
     ]
     sizes = [re.findall(r"page_size=(\d+)|page_token=(\w+)", one.path) for one in server.asked]
@@ -223,7 +223,7 @@ def test_many_are_cancelled_only_when_somebody_says_so() -> None:
             run(*arguments, *more, url=server.url) for more in ([], ["--dry-run"], ["--yes"], ["--yes"])
         )
     assert (asked.code, asked.out) == (2, "")
-    assert "Cancel 3 messages of t? There is nobody to ask: say --yes, or --dry-run" in asked.err
+    assert "Cancel 3 messages of t? Standard input is no terminal: use --yes to do it, or --dry-run" in asked.err
     assert dry == (0, "3 messages would be cancelled\n", "")
     assert done == (0, "2 of 3 messages cancelled, 1 too late\n", "")
     assert (unclear.code, "of 2 messages it is not known" in unclear.err) == (1, True)
@@ -254,7 +254,7 @@ def test_a_cancel_of_many_that_ended_early_has_failed() -> None:
     with answering([(200, early)]) as server:
         ran = run("cancel", "--topic", "t", "--yes", url=server.url)
     assert (ran.code, ran.out) == (1, "5 of 9 messages cancelled\n")
-    assert "nobody answers for t partition 2\n" in ran.err
+    assert "no owner answers for t partition 2\n" in ran.err
     assert "it ended early" in ran.err
 
 

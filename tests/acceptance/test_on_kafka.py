@@ -101,7 +101,7 @@ def test_processes_that_are_there_before_the_broker_wait_for_it(make_server: Mak
 def test_the_embedded_queue_has_one_process_only(command: str) -> None:
     ran = run(command)
     assert (ran.code, ran.out) == (2, "")
-    assert "mq.kind: the embedded queue lives in one process" in ran.err
+    assert "mq.kind: the embedded queue runs in one process" in ran.err
 
 
 @pytest.mark.parametrize(

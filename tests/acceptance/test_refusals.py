@@ -160,7 +160,7 @@ def test_a_door_that_is_opened_to_others_on_purpose_says_so_in_the_log(make_serv
     for server in (opened, closed):
         server.start()
         server.wait_ready()
-    sentence = "there is no authentication: whoever reaches this address may use it"
+    sentence = "there is no authentication: everyone who can reach this address may use it"
     assert [sentence in server.tail_of_log() for server in (opened, closed)] == [True, False]
     with pytest.raises(httpx.ConnectError):
         HTTP.get(f"http://127.0.0.2:{closed.port}/healthz")

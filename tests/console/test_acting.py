@@ -228,7 +228,7 @@ def test_what_was_not_all_of_it_is_said(open_page: OpenPage, send: Send, topic: 
     missing = [{"topic": topic, "partition": 3}]
     answering(page, "/v1/messages:cancel", counts | {"complete": False, "missing_shards": missing})
     page.get_by_role("button", name="Cancel all that match").click()
-    expect(page.get_by_role("dialog")).to_contain_text(f"Nobody answers for these shards right now: {topic}.3")
+    expect(page.get_by_role("dialog")).to_contain_text(f"No owner answers for these shards right now: {topic}.3")
     page.get_by_role("button", name="Cancel them").click()
     said = "1,200 messages of 1,234 cancelled, 4 too late, 30 unknown. That was not all of it: ask again to go on."
     expect(page.locator(".toast")).to_contain_text(said)

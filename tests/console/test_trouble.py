@@ -97,7 +97,7 @@ def test_stalled_shards_stand_first_with_their_reason(open_page: OpenPage, send:
     read_again(page)
     notice = page.get_by_role("region", name="One shard has stalled")
     expect(notice).to_contain_text(f"{topic}.2 target: not enough replicas tried again in 4.0 s")
-    expect(page.get_by_text(f"Nobody answers for these shards right now: {topic}.3")).to_be_visible()
+    expect(page.get_by_text(f"No owner answers for these shards right now: {topic}.3")).to_be_visible()
     expect(page.locator(".figures")).to_contain_text("the oldest 10 s late")
     expect(page.locator(".figures .warn")).to_contain_text("14")
     expect(page.locator(".live")).to_contain_text("Live, as of 01:00:10")

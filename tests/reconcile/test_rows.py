@@ -184,7 +184,7 @@ def test_a_run_that_is_given_nothing_of_what_it_planned_is_never_clean(
         return found.limit(0) if side == "accepted" else type(found)(*(rows.limit(0) for rows in found))
 
     monkeypatch.setattr(ParquetReader, side, nothing)
-    with pytest.raises(CannotJudge, match=r"partition 0, offsets 0 to \d+ were to be read; records stand there"):
+    with pytest.raises(CannotJudge, match=r"partition 0, offsets 0 to \d+ had to be read; there are records"):
         ledger.run(ledger.folder / f"new-{side}")
     assert not (ledger.folder / f"new-{side}" / "manifest-1.json").exists()
 

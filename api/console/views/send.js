@@ -32,7 +32,7 @@ export function sendView({ query, offer, info }) {
           hint: info?.topics_on_first_use ? "Made by the first message, where there is none." : "One that the queue has.",
         }), names,
         choice("The value is", "value-form", FORMS, "json", () => drawForm(form)),
-        field("Value", "/value", textarea({ rows: 8 }), { wide: true, hint: "Sent as it stands: what is JSON here is compact JSON there." }),
+        field("Value", "/value", textarea({ rows: 8 }), { wide: true, hint: "Sent as you write it; JSON is sent as compact JSON." }),
         field("Key", "/key", input(), { hint: "Text; messages of one key go to one partition. Empty: none." }),
         field("Partition", "/partition", input({ inputmode: "numeric" }), { hint: "Empty: the key decides, else partitions take turns." }),
         h("fieldset", { "data-pointer": "/headers" }, h("legend", null, "Headers"), headers, h("p", { class: "fault" }),

@@ -115,7 +115,7 @@ def test_a_server_that_does_not_answer_is_told_at_once(monkeypatch: pytest.Monke
     with closing(socket.socket()) as taken:
         taken.bind(("127.0.0.1", 0))  # and nobody listens
         monkeypatch.setenv("SPARK_REMOTE", f"sc://127.0.0.1:{taken.getsockname()[1]}")
-        with pytest.raises(NoAnswer, match=r"nobody answers at 127\.0\.0\.1:\d+ \(Connection refused\)"):
+        with pytest.raises(NoAnswer, match=r"no answer from 127\.0\.0\.1:\d+ \(Connection refused\)"):
             open_session(None)
 
 

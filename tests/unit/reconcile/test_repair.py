@@ -184,7 +184,7 @@ def test_what_nobody_could_deliver_is_not_sent_again(bench: Bench) -> None:
     bench.turn()
     lost = LostMessage(f"orders.0.{offset}.{now_ms}", "orders", 0, offset, now_ms, now_ms)
     (step,) = carry_out(bench, plan_of(bench, lost))
-    assert (step.verdict, step.why.partition(":")[0]) == (Verdict.OTHER, "nobody can deliver it")
+    assert (step.verdict, step.why.partition(":")[0]) == (Verdict.OTHER, "it cannot be delivered")
 
 
 def test_a_topic_that_is_gone_has_taken_its_payloads_along(bench: Bench) -> None:

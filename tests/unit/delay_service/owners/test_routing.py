@@ -174,7 +174,7 @@ def test_nobody_owns_a_shard_and_the_reason_is_that_the_group_cannot_be_asked() 
     scene = Scene()
     scene.group.failure = QueueUnavailable("the coordinator is away")
     scene.directory.refresh()
-    with pytest.raises(OwnerUnavailable, match=r"nobody owns shard orders\.3 right now: the coordinator is away"):
+    with pytest.raises(OwnerUnavailable, match=r"no worker owns shard orders\.3 right now: the coordinator is away"):
         scene.ask()
 
 
