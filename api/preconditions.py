@@ -12,8 +12,8 @@ from typing import NamedTuple
 from starlette.requests import Request
 
 from api.answers import RawHeaders
+from api.endpoint import WAIT, query_of
 from api.problems import INVALID_REQUEST, NOT_SUPPORTED, VERSION_MISMATCH, Refusal, refused
-from api.requests import Query
 from delayline.errors import MalformedDirective
 from delayline.times import format_duration, parse_duration_ms
 
@@ -35,7 +35,7 @@ def options_of(request: Request, wait_max_s: float) -> OperationOptions:
     """Raises Refusal."""
     headers: Mapping[bytes, bytes] = request.scope["delayline.headers"]
     version = _version(headers.get(b"if-match", b"*").strip())
-    wait_s = _asked_wait_s(Query(request, "wait").text("wait"), wait_max_s)
+    wait_s = _asked_wait_s(query_of(request, [WAIT]).text(WAIT.name), wait_max_s)
     preferred = headers.get(b"prefer", b"").decode("latin-1").lower()
     preferences = [one.partition(";")[0].replace(" ", "") for one in preferred.split(",")]
     is_async = _ASYNC in preferences

@@ -9,9 +9,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from api.endpoint import Endpoint
 from api.requests import check_act
 
-Endpoint = Callable[[Request], Awaitable[Response]]
+Handler = Callable[[Request], Awaitable[Response]]
 
 
 class PlainRoute(APIRoute):
@@ -35,12 +36,12 @@ class PlainRoute(APIRoute):
         self.app = plain
 
 
-def add_route(router: APIRouter, method: str, path: str, endpoint: Endpoint, document: dict[str, Any]) -> None:
-    """Register an endpoint with its part of the OpenAPI document (an Operation Object)."""
+def add_route(router: APIRouter, method: str, path: str, handler: Handler, endpoint: Endpoint) -> None:
+    """Register a handler with what it takes and answers, for the OpenAPI document."""
     router.add_api_route(
         path,
-        endpoint,
+        handler,
         methods=[method],
-        openapi_extra=document,
+        openapi_extra={"endpoint": endpoint},
         response_model=None,
     )

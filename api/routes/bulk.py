@@ -5,11 +5,11 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from api import openapi_acts
 from api.acts import CancelIn, CancelOut, FilterIn
 from api.answers import json_answer
 from api.bulk import BulkCancel
 from api.decoding import decode
+from api.endpoint import Endpoint, Reply
 from api.problems import INVALID_BODY, LIMIT_EXCEEDED, Refusal, refused
 from api.requests import Query as Parameters
 from api.requests import read_body
@@ -27,6 +27,15 @@ AT_ONCE_MAX = 2
 """Each keeps some shards busy for as long as it takes."""
 
 
+_CANCEL_MANY = Endpoint(
+    id="cancelMessages",
+    summary="Cancel every message of a topic that a filter matches, or count them",
+    takes=[CancelIn],
+    replies=[Reply(200, "What came of it", [CancelOut])],
+    refuses=[404, 503],
+)
+
+
 class BulkRoutes:
     """One at a time for most, two for the impatient."""
 
@@ -37,7 +46,7 @@ class BulkRoutes:
         self._running = 0
 
     def register(self, router: APIRouter) -> None:
-        add_route(router, "POST", "/v1/messages:cancel", self.cancel, openapi_acts.CANCEL_MANY)
+        add_route(router, "POST", "/v1/messages:cancel", self.cancel, _CANCEL_MANY)
 
     async def cancel(self, request: Request) -> Response:
         Parameters(request)

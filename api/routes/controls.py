@@ -11,10 +11,10 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from api import openapi_acts
 from api.acts import ControlOut, PurgeOut
 from api.answers import json_answer
 from api.claims import Claims
+from api.endpoint import Choice, Endpoint, Reply, query_of
 from api.problems import TOPIC_NOT_ENABLED, Refusal
 from api.requests import Query, refuse_body
 from api.routing import add_route
@@ -26,6 +26,34 @@ from delayline.buffer_record import encode_control
 from delayline.inquiry import Resolution
 from delayline.message import Shard
 from mq.contract import Append
+
+_CONTROLLED = [
+    Reply(200, "Done in every shard", [ControlOut]),
+    Reply(202, "Stored; not done in every shard yet", [ControlOut]),
+]
+_PAUSE = Endpoint(
+    id="pauseTopic",
+    summary="Deliver nothing of a topic's delayed messages until it is resumed",
+    replies=_CONTROLLED,
+    refuses=[400, 404, 503],
+)
+_RESUME = Endpoint(
+    id="resumeTopic",
+    summary="Deliver a topic's delayed messages again",
+    replies=_CONTROLLED,
+    refuses=[400, 404, 503],
+)
+_DRY_RUN = Choice("dry_run", "Only count them", ["true", "false"], "false")
+_PURGE = Endpoint(
+    id="purgeTopic",
+    summary="Cancel all messages that wait for a topic, or count them",
+    query=[_DRY_RUN],
+    replies=[
+        Reply(200, "Done in every shard", [PurgeOut]),
+        Reply(202, "Stored; not done in every shard yet", [PurgeOut]),
+    ],
+    refuses=[400, 404, 503],
+)
 
 
 class ControlRoutes:
@@ -39,9 +67,9 @@ class ControlRoutes:
         self._claims = claims
 
     def register(self, router: APIRouter) -> None:
-        add_route(router, "POST", "/v1/topics/{topic}:pause", self.pause, openapi_acts.PAUSE)
-        add_route(router, "POST", "/v1/topics/{topic}:resume", self.resume, openapi_acts.RESUME)
-        add_route(router, "POST", "/v1/topics/{topic}:purge", self.purge, openapi_acts.PURGE)
+        add_route(router, "POST", "/v1/topics/{topic}:pause", self.pause, _PAUSE)
+        add_route(router, "POST", "/v1/topics/{topic}:resume", self.resume, _RESUME)
+        add_route(router, "POST", "/v1/topics/{topic}:purge", self.purge, _PURGE)
 
     async def pause(self, request: Request) -> Response:
         return await self._switch(request, "pause")
@@ -57,7 +85,7 @@ class ControlRoutes:
         return json_answer(202 if missing else 200, answer)
 
     async def purge(self, request: Request) -> Response:
-        dry_run = Query(request, "dry_run").choice("dry_run", "true", "false") == "true"
+        dry_run = _DRY_RUN.of(query_of(request, _PURGE.query)) == "true"
         topic = await self._topic(request)
         matched, cancelled, missing = await (self._pending(topic) if dry_run else self._purged(topic))
         missing_shards = [shard_out(shard) for shard in missing]

@@ -8,11 +8,11 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from api import openapi
 from api.answers import json_answer
 from api.dead_letters import DeadLetters, Letter
 from api.decoding import decode
 from api.drafts import ScheduleValidator
+from api.endpoint import Endpoint, Number, Reply, Text, query_of
 from api.problems import INVALID_BODY, INVALID_REQUEST, TOO_LARGE, TOPIC_NOT_ENABLED, Refusal, refused
 from api.reader import Positions
 from api.requests import Query, read_body
@@ -41,6 +41,24 @@ READ_AT_ONCE = 16
 _REDRIVE = msgspec.json.Decoder(RedriveIn)
 
 
+_PAGE_LIMIT = Number("limit", "Rows", LIMIT_MAX, default=LIMIT)
+_BEFORE = Text("before", "`next_before` of the page before")
+_LIST_DEAD = Endpoint(
+    id="listDeadLetters",
+    summary="Messages of a topic that could not be delivered, newest first",
+    query=[_PAGE_LIMIT, _BEFORE],
+    replies=[Reply(200, "A page", [DeadPage])],
+    refuses=[400, 404, 503],
+)
+_REDRIVE_LETTERS = Endpoint(
+    id="redriveDeadLetters",
+    summary="Send dead letters to their topic again, at least once",
+    takes=[RedriveIn],
+    replies=[Reply(200, "What was done", [RedriveOut])],
+    refuses=[404, 503],
+)
+
+
 class DeadRoutes:
     """Letters stay where they are: the log of the dead has no way to take one out."""
 
@@ -56,12 +74,12 @@ class DeadRoutes:
         self._dropped = directive_names(judge.aliases) | ECHOED | RESERVED | {REDRIVEN}
 
     def register(self, router: APIRouter) -> None:
-        add_route(router, "GET", "/v1/topics/{topic}/dead", self.page, openapi.LIST_DEAD)
-        add_route(router, "POST", "/v1/topics/{topic}/dead:redrive", self.redrive, openapi.REDRIVE)
+        add_route(router, "GET", "/v1/topics/{topic}/dead", self.page, _LIST_DEAD)
+        add_route(router, "POST", "/v1/topics/{topic}/dead:redrive", self.redrive, _REDRIVE_LETTERS)
 
     async def page(self, request: Request) -> Response:
-        query = Query(request, "limit", "before")
-        limit, before = query.number("limit", LIMIT_MAX), query.text("before")
+        query = query_of(request, _LIST_DEAD.query)
+        limit, before = _PAGE_LIMIT.of(query), _BEFORE.of(query)
         topic = await self._topic(request)
         found, positions = await self._topics.ask(
             lambda: self._letters.newest(topic, before, LIMIT if limit is None else limit)

@@ -6,8 +6,9 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from api import openapi, page_token
+from api import page_token
 from api.answers import json_answer
+from api.endpoint import PATH_PARAMETERS, Choice, Endpoint, Moment, Number, Reply, Text, query_of
 from api.problems import INVALID_REQUEST, NOT_SUPPORTED, refused
 from api.requests import Query as Parameters
 from api.routing import add_route
@@ -22,12 +23,40 @@ from delayline.times import format_duration, format_moment, parse_duration_ms
 
 PAGE_SIZE = 100
 PAGE_SIZE_MAX = 1000
+BUCKET = "1m"
 BUCKETS = 60
 BUCKETS_MAX = 1440
 _MINUTE_MS, _DAY_MS = 60_000, 86_400_000
 BUCKET_MS_MAX = 3650 * _DAY_MS
 _STATES = [state.value for state in State if state is not State.ACCEPTED]
-_FILTERS = ("topic", "key", "own_id", "state", "due_after", "due_before")
+
+
+_TOPIC = Text("topic", "Only this topic", pattern=PATH_PARAMETERS["topic"].pattern)
+_KEY = Text("key", "Only messages with this key")
+_OWN_ID = Text("own_id", "Only the messages with this own id: one per shard at most")
+_STATE = Choice("state", "What waits, or what has ended so, as far as it is remembered", _STATES, State.PENDING.value)
+_DUE_AFTER = Moment("due_after", "Due at this moment or later")
+_DUE_BEFORE = Moment("due_before", "Due before this moment")
+_ROWS = Number("page_size", "Rows", PAGE_SIZE_MAX, least=1, default=PAGE_SIZE)
+_TOKEN = Text("page_token", "`next_page_token` of the page before")
+_LIST_MESSAGES = Endpoint(
+    id="listMessages",
+    summary="Messages that wait, by due time, or that have ended lately, newest first",
+    query=[_TOPIC, _KEY, _OWN_ID, _STATE, _DUE_AFTER, _DUE_BEFORE, _ROWS, _TOKEN],
+    replies=[Reply(200, "A page", [MessagesPage])],
+    refuses=[400, 404, 503],
+)
+
+_FROM = Moment("from", "Else now")
+_TO = Moment("to", f"Else {BUCKETS} buckets later")
+_BUCKET = Text("bucket", "Whole minutes, beyond a day whole days", default=BUCKET, example="1h")
+_HISTOGRAM = Endpoint(
+    id="countDue",
+    summary="How many messages are due when",
+    query=[_FROM, _TO, _BUCKET],
+    replies=[Reply(200, "Counts", [HistogramOut])],
+    refuses=[400, 404, 503],
+)
 
 
 class FindingRoutes:
@@ -39,12 +68,12 @@ class FindingRoutes:
         self._survey = survey
 
     def register(self, router: APIRouter) -> None:
-        add_route(router, "GET", "/v1/messages", self.messages, openapi.LIST_MESSAGES)
-        add_route(router, "GET", "/v1/topics/{topic}/histogram", self.histogram, openapi.HISTOGRAM)
+        add_route(router, "GET", "/v1/messages", self.messages, _LIST_MESSAGES)
+        add_route(router, "GET", "/v1/topics/{topic}/histogram", self.histogram, _HISTOGRAM)
 
     async def messages(self, request: Request) -> Response:
-        given = Parameters(request, *_FILTERS, "page_size", "page_token")
-        topic, query = given.text("topic"), _query(given)
+        given = query_of(request, _LIST_MESSAGES.query)
+        topic, query = _TOPIC.of(given), _query(given)
         if topic is not None:
             self._topics.check_users(topic)
         shards = await self._survey.shards(topic)
@@ -63,7 +92,7 @@ class FindingRoutes:
 
     async def histogram(self, request: Request) -> Response:
         topic: str = request.path_params["topic"]
-        query = _due_query(Parameters(request, "from", "to", "bucket"), self._clock.now_ms())
+        query = _due_query(query_of(request, _HISTOGRAM.query), self._clock.now_ms())
         self._topics.check_users(topic)
         shards = await self._survey.shards(topic)
         found = await self._survey.due_counts(shards, query)
@@ -89,35 +118,35 @@ class FindingRoutes:
 
 def _query(given: Parameters) -> Query:
     """Raises Refusal."""
-    state = State(given.choice("state", *_STATES) or State.PENDING)
-    key = given.text("key")
-    for name in ("key", "own_id"):
-        if given.text(name) is not None and state is not State.PENDING:
+    state = State(_STATE.of(given) or State.PENDING)
+    key, own_id = _KEY.of(given), _OWN_ID.of(given)
+    for name, wanted in (("key", key), ("own_id", own_id)):
+        if wanted is not None and state is not State.PENDING:
             raise refused(NOT_SUPPORTED, f"?{name}", "not-supported", f"`{name}` finds pending messages only")
-    due_from_ms, due_until_ms = given.moment_ms("due_after"), given.moment_ms("due_before")
-    limit = given.number("page_size", PAGE_SIZE_MAX, least=1)
+    due_from_ms, due_until_ms = _DUE_AFTER.of(given), _DUE_BEFORE.of(given)
+    limit = _ROWS.of(given)
     query = Query(
         state=state,
         key=None if key is None else key.encode(),
         due_from_ms=due_from_ms or 0,
         due_until_ms=LAST_MS if due_until_ms is None else due_until_ms,
         limit=limit or PAGE_SIZE,
-        own_id=given.text("own_id"),
+        own_id=own_id,
     )
-    token = given.text("page_token")
+    token = _TOKEN.of(given)
     return query if token is None else replace(query, after=page_token.decode(token, _identity(given, query)))
 
 
 def _identity(given: Parameters, query: Query) -> object:
     """What decides which messages are listed."""
-    return given.text("topic"), query.state, query.key, query.own_id, query.due_from_ms, query.due_until_ms
+    return _TOPIC.of(given), query.state, query.key, query.own_id, query.due_from_ms, query.due_until_ms
 
 
 def _due_query(given: Parameters, now_ms: int) -> DueQuery:
     """Raises Refusal."""
-    bucket = given.text("bucket")
-    width = _bucket_minutes("1m" if bucket is None else bucket)
-    start_ms, end_ms = given.moment_ms("from"), given.moment_ms("to")
+    bucket = _BUCKET.of(given)
+    width = _bucket_minutes(BUCKET if bucket is None else bucket)
+    start_ms, end_ms = _FROM.of(given), _TO.of(given)
     start = (now_ms if start_ms is None else start_ms) // (width * _MINUTE_MS)
     end = start + BUCKETS if end_ms is None else -(-end_ms // (width * _MINUTE_MS))
     if end <= start:

@@ -10,11 +10,26 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from starlette.requests import Request
 from starlette.responses import Response
 
-from api import openapi
 from api.answers import Answer, json_answer
+from api.endpoint import Endpoint, Reply
 from api.problems import NOT_READY, Refusal
 from api.routing import add_route
 from api.schemas import HealthOut
+
+_HEALTH = Endpoint(
+    id="getHealth", summary="Whether the process answers", replies=[Reply(200, "It does", [HealthOut])]
+)
+_READY = Endpoint(
+    id="getReadiness",
+    summary="Whether messages are taken in and delivered",
+    replies=[Reply(200, "They are", [HealthOut])],
+    refuses=[503],
+)
+_METRICS = Endpoint(
+    id="getMetrics",
+    summary="Metrics for Prometheus",
+    replies=[Reply(200, "Text exposition format", texts=["text/plain"])],
+)
 
 
 class HealthRoutes:
@@ -29,9 +44,9 @@ class HealthRoutes:
         self._scrapes = scrapes
 
     def register(self, router: APIRouter) -> None:
-        add_route(router, "GET", "/healthz", self.health, openapi.HEALTH)
-        add_route(router, "GET", "/readyz", self.ready, openapi.READY)
-        add_route(router, "GET", "/metrics", self.metrics, openapi.METRICS)
+        add_route(router, "GET", "/healthz", self.health, _HEALTH)
+        add_route(router, "GET", "/readyz", self.ready, _READY)
+        add_route(router, "GET", "/metrics", self.metrics, _METRICS)
 
     async def health(self, request: Request) -> Response:
         """The event loop turns: that is all that liveness should depend on."""

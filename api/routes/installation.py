@@ -7,9 +7,9 @@ from msgspec.structs import asdict
 from starlette.requests import Request
 from starlette.responses import Response
 
-from api import openapi
 from api.answers import json_answer
 from api.drafts import HEADERS_MAX, KEY_BYTES_MAX
+from api.endpoint import Endpoint, Reply
 from api.reader import PAGE_RECORDS_MAX
 from api.requests import Query
 from api.routing import add_route
@@ -23,6 +23,25 @@ from delayline.times import format_duration, format_moment
 from delayline.unheeded import ADVICE, UnheededNames
 from mq.contract import TopicInfo
 
+_LIST_TOPICS = Endpoint(
+    id="listTopics",
+    summary="The topics that users can send to, and how they stand",
+    replies=[Reply(200, "By name", [TopicsOut])],
+    refuses=[400, 503],
+)
+_GET_TOPIC = Endpoint(
+    id="getTopic",
+    summary="How a topic and each of its shards stand",
+    replies=[Reply(200, "The topic", [TopicView])],
+    refuses=[400, 404, 503],
+)
+_INFO = Endpoint(
+    id="getInfo",
+    summary="What this installation is, and its limits",
+    replies=[Reply(200, "The installation", [InfoOut])],
+    refuses=[400, 503],
+)
+
 
 class InstallationRoutes:
     """Questions about the installation as a whole."""
@@ -35,9 +54,9 @@ class InstallationRoutes:
         self._unheeded = unheeded
 
     def register(self, router: APIRouter) -> None:
-        add_route(router, "GET", "/v1/topics", self.topics, openapi.LIST_TOPICS)
-        add_route(router, "GET", "/v1/topics/{topic}", self.topic, openapi.GET_TOPIC)
-        add_route(router, "GET", "/v1/info", self.info, openapi.INFO)
+        add_route(router, "GET", "/v1/topics", self.topics, _LIST_TOPICS)
+        add_route(router, "GET", "/v1/topics/{topic}", self.topic, _GET_TOPIC)
+        add_route(router, "GET", "/v1/info", self.info, _INFO)
 
     async def topics(self, request: Request) -> Response:
         Query(request)

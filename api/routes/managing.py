@@ -7,10 +7,10 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from api import openapi_acts
 from api.acts import TopicDeleted, TopicIn, TopicMade
 from api.answers import json_answer
 from api.decoding import decode
+from api.endpoint import Choice, Endpoint, Reply, query_of
 from api.problems import INVALID_BODY, NOT_SUPPORTED, OWNER_UNAVAILABLE, TOPIC_BUSY, Refusal, refused
 from api.requests import Query, read_body, refuse_body
 from api.routes.controls import ControlRoutes
@@ -30,6 +30,23 @@ RETRY_S = 0.1
 _TOPIC = msgspec.json.Decoder(TopicIn)
 
 
+_FORCE = Choice("force", "Cancel what waits first", ["true", "false"], "false")
+_CREATE_TOPIC = Endpoint(
+    id="createTopic",
+    summary="Make a topic",
+    takes=[TopicIn],
+    replies=[Reply(201, "It is made", [TopicMade])],
+    refuses=[409, 429, 503],
+)
+_DELETE_TOPIC = Endpoint(
+    id="deleteTopic",
+    summary="Delete a topic for which nothing waits, with everything that was delivered into it",
+    query=[_FORCE],
+    replies=[Reply(200, "It is gone", [TopicDeleted])],
+    refuses=[400, 404, 409, 503],
+)
+
+
 class ManagingRoutes:
     """Making and deleting topics."""
 
@@ -41,8 +58,8 @@ class ManagingRoutes:
         self._names = Names(services.settings.namespace)
 
     def register(self, router: APIRouter) -> None:
-        add_route(router, "POST", "/v1/topics", self.create, openapi_acts.CREATE_TOPIC)
-        add_route(router, "DELETE", "/v1/topics/{topic}", self.delete, openapi_acts.DELETE_TOPIC)
+        add_route(router, "POST", "/v1/topics", self.create, _CREATE_TOPIC)
+        add_route(router, "DELETE", "/v1/topics/{topic}", self.delete, _DELETE_TOPIC)
 
     async def create(self, request: Request) -> Response:
         Query(request)
@@ -58,7 +75,7 @@ class ManagingRoutes:
         return json_answer(201, TopicMade(info.name, len(info.partitions)))
 
     async def delete(self, request: Request) -> Response:
-        forced = Query(request, "force").choice("force", "true", "false") == "true"
+        forced = _FORCE.of(query_of(request, _DELETE_TOPIC.query)) == "true"
         refuse_body(request)
         topic: str = request.path_params["topic"]
         self._topics.check_users(topic)

@@ -4,13 +4,13 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from api import openapi
 from api.answers import json_answer
 from api.bridge import Bridge
 from api.claims import Claims
+from api.endpoint import ETAG, VIEW, Endpoint, Reply, query_of
 from api.problems import ALREADY_TERMINAL, NOT_FOUND, Refusal
-from api.requests import Query
 from api.routing import add_route
+from api.schemas import MessageOut, OperationOut
 from api.services import Services
 from api.topics import TopicBook
 from api.views import message_out, operation_out
@@ -22,6 +22,15 @@ from mq.errors import OffsetOutOfRange, PartitionUnknown, TopicUnknown
 
 OPERATION_WAIT_S = 0.5
 """Who asks for an operation that stands in the log hears of it as soon as it is decided, or that it is not."""
+
+
+_GET_MESSAGE = Endpoint(
+    id="getMessage",
+    summary="What has become of a message, or of an operation",
+    query=[VIEW],
+    replies=[Reply(200, "The message, or the operation", [MessageOut, OperationOut], [ETAG])],
+    refuses=[400, 404, 410, 503],
+)
 
 
 class MessageRoutes:
@@ -38,10 +47,10 @@ class MessageRoutes:
         self._bridge = bridge
 
     def register(self, router: APIRouter) -> None:
-        add_route(router, "GET", "/v1/messages/{message_id}", self.get, openapi.GET_MESSAGE)
+        add_route(router, "GET", "/v1/messages/{message_id}", self.get, _GET_MESSAGE)
 
     async def get(self, request: Request) -> Response:
-        view = Query(request, "view").choice("view", "basic", "full")
+        view = VIEW.of(query_of(request, _GET_MESSAGE.query))
         text: str = request.path_params["message_id"]
         if (operation := OperationId.parse(text)) is not None:
             return await self._operation(operation)

@@ -12,17 +12,17 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from api import openapi
 from api.answers import Answer, json_answer
 from api.claims import Claims
 from api.decoding import decode
 from api.drafts import ScheduleValidator
+from api.endpoint import APPLIED, CONDITIONS, ETAG, LOCATION, WAIT, Endpoint, Reply
 from api.preconditions import OperationOptions, options_of
 from api.problems import ALREADY_TERMINAL, VERSION_MISMATCH, Refusal
 from api.requests import read_body
 from api.routes.messages import MessageRoutes
 from api.routing import add_route
-from api.schemas import PatchIn
+from api.schemas import MessageOut, OperationOut, PatchIn
 from api.sender import Sender
 from api.services import Services
 from api.topics import TopicBook
@@ -39,6 +39,36 @@ _PATCH = msgspec.json.Decoder(PatchIn)
 _CANCEL: Sequence[Header] = [(b"delay-op", b"cancel")]
 _RESCHEDULE: Header = (b"delay-op", b"reschedule")
 _AT_ONCE: Header = (b"delay-ms", b"0")
+
+
+_ACCEPTED = Reply(202, "Stored, and not decided yet: ask for it", [OperationOut], [LOCATION, APPLIED])
+_MOVED = Reply(200, "The message, with its new time", [MessageOut], [ETAG])
+_REFUSES = [400, 404, 409, 410, 412, 503]
+CANCEL = Endpoint(
+    id="cancelMessage",
+    summary="Cancel a message that waits: it will never be delivered",
+    query=[WAIT],
+    headers=CONDITIONS,
+    replies=[Reply(204, "It is cancelled"), _ACCEPTED],
+    refuses=_REFUSES,
+)
+RESCHEDULE = Endpoint(
+    id="rescheduleMessage",
+    summary="Deliver a message that waits at another time",
+    query=[WAIT],
+    headers=CONDITIONS,
+    takes=[PatchIn],
+    replies=[_MOVED, _ACCEPTED],
+    refuses=_REFUSES,
+)
+_DELIVER = Endpoint(
+    id="deliverMessage",
+    summary="Deliver a message that waits now",
+    query=[WAIT],
+    headers=CONDITIONS,
+    replies=[Reply(204, "It is due now"), _ACCEPTED],
+    refuses=_REFUSES,
+)
 
 
 class OperationRoutes:
@@ -62,9 +92,9 @@ class OperationRoutes:
         self._messages = messages
 
     def register(self, router: APIRouter) -> None:
-        add_route(router, "DELETE", "/v1/messages/{message_id}", self.cancel, openapi.CANCEL)
-        add_route(router, "PATCH", "/v1/messages/{message_id}", self.reschedule, openapi.RESCHEDULE)
-        add_route(router, "POST", "/v1/messages/{message_id}:deliver", self.deliver, openapi.DELIVER)
+        add_route(router, "DELETE", "/v1/messages/{message_id}", self.cancel, CANCEL)
+        add_route(router, "PATCH", "/v1/messages/{message_id}", self.reschedule, RESCHEDULE)
+        add_route(router, "POST", "/v1/messages/{message_id}:deliver", self.deliver, _DELIVER)
 
     async def cancel(self, request: Request) -> Response:
         options = self.options(request)

@@ -4,16 +4,18 @@ An own id is unique among the messages that wait in a shard. Messages without a 
 unique in their topic; messages with keys may share one, and then it names none of them.
 """
 
+from dataclasses import replace
+
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from api import openapi
+from api.endpoint import ETAG, VIEW, Endpoint, Reply, query_of
 from api.problems import AMBIGUOUS, NOT_FOUND, Refusal
-from api.requests import Query as Parameters
 from api.routes.messages import MessageRoutes
-from api.routes.operations import OperationRoutes
+from api.routes.operations import CANCEL, RESCHEDULE, OperationRoutes
 from api.routing import add_route
+from api.schemas import MessageOut
 from api.survey import Survey
 from api.topics import TopicBook
 from delayline.inquiry import OwnerUnavailable, Query, merge
@@ -21,6 +23,17 @@ from delayline.message import MessageId
 
 PATH = "/v1/topics/{topic}/own/{own_id:path}"
 _SHOWN_MAX = 3
+
+
+_GET_OWN = Endpoint(
+    id="getOwn",
+    summary="A message that waits, by its own id",
+    query=[VIEW],
+    replies=[Reply(200, "The message", [MessageOut], [ETAG])],
+    refuses=[400, 404, 409, 410, 503],
+)
+_RESCHEDULE_OWN = replace(RESCHEDULE, id="rescheduleOwn")
+_CANCEL_OWN = replace(CANCEL, id="cancelOwn")
 
 
 class OwnRoutes:
@@ -35,12 +48,12 @@ class OwnRoutes:
         self._operations = operations
 
     def register(self, router: APIRouter) -> None:
-        add_route(router, "GET", PATH, self.get, openapi.GET_OWN)
-        add_route(router, "PATCH", PATH, self.reschedule, openapi.RESCHEDULE_OWN)
-        add_route(router, "DELETE", PATH, self.cancel, openapi.CANCEL_OWN)
+        add_route(router, "GET", PATH, self.get, _GET_OWN)
+        add_route(router, "PATCH", PATH, self.reschedule, _RESCHEDULE_OWN)
+        add_route(router, "DELETE", PATH, self.cancel, _CANCEL_OWN)
 
     async def get(self, request: Request) -> Response:
-        view = Parameters(request, "view").choice("view", "basic", "full")
+        view = VIEW.of(query_of(request, _GET_OWN.query))
         message_id = await self._message_id(request)
         return self._messages.answer(await self._messages.found(message_id), full=view == "full")
 

@@ -6,19 +6,35 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from api import openapi
 from api.answers import Answer, json_answer
+from api.endpoint import Choice, Endpoint, Number, Reply, RequestHeader, query_of
 from api.follow import EventStream, Followers
 from api.problems import INVALID_REQUEST, Problems, refused
 from api.reader import PAGE_RECORDS_MAX, Positions, Reader, Seen
-from api.requests import Query
 from api.routing import add_route
 from api.schemas import RecordsPage
 from api.topics import TopicBook
 from api.views import record_out
 
 LIMIT = 100
-_LARGEST = 2**63 - 1
+_LARGEST = 10**18 - 1
+"""The query takes 18 digits (`api.requests`)."""
+
+
+_PARTITION = Number("partition", "Only this partition", 2**31 - 1)
+_OFFSET = Number("offset", "From this offset on, instead of the newest; needs `partition`", _LARGEST)
+_PAGE_LIMIT = Number("limit", "At most so many records", PAGE_RECORDS_MAX, default=LIMIT)
+_FOLLOW = Choice(
+    "follow", "`sse`: the page, then everything that comes, as server-sent events; `Last-Event-ID` resumes", ["sse"]
+)
+_READ_RECORDS = Endpoint(
+    id="readRecords",
+    summary="What stands in a topic, as a page or as a stream",
+    query=[_PARTITION, _OFFSET, _PAGE_LIMIT, _FOLLOW],
+    headers=[RequestHeader("Last-Event-ID", "With `follow`: the stream goes on behind this event")],
+    replies=[Reply(200, "Records, oldest first", [RecordsPage], texts=["text/event-stream"])],
+    refuses=[400, 404, 503],
+)
 
 
 class RecordRoutes:
@@ -31,13 +47,12 @@ class RecordRoutes:
         self._problems = problems
 
     def register(self, router: APIRouter) -> None:
-        add_route(router, "GET", "/v1/topics/{topic}/records", self.read, openapi.READ_RECORDS)
+        add_route(router, "GET", "/v1/topics/{topic}/records", self.read, _READ_RECORDS)
 
     async def read(self, request: Request) -> Response:
-        query = Query(request, "partition", "offset", "limit", "follow")
-        follow = query.choice("follow", "sse")
-        number, offset = query.number("partition", 2**31 - 1), query.number("offset", _LARGEST)
-        limit = query.number("limit", PAGE_RECORDS_MAX)
+        query = query_of(request, _READ_RECORDS.query)
+        follow, limit = _FOLLOW.of(query), _PAGE_LIMIT.of(query)
+        number, offset = _PARTITION.of(query), _OFFSET.of(query)
         if offset is not None and number is None:
             raise refused(INVALID_REQUEST, "?offset", "missing-parameter", "`offset` needs `partition`")
         topic: str = request.path_params["topic"]

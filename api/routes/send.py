@@ -11,13 +11,13 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from api import openapi
 from api.admission import Admission
 from api.answers import Answer, json_answer
 from api.claims import Claims, Sent
 from api.decoding import decode, has_unknown_field
 from api.drafts import Draft, Drafter, ScheduleValidator
-from api.idempotency import IdempotencyKeys
+from api.endpoint import ETAG, LOCATION, REPLAYED, Choice, Endpoint, Reply, RequestHeader
+from api.idempotency import KEY_CHARS_MAX, IdempotencyKeys
 from api.problems import (
     INVALID_BODY,
     LIMIT_EXCEEDED,
@@ -81,6 +81,42 @@ class _Batch(NamedTuple):
             del self.drafts[index]
 
 
+_SEND = Endpoint(
+    id="sendMessages",
+    summary="Send a message or a batch, now or later",
+    query=[
+        Choice(
+            "mode",
+            "`sync` waits until the messages are durable; `async` and `oneway` do not; `oneway` answers without body",
+            list(Mode),
+            Mode.SYNC,
+        )
+    ],
+    headers=[
+        RequestHeader(
+            "Idempotency-Key",
+            "The sender's name for this very request: sent again, it is answered as the first time. For one message "
+            "with a delay",
+            KEY_CHARS_MAX,
+        )
+    ],
+    takes=[MessageIn, BatchIn],
+    replies=[
+        Reply(200, "A batch with `atomic: false`: see each result", [BatchAnswer]),
+        Reply(201, "Durable", [SentMessage, BatchAnswer], [LOCATION, ETAG, REPLAYED]),
+        Reply(202, "Handed over, not durable yet", [UnconfirmedMessage, BatchAnswer]),
+    ],
+    refuses=[404, 409, 422, 429, 503],
+)
+_PREVIEW_SCHEDULE = Endpoint(
+    id="previewSchedule",
+    summary="What a schedule would mean now",
+    takes=[PreviewIn],
+    replies=[Reply(200, "When it would be due", [PreviewOut])],
+    refuses=[503],
+)
+
+
 class SendRoutes:
     """The way of messages in. Hot: one call of `send` per request (bench/http.py)."""
 
@@ -105,8 +141,8 @@ class SendRoutes:
         self._keys = IdempotencyKeys()
 
     def register(self, router: APIRouter) -> None:
-        add_route(router, "POST", "/v1/topics/{topic}/messages", self.send, openapi.SEND)
-        add_route(router, "POST", "/v1/schedules:preview", self.preview, openapi.PREVIEW)
+        add_route(router, "POST", "/v1/topics/{topic}/messages", self.send, _SEND)
+        add_route(router, "POST", "/v1/schedules:preview", self.preview, _PREVIEW_SCHEDULE)
 
     async def send(self, request: Request) -> Response:
         mode = _mode(request)

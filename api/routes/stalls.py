@@ -8,11 +8,11 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from api import openapi_acts
 from api.acts import SkipIn, StalledOut, SuspectOut
 from api.answers import json_answer
 from api.bridge import Bridge
 from api.decoding import decode
+from api.endpoint import Endpoint, Reply
 from api.problems import NOT_FOUND, NOT_SKIPPED, OWNER_UNAVAILABLE, Refusal
 from api.requests import Query, read_body
 from api.routing import add_route
@@ -27,6 +27,21 @@ PARTITIONS_NAMED_MAX = 20
 _SKIP = msgspec.json.Decoder(SkipIn)
 
 
+_STALL = Endpoint(
+    id="getStall",
+    summary="Why a shard has stalled, and the way out",
+    replies=[Reply(200, "How it stands", [StalledOut])],
+    refuses=[400, 404, 503],
+)
+_SKIP_STALL = Endpoint(
+    id="skipStall",
+    summary="Let a stalled shard go on, and lose what that costs",
+    takes=[SkipIn],
+    replies=[Reply(200, "How it stands now", [StalledOut])],
+    refuses=[404, 409, 503],
+)
+
+
 class StallRoutes:
     """The way out is for an operator who has seen what it loses: it is refused where the shard stands otherwise."""
 
@@ -39,8 +54,8 @@ class StallRoutes:
 
     def register(self, router: APIRouter) -> None:
         path = "/v1/topics/{topic}/shards/{partition}"
-        add_route(router, "GET", f"{path}/stall", self.stall, openapi_acts.STALL)
-        add_route(router, "POST", f"{path}:skip", self.skip, openapi_acts.SKIP)
+        add_route(router, "GET", f"{path}/stall", self.stall, _STALL)
+        add_route(router, "POST", f"{path}:skip", self.skip, _SKIP_STALL)
 
     async def stall(self, request: Request) -> Response:
         Query(request)

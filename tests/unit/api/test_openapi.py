@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from api import openapi
+from api.endpoint import PATH_PARAMETERS
 from delayline.inquiry import Found, Listing, Place, Resolution, Row, StallReport, State
 from delayline.message import MessageId, Shard
 from delayline.outcome import Outcome
@@ -94,7 +94,8 @@ def _knowing_door() -> Door:
     """The message of the examples waits."""
     door = Door()
     door.queue.ensure_topic("orders")
-    message_id = openapi.CANCEL["parameters"][0]["example"]
+    message_id = PATH_PARAMETERS["message_id"].example
+    assert message_id is not None
     found = Found(MessageId.parse(message_id), State.PENDING, NOW_MS, NOW_MS + 1)
     door.owners.messages[message_id] = found
     shards = tuple(Shard("orders", str(number)) for number in range(4))

@@ -1,0 +1,270 @@
+"""Situations in which each endpoint of the OpenAPI document is asked, and what it answers then."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import httpx
+
+from api.endpoint import PATH_PARAMETERS
+from delayline.inquiry import Found, Gone, Listing, Place, Resolution, Row, ShardFigures, StallReport, State
+from delayline.message import MessageId, Shard
+from delayline.outcome import Outcome
+from delayline.rules import DEFAULT_RULES
+from mq.contract import Admin, Client
+from mq.errors import QueueUnavailable, TopicBusy
+from tests.unit.api.door import NOW_MS, Door
+
+DOCUMENT: dict[str, Any] = Door().get("/openapi.json").json()
+ENDPOINTS = {
+    endpoint["operationId"]: (method.upper(), path, endpoint)
+    for path, methods in DOCUMENT["paths"].items()
+    for method, endpoint in methods.items()
+}
+
+ID = MessageId.parse(str(PATH_PARAMETERS["message_id"].example))
+SHARDS = tuple(Shard("orders", str(number)) for number in range(4))
+
+
+def door(**settings: Any) -> Door:
+    """The topic and the message of the examples are there."""
+    made = Door(**settings)
+    made.queue.ensure_topic("orders")
+    made.queue.ensure_buffer("orders", DEFAULT_RULES)
+    found = Found(ID, State.PENDING, NOW_MS, NOW_MS + 1)
+    made.owners.messages[str(ID)] = found
+    made.owners.listings = [Listing(SHARDS, (Row(Place(found.due_ms, found.id.shard, 1041), found),), None)]
+    made.owners.stalls[SHARDS[0]] = StallReport(SHARDS[0])
+    made.owners.shards = [ShardFigures(shard, ready=True, owner_epoch=1) for shard in SHARDS]
+    return made
+
+
+def examples(endpoint: dict[str, Any]) -> list[Any]:
+    """Bodies; one that is not there where the endpoint takes none."""
+    content = endpoint.get("requestBody", {}).get("content", {}).get("application/json", {})
+    return [one["value"] for one in content.get("examples", {}).values()] or [None]
+
+
+def filled(path: str, **instead: str) -> str:
+    for name, parameter in PATH_PARAMETERS.items():
+        path = path.replace("{" + name + "}", instead.get(name, str(parameter.example)))
+    return path
+
+
+def ask(
+    of: Door, id: str, query: str = "", body: Any = ..., path: dict[str, str] | None = None, **headers: str
+) -> Any:
+    """As the first example says, but for what is given."""
+    method, template, endpoint = ENDPOINTS[id]
+    body = examples(endpoint)[0] if body is ... else body
+    options = {} if body is None else {"json": body}
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return of.request(method, filled(template, **(path or {})) + query, headers=named, **options)
+
+
+# --- situations: each gives the answers of one endpoint
+
+
+def as_in_the_examples(id: str) -> Iterator[httpx.Response]:
+    for body in examples(ENDPOINTS[id][2]):
+        yield ask(door(), id, body=body)
+
+
+def with_an_unknown_parameter(id: str) -> Iterator[httpx.Response]:
+    yield ask(door(), id, "?nonsense=1")
+
+
+def with_a_body_that_is_no_json(id: str) -> Iterator[httpx.Response]:
+    method, path, endpoint = ENDPOINTS[id]
+    if "requestBody" in endpoint:
+        yield door().request(method, filled(path), content=b"x", headers={"content-type": "text/plain"})
+        yield door().request(method, filled(path), content=b"x", headers={"content-type": "application/json"})
+
+
+def with_a_body_too_large(id: str) -> Iterator[httpx.Response]:
+    if "requestBody" in ENDPOINTS[id][2]:
+        yield ask(door(body_bytes_max=1), id)
+
+
+def with_a_body_that_does_not_come(id: str) -> Iterator[httpx.Response]:
+    async def never() -> AsyncIterator[bytes]:
+        yield b"{"
+        await asyncio.Event().wait()
+
+    method, path, endpoint = ENDPOINTS[id]
+    if "requestBody" in endpoint:
+        kind = {"content-type": "application/json"}
+        yield door(body_timeout_s=0.01).request(method, filled(path), content=never(), headers=kind)
+
+
+def as_a_form_could_send_it(id: str) -> Iterator[httpx.Response]:
+    async def work(http: httpx.AsyncClient) -> httpx.Response:
+        del http.headers["delayline-request"]
+        method, path, _ = ENDPOINTS[id]
+        return await http.request(method, filled(path))
+
+    yield door().run(work)
+
+
+def where_nothing_is_there(id: str) -> Iterator[httpx.Response]:
+    yield ask(Door(topics_on_first_use=False), id)
+    yield ask(Door(), id, body={"filter": {"topic": "nowhere"}} if id == "cancelMessages" else ...)
+    if id == "listMessages":
+        yield ask(Door(), id, "?topic=nowhere")
+
+
+def where_the_message_has_ended(id: str) -> Iterator[httpx.Response]:
+    for known in (Gone(), Found(ID, State.DELIVERED, NOW_MS, NOW_MS + 1)):
+        ended = door()
+        ended.owners.messages[str(ID)] = known
+        ended.owners.decide = lambda: Resolution(Outcome.UNMATCHED)
+        yield ask(ended, id)
+
+
+def where_several_have_the_own_id(id: str) -> Iterator[httpx.Response]:
+    several = door()
+    (listing,) = several.owners.listings
+    several.owners.listings = [replace(listing, rows=listing.rows * 2)]
+    yield ask(several, id)
+
+
+def on_another_version(id: str) -> Iterator[httpx.Response]:
+    other = door()
+    other.owners.decide = lambda: Resolution(Outcome.UNMATCHED, "version-mismatch")
+    yield ask(other, id, If_Match='W/"7"') if "If-Match" in headers_of(id) else ask(other, id)
+
+
+def where_nobody_waits(id: str) -> Iterator[httpx.Response]:
+    undecided = door(operation_timeout_s=0.01)
+    undecided.owners.decide = lambda: None
+    yield ask(undecided, id, **({"Prefer": "respond-async"} if "Prefer" in headers_of(id) else {}))
+
+
+def where_owners_are_silent(id: str) -> Iterator[httpx.Response]:
+    silent = door(owner_timeout_s=0.01, operation_timeout_s=0.0)
+    silent.owners.silent, silent.owners.decide = True, lambda: None
+    yield ask(silent, id)
+
+
+def where_the_queue_is_away(id: str) -> Iterator[httpx.Response]:
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise QueueUnavailable("away")
+
+    away = door()
+    for name in {*vars(Client), *vars(Admin)}:
+        if not name.startswith("_"):
+            setattr(away.queue, name, refuse)
+    yield ask(away, id)
+
+
+def where_appends_fail(id: str) -> Iterator[httpx.Response]:
+    failing = door()
+    failing.queue.failure = QueueUnavailable("away")
+    yield ask(failing, id)
+
+
+def where_too_much_is_in_flight(id: str) -> Iterator[httpx.Response]:
+    yield ask(door(requests_max=0), id)
+
+
+def where_it_is_not_ready(id: str) -> Iterator[httpx.Response]:
+    starting = door()
+    starting.readiness = (False, "starting")
+    yield ask(starting, id)
+
+
+def where_it_is_not_for_clients(id: str) -> Iterator[httpx.Response]:
+    body = {"createTopic": {"name": "delayline.x"}}.get(id, ...)
+    yield ask(door(), id, body=body, path={"topic": "delayline.dead"})
+
+
+def where_there_is_no_room(id: str) -> Iterator[httpx.Response]:
+    crowded = door(topics_max=4)
+    crowded.full.add("orders")
+    messages = {"value": 1, "schedule": {"delay": "1h"}}
+    for number in range(3):
+        yield ask(crowded, id, body={"createTopic": {"name": f"t{number}"}, "sendMessages": messages}.get(id, ...))
+
+
+def where_it_is_there_already(id: str) -> Iterator[httpx.Response]:
+    if id == "createTopic":
+        yield ask(door(), id, body={"name": "orders"})
+
+
+def where_the_shard_is_healthy(id: str) -> Iterator[httpx.Response]:
+    healthy = door()
+    healthy.owners.stalls.clear()
+    yield ask(healthy, id)
+
+
+def where_the_topic_is_busy(id: str) -> Iterator[httpx.Response]:
+    def refuse(_: str) -> None:
+        raise TopicBusy("busy")
+
+    if id == "deleteTopic":
+        busy = door(operation_timeout_s=0.0)
+        busy.queue.delete_topic = refuse
+        yield ask(busy, id, "?force=true")
+
+
+def with_an_idempotency_key(id: str) -> Iterator[httpx.Response]:
+    if "Idempotency-Key" in headers_of(id):
+        body = {"value": 1, "schedule": {"delay": "30s"}}
+        for reason in ("idempotency", "idempotency-reused"):
+            again = door()
+            again.owners.decide = lambda reason=reason: Resolution(Outcome.DUPLICATE, reason, str(ID))
+            yield ask(again, id, body=body, Idempotency_Key="k")
+        yield from _at_once(id, body)
+
+
+def _at_once(id: str, body: Any) -> Sequence[httpx.Response]:
+    slow = door(append_timeout_s=0.05)
+    slow.queue.silent = True
+    method, path, _ = ENDPOINTS[id]
+
+    async def work(http: httpx.AsyncClient) -> list[httpx.Response]:
+        sends = [http.request(method, filled(path), json=body, headers={"Idempotency-Key": "k"}) for _ in range(2)]
+        return await asyncio.gather(*sends)
+
+    return slow.run(work)
+
+
+def in_every_mode(id: str) -> Iterator[httpx.Response]:
+    endpoint = ENDPOINTS[id][2]
+    for parameter in endpoint.get("parameters", ()):
+        for value in parameter["schema"].get("enum", ()) if parameter["in"] == "query" else ():
+            if value != "sse":
+                for body in examples(endpoint):
+                    yield ask(door(operation_timeout_s=0.0), id, f"?{parameter['name']}={value}", body=body)
+
+
+SITUATIONS: Sequence[Callable[[str], Iterator[httpx.Response]]] = [
+    as_in_the_examples,
+    with_an_unknown_parameter,
+    with_a_body_that_is_no_json,
+    with_a_body_too_large,
+    with_a_body_that_does_not_come,
+    as_a_form_could_send_it,
+    where_nothing_is_there,
+    where_the_message_has_ended,
+    where_several_have_the_own_id,
+    on_another_version,
+    where_nobody_waits,
+    where_owners_are_silent,
+    where_the_queue_is_away,
+    where_appends_fail,
+    where_too_much_is_in_flight,
+    where_it_is_not_ready,
+    where_it_is_not_for_clients,
+    where_there_is_no_room,
+    where_it_is_there_already,
+    where_the_shard_is_healthy,
+    where_the_topic_is_busy,
+    with_an_idempotency_key,
+    in_every_mode,
+]
+
+
+def headers_of(id: str) -> set[str]:
+    return {one["name"] for one in ENDPOINTS[id][2].get("parameters", ()) if one["in"] == "header"}
