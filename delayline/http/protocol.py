@@ -17,6 +17,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from delayline.http.guard import LINGERING_MAX, MALFORMED, Guard, Refused
 from delayline.http.places import address_key
+from delayline.http.whole import WHOLE, WholeAnswer
 
 PIPELINED_MAX = 16
 """Requests behind the one that is answered. Clients hardly do it; each costs some 3 KiB."""
@@ -127,6 +128,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._progress = self._in_body = True
         self._cancel_deadline()
         super().on_headers_complete()
+        self.scope[WHOLE] = WholeAnswer(self.cycle)  # type: ignore[typeddict-unknown-key]
         self._open += 1
         self._guard.places.works(self)
 
