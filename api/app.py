@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from functools import lru_cache
 from typing import Any
 
 from fastapi import FastAPI
@@ -58,6 +59,9 @@ _NO_TELEMETRY = TelemetryConfig(tracing=False, metrics=False, logs=False, operat
 THREADS_MAX = 8
 """For questions to the queue that block: topics, pages. They wait for disks and sockets, not for cores."""
 
+TOPICS_REMEMBERED = 1024
+"""What the settings say of a topic is asked for every message: whether it takes delays, how many may wait."""
+
 WORKER_REQUESTS_MAX = 64
 WORKER_BYTES_MAX = 1 << 20
 DEFAULT_LIMITS = HttpLimits()
@@ -102,7 +106,7 @@ def create_app(services: Services) -> DelaylineApi:
     drafter = Drafter(
         judge,
         settings.rules_for,
-        settings.is_delay_enabled,
+        lru_cache(TOPICS_REMEMBERED)(settings.is_delay_enabled),
         metrics.unheeded,
         refuse_unknown=settings.refuse_unknown,
     )
