@@ -4,9 +4,15 @@ from collections.abc import Sequence
 
 import msgspec
 from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from delayline.http.whole import WHOLE, WholeAnswer
 
 JSON = b"application/json"
 PROBLEM_JSON = b"application/problem+json"
+
+EDGE_HEADERS = "delayline.edge_headers"
+"""Key in the ASGI scope: headers that every answer to the request gets."""
 
 RawHeaders = Sequence[tuple[bytes, bytes]]
 
@@ -22,6 +28,13 @@ class Answer(Response):
         self.raw_headers = [(b"content-length", b"%d" % len(body)), *headers]
         if body:
             self.raw_headers.append((b"content-type", content_type))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """In one write where the server can, with what `api.edge` adds to every answer."""
+        whole: WholeAnswer | None = scope.get(WHOLE)
+        headers = [*self.raw_headers, *scope.get(EDGE_HEADERS, ())]
+        if whole is None or not whole.write(self.status_code, headers, bytes(self.body)):
+            await super().__call__(scope, receive, send)
 
 
 def json_answer(status: int, content: object, headers: RawHeaders = ()) -> Answer:

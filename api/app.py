@@ -3,15 +3,18 @@
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from functools import lru_cache
 from typing import Any
 
 from fastapi import FastAPI
 from fastapi.telemetry import TelemetryConfig
 from prometheus_client import CollectorRegistry
 from starlette.exceptions import HTTPException
+from starlette.middleware.exceptions import ExceptionMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Match
+from starlette.types import ASGIApp
 
 from api import openapi
 from api.admission import Admission
@@ -43,6 +46,7 @@ from api.routes.send import SendRoutes
 from api.routes.stalls import StallRoutes
 from api.routing import PlainRoute
 from api.sender import Sender
+from api.sending_path import SendingPath
 from api.services import Services
 from api.survey import Survey
 from api.topics import TopicBook
@@ -54,6 +58,9 @@ _NO_TELEMETRY = TelemetryConfig(tracing=False, metrics=False, logs=False, operat
 
 THREADS_MAX = 8
 """For questions to the queue that block: topics, pages. They wait for disks and sockets, not for cores."""
+
+TOPICS_REMEMBERED = 1024
+"""What the settings say of a topic is asked for every message: whether it takes delays, how many may wait."""
 
 WORKER_REQUESTS_MAX = 64
 WORKER_BYTES_MAX = 1 << 20
@@ -73,6 +80,15 @@ class DelaylineApi(FastAPI):
             self.openapi_schema = openapi.document(self.version, self.routes)
         return self.openapi_schema
 
+    def build_middleware_stack(self) -> ASGIApp:
+        """Our own middleware around the router. FastAPI adds layers that do nothing here, and every request passes
+        each of them on its way in and out: `Edge` answers every error, telemetry and body limit are off, and no
+        route leaves files to close."""
+        app: ASGIApp = ExceptionMiddleware(self.router, handlers=self.exception_handlers)
+        for middleware, args, options in reversed(self.user_middleware):
+            app = middleware(app, *args, **options)
+        return app
+
 
 def create_app(services: Services) -> DelaylineApi:
     """The HTTP API of an installation. Its metrics go to `services.registry`: one application per registry."""
@@ -85,14 +101,12 @@ def create_app(services: Services) -> DelaylineApi:
     app = _framework(settings.version, closing, (threads, follower_threads, scrapes))
     share = settings.http.address_share_percent
     in_flight = InFlight(settings.requests_max, settings.in_flight_bytes_max, share)
-    app.add_middleware(Edge, problems=problems, in_flight=in_flight, hosts=Hosts(settings.hosts))
-
     topics = TopicBook(services, threads, metrics)
     judge = ScheduleValidator(settings.rules, settings.horizon_max_ms)
     drafter = Drafter(
         judge,
         settings.rules_for,
-        settings.is_delay_enabled,
+        lru_cache(TOPICS_REMEMBERED)(settings.is_delay_enabled),
         metrics.unheeded,
         refuse_unknown=settings.refuse_unknown,
     )
@@ -103,7 +117,10 @@ def create_app(services: Services) -> DelaylineApi:
     claims = Claims(services, bridge)
     survey = Survey(services, topics, bridge)
     admission = Admission(services, topics, bridge)
-    SendRoutes(services, topics, sender, drafter, judge, claims, admission).register(app.router)
+    sends = SendRoutes(services, topics, sender, drafter, judge, claims, admission)
+    sends.register(app.router)
+    app.add_middleware(SendingPath, send=sends.send)
+    app.add_middleware(Edge, problems=problems, in_flight=in_flight, hosts=Hosts(settings.hosts))  # the outermost
     messages = MessageRoutes(services, topics, bridge, claims)
     messages.register(app.router)
     FindingRoutes(services, topics, survey).register(app.router)

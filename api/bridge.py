@@ -4,6 +4,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
+from functools import partial
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -27,7 +28,8 @@ class Bridge:
             return future.result()
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[None] = loop.create_future()
-        self.call_when_done(future, lambda _: _settle(waiter))
+        settle = partial(_settle, waiter)
+        future.add_done_callback(lambda _: self._enqueue(loop, settle))
         timer = loop.call_later(timeout_s, _expire, waiter)
         try:
             await waiter

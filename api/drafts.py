@@ -118,7 +118,7 @@ class ScheduleValidator:
         self._rules = rules
         self.aliases = rules.aliases
         self._horizon_max_ms = horizon_max_ms
-        self._remembered = lru_cache(DELAYS_REMEMBERED)(self._judged_delay)
+        self._remembered = lru_cache(DELAYS_REMEMBERED)(self._delay)
 
     def directives(
         self, schedule: ScheduleIn, now_ms: int, default: Callable[[], Sequence[Header]] = tuple
@@ -148,23 +148,23 @@ class ScheduleValidator:
             written = _headers_of(schedule.delay, schedule.delay_ms, schedule.level, schedule.deliver_at)
             _schedule_of(read_directives(written, now_ms, self._rules, self._horizon_max_ms))
             return _DELIVER_AT, str(schedule.deliver_at).encode()
-        verdict = _schedule_of(self._judged(schedule.delay, schedule.delay_ms, schedule.level))
-        return None if isinstance(verdict, Immediate) else (_DELAY_MS, b"%d" % verdict.due_ms)
+        delay = schedule.delay
+        is_short = delay is None or len(delay) <= TEXT_CHARS_MAX  # else the memory would hold as much as clients like
+        return (self._remembered if is_short else self._delay)(delay, schedule.delay_ms, schedule.level)
 
     def schedule(self, directives: Sequence[Header], accepted_at_ms: int) -> Schedule:
         """What ingest will make of a message with these directives that is accepted at that moment."""
         verdict = _schedule_of(read_directives(directives, accepted_at_ms, self._rules))
         return Schedule(accepted_at_ms) if isinstance(verdict, Immediate) else verdict
 
-    def _judged(self, delay: str | None, delay_ms: int | None, level: int | None) -> Verdict:
+    def _delay(self, delay: str | None, delay_ms: int | None, level: int | None) -> Header | None:
+        """A delay means the same at any moment; judged at moment 0, its due time is the delay itself. Raises
+        Refusal."""
         if (delay, delay_ms, level) == (None, None, None):
             raise refused(INVALID_SCHEDULE, "/schedule", "missing-field", "a schedule needs a time, such as `delay`")
-        is_short = delay is None or len(delay) <= TEXT_CHARS_MAX  # else the memory would hold as much as clients like
-        return (self._remembered if is_short else self._judged_delay)(delay, delay_ms, level)
-
-    def _judged_delay(self, delay: str | None, delay_ms: int | None, level: int | None) -> Verdict:
-        """A delay means the same at any moment; judged at moment 0, its due time is the delay itself."""
-        return read_directives(_headers_of(delay, delay_ms, level), 0, self._rules, self._horizon_max_ms)
+        written = _headers_of(delay, delay_ms, level)
+        verdict = _schedule_of(read_directives(written, 0, self._rules, self._horizon_max_ms))
+        return None if isinstance(verdict, Immediate) else (_DELAY_MS, b"%d" % verdict.due_ms)
 
 
 def _headers_of(*times: str | int | None) -> list[Header]:

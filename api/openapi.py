@@ -25,7 +25,7 @@ from api.examples import EXAMPLES
 from api.problems import Problem
 
 DESCRIPTION = (
-    "Send messages with a delay and ask what has become of them. Times come in as RFC 3339 with an offset or as "
+    "Send messages with a delay and ask for their state. Times come in as RFC 3339 with an offset or as "
     "epoch milliseconds, and go out as RFC 3339 in UTC. 201 means durable, 202 does not. Unknown fields and "
     "parameters are errors; everything that goes wrong is a problem document (RFC 9457)."
 )

@@ -7,7 +7,7 @@ from fastapi import APIRouter
 from fastapi.routing import APIRoute
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from api.endpoint import Endpoint
 from api.requests import check_act
@@ -25,15 +25,19 @@ class PlainRoute(APIRoute):
         methods = self.methods or set()
         self.methods = methods | {"HEAD"} if "GET" in methods else methods
 
-        is_act = "POST" in methods
+        self.app = plain_app(endpoint, is_act="POST" in methods)
 
-        async def plain(scope: Scope, receive: Receive, send: Send) -> None:
-            if is_act:
-                check_act(scope["delayline.headers"])
-            response = await endpoint(Request(scope, receive, send))
-            await response(scope, receive, send)
 
-        self.app = plain
+def plain_app(endpoint: Endpoint, *, is_act: bool) -> ASGIApp:
+    """The endpoint alone, behind what every POST has to show (`is_act`)."""
+
+    async def plain(scope: Scope, receive: Receive, send: Send) -> None:
+        if is_act:
+            check_act(scope["delayline.headers"])
+        response = await endpoint(Request(scope, receive, send))
+        await response(scope, receive, send)
+
+    return plain
 
 
 def add_route(router: APIRouter, method: str, path: str, handler: Handler, endpoint: Endpoint) -> None:

@@ -1,5 +1,16 @@
 """What is taken when something is due, and what is too late to be delivered (`late_max` of a topic's rule).
 
+`Shard.take` puts into a batch, in this order and as far as its bytes reach:
+
+    1. operations that the log asks for, in log order, in half of the bytes (`operations.py`)
+    2. late records that an operation must not pass, and while there are any, nothing of 3
+    3. what is due, by (due, offset): expired records first and by themselves (`take_due`), else at most
+       `records_max`, without what 1 ends and without claims whose names are not decided yet
+    4. of a paused shard instead of 2 and 3: late records that an operation waits for, which go on in a new record
+    5. records that are re-appended so that they no longer pin the log (`Shard.roll`)
+
+A purge under way holds back 2 and 3. `draft.py` says for each record of 2 and 3 how it ends.
+
 A message expires instead of being delivered when it is taken so long after its due time: after an outage, or behind
 more than `rate_max` lets out. Its offset and key end it, as a delivery would.
 """

@@ -266,7 +266,7 @@ class Shard:
     def take(
         self, now_ms: int, records_max: int, bytes_max: int, *, checkpoint: bool = False, last: bool = False
     ) -> ShardBatch | None:
-        """What is due at `now_ms` and the cursor that goes with it, or None. With `checkpoint`, also a batch that
+        """What is due at `now_ms` (`lateness.py`) and the cursor of it, or None. With `checkpoint`, also a batch that
         only moves the cursor or says how far the shard is done; the `last` one says so before it is time again. One
         batch is in flight at most; `committed` or `aborted` must follow."""
         if self._taken is not None or not self.caught_up:

@@ -26,7 +26,7 @@ OPERATION_WAIT_S = 0.5
 
 _GET_MESSAGE = Endpoint(
     id="getMessage",
-    summary="What has become of a message, or of an operation",
+    summary="The state of a message, or of an operation",
     query=[VIEW],
     replies=[Reply(200, "The message, or the operation", [MessageOut, OperationOut], [ETAG])],
     refuses=[400, 404, 410, 503],

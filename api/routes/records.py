@@ -29,7 +29,7 @@ _FOLLOW = Choice(
 )
 _READ_RECORDS = Endpoint(
     id="readRecords",
-    summary="What stands in a topic, as a page or as a stream",
+    summary="The records of a topic, as a page or as a stream",
     query=[_PARTITION, _OFFSET, _PAGE_LIMIT, _FOLLOW],
     headers=[RequestHeader("Last-Event-ID", "With `follow`: the stream goes on behind this event")],
     replies=[Reply(200, "Records, oldest first", [RecordsPage], texts=["text/event-stream"])],

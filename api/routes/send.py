@@ -156,6 +156,8 @@ class SendRoutes:
                 raise
             return await self._send_batch(request, topic, body, mode)
         key = self._keys.of(request, topic, body)
+        if key is None:
+            return await self._send_single(request, topic, message, mode, key)
         with self._keys.taken(topic, key):
             return await self._send_single(request, topic, message, mode, key)
 

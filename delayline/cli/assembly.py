@@ -4,13 +4,14 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, disable_created_metrics
 from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from api.app import DelaylineApi, create_app, create_worker_app
+from api.app import TOPICS_REMEMBERED, DelaylineApi, create_app, create_worker_app
 from api.services import ApiSettings, Services
 from delay_service.decisions import Decisions
 from delay_service.history import History
@@ -188,7 +189,7 @@ def _worker_app(
 
 
 def _limits(settings: Settings, owners: Owners, clock: Clock) -> PendingLimits:
-    return PendingLimits(settings.bounds_for, owners.figures, clock)
+    return PendingLimits(lru_cache(TOPICS_REMEMBERED)(settings.bounds_for), owners.figures, clock)
 
 
 @contextmanager

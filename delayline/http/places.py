@@ -7,6 +7,7 @@ Pure; for the event loop's thread.
 
 import ipaddress
 from enum import Enum
+from functools import lru_cache
 from math import ceil
 from typing import Protocol
 
@@ -92,6 +93,7 @@ def share_of(total: int, percent: int) -> int:
     return max(1, ceil(total * percent / 100))
 
 
+@lru_cache(4096)
 def address_key(host: str | None) -> str:
     """What counts as one address: an IPv4 address (also where IPv6 carries it), or the /64 of an IPv6 address."""
     try:

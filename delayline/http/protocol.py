@@ -17,6 +17,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from delayline.http.guard import LINGERING_MAX, MALFORMED, Guard, Refused
 from delayline.http.places import address_key
+from delayline.http.whole import WHOLE, WholeAnswer
 
 PIPELINED_MAX = 16
 """Requests behind the one that is answered. Clients hardly do it; each costs some 3 KiB."""
@@ -90,8 +91,7 @@ class GuardedProtocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self._ended:
             return
-        if self._deadline is None and not self._in_body:
-            self._within(self._limits.head_timeout_s)
+        begins = self._deadline is None and not self._in_body
         self._unset_keepalive_if_required()
         self._progress = False
         try:
@@ -101,6 +101,8 @@ class GuardedProtocol(HttpToolsProtocol):
         except httptools.HttpParserError:
             self._refuse(self._refused or MALFORMED)
             return
+        if begins and not self._progress:  # a head that came whole needs no deadline
+            self._within(self._limits.head_timeout_s)
         self._silent_bytes = 0 if self._progress else self._silent_bytes + len(data)
         if self._silent_bytes > self._limits.head_bytes_max:
             self._refuse(self._guard.head_too_large())
@@ -127,6 +129,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._progress = self._in_body = True
         self._cancel_deadline()
         super().on_headers_complete()
+        self.scope[WHOLE] = WholeAnswer(self.cycle)  # type: ignore[literal-required]
         self._open += 1
         self._guard.places.works(self)
 

@@ -1,0 +1,131 @@
+"""Deadlines of one connection, on a loop that keeps its timers instead of waiting for them."""
+
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+from uvicorn import Config
+from uvicorn.server import ServerState
+
+from delayline.http.guard import Guard, HttpLimits
+from delayline.http.protocol import GuardedProtocol
+from delayline.http.whole import WHOLE, WholeAnswer
+
+LIMITS = HttpLimits(head_timeout_s=7.0, idle_timeout_s=75.0)
+HEAD = b"POST /v1/topics/orders/messages HTTP/1.1\r\nhost: localhost\r\ncontent-length: 2\r\n\r\n"
+
+
+class Timer:
+    def __init__(self, seconds: float, call: Any) -> None:
+        self.seconds = seconds
+        self.call = call
+        self.cancelled = False
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+
+class Task:
+    def add_done_callback(self, call: Any) -> None:
+        return None
+
+
+class Loop:
+    """Runs nothing by itself."""
+
+    def __init__(self) -> None:
+        self.timers: list[Timer] = []
+
+    def call_later(self, seconds: float, call: Any, *args: Any) -> Timer:
+        self.timers.append(Timer(seconds, call))
+        return self.timers[-1]
+
+    def create_task(self, coroutine: Any, **options: Any) -> Task:
+        coroutine.close()
+        return Task()
+
+    def pending(self, seconds: float) -> list[Timer]:
+        return [timer for timer in self.timers if timer.seconds == seconds and not timer.cancelled]
+
+
+class Wire:
+    def __init__(self) -> None:
+        self.written = b""
+
+    def get_extra_info(self, name: str) -> Any:
+        return None
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def is_closing(self) -> bool:
+        return False
+
+    def write(self, data: bytes) -> None:
+        self.written += data
+
+    def write_eof(self) -> None:
+        return None
+
+    def abort(self) -> None:
+        return None
+
+    def resume_reading(self) -> None:
+        return None
+
+
+async def _app(scope: Any, receive: Any, send: Any) -> None:
+    raise AssertionError("the loop runs nothing")
+
+
+@pytest.fixture
+def loop() -> Loop:
+    return Loop()
+
+
+@pytest.fixture
+def connection(loop: Loop) -> GuardedProtocol:
+    """One whose first request has been answered, so that it waits for the next."""
+    guard = Guard(LIMITS, CollectorRegistry())
+    config = Config(_app, ws="none", lifespan="off", log_config=None, timeout_keep_alive=75)
+    protocol = GuardedProtocol(guard, config, ServerState(), {}, loop)
+    protocol.connection_made(Wire())  # type: ignore[arg-type]
+    protocol.data_received(HEAD + b"{}")
+    assert _answered(protocol)
+    assert loop.pending(7.0) == []
+    return protocol
+
+
+def _answered(protocol: GuardedProtocol) -> bool:
+    whole = protocol.scope[WHOLE]  # type: ignore[literal-required]
+    assert isinstance(whole, WholeAnswer)
+    return whole.write(201, [(b"content-length", b"0")], b"")
+
+
+def test_a_head_in_pieces_has_its_time_from_the_first_byte_on(connection: GuardedProtocol, loop: Loop) -> None:
+    connection.data_received(HEAD[:1])
+    (deadline,) = loop.pending(7.0)
+    connection.data_received(HEAD[1:20])
+    assert loop.pending(7.0) == [deadline]
+    connection.data_received(HEAD[20:])
+    assert deadline.cancelled
+
+
+def test_a_head_that_does_not_end_in_time_is_refused(connection: GuardedProtocol, loop: Loop) -> None:
+    connection.data_received(HEAD[:30])
+    (deadline,) = loop.pending(7.0)
+    deadline.call()
+    wire: Any = connection.transport
+    assert b"HTTP/1.1 408 " in wire.written
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"{}"])
+def test_a_head_that_came_whole_starts_no_deadline(connection: GuardedProtocol, loop: Loop, body: bytes) -> None:
+    connection.data_received(HEAD + body)
+    assert [timer for timer in loop.timers[1:] if timer.seconds == 7.0] == []
+
+
+def test_a_connection_that_is_answered_waits_as_an_idle_one(connection: GuardedProtocol, loop: Loop) -> None:
+    assert len(loop.pending(75)) == 1
+    connection.data_received(HEAD)
+    assert loop.pending(75) == []
