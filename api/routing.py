@@ -28,13 +28,13 @@ class PlainRoute(APIRoute):
         self.app = plain_app(endpoint, is_act="POST" in methods)
 
 
-def plain_app(endpoint: Endpoint, *, is_act: bool) -> ASGIApp:
-    """The endpoint alone, behind what every POST has to show (`is_act`)."""
+def plain_app(handler: Handler, *, is_act: bool) -> ASGIApp:
+    """The handler alone, behind what every POST has to show (`is_act`)."""
 
     async def plain(scope: Scope, receive: Receive, send: Send) -> None:
         if is_act:
             check_act(scope["delayline.headers"])
-        response = await endpoint(Request(scope, receive, send))
+        response = await handler(Request(scope, receive, send))
         await response(scope, receive, send)
 
     return plain

@@ -2,7 +2,7 @@
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from api.routing import Endpoint, plain_app
+from api.routing import Handler, plain_app
 
 _BEFORE, _BEHIND = "/v1/topics/", "/messages"
 
@@ -11,7 +11,7 @@ class SendingPath:
     """ASGI middleware, inside of `Edge`. Answers `POST /v1/topics/{topic}/messages` itself. The route is registered
     with the router, too: it documents the path and answers its other methods. Hot: once per request."""
 
-    def __init__(self, app: ASGIApp, send: Endpoint) -> None:
+    def __init__(self, app: ASGIApp, send: Handler) -> None:
         self._app = app
         self._send = plain_app(send, is_act=True)
 

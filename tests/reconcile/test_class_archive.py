@@ -48,18 +48,18 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return prefix
 
 
-def test_nothing_but_the_archive_is_left_behind(prepared: Path):
+def test_nothing_but_the_archive_is_left_behind(prepared: Path) -> None:
     assert [path.suffix for path in (prepared / "share" / "delayline").iterdir()] == [".jsa"]
 
 
-def test_spark_takes_thousands_of_its_classes_from_the_archive(prepared: Path, tmp_path: Path):
+def test_spark_takes_thousands_of_its_classes_from_the_archive(prepared: Path, tmp_path: Path) -> None:
     done = _python(START, prepared, tmp_path / "loaded")
     assert done.stdout.strip() == "42"
     assert (tmp_path / "loaded").read_text().count("shared objects file (top)") > 3000
 
 
 @pytest.mark.parametrize("damage", ["cut", "emptied", "of something else"])
-def test_a_damaged_archive_is_left_aside_without_a_word(prepared: Path, tmp_path: Path, damage: str):
+def test_a_damaged_archive_is_left_aside_without_a_word(prepared: Path, tmp_path: Path, damage: str) -> None:
     whole = next((prepared / "share" / "delayline").iterdir())
     other = tmp_path / "share" / "delayline" / whole.name
     other.parent.mkdir(parents=True)

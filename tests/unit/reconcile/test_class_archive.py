@@ -23,11 +23,11 @@ def _made(path: Path, data: bytes = b"bytes") -> None:
     path.write_bytes(data)
 
 
-def test_where_no_archive_was_made_java_starts_as_it_did(prefix: Path):
+def test_where_no_archive_was_made_java_starts_as_it_did(prefix: Path) -> None:
     assert local_options() == LOCAL
 
 
-def test_java_is_given_the_archive_of_this_pyspark_beside_the_other_options(prefix: Path):
+def test_java_is_given_the_archive_of_this_pyspark_beside_the_other_options(prefix: Path) -> None:
     _made(prefix / NAME)
     given = local_options()[JAVA]
     assert given.startswith(LOCAL[JAVA] + " ")
@@ -36,22 +36,22 @@ def test_java_is_given_the_archive_of_this_pyspark_beside_the_other_options(pref
 
 
 @pytest.mark.parametrize("data", [b"", b"byte", b"bytes and more"])
-def test_an_archive_of_another_size_than_its_name_says_is_not_used(prefix: Path, data: bytes):
+def test_an_archive_of_another_size_than_its_name_says_is_not_used(prefix: Path, data: bytes) -> None:
     _made(prefix / NAME, data)
     assert local_options() == LOCAL
 
 
-def test_an_archive_of_another_pyspark_is_not_used(prefix: Path):
+def test_an_archive_of_another_pyspark_is_not_used(prefix: Path) -> None:
     _made(prefix / NAME.replace("4.2.0", "4.1.0"))
     assert local_options() == LOCAL
 
 
-def test_a_path_with_a_space_cannot_be_an_option_and_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_path_with_a_space_cannot_be_an_option_and_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "prefix", str(tmp_path / "my env"))
     _made(tmp_path / "my env" / NAME)
     assert java_options() == ""
 
 
-def test_options_that_are_given_stand_instead_of_the_archive(prefix: Path):
+def test_options_that_are_given_stand_instead_of_the_archive(prefix: Path) -> None:
     _made(prefix / NAME)
     assert local_options(" -Dsome=thing")[JAVA] == LOCAL[JAVA] + " -Dsome=thing"
