@@ -39,7 +39,7 @@ class Place:
 
     def __init__(self, spark: "SparkSession", folder: Path) -> None:
         self.spark = spark
-        self.world = World(folder / "archive", "orders")
+        self.world = World(folder / "an archive, ä%20 [1]", "orders")
         self.out = folder / "out"
         self.copies: list[dict[str, Any]] = []
 

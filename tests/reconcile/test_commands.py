@@ -15,6 +15,8 @@ from delayline.clock import SystemClock
 from delayline.errors import ConfigError
 from reconcile.__main__ import main as reconcile_main
 from reconcile.errors import CannotJudge, RunInProgress
+from reconcile.files import LocalFiles
+from reconcile.settings import JobSettings
 from tests.reconcile.archive import World, run_here
 
 if TYPE_CHECKING:
@@ -123,3 +125,18 @@ def test_how_a_run_ends_that_could_not_end(
     with pytest.raises(SystemExit) as ended:
         delayline_main()
     assert (ended.value.code, str(error) in capsys.readouterr().err) == (code, True)
+
+
+@pytest.mark.thorough
+def test_what_a_run_found_and_could_not_report_the_next_run_reports(spark: "SparkSession", tmp_path: Path) -> None:
+    from reconcile.job import run
+    from reconcile.readers.parquet import ParquetReader
+
+    world, ledger = written(tmp_path / "archive"), tmp_path / "ledger"
+    given = JobSettings(output=str(ledger)), ParquetReader(spark, world.folder, "delayline"), LocalFiles(ledger)
+    assert run(*given, spark, SystemClock(), reports=True).exit_code == 2  # and then its process is killed
+    second = run(*given, spark, SystemClock(), reports=True)
+    assert (second.exit_code, second.summary.topics[0].fresh, second.summary.reports_from) == (2, {"missing": 1}, 1)
+    second.note_reported()
+    third = run(*given, spark, SystemClock())
+    assert (third.exit_code, third.summary.reports_from) == (0, 3)
