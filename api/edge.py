@@ -37,7 +37,7 @@ class Edge:
     """ASGI middleware; puts `delayline.headers` (a dict), `.address`, `.request_id` and `.ticket` into the scope."""
 
     def __init__(self, app: ASGIApp, problems: Problems, in_flight: InFlight, hosts: Hosts) -> None:
-        self._app = app
+        self.app = app
         self._hosts = hosts
         self._problems = problems
         self._in_flight = in_flight
@@ -46,7 +46,7 @@ class Edge:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            await self._app(scope, receive, send)
+            await self.app(scope, receive, send)
             return
         headers = scope["delayline.headers"] = dict(scope["headers"])
         request_id = self._request_id(headers.get(b"x-request-id"))
@@ -75,7 +75,7 @@ class Edge:
         if scope["path"] not in _UNSEEN:
             self._hosts.check(scope)
         if scope["path"] in _ALWAYS_ANSWERED:
-            await self._app(scope, receive, send)
+            await self.app(scope, receive, send)
             return
         headers = scope["delayline.headers"]
         if len(headers) < len(scope["headers"]):
@@ -85,7 +85,7 @@ class Edge:
                 raise Refusal(NOT_SUPPORTED, f"the request header {name.decode().title()} means nothing here")
         ticket = scope["delayline.ticket"] = self._in_flight.enter(scope["delayline.address"])
         try:
-            await self._app(scope, receive, send)
+            await self.app(scope, receive, send)
         finally:
             ticket.release()
 

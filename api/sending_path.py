@@ -12,16 +12,16 @@ class SendingPath:
     with the router, too: it documents the path and answers its other methods. Hot: once per request."""
 
     def __init__(self, app: ASGIApp, send: Handler) -> None:
-        self._app = app
-        self._send = plain_app(send, is_act=True)
+        self.app = app
+        self.send = plain_app(send, is_act=True)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         topic = _topic(scope) if scope["type"] == "http" else ""
         if not topic:
-            await self._app(scope, receive, send)
+            await self.app(scope, receive, send)
             return
         scope["path_params"] = {"topic": topic}
-        await self._send(scope, receive, send)
+        await self.send(scope, receive, send)
 
 
 def _topic(scope: Scope) -> str:

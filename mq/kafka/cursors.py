@@ -33,7 +33,7 @@ from delayline.cursor import Cursor, newest
 from delayline.errors import UnknownFormat
 from delayline.message import Shard
 from mq.contract import Handover, Owner
-from mq.errors import QueueUnavailable
+from mq.errors import QueueUnavailable, TopicUnknown
 from mq.kafka import trouble
 from mq.kafka.cluster import Cluster, partition_number
 from mq.kafka.finishing import Finisher
@@ -214,10 +214,16 @@ class Cursors:
         return cursor
 
     def read_cursor_unfenced(self, shard: Shard) -> Cursor | None:
-        """The shard's cursor as it is or was a moment ago: for readers that take nothing over. Raises
-        QueueUnavailable, UnknownFormat, TopicUnknown where there is no topic of cursors."""
+        """The shard's cursor as it is or was a moment ago: for readers that take nothing over. Where there is no
+        topic of cursors, it is the group's. Raises QueueUnavailable, UnknownFormat, and TopicUnknown where that topic
+        is not there and the group has none either."""
         committed = self._committed(self._latest, self._settings.names.buffer(shard.topic), int(shard.name))
-        return newest(committed, self._mirror.cursor(shard, whole=committed is None))
+        try:
+            return newest(committed, self._mirror.cursor(shard, whole=committed is None))
+        except TopicUnknown:
+            if committed is None:
+                raise
+            return committed
 
     def _committed(self, offsets: GroupOffsets, buffer: str, partition: int) -> Cursor | None:
         """None where the group has no offset, or one without our metadata (somebody has reset it): ask the mirror."""

@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from delayline import headers
 from delayline.clock import Clock, SystemClock
+from delayline.cursor import Cursor
 from delayline.message import Shard
 from mq.errors import TopicUnknown
 from mq.kafka import trouble
@@ -94,10 +95,17 @@ class KafkaReader:
         return {shard: text for shard, text in known.items() if text is not None}
 
     def _rules(self, shard: Shard, start: int) -> str | None:
-        cursor = self._cursors.read_cursor_unfenced(shard) if start > 0 else None
+        cursor = self._cursor(shard) if start > 0 else None
         if cursor is None or self._changes(shard, start, cursor.low_offset):
             return None
         return cursor.rules.encoded.decode()
+
+    def _cursor(self, shard: Shard) -> Cursor | None:
+        """None also where there is no topic of cursors: a gap must be judged before workers have made it anew."""
+        try:
+            return self._cursors.read_cursor_unfenced(shard)
+        except TopicUnknown:
+            return None
 
     def _changes(self, shard: Shard, start: int, end: int) -> bool:
         """Whether a rules record stands there. What is kept behind a low offset is kept for `audit.hold_max` only."""

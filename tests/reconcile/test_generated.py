@@ -27,26 +27,43 @@ if TYPE_CHECKING:
 
 MESSAGES = int(os.environ.get("MESSAGES") or (200_000 if THOROUGH else 16_000))
 SHARDS = [("orders", 0), ("orders", 1), ("mails", 0), ("mails", 1)]
+BORN = [("orders", 2), ("later", 0), ("later", 1)]
+"""Made between the two runs: a shard of a topic that the first one has seen, and a topic."""
+
+BRIEF = ("brief", 0)
+"""Made after the first run, and deleted before the second one."""
+
+BRIEF_MESSAGES = 50
+EVERY = [*SHARDS, *BORN]
 FAULTS_PER_SHARD = 25
-TRIMMED = {("mails", 1): MESSAGES // 25}
+TRIMMED = {("mails", 1): MESSAGES // 50, ("later", 1): MESSAGES // 50}
+"""What was deleted before a run read it: from before the first run, or since."""
+
 SEED = int(os.environ.get("SEED", "1"))
 
 
 class Judged(NamedTuple):
+    """`brief`: findings of a topic that no run has seen."""
+
     truths: list[Truth]
+    brief: list[Any]
     findings: list[Any]
     unsettled: set[tuple[str, int]]
     windows: list[Any]
     summary: Summary
     plan: RepairPlan
+    last: Summary
 
 
 @pytest.fixture(scope="module")
 def judged(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> Judged:
-    """By whole runs: a first one when nothing had been sent yet, and one that reads everything."""
+    """By whole runs: a first one when nothing had been sent yet, one that reads everything, and one when a topic and
+    its buffer are gone."""
     folder = tmp_path_factory.mktemp("generated")
     archive, output = folder / "archive", folder / "out"
-    truths = [_generated(archive, topic, shard) for topic, shard in SHARDS]
+    truths = [_generated(archive, topic, shard) for topic, shard in EVERY]
+    generate(archive, *BRIEF, BRIEF_MESSAGES, faults=0, seed=SEED)
+    _delete(archive, "brief")
     (archive / "archive.json").write_bytes(msgspec.json.encode(Archive(held=_nothing_yet())))
     clock = ManualClock(T)
     assert run_here(spark, archive, output, clock).exit_code == 0
@@ -57,7 +74,18 @@ def judged(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> J
     findings = spark.read.parquet(str(output / "findings" / "run=2")).collect()
     windows = spark.read.parquet(str(output / "windows" / "run=2")).collect()
     plan = decode_repair_plan((output / "repair-plan.json").read_bytes())
-    return Judged(truths, findings, unsettled, windows, summary, plan)
+    _delete(archive, "later")
+    last = run_here(spark, archive, output, clock).summary
+    brief = [row for row in findings if row.topic == "brief"]
+    findings = [row for row in findings if row.topic != "brief"]
+    windows = [row for row in windows if row.topic != "brief"]
+    return Judged(truths, brief, findings, unsettled, windows, summary, plan, last)
+
+
+def _delete(archive: Path, topic: str) -> None:
+    """With its buffer; what the audit says of it stays."""
+    for path in (archive / "accepted").glob(f"{topic}-*"):
+        path.unlink()
 
 
 def _nothing_yet() -> Held:
@@ -70,8 +98,21 @@ def _nothing_yet() -> Held:
 
 def _generated(folder: Path, topic: str, shard: int) -> Truth:
     trimmed = TRIMMED.get((topic, shard), 0)
-    messages = MESSAGES // len(SHARDS)
-    return generate(folder, topic, shard, messages, faults=FAULTS_PER_SHARD, seed=SEED, trimmed=trimmed)
+    messages = MESSAGES // len(EVERY)
+    truth = generate(folder, topic, shard, messages, faults=FAULTS_PER_SHARD, seed=SEED, trimmed=trimmed)
+    return _beside_a_gap(truth) if trimmed and (topic, shard) in BORN else truth
+
+
+def _beside_a_gap(truth: Truth) -> Truth:
+    """What a lost successor was is not known there: it may stand in the part that was deleted, so it is in no
+    plan."""
+    lost = {(topic, shard, offset) for topic, shard, offset, _ in truth.successors}
+
+    def told(one: Fault) -> Fault:
+        is_lost = one.category == "missing" and (one.topic, one.shard, one.offset) in lost
+        return one._replace(category="unauditable") if is_lost else one
+
+    return truth._replace(faults=[told(one) for one in truth.faults], successors=set())
 
 
 def test_exactly_what_went_wrong_is_found(judged: Judged) -> None:
@@ -80,6 +121,27 @@ def test_exactly_what_went_wrong_is_found(judged: Judged) -> None:
     assert found - injected == Counter(), f"SEED={SEED}: found, and not injected"
     assert injected - found == Counter(), f"SEED={SEED}: injected, and not found"
     assert len(injected) > FAULTS_PER_SHARD * len(FAULTS) * 3
+
+
+def test_what_was_made_after_the_last_run_and_trimmed_before_the_next_is_a_gap_and_not_from_before(
+    judged: Judged,
+) -> None:
+    gaps = {(one.topic, one.shard): one.records for one in judged.summary.not_judged if one.what == "gap"}
+    assert gaps == {place: count for place, count in TRIMMED.items() if place in BORN}
+    before = {topic.topic for topic in judged.summary.topics if topic.before_start}
+    assert before == {topic for topic, shard in TRIMMED if (topic, shard) in SHARDS}
+
+
+def test_what_a_topic_delivered_that_no_run_has_seen_is_an_orphan_each(judged: Judged) -> None:
+    assert Counter(row.category for row in judged.brief) == {"orphan": BRIEF_MESSAGES}
+    assert len({row.id for row in judged.brief}) == BRIEF_MESSAGES
+
+
+def test_a_topic_that_is_deleted_is_not_judged_any_more_and_the_others_find_nothing_new(judged: Judged) -> None:
+    not_judged = {(one.what, one.topic) for one in judged.last.not_judged if one.what != "unsettled"}
+    assert not_judged == {("deleted", "later")}
+    assert judged.last.exit_code == 3
+    assert [topic.fresh for topic in judged.last.topics] == [{}] * len(judged.last.topics)
 
 
 def test_windows_with_a_successor_that_may_still_come_are_to_be_judged_again(judged: Judged) -> None:

@@ -165,6 +165,23 @@ def test_the_rules_where_what_is_held_begins_are_those_of_the_cursor_or_of_its_m
     assert reader.rules(place.topic, [0]) == {0: rules.numbered(5).encoded.decode()}
 
 
+def test_without_the_cursor_topic_the_rules_are_those_of_the_group_s_cursor_or_not_known(
+    place: Place, reader: "KafkaReader"
+) -> None:
+    rules = Rules(number=4, levels_ms=(9000,))
+    place.send(place.producer(), 3)
+    place.trim(2)
+    cursors = f"{place.namespace}.cursor"
+    place.admin.delete_topics([cursors])[cursors].result()
+    eventually(lambda: place.admin.list_topics(timeout=5).topics, lambda found: cursors not in found)
+
+    unknown = reader.rules(place.topic, [0])
+    commit_cursor(place, 0, rules)
+
+    assert unknown == {}
+    assert reader.rules(place.topic, [0]) == {0: rules.encoded.decode()}
+
+
 def test_nobody_knows_the_rules_before_a_change_that_the_cursor_has_passed(
     place: Place, reader: "KafkaReader"
 ) -> None:

@@ -18,7 +18,8 @@ from tests.brokers.kafka import Kafka
 from tests.fault.kafka.clients import Mix
 from tests.fault.kafka.nemesis import Nemesis
 from tests.fault.kafka.scene import Scene, Size, scene
-from tests.fault.reconcile import accounts
+from tests.fault.reconcile import accounts, births
+from tests.fault.reconcile.births import Births
 from tests.fault.reconcile.changes import Changes, Kind
 from tests.fault.reconcile.jobs import Command, Job
 from tests.fault.reconcile.planted import Planted
@@ -32,7 +33,7 @@ SIZE = Size(
     group_rate=10,
     post_rate=20,
     delay_max_ms=20_000,
-    settings={"audit__low_water_interval": "1s"},
+    settings={"audit__low_water_interval": "1s", "delay__topics": f"orders-*,{births.PATTERN}"},
 )
 CHANGES_RATE = 6.0
 """A sender saves up for two seconds at most: half a batch each second, or it never sends one."""
@@ -55,6 +56,9 @@ REPAIR_KILLS_OPEN = "   of them with their transaction open"
 REPAIRED = "messages lost by hand and sent again once"
 BESIDE = "repairs that ended while a run went on"
 PLANTED = "faults planted and found"
+BORN = "topics and partitions made between two runs and accounted for"
+DELETED = "topics deleted between two runs with nothing pending"
+BIRTHS = 3
 
 
 class Live:
@@ -260,6 +264,28 @@ class Live:
         if code != 0:
             self.failures.append(f"a repair ended with {code}, see {command.log}")
 
+    # --- what comes and goes between two runs
+
+    def born(self) -> None:
+        """Each round has a new topic, a new partition of the last one's, and no topic of the one before that. Half
+        of the runs are killed first. Comes last: nothing else expects these topics."""
+        made = Births(self.scene)
+        topics = [births.PATTERN.replace("*", str(number)) for number in range(BIRTHS)]
+        for number, topic in enumerate(topics):
+            made.make(topic)
+            if number >= 1:
+                made.grow(topics[number - 1])
+            if number >= 2:
+                made.delete(topics[number - 2])
+                self.tally[DELETED] += 1
+            if number % 2:
+                self.later.begin()
+                self.nemesis.rest(2, 8)
+                self.later.kill()
+            wrong = made.wrong(self.settle())
+            self.failures += wrong
+            self.tally[BORN] += (1 if number == 0 else 2) if not wrong else 0
+
 
 def _newest(folder: Path) -> str:
     """The summary that was written last, as the ledger names it."""
@@ -280,7 +306,7 @@ def play(seed: int, folder: Path, runs: int) -> tuple[Counter[str], list[str]]:
     """All of it, in this order: each part goes on from the ledger that the one before has left."""
     with live(seed, folder, runs) as one:
         try:
-            for part in (one.traffic, one.settled, one.plant, one.repairs):
+            for part in (one.traffic, one.settled, one.plant, one.repairs, one.born):
                 part()
                 print(f"{time.strftime('%H:%M:%S')}  {part.__name__} done, {len(one.failures)} failures", flush=True)
         except AssertionError as error:

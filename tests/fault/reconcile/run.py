@@ -6,7 +6,8 @@
     RUNS=10            beside the traffic
 
     kills   a run over an archive, killed at twenty-four moments, and repeated
-    live    runs beside traffic on Kafka while everything is killed; planted faults; repairs, killed and beside runs
+    live    runs beside traffic on Kafka while everything is killed; planted faults; repairs, killed and beside runs;
+            topics and partitions made and deleted between two runs
 
 Exit code 1 when a promise was broken, or when something did not happen as often as wanted. Logs and ledgers stay in
 .cache/proof then.
@@ -63,6 +64,8 @@ WANTED: dict[str, Mapping[str, int]] = {
         live.REPAIR_KILLS_OPEN: 1,
         live.REPAIRED: (live.KILLED_REPAIRS + live.REPAIRS_BESIDE) * live.LOST_EACH,
         live.BESIDE: 2,
+        live.BORN: 2 * live.BIRTHS - 1,
+        live.DELETED: live.BIRTHS - 2,
     },
 }
 

@@ -12,6 +12,7 @@ import jsonschema
 import pytest
 
 from api.routing import PlainRoute
+from api.sending_path import SendingPath
 from tests.unit.api.door import Door
 from tests.unit.api.situations import DOCUMENT, ENDPOINTS, SITUATIONS, ask, door, examples, filled, headers_of
 
@@ -51,6 +52,10 @@ def listen(of: Door) -> set[str]:
     for route in of.app.routes:
         if isinstance(route, PlainRoute):
             route.app = _listening(route.app, seen)
+    of.app.middleware_stack = layer = of.app.build_middleware_stack()
+    while layer := getattr(layer, "app", None):
+        if isinstance(layer, SendingPath):  # sends do not come to their route
+            layer.send = _listening(layer.send, seen)
     return seen
 
 

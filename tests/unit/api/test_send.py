@@ -423,12 +423,12 @@ def test_a_queue_that_is_away_is_a_503_with_retry_after() -> None:
     assert answer.headers["retry-after"] == "1"
 
 
-def test_a_queue_that_does_not_answer_is_a_503_that_says_nobody_knows() -> None:
+def test_a_queue_that_does_not_answer_is_a_503_that_says_what_is_unknown() -> None:
     door = Door(append_timeout_s=0.02)
     door.queue.silent = True
     answer = door.send({"value": 1})
     assert problem(answer) == (503, "queue-unavailable")
-    assert "nobody knows" in answer.json()["detail"]
+    assert "it is unknown whether it was stored" in answer.json()["detail"]
 
 
 @pytest.mark.parametrize(
