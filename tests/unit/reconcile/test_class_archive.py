@@ -46,7 +46,7 @@ def test_an_archive_of_another_pyspark_is_not_used(prefix: Path) -> None:
     assert local_options() == LOCAL
 
 
-def test_a_path_with_a_space_cannot_be_an_option_and_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_path_with_a_space_cannot_be_an_option(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "prefix", str(tmp_path / "my env"))
     _made(tmp_path / "my env" / NAME)
     assert java_options() == ""
