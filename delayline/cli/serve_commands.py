@@ -105,7 +105,7 @@ def _refuse_embedded(settings: "Settings", command: str) -> None:
         from delayline.errors import ConfigError
 
         raise ConfigError(
-            f"mq.kind: the embedded queue lives in one process, so there is no {command} of its own: use `serve`."
+            f"mq.kind: the embedded queue runs in one process, so there is no {command} of its own: use `serve`."
         )
 
 
