@@ -1,6 +1,6 @@
 """`python -m delayline`."""
 
-from delayline.cli.main import main
+from cli.main import main
 
 if __name__ == "__main__":
     main()

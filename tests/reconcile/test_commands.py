@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from delayline.cli.main import main as delayline_main
+from cli.main import main as delayline_main
 from delayline.clock import SystemClock
 from delayline.errors import ConfigError
 from reconcile.__main__ import main as reconcile_main
@@ -117,7 +117,7 @@ def test_how_a_run_ends_that_could_not_end(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("reconcile.entry.start", fail)
     monkeypatch.setattr("reconcile.__main__.start", fail)
-    monkeypatch.setattr("delayline.logs.configure", lambda *given: None)
+    monkeypatch.setattr("delayline.process.logs.configure", lambda *given: None)
     assert reconcile_main(["--output", "ledger"]) == code
     monkeypatch.setattr("sys.argv", ["delayline", "reconcile", "run", "--output", "ledger"])
     with pytest.raises(SystemExit) as ended:

@@ -1,0 +1,1 @@
+"""The data path through our own client: transactions, and what it speaks and refuses."""
