@@ -7,9 +7,9 @@ not asked for. Of what is looked at:
     whatever names hidden topics is answered here                   proxy.kafka.view.refuse
     Produce                      goes through the split             proxy.kafka.produce.split
 
-Answers leave in the order of the requests (`turns.Line`). While a Produce of the split is under way, only further
-Produces are taken up; everything else waits behind it, as it would in a broker, which carries out one request of a
-connection after the other. So nothing large is ever kept until its turn.
+Answers leave in the order of the requests (`response_order.ResponseOrderer`). While a Produce of the split is under
+way, only further Produces are taken up; everything else waits behind it, as it would in a broker, which carries out
+one request of a connection after the other. So nothing large is ever kept until its turn.
 
 Where the broker ends, both do. Where the client does, what was read from it first goes where it belongs: a producer
 that takes no answers (acks=0) sends, closes, and counts on it. `drain_max_s` bounds that.
@@ -17,8 +17,8 @@ that takes no answers (acks=0) sends, closes, and counts on it. `drain_max_s` bo
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Callable, Coroutine, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from delayline.process import logs
 from kafkawire.protocol.apis import ApiKey, is_let_through
@@ -151,7 +151,7 @@ class Relay:
             self._client_said(early)
         self.client.release("connecting")
 
-    def run(self, work: "asyncio._CoroutineLike[None]") -> None:
+    def run(self, work: Coroutine[Any, Any, None]) -> None:
         """In the background, for as long as the connection lasts. Failing, it ends the connection."""
         task = asyncio.create_task(work)
         self._tasks.add(task)

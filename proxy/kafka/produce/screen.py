@@ -1,7 +1,7 @@
 """What the records of a batch ask for: which of them are delayed, and whether the batch can be taken at all.
 
-The verdict on a record is `delayline.schedule.verdict.read_directives`', as everywhere. A batch is taken or refused as a
-whole, as a broker does it; the errors name the records that are at fault (KIP-467).
+The verdict on a record is `delayline.schedule.verdict.read_directives`', as everywhere. A batch is taken or refused
+as a whole, as a broker does it; the errors name the records that are at fault (KIP-467).
 """
 
 from collections.abc import Callable, Set

@@ -55,8 +55,8 @@ from proxy.kafka.response_order import Turn
 from proxy.kafka.view.rewrite import readdress_endpoints
 
 if TYPE_CHECKING:
-    from proxy.kafka.frontend.relay import Relay
     from proxy.kafka.hub import Hub
+    from proxy.kafka.produce.upstream import Upstream
 
 
 Looks = dict[PartitionBatch, tuple[Records, Seen | None]]
@@ -66,9 +66,9 @@ Looks = dict[PartitionBatch, tuple[Records, Seen | None]]
 class Split:
     """Of one connection."""
 
-    def __init__(self, hub: "Hub", relay: "Relay") -> None:
+    def __init__(self, hub: "Hub", upstream: "Upstream") -> None:
         self._hub = hub
-        self._relay = relay
+        self._upstream = upstream
         self._sequencer = Sequencer()
         self._open: dict[ClientProduce, None] = {}
         self._pieces: dict[Batch, PartitionBatch] = {}  # of batches that the sequencer has; bounded by what is open
@@ -112,7 +112,7 @@ class Split:
             raise PeerError("a Produce with two batches for one partition")
         answered = turn if request.acks != 0 else None
         if answered is not None:
-            self._relay.join(answered)
+            self._upstream.join(answered)
         production = ClientProduce(answered, turn, header, request, size, missing=len(sent))
         self._open[production] = None
         self.bytes_held += size
@@ -128,13 +128,13 @@ class Split:
             self._look(pieces)
         else:
             self._asking = True
-            self._relay.ask(asked)
+            self._upstream.ask(asked)
 
     def _looks_at(self, topic: str) -> bool:
         return self._unnamed.refuses or self._hub.settings.is_delay_enabled(topic)
 
     def proved(self, asked: RightsAsked, response: MetadataResponse) -> None:
-        """The broker's answer to `relay.ask`."""
+        """The broker's answer to `Upstream.ask`."""
         self._asking = False
         denied = self._rights.answered(response)
         for piece in asked.pieces:
@@ -154,7 +154,7 @@ class Split:
                 raise _TooMuchInline
         except _TooMuchInline:
             self._asking = True
-            self._relay.run(self._look_beside(pieces))
+            self._upstream.run(self._look_beside(pieces))
         else:
             self._looked(pieces, seen, INLINE_PLAIN_BYTES - inline.left)
 
@@ -171,7 +171,7 @@ class Split:
             self._hub.metrics.limited.labels("plain_bytes_max").inc()
         self._asking = False
         self._looked(pieces, seen, limit - allowance.left)
-        self._relay.take_up()
+        self._upstream.take_up()
 
     def _see_all(self, pieces: list[PartitionBatch], allowance: Allowance) -> Looks:
         """Perhaps in a thread: nothing but the pieces is touched."""
@@ -194,12 +194,12 @@ class Split:
         plain_bytes: int,
     ) -> None:
         if any(found is not None and found.scan.plain for _, found in seen.values()):
-            self._relay.grow(pieces[0].production.paid, plain_bytes)
+            self._upstream.grow(pieces[0].production.paid, plain_bytes)
         delayed = {piece.topic for piece, (_, found) in seen.items() if found and found.delayed and not found.refusal}
         unknown = delayed - self._hub.twins.known if delayed else delayed
         if unknown:
             self._asking = True
-            self._relay.run(self._look_again(sorted(unknown), pieces, seen))
+            self._upstream.run(self._look_again(sorted(unknown), pieces, seen))
         else:
             self._go(pieces, seen)
 
@@ -242,7 +242,7 @@ class Split:
         if not self._closed:
             self._asking = False
             self._go(pieces, seen)
-            self._relay.take_up()
+            self._upstream.take_up()
 
     def _go(self, pieces: list[PartitionBatch], seen: Looks) -> None:
         for piece in pieces:
@@ -309,7 +309,7 @@ class Split:
         if not self._closed:
             self._tell(event)
             self._ship()
-            self._relay.take_up()
+            self._upstream.take_up()
 
     def _do(self, output: Output) -> None:
         piece = self._pieces[output.batch]
@@ -319,13 +319,13 @@ class Split:
             case ProbeTarget(batch):
                 self._load(piece, probe(piece, batch))
             case SendBuffer(batch, base_sequence):
-                self._relay.run(self._write_buffer(batch, self._write(piece, base_sequence)))
+                self._upstream.run(self._write_buffer(batch, self._write(piece, base_sequence)))
             case Ask(batch, side):
-                self._relay.run(self._ask(batch, side))
+                self._upstream.run(self._ask(batch, side))
             case Answer(batch, code, verbatim):
                 self._answer(piece, batch, code, verbatim)
             case Close(_, reason):
-                self._relay.close(reason)
+                self._upstream.close(reason)
 
     def _send_target(self, piece: PartitionBatch, batch: Batch, base_sequence: int) -> None:
         try:
@@ -384,7 +384,7 @@ class Split:
         shipments, self._shipments = self._shipments, []
         for shipment in shipments:
             if not self._closed:
-                self._relay.ship(shipment)
+                self._upstream.ship(shipment)
 
     def answered(self, shipment: UpstreamProduce, response: ProduceResponse) -> None:
         """The broker's answer. Raises PeerError for one that leaves something out."""
@@ -429,14 +429,14 @@ class Split:
         production.results[piece.key] = result
         production.missing -= 1
         if production.turn is None and result.error_code != ErrorCode.NONE:
-            self._relay.end(f"error {result.error_code} for a producer that takes no answers")
+            self._upstream.end(f"error {result.error_code} for a producer that takes no answers")
         if not production.missing and production in self._open:
             self._finish(production)
 
     def _finish(self, production: ClientProduce) -> None:
         del self._open[production]
         self.bytes_held -= production.size
-        self._relay.settle(production.paid)
+        self._upstream.settle(production.paid)
         if production.turn is None:
             return
         response = ProduceResponse(
@@ -447,7 +447,7 @@ class Split:
             throttle_time_ms=production.throttle_time_ms,
             node_endpoints=production.endpoints,
         )
-        self._relay.answer(production.turn, encode(response, production.header.version))
+        self._upstream.answer(production.turn, encode(response, production.header.version))
 
 
 class _TooMuchInline(Exception):
