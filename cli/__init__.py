@@ -1,1 +1,1 @@
-"""The command line, and the composition root: the only place that knows every room."""
+"""The command line, and the composition root: the only package that imports every other."""
