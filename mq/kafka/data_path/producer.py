@@ -6,13 +6,11 @@ implicit partitions a commit takes three round trips: the records, the offsets, 
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
 
 from confluent_kafka import KafkaError, TopicPartition
 
 from delayline.clock import Clock
 from delayline.process import logs
-from kafkawire.batch.build import Delivery, Records, cut, records_of
 from kafkawire.batch.head import Codec
 from kafkawire.client import steps
 from kafkawire.client.blocking import Connection
@@ -60,8 +58,9 @@ from mq.kafka.data_path.exchange import (
     speaks_implicit,
 )
 from mq.kafka.data_path.finishing import OFFSETS_TOPIC, Finisher
+from mq.kafka.data_path.outgoing import OutgoingBatch, batches_of
 from mq.kafka.librdkafka import trouble
-from mq.kafka.librdkafka.producers import COMMIT_TIMEOUTS, Aborted, Bulk, Delivered, Failure, Send
+from mq.kafka.librdkafka.producers import COMMIT_TIMEOUTS, Aborted, Bulk, Failure, Send
 from mq.kafka.settings import KafkaSettings
 
 LATE_S = 1.0
@@ -91,15 +90,6 @@ _PHASES = {
 """What time is given for, by the state that uses it up."""
 
 
-class Outgoing(NamedTuple):
-    """One batch on its way to a partition. `heard` are those who asked where a record stands: its place in the batch,
-    its time (epoch ms), and whom to tell."""
-
-    place: Place
-    records: Records
-    heard: Sequence[tuple[int, int, Delivered]]
-
-
 class WireTransactions:
     """One transaction after the other, under one transactional id. One thread at a time. `pause` waits for so many
     seconds; true says that nothing is to be waited for any more, as `Event.wait` does of an event that is set when
@@ -127,7 +117,7 @@ class WireTransactions:
         self._connections: dict[int, Connection] = {}  # bounded by the cluster's nodes
         self._nothing = Terms(transactional_id, int(settings.transaction_timeout_s * 1000))
         self._terms = self._nothing
-        self._batches: Sequence[Outgoing] = ()
+        self._batches: Sequence[OutgoingBatch] = ()
         self._phase = ""  # what time is given for
         self._give_up_s = 0.0
         self._wait_s = AGAIN_S
@@ -156,7 +146,7 @@ class WireTransactions:
         self.open()
         if self._has_lost_sight():
             self._settle()
-        self._batches = self._outgoing(sends)
+        self._batches = batches_of(sends, self._clock.now_ms(), self._limits, self._codec)
         self._terms = self._nothing._replace(batches=[batch.records for batch in self._batches], offsets=offsets)
         if offsets and metadata is not None:
             self._terms = self._terms._replace(member=Member.of(metadata))
@@ -231,40 +221,6 @@ class WireTransactions:
                 self._open(self._settings.request_timeout_s / 2)
             except Aborted as aborted:
                 log.debug("what was cut off is still open", detail=str(aborted))
-
-    # --- what is to be written
-
-    def _outgoing(self, sends: Iterable[Send | Bulk]) -> list[Outgoing]:
-        now_ms = self._clock.now_ms()
-        deliveries: dict[Place, list[Delivery]] = {}
-        heard: dict[Place, list[tuple[int, int, Delivered]]] = {}
-        for send in sends:
-            place = send.topic, send.partition
-            if isinstance(send, Bulk):
-                if send.deliveries:
-                    deliveries.setdefault(place, []).extend(send.deliveries)
-                continue
-            before = deliveries.setdefault(place, [])
-            if send.delivered is not None:
-                stamp = now_ms if send.timestamp_ms is None else send.timestamp_ms
-                heard.setdefault(place, []).append((len(before), stamp, send.delivered))
-            before.append((send.body, send.timestamp_ms))
-        return [
-            batch
-            for place, held in deliveries.items()
-            for batch in self._batches_of(place, held, heard.get(place, ()), now_ms)
-        ]
-
-    def _batches_of(
-        self, place: Place, deliveries: list[Delivery], heard: Sequence[tuple[int, int, Delivered]], now_ms: int
-    ) -> Iterable[Outgoing]:
-        runs = [deliveries] if len(deliveries) == 1 else cut(deliveries, self._limits.of(place[0]))
-        first = 0
-        for run in runs:
-            behind = first + len(run)
-            listening = [(at - first, stamp, tell) for at, stamp, tell in heard if first <= at < behind]
-            yield Outgoing(place, records_of(run, now_ms, self._codec), listening)
-            first = behind
 
     # --- the machine and its requests
 
