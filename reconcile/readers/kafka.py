@@ -1,8 +1,8 @@
 """The ledger's reader of a Kafka: a Python data source on librdkafka, which needs no jars.
 
 The driver looks at what is held and checks every planned range against it; executors read exactly the planned
-offsets (`mq.kafka.planned.ranges`), one task for a partition of a buffer, because rules records change what stands behind
-them, and several for a long stretch of the audit.
+offsets (`mq.kafka.planned.ranges`), one task for a partition of a buffer, because rules records change what stands
+behind them, and several for a long stretch of the audit.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

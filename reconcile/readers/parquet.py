@@ -21,12 +21,12 @@ from delayline.buffer.outcome import LOW_WATER, OUTCOMES, SKIPPED
 from delayline.errors import ConfigError
 from reconcile.errors import CannotJudge
 from reconcile.frames.local_frame import small
+from reconcile.frames.paths import literal
 from reconcile.frames.schemas import ACCEPTED, AUDIT_RECORDS, DELIVERED, DONE, MALFORMED
 from reconcile.logic import documents
 from reconcile.logic.plan import Buffer, Cluster, Held, Range, Read
 from reconcile.readers import audit, rows
 from reconcile.readers.contract import Audit
-from reconcile.spark.parquet_store import literal
 
 ARCHIVE = "archive.json"
 ARCHIVE_VERSION = 1

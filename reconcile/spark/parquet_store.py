@@ -23,6 +23,7 @@ from reconcile.directory.runs import read_manifest
 from reconcile.errors import BadInput
 from reconcile.frames import tables
 from reconcile.frames.local_frame import small
+from reconcile.frames.paths import literal
 from reconcile.spark.session import local_cores
 
 HOUR = "hour"
@@ -31,14 +32,6 @@ FEW = 200_000
 """Rows that one task writes sooner than several."""
 
 _RUN = re.compile(r"/run=(\d+)(?:/|$)")
-_GLOB = re.compile(r"[{}\[\]*?\\]")
-"""What in a path that Spark is to read stands for other characters (`SparkHadoopUtil.isGlobPath`). To switch that off
-(`__globPaths__`) does not help: of n such paths each one is read n times (Spark 4.2, DataSource.scala)."""
-
-
-def literal(path: str) -> str:
-    """For Spark, which reads a path as a pattern. It takes nothing in it as an escape, in a `file:` URI either."""
-    return _GLOB.sub(r"\\\g<0>", path)
 
 
 class ParquetStore:

@@ -14,9 +14,9 @@ audit says of it. It is an id join over what is compared, several times dearer t
     stamped before it was due, or later than tolerated         early, late
     stamped behind its deadline by more than a commit takes    behind_deadline
 
-What was accepted is told by the record's digest (`delayline.records.content`), made where the buffer was read: where that is
-not known, of a record that was gone before any run, content is not compared. A repeat's due time is that of its tick,
-which may be after the one that its record waited for, never before.
+What was accepted is told by the record's digest (`delayline.records.content`), made where the buffer was read: where
+that is not known, of a record that was gone before any run, content is not compared. A repeat's due time is that of
+its tick, which may be after the one that its record waited for, never before.
 A message whose last known record was superseded goes on outside of the windows that are compared: that is no finding.
 What a consumer group got again (`retry`) stands in the group's topic.
 """
