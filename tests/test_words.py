@@ -44,7 +44,7 @@ RENAMED = frozenset(
 """Names of classes that had the field's word put in their place. (`Moved` is also an act that the job reads.)"""
 STILL = {"reconcile/logic/acts.py:Moved"}
 
-TWICE_MAX = 32
+TWICE_MAX = 25
 """Class names that two modules of one package share. It only ever becomes less."""
 
 

@@ -1,7 +1,8 @@
 """From what a client wrote to a record that can be appended.
 
-The schedule object becomes directive headers, and `delayline.schedule.verdict` judges them: the same function that reads the
-record again when it is ingested, so that the API cannot mean anything else by a directive than the log does.
+The schedule object becomes directive headers, and `delayline.schedule.verdict` judges them: the same function that
+reads the record again when it is ingested, so that the API cannot mean anything else by a directive than the log
+does.
 """
 
 import re

@@ -1,5 +1,5 @@
-"""The question of `reconcile.spark.cells`, asked of DuckDB: counts and XORs of each window and bucket. Its hash is another
-one, so that its cells cannot be compared with Spark's; what it finds can."""
+"""The question of `reconcile.spark.cells`, asked of DuckDB: counts and XORs of each window and bucket. Its hash is
+another one, so that its cells cannot be compared with Spark's; what it finds can."""
 
 from pathlib import Path
 

@@ -1,5 +1,5 @@
-"""Answers from the worker that owns a shard (`delayline.questions.inquiry.Owners`): about single messages here, about many in
-`delay_service.query.finding`.
+"""Answers from the worker that owns a shard (`delayline.questions.inquiry.Owners`): about single messages here,
+about many in `delay_service.query.finding`.
 
 What the worker knows is asked in its own thread and never waits for the queue; what only the log can tell is read in
 a thread of the inquiry, so that a question never holds up a delivery.

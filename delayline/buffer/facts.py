@@ -29,8 +29,8 @@ class BufferFact(NamedTuple):
     the offsets behind it. Of an operation, `asks` is what it does where it can (`cancelled` or `rescheduled`), `ref`
     whom it names (a message id, or an own id behind `=`), and `moves_to_ms` the time that it asks for. `expires_ms`:
     the last moment at which the message may be delivered; of a series, counted from the time of this record, which
-    may be delivered for a later one. `digest`: that of what the client has sent (`delayline.records.content`), None where it
-    is no message, or is one that cannot be delivered.
+    may be delivered for a later one. `digest`: that of what the client has sent (`delayline.records.content`), None
+    where it is no message, or is one that cannot be delivered.
     """
 
     kind: str

@@ -19,13 +19,14 @@ _SEALING = [ACCEPTED, ID, DUE]
 
 
 def digest_of_packed(packed: bytes, start: int = 0) -> int:
-    """Of what the index keeps of a message (`delayline.records.record`), from `start` on; it ends with the moment of its
-    acceptance. Hot: once per record that the reconcile job reads. Raises MalformedRecord."""
+    """Of what the index keeps of a message (`delayline.records.record`), from `start` on; it ends with the moment of
+    its acceptance. Hot: once per record that the reconcile job reads. Raises MalformedRecord."""
     return crc32(packed[start : accepted_at(packed)])
 
 
 def digest_of_delivered(body: bytes, headers: Sequence[Header]) -> int:
-    """Of a record of a target topic with these headers: `delayline.records.record.seal` has put three behind all others."""
+    """Of a record of a target topic with these headers: `delayline.records.record.seal` has put three behind all
+    others."""
     ours = headers[-len(_SEALING) :]
     if [name for name, _ in ours] != _SEALING:
         return UNLIKE

@@ -16,7 +16,8 @@ PARSER_VERSION = 1
 """Raised when `delayline.schedule.verdict` starts to read a directive differently."""
 
 ALIASES = ("rocketmq", "rabbitmq", "etf1")
-"""Families of foreign header names that `delayline.schedule.verdict` understands; off unless `delay.aliases` names them."""
+"""Families of foreign header names that `delayline.schedule.verdict` understands; off unless `delay.aliases` names
+them."""
 
 DAY_MS = 86_400_000
 HORIZON_MAX_MS = 36_500 * DAY_MS

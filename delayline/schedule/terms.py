@@ -1,7 +1,7 @@
 """What a message may ask for beside its due time. It stays with the message: in the index, and in its re-appends.
 
-`Terms` are read from directives once (`delayline.schedule.verdict`) and carried in absolute figures from then on, so that
-neither a level table nor a time zone's rules can change them later.
+`Terms` are read from directives once (`delayline.schedule.verdict`) and carried in absolute figures from then on, so
+that neither a level table nor a time zone's rules can change them later.
 """
 
 import msgspec

@@ -7,8 +7,9 @@ that touch it, each by its producer and the offset where it begins; what such a 
 the marker of the abort is left out. Markers themselves are no records.
 
 Nothing is skipped that cannot be read. A batch whose checksum fits is what its producer has sent: where it cannot be
-taken apart, it is one record, with its bytes (`delayline.records.set_aside`). Anything else stops the reader, because another
-fetch, or another replica, may have it whole. All errors are those of `kafkawire.protocol.errors.BatchError`.
+taken apart, it is one record, with its bytes (`delayline.records.set_aside`). Anything else stops the reader,
+because another fetch, or another replica, may have it whole. All errors are those of
+`kafkawire.protocol.errors.BatchError`.
 """
 
 from collections import deque
@@ -41,8 +42,8 @@ BATCH_BYTES_MAX = FRAME_BYTES_MAX // 2
 """A larger one is not asked for: an answer has to fit a frame."""
 
 PLAIN_BYTES_MAX = 60 << 20
-"""Of one batch, decompressed. Whatever is in it has room among the dead letters (`mq.kafka.admin.buffers`: 64 MiB) and in a
-request to a broker (100 MiB); the proxy takes batches of half as much."""
+"""Of one batch, decompressed. Whatever is in it has room among the dead letters (`mq.kafka.admin.buffers`: 64 MiB)
+and in a request to a broker (100 MiB); the proxy takes batches of half as much."""
 
 RECORD_BYTES = 150
 """What a record takes up beside its body (`records.RECORDS_MAX`)."""

@@ -1,8 +1,8 @@
 """A broker that follows a script: frames go through to the real one, except those that the script has something else
 in mind for.
 
-One listener per node, and answers rewritten so that a client stays behind them (`proxy.kafka.view.rewrite`). Every request
-is told to the script as an `Asked`, which says what becomes of it:
+One listener per node, and answers rewritten so that a client stays behind them (`proxy.kafka.view.rewrite`). Every
+request is told to the script as an `Asked`, which says what becomes of it:
 
     FORWARD         nothing special
     CUT_BEFORE      the broker never hears of it, the connection ends

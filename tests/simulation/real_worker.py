@@ -1,7 +1,7 @@
 """The real worker over the queue and the index in memory, with faults drawn from a seed, and a judge of what is left.
 
-The simulation proper has a loop of its own around the core, so it says nothing about `delay_service.worker.loop`: what a
-failed commit does to the shards beside it, when a seek is repeated, what a pause forgets. Here that loop runs.
+The simulation proper has a loop of its own around the core, so it says nothing about `delay_service.worker.loop`:
+what a failed commit does to the shards beside it, when a seek is repeated, what a pause forgets. Here that loop runs.
 Nothing runs beside it: a commit is carried out when the seed says so, and a seed gives the same run every time.
 """
 

@@ -108,8 +108,8 @@ class Worker:
         self.stalled[shard] = stall
 
     def skip(self, shard: Shard, stall: Stall, through: int) -> bool:
-        """As `delay_service.worker.way_out` does; whether it was not refused. Nothing may be in flight: it would be waited
-        for."""
+        """As `delay_service.worker.way_out` does; whether it was not refused. Nothing may be in flight: it would be
+        waited for."""
         core = self.shards.get(shard)
         if self.request is not None or core is None or self.stalled.get(shard) != stall:
             return False

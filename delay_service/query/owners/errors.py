@@ -1,4 +1,5 @@
-"""What comes instead of an answer. All of them are `delayline.questions.inquiry.OwnerUnavailable`: nobody answers right now.
+"""What comes instead of an answer. All of them are `delayline.questions.inquiry.OwnerUnavailable`: nobody answers
+right now.
 
 OwnerUnavailable
 ├── NotMine    the worker that was asked does not own the shard, or is not there any more: look again whose it is

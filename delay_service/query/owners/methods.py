@@ -1,4 +1,5 @@
-"""The questions of `delayline.questions.inquiry.Owners` as bytes: MessagePack, by the type hints of the protocol itself.
+"""The questions of `delayline.questions.inquiry.Owners` as bytes: MessagePack, by the type hints of the protocol
+itself.
 
 A question is the array of its arguments. An answer is an array of two: which of the types that the hint names it has
 (0 where there is one), and the answer itself. A method that is added to the protocol needs nothing here; one whose

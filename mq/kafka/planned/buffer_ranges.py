@@ -1,7 +1,7 @@
 """Reading a planned part of a buffer as the worker that owns it does: record for record the same.
 
-librdkafka does not agree about what a broker stores and no client of ours would send (`delayline.records.set_aside`). The
-accounts of what a worker has read are therefore read by the worker's path.
+librdkafka does not agree about what a broker stores and no client of ours would send
+(`delayline.records.set_aside`). The accounts of what a worker has read are therefore read by the worker's path.
 """
 
 from collections.abc import Iterator, Sequence

@@ -11,8 +11,8 @@ The order of a takeover (each step was seen to fail without the others):
     1. who wrote last     a claim carries nothing but the cursor, so even a read that may be outdated names its writer
     2. fence it           unless it is a member of the group: then it has let the shard go in good order. Its open
                           transaction is aborted, a later one refused; but first its last one is finished, where an
-                          outage made brokers forget some of its markers (`mq.kafka.data_path.recovery`). A worker of this
-                          process is no stranger: what an outage has left open of its own commit it ends itself
+                          outage made brokers forget some of its markers (`mq.kafka.data_path.recovery`). A worker of
+                          this process is no stranger: what an outage has left open of its own commit it ends itself
     3. read the mirror    as far as no open transaction hides it, which any worker's may that has a row beside. It
                           comes first: a commit that it shows is one that the group has as well
     4. read, stable       while a transaction is open on the offset the answer is refused; never use an outdated one

@@ -1,4 +1,5 @@
-"""The rules of `delay_service.worker.acquisition`, each broken, and the test that notices. `tests.mutation` says how."""
+"""The rules of `delay_service.worker.acquisition`, each broken, and the test that notices. `tests.mutation` says
+how."""
 
 from collections.abc import Callable
 from functools import partial
