@@ -16,20 +16,20 @@ from starlette.responses import Response
 from starlette.routing import Match
 from starlette.types import ASGIApp
 
-from api import openapi
-from api.admission import Admission
 from api.bridge import Bridge
 from api.bulk import BulkCancel
-from api.claims import Claims
-from api.dead_letters import DeadLetters
-from api.drafts import Drafter, ScheduleValidator
-from api.edge import Edge
-from api.follow import Closing, Followers, Streams
-from api.hosts import Hosts
-from api.in_flight import InFlight
+from api.http.edge import Edge
+from api.http.hosts import Hosts
+from api.http.in_flight import InFlight
+from api.http.problems import Problems
+from api.http.routing import PlainRoute
+from api.http.sending_path import SendingPath
 from api.metrics import Metrics
-from api.problems import Problems
-from api.reader import Reader
+from api.openapi import document as openapi
+from api.reading.dead_letters import DeadLetters
+from api.reading.follow import Closing, Followers, Streams
+from api.reading.reader import Reader
+from api.reading.survey import Survey
 from api.routes.bulk import BulkRoutes
 from api.routes.console import ConsoleRoutes
 from api.routes.controls import ControlRoutes
@@ -44,11 +44,11 @@ from api.routes.own import OwnRoutes
 from api.routes.records import RecordRoutes
 from api.routes.send import SendRoutes
 from api.routes.stalls import StallRoutes
-from api.routing import PlainRoute
-from api.sender import Sender
-from api.sending_path import SendingPath
+from api.sending.admission import Admission
+from api.sending.claims import Claims
+from api.sending.drafts import Drafter, ScheduleValidator
+from api.sending.sender import Sender
 from api.services import Services
-from api.survey import Survey
 from api.topics import TopicBook
 from delayline.http.guard import Guard, HttpLimits
 from delayline.http.places import share_of

@@ -11,14 +11,14 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 
 from api.bridge import Bridge
-from api.sender import Sender
+from api.reading.survey import Survey
+from api.sending.sender import Sender
 from api.services import Services
-from api.survey import Survey
 from api.topics import TopicBook
-from delayline.inquiry import OwnerUnavailable, Query, Row, merge
-from delayline.message import Shard
-from delayline.outcome import Outcome
-from delayline.record import encode_body
+from delayline.buffer.outcome import Outcome
+from delayline.questions.inquiry import OwnerUnavailable, Query, Row, merge
+from delayline.records.message import Shard
+from delayline.records.record import encode_body
 from mq.contract import Append
 from mq.errors import QueueError
 

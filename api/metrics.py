@@ -2,7 +2,7 @@
 
 from prometheus_client import CollectorRegistry, Counter
 
-from delayline.unheeded import UnheededNames
+from delayline.schedule.unheeded import UnheededNames
 
 
 class Metrics:

@@ -11,7 +11,7 @@ import uvicorn
 
 from api.app import DelaylineApi
 from delayline.http.protocol import GuardedProtocol
-from delayline.listening import listen
+from delayline.process.listening import listen
 
 BACKLOG = 2048
 GRACE_S = 2

@@ -7,9 +7,9 @@ from prometheus_client import CollectorRegistry
 
 from delayline.clock import Clock
 from delayline.http.guard import HttpLimits
-from delayline.inquiry import Owners
-from delayline.pending import Full
-from delayline.rules import Rules
+from delayline.questions.inquiry import Owners
+from delayline.questions.pending import Full
+from delayline.schedule.rules import Rules
 from mq.contract import Admin, Client
 
 

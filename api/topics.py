@@ -9,12 +9,12 @@ from typing import TypeVar
 
 from prometheus_client import Counter
 
+from api.http.problems import FORBIDDEN, INVALID_REQUEST, TOPIC_UNKNOWN, Refusal, refused
 from api.metrics import Metrics
-from api.partitioner import partition_index
-from api.problems import FORBIDDEN, INVALID_REQUEST, TOPIC_UNKNOWN, Refusal, refused
+from api.sending.partitioner import partition_index
 from api.services import Services
-from delayline.message import Shard
 from delayline.names import Names, is_topic_name
+from delayline.records.message import Shard
 from mq.contract import HEADER_ROOM_BYTES, TopicInfo
 from mq.errors import QueueUnavailable, TopicUnknown
 

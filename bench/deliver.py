@@ -21,16 +21,16 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry
 
 from bench.report import Lap, Report, measured
-from delay_service.decisions import Decisions
-from delay_service.history import History
-from delay_service.metrics import WorkerMetrics
-from delay_service.shard_settings import ShardSettings
-from delay_service.worker import Worker
-from delay_service.worker_settings import WorkerSettings
+from delay_service.core.history import History
+from delay_service.core.shard_settings import ShardSettings
+from delay_service.worker.decisions import Decisions
+from delay_service.worker.loop import Worker
+from delay_service.worker.metrics import WorkerMetrics
+from delay_service.worker.settings import WorkerSettings
 from delayline.clock import SystemClock
 from delayline.names import Names
-from delayline.record import encode_body
-from delayline.rules import DEFAULT_RULES
+from delayline.records.record import encode_body
+from delayline.schedule.rules import DEFAULT_RULES
 from mq.contract import Append, Position
 from mq.embedded.queue import EmbeddedQueue
 from store.rocks import RocksIndex

@@ -6,23 +6,23 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
-from delay_service.decisions import Decisions
-from delay_service.draft import Drafter
-from delay_service.history import History
-from delay_service.in_flight import CommitResult
-from delay_service.metrics import WorkerMetrics
-from delay_service.rules_log import RulesLog
-from delay_service.shard import Shard as Core
-from delay_service.shard_settings import ShardSettings
-from delay_service.takeover import Plan
-from delayline.buffer_record import encode_value
+from delay_service.core.draft import Drafter
+from delay_service.core.history import History
+from delay_service.core.in_flight import CommitResult
+from delay_service.core.rules_log import RulesLog
+from delay_service.core.shard import Shard as Core
+from delay_service.core.shard_settings import ShardSettings
+from delay_service.core.takeover import Plan
+from delay_service.worker.decisions import Decisions
+from delay_service.worker.metrics import WorkerMetrics
+from delayline.buffer.cursor import Cursor
+from delayline.buffer.outcome import PlainRows, encode_audit
+from delayline.buffer.record import encode_value
 from delayline.clock import SystemClock
-from delayline.cursor import Cursor
-from delayline.message import Shard
 from delayline.names import Names
-from delayline.outcome import PlainRows, encode_audit
-from delayline.record import encode_body, pack, split_directives
-from delayline.rules import DEFAULT_RULES
+from delayline.records.message import Shard
+from delayline.records.record import encode_body, pack, split_directives
+from delayline.schedule.rules import DEFAULT_RULES
 
 COMMIT, SMALL_COMMIT = 5000, 100
 ACCEPTED_MS = 1_767_225_600_000

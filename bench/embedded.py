@@ -7,10 +7,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from bench.report import Lap, Report, Target, measured
+from delayline.buffer.cursor import Cursor
 from delayline.clock import SystemClock
-from delayline.cursor import Cursor
-from delayline.message import Shard
-from delayline.rules import DEFAULT_RULES
+from delayline.records.message import Shard
+from delayline.schedule.rules import DEFAULT_RULES
 from mq.contract import Append, Assigned, Fetched, ShardBatch, Sink, Source
 from mq.embedded import EmbeddedQueue
 

@@ -11,13 +11,13 @@ from collections.abc import Callable
 from bench.dispatching import COMMIT, SMALL_COMMIT, dispatch_steps
 from bench.ingesting import POLLED, ingest_steps
 from bench.report import Report, measured
-from delayline.buffer_record import decode_value, encode_value
-from delayline.message import Shard
-from delayline.outcome import AuditRow, Outcome, decode_audit, encode_audit
-from delayline.record import accepted_at_ms_of, decode_body, encode_body, pack, seal, split_directives
-from mq.kafka.batch.build import records_of
-from mq.kafka.batch.head import APPEND_TIME_BIT, CHECKED_AT, RECORDS_AT, Head, head_at
-from mq.kafka.batch.records import read_records
+from delayline.buffer.outcome import AuditRow, Outcome, decode_audit, encode_audit
+from delayline.buffer.record import decode_value, encode_value
+from delayline.records.message import Shard
+from delayline.records.record import accepted_at_ms_of, decode_body, encode_body, pack, seal, split_directives
+from kafkawire.batch.build import records_of
+from kafkawire.batch.head import APPEND_TIME_BIT, CHECKED_AT, RECORDS_AT, Head, head_at
+from kafkawire.batch.records import read_records
 from store.counts import MinuteCounts, SegmentCounts
 
 RECORDS = 50_000

@@ -7,17 +7,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bench.dispatching import ACCEPTED_MS
-from delay_service.rules_log import RulesLog
-from delay_service.shard import Shard as Core
-from delay_service.shard_settings import ShardSettings
-from delay_service.takeover import Plan
-from delayline.buffer_record import read
-from delayline.cursor import Cursor
-from delayline.message import Header, Shard
+from delay_service.core.rules_log import RulesLog
+from delay_service.core.shard import Shard as Core
+from delay_service.core.shard_settings import ShardSettings
+from delay_service.core.takeover import Plan
+from delayline.buffer.cursor import Cursor
+from delayline.buffer.record import read
+from delayline.buffer.shapes import PlainRecords, read_plain
 from delayline.names import Names
-from delayline.record import encode_body
-from delayline.rules import DEFAULT_RULES
-from delayline.shapes import PlainRecords, read_plain
+from delayline.records.message import Header, Shard
+from delayline.records.record import encode_body
+from delayline.schedule.rules import DEFAULT_RULES
 from store.index import Checkpoint
 from store.memory_tier import MemoryTier
 from store.rocks import RocksIndex

@@ -15,7 +15,7 @@ from bench.over_http.cancelling import MESSAGES, add_figures, rounds
 from bench.over_http.flow import Lateness
 from bench.over_http.server import delayline
 from bench.report import Report
-from delayline.headers import DUE
+from delayline.records.headers import DUE
 
 QUIET_S = 60.0
 

@@ -15,7 +15,7 @@ from bench.on_kafka.reader import Reader
 from bench.on_kafka.rig import on_broker, working
 from bench.report import Report, Target
 from delayline.clock import SystemClock
-from delayline.headers import DUE
+from delayline.records.headers import DUE
 
 MESSAGES, MANY = 200_000, 1_000_000
 ROUNDS = 3

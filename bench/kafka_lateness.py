@@ -17,7 +17,7 @@ from bench.on_kafka.reader import Reader
 from bench.on_kafka.rig import on_broker, working
 from bench.report import Report, Target
 from delayline.clock import SystemClock
-from delayline.headers import DUE
+from delayline.records.headers import DUE
 
 PER_S = 10_000
 MEASURED_S = 40

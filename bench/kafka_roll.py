@@ -15,9 +15,9 @@ from bench.on_kafka.broker import FULL_SPEED, Place
 from bench.report import Report, disk_bytes
 from bench.rolling.curve import Sample, add_figures
 from bench.rolling.lap import NEVER, PARTITION, Traffic, lap
-from delayline import logs
 from delayline.clock import SystemClock
-from mq.kafka.buffers import BUFFER
+from delayline.process import logs
+from mq.kafka.admin.buffers import BUFFER
 from mq.kafka.queue import KafkaQueue
 from mq.kafka.settings import KafkaSettings
 from tests.brokers.distribution import Unavailable

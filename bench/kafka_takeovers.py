@@ -14,7 +14,7 @@ from bench.on_kafka.child import child
 from bench.on_kafka.reader import Reader
 from bench.on_kafka.rig import on_broker
 from bench.report import Report, Target
-from delayline.headers import DUE
+from delayline.records.headers import DUE
 
 PER_S = 2000
 MEASURED_S = 120

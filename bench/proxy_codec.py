@@ -9,18 +9,18 @@ from collections.abc import Callable
 from functools import partial
 
 from bench.report import Report, measured
-from delayline.record import encode_body, encode_varint
-from mq.kafka.address import Address
-from mq.kafka.batch.compression import compress
-from mq.kafka.batch.head import HEAD_BYTES, MAGIC, Batch, Codec, Head, read_batch
-from mq.kafka.batch.walk import walk
-from mq.kafka.wire.apis import ApiKey
-from mq.kafka.wire.message import decode, encode
-from mq.kafka.wire.messages.metadata import MetadataBroker, MetadataPartition, MetadataResponse, MetadataTopic
-from mq.kafka.wire.messages.produce import ProducePartition, ProduceRequest, ProduceTopic
-from proxy.kafka.rewrite import Hidden, View, rewrite_response
-from proxy.kafka.scan import Scan, scan_batch
-from proxy.kafka.screen import directives_of
+from delayline.records.record import encode_body, encode_varint
+from kafkawire.batch.compression import compress
+from kafkawire.batch.head import HEAD_BYTES, MAGIC, Batch, Codec, Head, read_batch
+from kafkawire.batch.walk import walk
+from kafkawire.client.address import Address
+from kafkawire.protocol.apis import ApiKey
+from kafkawire.protocol.message import decode, encode
+from kafkawire.protocol.messages.metadata import MetadataBroker, MetadataPartition, MetadataResponse, MetadataTopic
+from kafkawire.protocol.messages.produce import ProducePartition, ProduceRequest, ProduceTopic
+from proxy.kafka.produce.scan import Scan, scan_batch
+from proxy.kafka.produce.screen import directives_of
+from proxy.kafka.view.rewrite import Hidden, View, rewrite_response
 
 RECORDS = 100
 VALUE_BYTES = 1024

@@ -81,7 +81,7 @@ def _measure(report: Report, folder: Path, truths: dict[tuple[str, int], Truth])
 
 
 def _rows(machine: Measured, folder: Path) -> "tuple[DataFrame, DataFrame]":
-    from reconcile.schemas import ACCEPTED, DONE
+    from reconcile.frames.schemas import ACCEPTED, DONE
 
     read = machine.session.read
     done = read.schema(DONE).parquet(str(folder / "done"))
@@ -89,7 +89,7 @@ def _rows(machine: Measured, folder: Path) -> "tuple[DataFrame, DataFrame]":
 
 
 def _write_cells(machine: Measured, folder: Path) -> None:
-    from reconcile.cells import cells, links
+    from reconcile.spark.cells import cells, links
 
     accepted, done = _rows(machine, folder)
     counted = cells(accepted, links(accepted), done, LATE_AFTER_MS)
@@ -98,8 +98,9 @@ def _write_cells(machine: Measured, folder: Path) -> None:
 
 def _judge(machine: Measured, folder: Path, truths: dict[tuple[str, int], Truth]) -> Counter[str]:
     """How many findings of each category, of what cells are suspect of."""
-    from reconcile import cells, lookup, places, suspects
-    from reconcile.tables import rows_of
+    from reconcile.frames.tables import rows_of
+    from reconcile.logic import places, suspects
+    from reconcile.spark import cells, lookup
 
     accepted, done = _rows(machine, folder)
     staged = {"accepted": accepted, "links": cells.links(accepted), "done": done}
@@ -124,9 +125,10 @@ def _pair(machine: Measured, folder: Path, truths: dict[tuple[str, int], Truth])
     """The same of what operations did."""
     from pyspark.sql import functions as F
 
-    from reconcile import acts, pairing
-    from reconcile.tables import rows_of
-    from reconcile.testimony import Row
+    from reconcile.frames.tables import rows_of
+    from reconcile.logic import acts
+    from reconcile.logic.testimony import Row
+    from reconcile.spark import pairing
 
     accepted, done = _rows(machine, folder)
     rows = (Row(*row) for row in rows_of(done.where(pairing.is_act()).select(*Row._fields).toArrow()))

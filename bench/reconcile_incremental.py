@@ -87,9 +87,9 @@ def _measure_history(report: Report, machine: Measured, folder: Path, history: i
 
 def _run(machine: Measured, flow: "Flow", output: Path) -> float:
     """CPU seconds of a run, in which everything has to be clean."""
-    from reconcile.files import LocalFiles
-    from reconcile.job import run as reconcile
+    from reconcile.directory.files import LocalFiles
     from reconcile.settings import JobSettings
+    from reconcile.spark.job import run as reconcile
 
     settings = JobSettings(output=str(output))
     with machine.lap() as lap:

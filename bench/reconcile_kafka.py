@@ -22,11 +22,11 @@ from bench.on_kafka.broker import PARTITIONS, Load, Place
 from bench.on_kafka.reader import Reader
 from bench.on_kafka.rig import on_broker
 from bench.report import Report, cpu_s_of
+from delayline.buffer.outcome import AuditRow, Outcome, encode_audit
 from delayline.clock import SystemClock
-from delayline.message import Shard
 from delayline.names import Names
-from delayline.outcome import AuditRow, Outcome, encode_audit
-from delayline.record import decode_body
+from delayline.records.message import Shard
+from delayline.records.record import decode_body
 from tests.brokers.distribution import CACHE, copy_once
 
 MESSAGES = 500_000
@@ -89,7 +89,7 @@ def _laps(stack: ExitStack, place: Place, audit: str, count: int, records: int) 
     from pyspark.sql import SparkSession
 
     from mq.kafka.settings import KafkaSettings
-    from reconcile.plan import Read
+    from reconcile.logic.plan import Read
     from reconcile.readers.connector import KafkaConnectorReader
     from reconcile.readers.kafka import KafkaReader
 

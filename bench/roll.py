@@ -13,9 +13,9 @@ from pathlib import Path
 from bench.report import Report
 from bench.rolling.curve import Sample, add_figures
 from bench.rolling.lap import NEVER, Traffic, lap
-from delayline import logs
 from delayline.clock import SystemClock
 from delayline.names import Names
+from delayline.process import logs
 from mq.embedded.queue import EmbeddedQueue
 
 SHORT = 2_000_000

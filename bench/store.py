@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench.report import Lap, Report, Target, measured, resident_bytes
-from delayline.message import Shard
+from delayline.records.message import Shard
 from store.index import Checkpoint, Entry, ShardIndex
 from store.memory_tier import RECORD_BYTES
 from store.rocks import RocksIndex

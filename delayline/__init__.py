@@ -1,7 +1,6 @@
 """The shared vocabulary of Delayline: no sockets, no threads, no disk.
 
 Everything here means the same to the HTTP API, the wire proxies, the delay service and the reconcile job.
-The one exception is `delayline.cli`, the composition root.
 """
 
 __version__ = "0.1.0"

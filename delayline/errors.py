@@ -9,7 +9,7 @@
     └── UnknownFormat         bytes of ours with a version this program does not know
         └── Foreign           bytes that look like ours, and that no version writes
 
-Rooms that talk to the outside add their own trees: `mq.errors`, `store.errors`, `api.problems`.
+Rooms that talk to the outside add their own trees: `mq.errors`, `store.errors`, `api.http.problems`.
 """
 
 

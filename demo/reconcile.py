@@ -19,7 +19,7 @@ from demo.running import Server, variables
 from demo.tampering import tamper
 from demo.traffic import ROUNDS, STEP_MS, Chosen, pin, send_late, send_round, send_waiting
 from reconcile.errors import ReconcileError
-from reconcile.ledger import Category
+from reconcile.logic.ledger import Category
 from reconcile.report.summary import Summary, decode_summary
 
 MARKER = ".delayline-demo"

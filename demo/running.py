@@ -11,8 +11,8 @@ import httpx
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
+from delayline.buffer.outcome import Outcome
 from delayline.clock import SystemClock
-from delayline.outcome import Outcome
 
 WITHIN_S = 30.0
 

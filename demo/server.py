@@ -11,10 +11,10 @@ from pathlib import Path
 from threading import Thread
 
 import api.server
-from delayline import logs
-from delayline.cli.assembly import everything
+from cli.assembly import everything
 from delayline.clock import SystemClock
 from delayline.config import load_settings
+from delayline.process import logs
 
 
 class BackwardClock:

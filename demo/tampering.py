@@ -6,16 +6,16 @@ from itertools import islice
 from pathlib import Path
 from zlib import crc32
 
-from delayline.buffer_record import encode_decision
+from delayline.buffer.outcome import AuditRow, Outcome, decode_audit, encode_audit
+from delayline.buffer.record import encode_decision
 from delayline.clock import Clock
-from delayline.message import Key, MessageId
 from delayline.names import Names
-from delayline.outcome import AuditRow, Outcome, decode_audit, encode_audit
-from delayline.record import decode_body
+from delayline.records.message import Key, MessageId
+from delayline.records.record import decode_body
 from demo.traffic import Chosen
 from mq.contract import Append
 from mq.embedded.queue import EmbeddedQueue
-from reconcile.ledger import Category
+from reconcile.logic.ledger import Category
 
 NAMESPACE = "delayline"
 EPOCH = 1

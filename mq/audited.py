@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from delayline.errors import UnknownFormat
-from delayline.message import Shard
+from delayline.records.message import Shard
 from mq.contract import Audited
 
 VERSION = 1

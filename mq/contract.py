@@ -7,7 +7,7 @@ Four roles, one adapter each per queue; an adapter may let one object play sever
     Sink     makes one dispatch batch true in one step
     Admin    topics, trimming, and the takeover of a shard
 
-Records cross as opaque *bodies* (`delayline.record`). `tests/contract/` runs one suite over every adapter.
+Records cross as opaque *bodies* (`delayline.records.record`). `tests/contract/` runs one suite over every adapter.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import NamedTuple, Protocol
 
-from delayline.cursor import Cursor
-from delayline.message import Shard
-from delayline.rules import Rules
+from delayline.buffer.cursor import Cursor
+from delayline.records.message import Shard
+from delayline.schedule.rules import Rules
 
 HEADER_ROOM_BYTES = 4096
 """More than the headers that a message gets on its way: id and origin (512 each at most), a dead letter's reason (200

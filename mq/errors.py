@@ -25,7 +25,7 @@ QueueLocked, QueueFormat  the embedded queue's folder is in use, or of another f
 from enum import Enum
 
 from delayline.errors import DelaylineError
-from delayline.message import Shard
+from delayline.records.message import Shard
 
 
 class QueueError(DelaylineError):

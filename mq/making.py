@@ -9,8 +9,8 @@ from collections import deque
 from threading import Lock
 from typing import NoReturn
 
-from delayline import logs
 from delayline.clock import Clock
+from delayline.process import logs
 from mq.errors import GroupTopicsBound
 
 GROUP_TOPICS_MAX = 20

@@ -11,7 +11,7 @@ from threading import Lock
 from uuid import uuid4
 
 from delayline.clock import Clock
-from delayline.message import Shard
+from delayline.records.message import Shard
 from mq.audited import Positions
 from mq.contract import Audited, LogRecord
 from mq.local.group import Batch, Group

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from delayline import logs
 from delayline.clock import SystemClock
 from delayline.config import load_settings
 from delayline.errors import DelaylineError
+from delayline.process import logs
 from reconcile.entry import start
 from reconcile.exits import IN_WORDS, Exit, exit_of
 from reconcile.notices import Untold

@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING
 from delayline.clock import Clock
 from delayline.config import Settings
 from delayline.errors import ConfigError, DelaylineError
-from reconcile import connect
 from reconcile.errors import ReconcileError
 from reconcile.exits import exit_of
 from reconcile.progress import Show, SparkCounts, telling_progress
 from reconcile.settings import JobSettings
+from reconcile.spark import connect
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from mq.kafka.settings import KafkaSettings
-    from reconcile.files import Files
-    from reconcile.job import Verdict
+    from reconcile.directory.files import Files
     from reconcile.notices import Hear
     from reconcile.readers.contract import Reader
+    from reconcile.spark.job import Verdict
 
 INSTALL = "`make reconcile-job` installs what it needs beside Java 17"
 
@@ -49,9 +49,9 @@ def start(job: JobSettings, settings: Settings, clock: Clock, show: Show, hear: 
 def _run(job: JobSettings, settings: Settings, clock: Clock, show: Show) -> "Verdict":
     _check_reader(job, settings)
     spark = _session(job)
-    from reconcile.against import compare
-    from reconcile.job import run
     from reconcile.readers.work import telling
+    from reconcile.spark.against import compare
+    from reconcile.spark.job import run
 
     with (
         _one_sentence(),
@@ -69,8 +69,8 @@ def make_ready(clock: Clock) -> Path:
     """The class archive. Raises ConfigError, ReconcileError, OSError."""
     _check_java()
     try:
-        from reconcile.class_archive import make_class_archive
-        from reconcile.session import open_session
+        from reconcile.spark.class_archive import make_class_archive
+        from reconcile.spark.session import open_session
     except ModuleNotFoundError as error:
         raise _missing(error) from error
     with _one_sentence():
@@ -97,7 +97,7 @@ def _session(job: JobSettings) -> "SparkSession":
     try:
         from pyspark.errors import PySparkException
 
-        from reconcile.session import open_session
+        from reconcile.spark.session import open_session
     except ModuleNotFoundError as error:
         raise _missing(error) from error
     try:
@@ -160,8 +160,8 @@ def _kafka(settings: Settings) -> "KafkaSettings":
 
 
 def _files(job: JobSettings, spark: "SparkSession") -> "Files":
-    from reconcile.files import LocalFiles
-    from reconcile.hadoop_files import HadoopFiles
+    from reconcile.directory.files import LocalFiles
+    from reconcile.spark.hadoop_files import HadoopFiles
 
     if job.is_uri:
         return HadoopFiles(spark, job.output)

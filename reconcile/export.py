@@ -21,10 +21,10 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 
 from delayline.errors import ConfigError
 from delayline.times import format_moment
+from reconcile.directory.files import LocalFiles
+from reconcile.directory.runs import last_manifest, read_manifest
 from reconcile.errors import BadInput, OtherCluster, ReconcileError
-from reconcile.files import LocalFiles
-from reconcile.manifest import Manifest
-from reconcile.runs import last_manifest, read_manifest
+from reconcile.logic.manifest import Manifest
 
 RUNS_PER_COMMIT = 100
 """A first export of a long history makes few files; later ones have a run or two."""

@@ -16,7 +16,7 @@ import msgspec
 from delayline.config import Settings
 from delayline.errors import ConfigError
 from reconcile.exits import Exit
-from reconcile.plan import Cluster
+from reconcile.logic.plan import Cluster
 from reconcile.report.metrics import render_metrics
 from reconcile.report.summary import Finding, NotJudged, Summary
 

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from threading import Event, Lock, Thread
 from typing import Any, NamedTuple, Protocol
 
-from delayline import logs
 from delayline.clock import Clock
+from delayline.process import logs
 
 STAGES_MAX = 50
 """New ones that are looked at in one turn: each costs a call of half a millisecond."""

@@ -31,21 +31,21 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-from delayline.buffer_facts import MESSAGE, fact_of, message_id
-from delayline.buffer_record import Message, RulesChange, decode_value, encode_reappend, read
+from delayline.buffer.cursor import Cursor
+from delayline.buffer.facts import MESSAGE, fact_of, message_id
+from delayline.buffer.outcome import REPAIR, AuditRecord, AuditRow, Outcome, decode_audit, encode_audit, spread
+from delayline.buffer.record import Message, RulesChange, decode_value, encode_reappend, read
 from delayline.clock import Clock
-from delayline.cursor import Cursor
 from delayline.errors import MalformedRecord, UnknownFormat
-from delayline.headers import REPLACES, RULES
-from delayline.message import Key, Shard
 from delayline.names import Names
-from delayline.outcome import REPAIR, AuditRecord, AuditRow, Outcome, decode_audit, encode_audit, spread
-from delayline.record import decode_body
-from delayline.rules import DEFAULT_RULES, Rules
+from delayline.records.headers import REPLACES, RULES
+from delayline.records.message import Key, Shard
+from delayline.records.record import decode_body
+from delayline.schedule.rules import DEFAULT_RULES, Rules
 from mq.contract import Append, Claim, LogRecord, Queue
 from mq.errors import PartitionUnknown, TopicUnknown
 from reconcile.errors import CannotJudge, OtherCluster
-from reconcile.plan import Cluster
+from reconcile.logic.plan import Cluster
 from reconcile.report.repair_plan import LostMessage, LostSuccessor, RepairPlan
 
 SETTLED_S = 30.0

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from heapq import heappop, heappush
 from operator import itemgetter
 
-from delayline.buffer_record import is_repeat
+from delayline.buffer.record import is_repeat
 from store.index import Buckets, PlainEntry
 
 _OFFSET = itemgetter(1)

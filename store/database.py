@@ -29,7 +29,7 @@ from rocksdict import (
 )
 
 from delayline.clock import Clock, SystemClock
-from delayline.links import linked, no_file, refuse_irregular, unreadable
+from delayline.process.links import linked, no_file, refuse_irregular, unreadable
 from store.errors import StoreDamaged, StoreError, StoreFormat, StoreFull, StoreLocked, StoreUnusable
 from store.index import RESERVE_SHARE
 from store.keys import FORMAT, FORMAT_ROW, decode_number, encode_number

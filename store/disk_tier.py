@@ -24,8 +24,8 @@ from operator import itemgetter
 import structlog
 from rocksdict import WriteBatch
 
-from delayline.buffer_record import is_repeat
-from delayline.message import Key
+from delayline.buffer.record import is_repeat
+from delayline.records.message import Key
 from store import keys
 from store.counts import Counts
 from store.database import Database, bounded_by

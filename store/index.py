@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from delayline.message import Key, Shard
+from delayline.records.message import Key, Shard
 
 SCAN_BYTES_MAX = 4 << 20
 RESERVE_SHARE = 4

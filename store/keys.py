@@ -14,7 +14,7 @@ import struct
 from collections.abc import Iterable, Iterator
 
 from delayline.errors import UnknownFormat
-from delayline.message import Key, Shard
+from delayline.records.message import Key, Shard
 from store.index import Checkpoint
 
 FORMAT = 1

@@ -11,9 +11,9 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import partial
 
-from delayline.buffer_record import is_repeat
+from delayline.buffer.record import is_repeat
 from delayline.errors import Bug
-from delayline.message import BEFORE_ALL, Key, Shard
+from delayline.records.message import BEFORE_ALL, Key, Shard
 from store.counts import SEGMENT_OFFSETS
 from store.errors import StoreFull
 from store.index import RESERVE_SHARE, SCAN_BYTES_MAX, Buckets, Checkpoint, Covered, Entry, PlainEntry, ShardIndex

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from operator import itemgetter
 
-from delayline.message import Key
+from delayline.records.message import Key
 from store.counts import LowestFirst, SegmentCounts
 from store.index import Entry, PlainEntry
 

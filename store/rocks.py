@@ -13,7 +13,7 @@ import structlog
 from rocksdict import ReadOptions
 
 from delayline.errors import Bug
-from delayline.message import Key, Shard
+from delayline.records.message import Key, Shard
 from store import keys
 from store.counts import Counts
 from store.database import Database, bounded_by

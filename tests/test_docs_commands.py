@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
-from api import problems
-from delayline.cli import failure
-from delayline.cli.main import app
+from api.http import problems
+from cli import failure
+from cli.main import app
 from delayline.config import Settings, describe
 from delayline.times import parse_duration_ms
 from tests.test_docs_names import literals, text

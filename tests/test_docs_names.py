@@ -12,25 +12,25 @@ from typing import Any
 
 import pytest
 
-from api.dead_letters import LOOKED_MAX
-from api.drafts import HEADERS_MAX, KEY_BYTES_MAX
-from api.idempotency import KEY_CHARS_MAX
-from api.reader import PAGE_BYTES_MAX, PAGE_RECORDS_MAX
-from api.requests import QUERY_BYTES_MAX
+from api.http.idempotency import KEY_CHARS_MAX
+from api.http.requests import QUERY_BYTES_MAX
+from api.reading.dead_letters import LOOKED_MAX
+from api.reading.reader import PAGE_BYTES_MAX, PAGE_RECORDS_MAX
 from api.routes import bulk, dead, finding, managing, records
-from delay_service.owned import SUSPECTED_MIN
-from delayline import headers
-from delayline.cli import repair_commands
+from api.sending.drafts import HEADERS_MAX, KEY_BYTES_MAX
+from cli import repair_commands
+from delay_service.worker.owned import SUSPECTED_MIN
+from delayline.buffer.cursor import SKIPPED_MAX
 from delayline.config import EMBEDDED, Settings, describe, load_settings
 from delayline.config.types import NAMESPACE_CHARS_MAX
-from delayline.cursor import SKIPPED_MAX
-from delayline.directives import GROUP_CHARS_MAX, OWN_ID_BYTES_MAX, directive_names
 from delayline.errors import ConfigError
 from delayline.http.protocol import PIPELINED_MAX
-from delayline.rules import ALIASES, LEVELS_MAX
+from delayline.records import headers
+from delayline.schedule.directives import GROUP_CHARS_MAX, OWN_ID_BYTES_MAX, directive_names
+from delayline.schedule.rules import ALIASES, LEVELS_MAX
+from delayline.schedule.unheeded import PAIRS_MAX
 from delayline.times import TEXT_CHARS_MAX, parse_duration_ms
-from delayline.unheeded import PAIRS_MAX
-from reconcile.ledger import Category
+from reconcile.logic.ledger import Category
 from reconcile.repair import Verdict
 from reconcile.report.summary import State
 from tests.test_tidy import ROOT, pages, product, tree

@@ -5,20 +5,20 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from api.acts import CancelIn, CancelOut, FilterIn
-from api.answers import json_answer
+from api.bodies.acts import CancelIn, CancelOut, FilterIn
 from api.bulk import BulkCancel
-from api.decoding import decode
-from api.endpoint import Endpoint, Reply
-from api.problems import INVALID_BODY, LIMIT_EXCEEDED, Refusal, refused
-from api.requests import Query as Parameters
-from api.requests import read_body
-from api.routing import add_route
+from api.http.answers import json_answer
+from api.http.decoding import decode
+from api.http.endpoint import Endpoint, Reply
+from api.http.problems import INVALID_BODY, LIMIT_EXCEEDED, Refusal, refused
+from api.http.requests import Query as Parameters
+from api.http.requests import read_body
+from api.http.routing import add_route
+from api.reading.survey import shard_out
 from api.services import Services
-from api.survey import shard_out
 from api.topics import TopicBook
 from delayline.errors import MalformedDirective
-from delayline.inquiry import LAST_MS, Query
+from delayline.questions.inquiry import LAST_MS, Query
 from delayline.times import parse_moment_ms
 
 _CANCEL = msgspec.json.Decoder(CancelIn)

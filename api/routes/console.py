@@ -14,9 +14,9 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from api.answers import Answer, RawHeaders
-from api.problems import NOT_FOUND, Refusal
-from api.requests import Query
+from api.http.answers import Answer, RawHeaders
+from api.http.problems import NOT_FOUND, Refusal
+from api.http.requests import Query
 
 _FOLDER = "console"
 _PAGE = "index.html"

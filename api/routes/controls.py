@@ -11,20 +11,20 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from api.acts import ControlOut, PurgeOut
-from api.answers import json_answer
-from api.claims import Claims
-from api.endpoint import Choice, Endpoint, Reply, query_of
-from api.problems import TOPIC_NOT_ENABLED, Refusal
-from api.requests import Query, refuse_body
-from api.routing import add_route
-from api.sender import Sender
+from api.bodies.acts import ControlOut, PurgeOut
+from api.http.answers import json_answer
+from api.http.endpoint import Choice, Endpoint, Reply, query_of
+from api.http.problems import TOPIC_NOT_ENABLED, Refusal
+from api.http.requests import Query, refuse_body
+from api.http.routing import add_route
+from api.reading.survey import Survey, shard_out
+from api.sending.claims import Claims
+from api.sending.sender import Sender
 from api.services import Services
-from api.survey import Survey, shard_out
 from api.topics import TopicBook
-from delayline.buffer_record import encode_control
-from delayline.inquiry import Resolution
-from delayline.message import Shard
+from delayline.buffer.record import encode_control
+from delayline.questions.inquiry import Resolution
+from delayline.records.message import Shard
 from mq.contract import Append
 
 _CONTROLLED = [

@@ -8,25 +8,25 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from api.answers import json_answer
-from api.dead_letters import DeadLetters, Letter
-from api.decoding import decode
-from api.drafts import ScheduleValidator
-from api.endpoint import Endpoint, Number, Reply, Text, query_of
-from api.problems import INVALID_BODY, INVALID_REQUEST, TOO_LARGE, TOPIC_NOT_ENABLED, Refusal, refused
-from api.reader import Positions
-from api.requests import Query, read_body
-from api.routing import add_route
-from api.schemas import DeadPage, RedriveIn, RedriveOut
-from api.sender import Sender
+from api.bodies.schemas import DeadPage, RedriveIn, RedriveOut
+from api.http.answers import json_answer
+from api.http.decoding import decode
+from api.http.endpoint import Endpoint, Number, Reply, Text, query_of
+from api.http.problems import INVALID_BODY, INVALID_REQUEST, TOO_LARGE, TOPIC_NOT_ENABLED, Refusal, refused
+from api.http.requests import Query, read_body
+from api.http.routing import add_route
+from api.reading.dead_letters import DeadLetters, Letter
+from api.reading.reader import Positions
+from api.reading.views import dead_letter_out
+from api.sending.drafts import ScheduleValidator
+from api.sending.sender import Sender
 from api.services import Services
 from api.topics import Target, TopicBook
-from api.views import dead_letter_out
-from delayline.directives import directive_names
 from delayline.errors import MalformedDirective
-from delayline.headers import ECHOED, REDRIVEN, RESERVED
-from delayline.message import Header
-from delayline.record import encode_body
+from delayline.records.headers import ECHOED, REDRIVEN, RESERVED
+from delayline.records.message import Header
+from delayline.records.record import encode_body
+from delayline.schedule.directives import directive_names
 from delayline.times import parse_moment_ms
 from mq.contract import Append
 

@@ -6,19 +6,19 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from api import page_token
-from api.answers import json_answer
-from api.endpoint import PATH_PARAMETERS, Choice, Endpoint, Moment, Number, Reply, Text, query_of
-from api.problems import INVALID_REQUEST, NOT_SUPPORTED, refused
-from api.requests import Query as Parameters
-from api.routing import add_route
-from api.schemas import HistogramOut, MessagesPage
+from api.bodies.schemas import HistogramOut, MessagesPage
+from api.http import page_token
+from api.http.answers import json_answer
+from api.http.endpoint import PATH_PARAMETERS, Choice, Endpoint, Moment, Number, Reply, Text, query_of
+from api.http.problems import INVALID_REQUEST, NOT_SUPPORTED, refused
+from api.http.requests import Query as Parameters
+from api.http.routing import add_route
+from api.reading.survey import Survey, shard_out
+from api.reading.views import row_out
 from api.services import Services
-from api.survey import Survey, shard_out
 from api.topics import TopicBook
-from api.views import row_out
 from delayline.errors import MalformedDirective
-from delayline.inquiry import LAST_MS, DueQuery, Query, State, merge
+from delayline.questions.inquiry import LAST_MS, DueQuery, Query, State, merge
 from delayline.times import format_duration, format_moment, parse_duration_ms
 
 PAGE_SIZE = 100

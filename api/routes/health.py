@@ -10,11 +10,11 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from starlette.requests import Request
 from starlette.responses import Response
 
-from api.answers import Answer, json_answer
-from api.endpoint import Endpoint, Reply
-from api.problems import NOT_READY, Refusal
-from api.routing import add_route
-from api.schemas import HealthOut
+from api.bodies.schemas import HealthOut
+from api.http.answers import Answer, json_answer
+from api.http.endpoint import Endpoint, Reply
+from api.http.problems import NOT_READY, Refusal
+from api.http.routing import add_route
 
 _HEALTH = Endpoint(
     id="getHealth", summary="Whether the process answers", replies=[Reply(200, "It does", [HealthOut])]

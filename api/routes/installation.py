@@ -7,20 +7,20 @@ from msgspec.structs import asdict
 from starlette.requests import Request
 from starlette.responses import Response
 
-from api.answers import json_answer
-from api.drafts import HEADERS_MAX, KEY_BYTES_MAX
-from api.endpoint import Endpoint, Reply
-from api.reader import PAGE_RECORDS_MAX
-from api.requests import Query
-from api.routing import add_route
-from api.schemas import InfoOut, Limits, TopicOut, TopicsOut, TopicView, UnheededOut
+from api.bodies.schemas import InfoOut, Limits, TopicOut, TopicsOut, TopicView, UnheededOut
+from api.http.answers import json_answer
+from api.http.endpoint import Endpoint, Reply
+from api.http.requests import Query
+from api.http.routing import add_route
+from api.reading.reader import PAGE_RECORDS_MAX
+from api.reading.standing import Figures, shard_view, topic_out
+from api.reading.survey import Survey
+from api.sending.drafts import HEADERS_MAX, KEY_BYTES_MAX
 from api.services import Services
-from api.standing import Figures, shard_view, topic_out
-from api.survey import Survey
 from api.topics import TopicBook, shards_of
-from delayline.message import Shard
+from delayline.records.message import Shard
+from delayline.schedule.unheeded import ADVICE, UnheededNames
 from delayline.times import format_duration, format_moment
-from delayline.unheeded import ADVICE, UnheededNames
 from mq.contract import TopicInfo
 
 _LIST_TOPICS = Endpoint(

@@ -7,18 +7,18 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from api.acts import TopicDeleted, TopicIn, TopicMade
-from api.answers import json_answer
-from api.decoding import decode
-from api.endpoint import Choice, Endpoint, Reply, query_of
-from api.problems import INVALID_BODY, NOT_SUPPORTED, OWNER_UNAVAILABLE, TOPIC_BUSY, Refusal, refused
-from api.requests import Query, read_body, refuse_body
+from api.bodies.acts import TopicDeleted, TopicIn, TopicMade
+from api.http.answers import json_answer
+from api.http.decoding import decode
+from api.http.endpoint import Choice, Endpoint, Reply, query_of
+from api.http.problems import INVALID_BODY, NOT_SUPPORTED, OWNER_UNAVAILABLE, TOPIC_BUSY, Refusal, refused
+from api.http.requests import Query, read_body, refuse_body
+from api.http.routing import add_route
 from api.routes.controls import ControlRoutes
-from api.routing import add_route
 from api.services import Services
 from api.topics import TopicBook, check_name, shards_of
-from delayline.message import Shard
 from delayline.names import Names
+from delayline.records.message import Shard
 from mq.errors import TopicBusy, TopicUnknown
 
 PARTITIONS_MAX = 256

@@ -4,20 +4,20 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from api.answers import json_answer
+from api.bodies.schemas import MessageOut, OperationOut
 from api.bridge import Bridge
-from api.claims import Claims
-from api.endpoint import ETAG, VIEW, Endpoint, Reply, query_of
-from api.problems import ALREADY_TERMINAL, NOT_FOUND, Refusal
-from api.routing import add_route
-from api.schemas import MessageOut, OperationOut
+from api.http.answers import json_answer
+from api.http.endpoint import ETAG, VIEW, Endpoint, Reply, query_of
+from api.http.problems import ALREADY_TERMINAL, NOT_FOUND, Refusal
+from api.http.routing import add_route
+from api.reading.views import message_out, operation_out
+from api.sending.claims import Claims
 from api.services import Services
 from api.topics import TopicBook
-from api.views import message_out, operation_out
-from delayline.buffer_record import Operation, read
-from delayline.inquiry import Found, Gone, OwnerUnavailable
-from delayline.message import MessageId, OperationId
+from delayline.buffer.record import Operation, read
 from delayline.names import Names
+from delayline.questions.inquiry import Found, Gone, OwnerUnavailable
+from delayline.records.message import MessageId, OperationId
 from mq.errors import OffsetOutOfRange, PartitionUnknown, TopicUnknown
 
 OPERATION_WAIT_S = 0.5

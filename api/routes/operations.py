@@ -12,27 +12,27 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from api.answers import Answer, json_answer
-from api.claims import Claims
-from api.decoding import decode
-from api.drafts import ScheduleValidator
-from api.endpoint import APPLIED, CONDITIONS, ETAG, LOCATION, WAIT, Endpoint, Reply
-from api.preconditions import OperationOptions, options_of
-from api.problems import ALREADY_TERMINAL, VERSION_MISMATCH, Refusal
-from api.requests import read_body
+from api.bodies.schemas import MessageOut, OperationOut, PatchIn
+from api.http.answers import Answer, json_answer
+from api.http.decoding import decode
+from api.http.endpoint import APPLIED, CONDITIONS, ETAG, LOCATION, WAIT, Endpoint, Reply
+from api.http.preconditions import OperationOptions, options_of
+from api.http.problems import ALREADY_TERMINAL, VERSION_MISMATCH, Refusal
+from api.http.requests import read_body
+from api.http.routing import add_route
+from api.reading.views import ending_out, operation_out
 from api.routes.messages import MessageRoutes
-from api.routing import add_route
-from api.schemas import MessageOut, OperationOut, PatchIn
-from api.sender import Sender
+from api.sending.claims import Claims
+from api.sending.drafts import ScheduleValidator
+from api.sending.sender import Sender
 from api.services import Services
 from api.topics import TopicBook
-from api.views import ending_out, operation_out
-from delayline import inquiry
-from delayline.headers import IF_MATCH
-from delayline.inquiry import WAITING, Found, Resolution, State
-from delayline.message import Header, MessageId, OperationId
-from delayline.outcome import Outcome
-from delayline.record import encode_body
+from delayline.buffer.outcome import Outcome
+from delayline.questions import inquiry
+from delayline.questions.inquiry import WAITING, Found, Resolution, State
+from delayline.records.headers import IF_MATCH
+from delayline.records.message import Header, MessageId, OperationId
+from delayline.records.record import encode_body
 from mq.contract import Append
 
 _PATCH = msgspec.json.Decoder(PatchIn)

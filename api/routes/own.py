@@ -10,16 +10,16 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from api.endpoint import ETAG, VIEW, Endpoint, Reply, query_of
-from api.problems import AMBIGUOUS, NOT_FOUND, Refusal
+from api.bodies.schemas import MessageOut
+from api.http.endpoint import ETAG, VIEW, Endpoint, Reply, query_of
+from api.http.problems import AMBIGUOUS, NOT_FOUND, Refusal
+from api.http.routing import add_route
+from api.reading.survey import Survey
 from api.routes.messages import MessageRoutes
 from api.routes.operations import CANCEL, RESCHEDULE, OperationRoutes
-from api.routing import add_route
-from api.schemas import MessageOut
-from api.survey import Survey
 from api.topics import TopicBook
-from delayline.inquiry import OwnerUnavailable, Query, merge
-from delayline.message import MessageId
+from delayline.questions.inquiry import OwnerUnavailable, Query, merge
+from delayline.records.message import MessageId
 
 PATH = "/v1/topics/{topic}/own/{own_id:path}"
 _SHOWN_MAX = 3

@@ -6,19 +6,19 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from api.answers import Answer, json_answer
-from api.endpoint import Choice, Endpoint, Number, Reply, RequestHeader, query_of
-from api.follow import EventStream, Followers
-from api.problems import INVALID_REQUEST, Problems, refused
-from api.reader import PAGE_RECORDS_MAX, Positions, Reader, Seen
-from api.routing import add_route
-from api.schemas import RecordsPage
+from api.bodies.schemas import RecordsPage
+from api.http.answers import Answer, json_answer
+from api.http.endpoint import Choice, Endpoint, Number, Reply, RequestHeader, query_of
+from api.http.problems import INVALID_REQUEST, Problems, refused
+from api.http.routing import add_route
+from api.reading.follow import EventStream, Followers
+from api.reading.reader import PAGE_RECORDS_MAX, Positions, Reader, Seen
+from api.reading.views import record_out
 from api.topics import TopicBook
-from api.views import record_out
 
 LIMIT = 100
 _LARGEST = 10**18 - 1
-"""The query takes 18 digits (`api.requests`)."""
+"""The query takes 18 digits (`api.http.requests`)."""
 
 
 _PARTITION = Number("partition", "Only this partition", 2**31 - 1)

@@ -11,25 +11,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from api.admission import Admission
-from api.answers import Answer, json_answer
-from api.claims import Claims, Sent
-from api.decoding import decode, has_unknown_field
-from api.drafts import Draft, Drafter, ScheduleValidator
-from api.endpoint import ETAG, LOCATION, REPLAYED, Choice, Endpoint, Reply, RequestHeader
-from api.idempotency import KEY_CHARS_MAX, IdempotencyKeys
-from api.problems import (
-    INVALID_BODY,
-    LIMIT_EXCEEDED,
-    NOT_SUPPORTED,
-    OWNER_UNAVAILABLE,
-    Refusal,
-    member_problem,
-    refused,
-)
-from api.requests import Query, read_body
-from api.routing import add_route
-from api.schemas import (
+from api.bodies.schemas import (
     BatchAnswer,
     BatchIn,
     LooseBatchIn,
@@ -40,12 +22,30 @@ from api.schemas import (
     SentMessage,
     UnconfirmedMessage,
 )
-from api.sender import Sender
+from api.http.answers import Answer, json_answer
+from api.http.decoding import decode, has_unknown_field
+from api.http.endpoint import ETAG, LOCATION, REPLAYED, Choice, Endpoint, Reply, RequestHeader
+from api.http.idempotency import KEY_CHARS_MAX, IdempotencyKeys
+from api.http.problems import (
+    INVALID_BODY,
+    LIMIT_EXCEEDED,
+    NOT_SUPPORTED,
+    OWNER_UNAVAILABLE,
+    Refusal,
+    member_problem,
+    refused,
+)
+from api.http.requests import Query, read_body
+from api.http.routing import add_route
+from api.sending.admission import Admission
+from api.sending.claims import Claims, Sent
+from api.sending.drafts import Draft, Drafter, ScheduleValidator
+from api.sending.sender import Sender
 from api.services import Services
 from api.topics import Target, TopicBook
-from delayline.recurrence import deliveries
-from delayline.schedule import Schedule
-from delayline.terms import Idempotency
+from delayline.schedule.recurrence import deliveries
+from delayline.schedule.terms import Idempotency
+from delayline.schedule.verdict import Schedule
 from delayline.times import format_moment
 from mq.contract import Append
 from mq.errors import TopicUnknown

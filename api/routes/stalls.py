@@ -8,19 +8,19 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from api.acts import SkipIn, StalledOut, SuspectOut
-from api.answers import json_answer
+from api.bodies.acts import SkipIn, StalledOut, SuspectOut
 from api.bridge import Bridge
-from api.decoding import decode
-from api.endpoint import Endpoint, Reply
-from api.problems import NOT_FOUND, NOT_SKIPPED, OWNER_UNAVAILABLE, Refusal
-from api.requests import Query, read_body
-from api.routing import add_route
-from api.sender import partition_label
+from api.http.answers import json_answer
+from api.http.decoding import decode
+from api.http.endpoint import Endpoint, Reply
+from api.http.problems import NOT_FOUND, NOT_SKIPPED, OWNER_UNAVAILABLE, Refusal
+from api.http.requests import Query, read_body
+from api.http.routing import add_route
+from api.sending.sender import partition_label
 from api.services import Services
 from api.topics import TopicBook
-from delayline.inquiry import Skip, StallReport, Suspected
-from delayline.message import Shard
+from delayline.questions.inquiry import Skip, StallReport, Suspected
+from delayline.records.message import Shard
 from delayline.times import format_moment
 
 PARTITIONS_NAMED_MAX = 20

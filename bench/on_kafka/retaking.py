@@ -12,9 +12,9 @@ from threading import Event, Thread
 
 from bench.on_kafka.child import arguments
 from bench.on_kafka.worker import running, shards_of
-from delay_service.worker import Worker
+from delay_service.worker.loop import Worker
 from delayline.clock import SystemClock
-from delayline.message import Shard
+from delayline.records.message import Shard
 from mq.kafka.settings import KafkaSettings
 
 _CLOCK = SystemClock()

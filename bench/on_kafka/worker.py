@@ -14,18 +14,18 @@ from prometheus_client import CollectorRegistry
 
 from bench.on_kafka.broker import PARTITIONS
 from bench.on_kafka.child import answer_questions, arguments, say_ready
-from delay_service.decisions import Decisions
-from delay_service.history import History
-from delay_service.interpreter import set_up_interpreter
-from delay_service.metrics import WorkerMetrics
-from delay_service.shard_settings import ShardSettings
-from delay_service.worker import Worker
-from delay_service.worker_settings import WorkerSettings
-from delayline import logs
+from delay_service.core.history import History
+from delay_service.core.shard_settings import ShardSettings
+from delay_service.worker.decisions import Decisions
+from delay_service.worker.interpreter import set_up_interpreter
+from delay_service.worker.loop import Worker
+from delay_service.worker.metrics import WorkerMetrics
+from delay_service.worker.settings import WorkerSettings
 from delayline.clock import SystemClock
-from delayline.message import Shard
 from delayline.names import Names
-from delayline.rules import DEFAULT_RULES
+from delayline.process import logs
+from delayline.records.message import Shard
+from delayline.schedule.rules import DEFAULT_RULES
 from mq.kafka.queue import KafkaQueue
 from mq.kafka.settings import KafkaSettings
 from store.rocks import RocksIndex

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from delayline.clock import SystemClock
 from delayline.names import Names
-from delayline.record import encode_body
-from delayline.rules import DEFAULT_RULES
+from delayline.records.record import encode_body
+from delayline.schedule.rules import DEFAULT_RULES
 from mq.contract import Append, Position
 from mq.embedded.queue import EmbeddedQueue
 

@@ -17,8 +17,8 @@ from bench.over_http.ask import Door, at
 from bench.over_http.server import Server
 from bench.report import Report, Target
 from delayline.clock import SystemClock
-from delayline.headers import DUE
-from delayline.record import decode_body
+from delayline.records.headers import DUE
+from delayline.records.record import decode_body
 from mq.embedded.queue import EmbeddedQueue
 
 TICK_S = 0.02

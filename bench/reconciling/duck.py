@@ -1,11 +1,11 @@
-"""The question of `reconcile.cells`, asked of DuckDB: counts and XORs of each window and bucket. Its hash is another
-one, so that its cells cannot be compared with Spark's; what it finds can."""
+"""The question of `reconcile.spark.cells`, asked of DuckDB: counts and XORs of each window and bucket. Its hash is
+another one, so that its cells cannot be compared with Spark's; what it finds can."""
 
 from pathlib import Path
 
 import duckdb
 
-from reconcile.ledger import BUCKETS, LATENESS_BINS, OUTCOMES, POSITION_BITS, WINDOW_MS
+from reconcile.logic.ledger import BUCKETS, LATENESS_BINS, OUTCOMES, POSITION_BITS, WINDOW_MS
 
 _PLACED = f"""
     SELECT *, coalesce(due_ms, accepted_ms) AS moment, (shard::BIGINT << {POSITION_BITS}) | "offset" AS position

@@ -8,11 +8,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from delayline.outcome import LOW_WATER, OUTCOMES
-from reconcile.local_frame import small
-from reconcile.plan import Buffer, Cluster, Held, Range, Read
+from delayline.buffer.outcome import LOW_WATER, OUTCOMES
+from reconcile.frames.local_frame import small
+from reconcile.frames.schemas import ACCEPTED, AUDIT_RECORDS, DELIVERED, DONE
+from reconcile.logic.plan import Buffer, Cluster, Held, Range, Read
 from reconcile.readers.contract import Audit
-from reconcile.schemas import ACCEPTED, AUDIT_RECORDS, DELIVERED, DONE
 
 TOPIC = "orders"
 SHARDS = 4

@@ -9,7 +9,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from bench.report import Lap, cpu_s, cpu_s_of, measured
-from reconcile.session import LOCAL, SETTINGS
+from reconcile.spark.session import LOCAL, SETTINGS
 
 
 class Measured:

@@ -5,7 +5,7 @@ from statistics import mean
 from typing import NamedTuple
 
 from bench.report import Report, Target
-from delay_service.roller import SPAN_MIN
+from delay_service.core.roller import SPAN_MIN
 
 PLOT_ROWS = 12
 COLUMN_CHARS = 3

@@ -14,17 +14,17 @@ from threading import Thread
 from uuid import uuid4
 
 from bench.rolling.curve import Sample
-from delay_service.in_flight import CommitResult
-from delay_service.roller import Roller
-from delay_service.shard_settings import ShardSettings
-from delay_service.worker import Worker
-from delay_service.worker_settings import WorkerSettings
+from delay_service.core.in_flight import CommitResult
+from delay_service.core.roller import Roller
+from delay_service.core.shard_settings import ShardSettings
+from delay_service.worker.loop import Worker
+from delay_service.worker.settings import WorkerSettings
+from delayline.buffer.outcome import ROLL, Outcome
 from delayline.clock import SystemClock
-from delayline.message import Shard
 from delayline.names import Names
-from delayline.outcome import ROLL, Outcome
-from delayline.record import encode_body
-from delayline.rules import DEFAULT_RULES
+from delayline.records.message import Shard
+from delayline.records.record import encode_body
+from delayline.schedule.rules import DEFAULT_RULES
 from mq.contract import Append, Queue
 from store.rocks import RocksIndex
 

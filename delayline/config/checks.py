@@ -7,7 +7,7 @@ from typing import Any
 from delayline.config.sections import Internal, KafkaProxy
 from delayline.config.settings import Settings
 from delayline.errors import ConfigError
-from delayline.set_aside import RAW_BYTES_MAX
+from delayline.records.set_aside import RAW_BYTES_MAX
 
 OPEN = "none-on-any-address"
 """The value of `api.auth` that leaves protection to the network: whoever reaches the address may use it."""

@@ -20,8 +20,8 @@ from delayline.config.types import (
     durations,
     sizes,
 )
-from delayline.logs import Format, Level
-from delayline.rules import RETRY_ATTEMPTS_END, RETRY_ATTEMPTS_MAX
+from delayline.process.logs import Format, Level
+from delayline.schedule.rules import RETRY_ATTEMPTS_END, RETRY_ATTEMPTS_MAX
 
 DELAY_RULES_MAX = 100
 """They are looked through for every batch and message: about 0.2 us each."""

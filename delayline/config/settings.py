@@ -33,8 +33,8 @@ from delayline.config.sections import (
 )
 from delayline.config.types import Folder, Namespace
 from delayline.names import Names, is_topic_name
-from delayline.pending import Bounds
-from delayline.rules import RULES_BYTES_MAX, Rules
+from delayline.questions.pending import Bounds
+from delayline.schedule.rules import RULES_BYTES_MAX, Rules
 
 
 class Settings(Section):

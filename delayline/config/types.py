@@ -15,7 +15,7 @@ from pydantic_core import PydanticCustomError
 
 from delayline.errors import MalformedDirective
 from delayline.names import is_topic_name
-from delayline.rules import LEVELS_MAX
+from delayline.schedule.rules import LEVELS_MAX
 from delayline.times import format_duration, parse_duration_ms
 
 _SIZE = re.compile(r"([0-9]{1,18})(B|KiB|MiB|GiB|TiB|kB|MB|GB|TB)")

@@ -34,8 +34,8 @@ class _Stop(Exception):
 
 
 class GuardedProtocol(HttpToolsProtocol):
-    """One connection. Its hooks are those of the pinned uvicorn; tests/unit/delayline/test_http_protocol.py would
-    show that one is gone."""
+    """One connection. Its hooks are those of the pinned uvicorn; tests/unit/delayline/http/test_http_protocol.py
+    would show that one is gone."""
 
     def __init__(self, guard: Guard, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)

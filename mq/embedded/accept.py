@@ -6,8 +6,8 @@ from pathlib import Path
 
 import structlog
 
-from delayline.links import irregular
 from delayline.names import Names
+from delayline.process.links import irregular
 from mq.embedded.examine import Loss, look
 from mq.embedded.folder import LOST, SETTINGS, Folder, put_aside, telling
 from mq.embedded.salvage import foretell, salvage

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import structlog
 from rocksdict import AccessType, Options, Rdict
 
-from delayline.links import linked, no_file, unreadable
+from delayline.process.links import linked, no_file, unreadable
 from mq.embedded.mark import LogId, Said, manifest_of, read_mark
 from mq.embedded.stored import identity_of, name_in, stored_topics
 from mq.embedded.topics_copy import Copied

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from delayline.message import Shard
 from delayline.names import Names
+from delayline.records.message import Shard
 from mq.embedded.examine import Loss, examine
 from mq.embedded.folder import Folder
 from mq.local.ledger import Ledger

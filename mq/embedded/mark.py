@@ -26,8 +26,8 @@ from typing import NamedTuple
 
 import structlog
 
-from delayline import threads
-from delayline.links import read_file
+from delayline.process import threads
+from delayline.process.links import read_file
 
 _log = structlog.get_logger("queue")
 

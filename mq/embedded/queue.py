@@ -8,8 +8,8 @@ from typing import Protocol
 import structlog
 
 from delayline.clock import Clock
-from delayline.links import read_file
 from delayline.names import Names
+from delayline.process.links import read_file
 from mq.audited import Positions, decode_positions
 from mq.embedded.accept import go_on, would_give_up
 from mq.embedded.examine import Loss

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import structlog
 
-from delayline import threads
 from delayline.clock import Clock
+from delayline.process import threads
 from mq.embedded.queue import EmbeddedQueue
 from mq.errors import QueueError
 from mq.local.topic import Partition, Topic

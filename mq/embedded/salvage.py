@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 import msgspec
 from rocksdict import Rdict, RdictIter
 
-from delayline.links import irregular, linked
+from delayline.process.links import irregular, linked
 from mq.embedded.entry import encode_lost, read_head
 from mq.embedded.examine import Loss
 from mq.embedded.folder import LOST

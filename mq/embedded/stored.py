@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rocksdict import RdictIter
 
-from delayline.links import read_file
+from delayline.process.links import read_file
 from mq.contract import LogRecord
 from mq.embedded.entry import decode_entry, read_head
 from mq.errors import QueueFormat, QueueUnavailable

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rocksdict import Rdict, RdictIter
 
-from delayline.cursor import Cursor
+from delayline.buffer.cursor import Cursor
 from delayline.errors import UnknownFormat
 from mq.embedded.examine import opened_to_read
 from mq.embedded.mark import LogId

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import msgspec
 import structlog
 
-from delayline.links import read_file
+from delayline.process.links import read_file
 from mq.embedded.durably import write_durably
 
 _log = structlog.get_logger("queue")

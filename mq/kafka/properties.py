@@ -10,14 +10,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from delayline.errors import ConfigError
+from kafkawire.protocol.errors import NoToken
+from kafkawire.security import kerberos
+from kafkawire.security.access import OAUTHBEARER, mechanism_of
+from kafkawire.security.oauth import reading
+from kafkawire.security.oauth.reading import read_tokens
+from kafkawire.security.oauth.tokens import Tokens
+from kafkawire.security.tls import TLS
 from mq.errors import QueueUnavailable
-from mq.kafka import kerberos
-from mq.kafka.access import OAUTHBEARER, mechanism_of
-from mq.kafka.oauth import reading
-from mq.kafka.oauth.reading import read_tokens
-from mq.kafka.oauth.tokens import Tokens
-from mq.kafka.tls import TLS
-from mq.kafka.wire.errors import NoToken
 
 COMPRESSION = ("compression.type", "compression.codec")
 """Two names of one property; librdkafka lets the later one win, we want them to agree."""

@@ -7,35 +7,35 @@ from threading import Event, Thread
 from uuid import uuid4
 from weakref import WeakSet
 
-from delayline import logs, threads
+from delayline.buffer.cursor import Cursor
 from delayline.clock import Clock
-from delayline.cursor import Cursor
-from delayline.message import Shard
-from delayline.record import encode_body
-from delayline.rules import Rules
+from delayline.process import logs, threads
+from delayline.records.message import Shard
+from delayline.records.record import encode_body
+from delayline.schedule.rules import Rules
+from kafkawire.client.metadata import Nodes
+from kafkawire.client.reader import WireReader
 from mq.audited import decode_metadata
 from mq.contract import Append, Audited, Claim, ClockOffset, Handover, Owner, Position, TopicInfo
 from mq.errors import NotDoneHere, OffsetOutOfRange, QueueClosed, QueueError, QueueUnavailable, TopicUnknown
-from mq.kafka.buffers import Buffers, Change
-from mq.kafka.client import KafkaClient
-from mq.kafka.clock import MEASURE_S, BrokerClock
-from mq.kafka.cluster import Cluster, Described, partition_number
-from mq.kafka.commit_pacing import CommitPacing
-from mq.kafka.cross_partition import CrossPartitionAppends
-from mq.kafka.cursors import MARK_KEY, Cursors, owner_of
-from mq.kafka.direct.hanging import SWEEP_S, Hanging
-from mq.kafka.direct.limits import Limits
-from mq.kafka.direct.nodes import Nodes
-from mq.kafka.direct.producer import WireTransactions
-from mq.kafka.direct.reader import WireReader
-from mq.kafka.direct.spoken import Direct, check_brokers, direct
-from mq.kafka.log_throttle import limit
-from mq.kafka.membership import Membership
-from mq.kafka.offsets import GroupOffsets
-from mq.kafka.readers import Readers
+from mq.kafka.admin.buffers import Buffers, Change
+from mq.kafka.admin.cluster import Cluster, Described, partition_number
+from mq.kafka.admin.limits import Limits
+from mq.kafka.admin.offsets import GroupOffsets
+from mq.kafka.admin.readers import Readers
+from mq.kafka.data_path.producer import WireTransactions
+from mq.kafka.data_path.recovery import SWEEP_S, Hanging
+from mq.kafka.data_path.spoken import Direct, check_brokers, direct
+from mq.kafka.ingress.client import KafkaClient
+from mq.kafka.librdkafka.log_throttle import limit
 from mq.kafka.settings import LOGGER, KafkaSettings
-from mq.kafka.sink import KafkaSink
-from mq.kafka.source import KafkaSource
+from mq.kafka.worker.clock import MEASURE_S, BrokerClock
+from mq.kafka.worker.commit_pacing import CommitPacing
+from mq.kafka.worker.cross_partition import CrossPartitionAppends
+from mq.kafka.worker.cursors import MARK_KEY, Cursors, owner_of
+from mq.kafka.worker.membership import Membership
+from mq.kafka.worker.sink import KafkaSink
+from mq.kafka.worker.source import KafkaSource
 
 LEAVE_S = 15.0
 CLOCK_MARKS = 5

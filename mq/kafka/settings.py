@@ -7,8 +7,8 @@ from typing import Any
 
 from delayline.errors import ConfigError
 from delayline.names import Names, is_topic_name
-from delayline.set_aside import RAW_BYTES_MAX
-from mq.kafka.oauth.tokens import Tokens
+from delayline.records.set_aside import RAW_BYTES_MAX
+from kafkawire.security.oauth.tokens import Tokens
 from mq.kafka.properties import for_library, refuse_unspoken, tokens_of
 from mq.making import GROUP_TOPICS_MAX
 

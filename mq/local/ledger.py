@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from threading import Lock
 from typing import Protocol
 
-from delayline.cursor import Cursor
+from delayline.buffer.cursor import Cursor
 from delayline.names import Names
 from mq.errors import QueueClosed, TopicUnknown
 from mq.local.group import Group

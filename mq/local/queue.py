@@ -5,13 +5,13 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from threading import Lock
 
-from delayline.buffer_record import encode_rules
+from delayline.buffer.cursor import Cursor
+from delayline.buffer.record import encode_rules
 from delayline.clock import Clock
-from delayline.cursor import Cursor
 from delayline.errors import ConfigError
-from delayline.message import Shard
 from delayline.names import Names, is_topic_name
-from delayline.rules import DEFAULT_RULES, Rules
+from delayline.records.message import Shard
+from delayline.schedule.rules import DEFAULT_RULES, Rules
 from mq.audited import Positions
 from mq.contract import HEADER_ROOM_BYTES, Append, Audited, Claim, Handover, LogRecord, Owner, Position, TopicInfo
 from mq.errors import ClaimLost, OffsetOutOfRange, QueueError, RecordTooLarge, TopicUnknown

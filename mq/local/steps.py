@@ -7,9 +7,9 @@ from itertools import count
 from os import urandom
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
-from delayline.cursor import Cursor
+from delayline.buffer.cursor import Cursor
 from delayline.errors import DelaylineError
-from delayline.message import Shard
+from delayline.records.message import Shard
 from mq.contract import Append, Position
 from mq.errors import CommitUnknown, Fenced, QueueUnavailable, TooManyTopics, TopicBusy, TopicExists, TopicUnknown
 from mq.local.group import Group, Placed

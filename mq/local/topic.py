@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from threading import Condition, Lock
 
-from delayline.message import Shard
+from delayline.records.message import Shard
 from mq.contract import TopicInfo
 from mq.errors import PartitionUnknown
 

@@ -5,10 +5,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from threading import Condition
 
+from delayline.buffer.outcome import spread
 from delayline.clock import Clock
 from delayline.errors import Bug
-from delayline.message import Shard
-from delayline.outcome import spread
+from delayline.records.message import Shard
 from mq.contract import (
     Append,
     Assigned,

@@ -1,6 +1,6 @@
 """The Kafka wire proxy.
 
-The messages are those of `mq.kafka.wire`, record batches those of `mq.kafka.batch`. Pure: `rewrite`
+The messages are those of `kafkawire.protocol`, record batches those of `kafkawire.batch`. Pure: `rewrite`
 (answers: versions, addresses, hidden topics), `refuse` (requests that would touch a hidden topic), `scan` (which
 records carry a directive, and one batch made into two), `sequencer`. What relays and decides stands on top of them.
 
@@ -25,7 +25,7 @@ What becomes of the records of one partition, as far as it is decided here:
         case Kind.EMPTY | Kind.LEGACY:   forward as they are: nothing in them, or a format without headers
         case Kind.BATCH:           batch = read_batch(records)
                                    scan = scan_batch(batch, Directives(names))
-                                   scan.found: the records to ask `delayline.schedule.read_directives` about
+                                   scan.found: the records to ask `delayline.schedule.verdict.read_directives` about
                                    parts = scan.split({1, 4})
                                    parts.immediate.encode(base_sequence), parts.delayed.encode(...)
 

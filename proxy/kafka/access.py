@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from delayline.errors import ConfigError
-from mq.kafka import access
-from mq.kafka.tls import trusting
+from kafkawire.security import access
+from kafkawire.security.tls import trusting
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,17 +5,17 @@ import ssl
 from dataclasses import dataclass
 
 from delayline.clock import Clock
-from delayline.pending import Full
+from delayline.questions.pending import Full
 from mq.contract import Admin
-from proxy.kafka.backend import Backend
-from proxy.kafka.buffer_topics import BufferTopics
 from proxy.kafka.limits import THREADS_MAX, Budget
 from proxy.kafka.metrics import ProxyMetrics
-from proxy.kafka.rewrite import Hidden, View
-from proxy.kafka.screen import Screen
+from proxy.kafka.produce.buffer_topics import BufferTopics
+from proxy.kafka.produce.screen import Screen
+from proxy.kafka.produce.unnamed import Unnamed
 from proxy.kafka.settings import ProxySettings
-from proxy.kafka.topology import Topology
-from proxy.kafka.unnamed import Unnamed
+from proxy.kafka.upstream.backend import Backend
+from proxy.kafka.view.rewrite import Hidden, View
+from proxy.kafka.view.topology import Topology
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from prometheus_client import Gauge
 
-from mq.kafka.batch.compression import Allowance
+from kafkawire.batch.compression import Allowance
 
 SMALL_BYTES = 16 * 1024
 """Frames up to this length are not paid for: as much is read from a socket in one go anyway."""

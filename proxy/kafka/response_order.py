@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from mq.kafka.wire.frames import FrameSplitter, Piece, Whole
-from mq.kafka.wire.primitives import Buffer
+from kafkawire.protocol.frames import FrameSplitter, Piece, Whole
+from kafkawire.protocol.primitives import Buffer
 from proxy.kafka.limits import Grant
 
 N = TypeVar("N")

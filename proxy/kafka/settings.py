@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from ssl import SSLContext
 
 from delayline.names import Names
-from delayline.rules import Rules
-from mq.kafka.address import Address
-from mq.kafka.wire.frames import FRAME_BYTES_MAX
+from delayline.schedule.rules import Rules
+from kafkawire.client.address import Address
+from kafkawire.protocol.frames import FRAME_BYTES_MAX
 from proxy.kafka.access import Access
 from proxy.kafka.limits import Limits
 

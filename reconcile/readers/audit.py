@@ -6,10 +6,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
 
-from delayline.outcome import AUDIT_VERSION, LOW_WATER, OUTCOMES, SKIPPED, Outcome
-from reconcile import ledger
+from delayline.buffer.outcome import AUDIT_VERSION, LOW_WATER, OUTCOMES, SKIPPED, Outcome
+from reconcile.frames.schemas import AUDIT_RECORDS, DONE
+from reconcile.logic import ledger
 from reconcile.readers.contract import Audit
-from reconcile.schemas import AUDIT_RECORDS, DONE
 
 SHOWN_CHARS = 1000
 """Of a record that cannot be read."""

@@ -14,14 +14,14 @@ from pyspark.sql import functions as F
 
 from delayline.clock import Clock
 from delayline.errors import ConfigError
-from delayline.record import encode_body
+from delayline.records.record import encode_body
 from mq.contract import LogRecord
 from mq.kafka.settings import KafkaSettings
-from reconcile.plan import Range, Read
+from reconcile.frames.schemas import ACCEPTED
+from reconcile.logic.plan import Range, Read
 from reconcile.readers import rows
 from reconcile.readers.kafka import KafkaReader
 from reconcile.readers.work import telling
-from reconcile.schemas import ACCEPTED
 
 JARS = {
     "org.apache.spark.sql.kafka010.KafkaSourceProvider": "spark-sql-kafka-0-10_2.13",

@@ -5,7 +5,7 @@ from typing import NamedTuple, Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 
-from reconcile.plan import Cluster, Held, Range, Read
+from reconcile.logic.plan import Cluster, Held, Range, Read
 
 
 class Audit(NamedTuple):

@@ -15,21 +15,21 @@ import msgspec
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from delayline import headers
+from delayline.buffer.cursor import Cursor
 from delayline.clock import Clock
-from delayline.cursor import Cursor
 from delayline.names import Names
-from delayline.record import decode_body
+from delayline.records import headers
+from delayline.records.record import decode_body
 from mq.contract import LogRecord
 from mq.embedded.snapshot import Snapshot
 from mq.local.storage import StoredTopic
 from reconcile.errors import CannotJudge
-from reconcile.plan import Buffer, Cluster, Held, Range, Read
+from reconcile.frames.schemas import ACCEPTED, DELIVERED
+from reconcile.logic.plan import Buffer, Cluster, Held, Range, Read
 from reconcile.readers import audit, rows
 from reconcile.readers.contract import Audit
 from reconcile.readers.ranges import check_held
 from reconcile.readers.work import frame, telling
-from reconcile.schemas import ACCEPTED, DELIVERED
 
 LANES = 4
 """Tasks of a read: each opens the queue once, which may take a second and 256 MiB."""

@@ -1,8 +1,8 @@
 """The ledger's reader of a Kafka: a Python data source on librdkafka, which needs no jars.
 
 The driver looks at what is held and checks every planned range against it; executors read exactly the planned
-offsets (`mq.kafka.ranges`), one task for a partition of a buffer, because rules records change what stands behind
-them, and several for a long stretch of the audit.
+offsets (`mq.kafka.planned.ranges`), one task for a partition of a buffer, because rules records change what stands
+behind them, and several for a long stretch of the audit.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,28 +16,28 @@ import pyarrow as pa
 from confluent_kafka import Consumer, Message, TopicPartition
 from pyspark.sql import DataFrame, SparkSession
 
-from delayline import headers
+from delayline.buffer.cursor import Cursor
 from delayline.clock import Clock, SystemClock
-from delayline.cursor import Cursor
-from delayline.message import Shard
+from delayline.records import headers
+from delayline.records.message import Shard
 from mq.errors import TopicUnknown
-from mq.kafka import trouble
-from mq.kafka.bodies import body_of
-from mq.kafka.buffer_ranges import read_buffer
-from mq.kafka.cluster import Cluster as KafkaCluster
-from mq.kafka.cursors import Cursors
-from mq.kafka.direct.spoken import direct
-from mq.kafka.finishing import Nobody
-from mq.kafka.ranges import read_range
-from mq.kafka.readers import Readers
+from mq.kafka.admin.cluster import Cluster as KafkaCluster
+from mq.kafka.admin.readers import Readers
+from mq.kafka.data_path.finishing import Nobody
+from mq.kafka.data_path.spoken import direct
+from mq.kafka.librdkafka import trouble
+from mq.kafka.librdkafka.bodies import body_of
+from mq.kafka.planned.buffer_ranges import read_buffer
+from mq.kafka.planned.ranges import read_range
 from mq.kafka.settings import KafkaSettings
+from mq.kafka.worker.cursors import Cursors
 from reconcile.errors import CannotJudge
-from reconcile.plan import Buffer, Cluster, Held, Range, Read
+from reconcile.frames.schemas import ACCEPTED, DELIVERED
+from reconcile.logic.plan import Buffer, Cluster, Held, Range, Read
 from reconcile.readers import audit, rows
 from reconcile.readers.contract import Audit
 from reconcile.readers.ranges import check_held, parts
 from reconcile.readers.work import frame, telling
-from reconcile.schemas import ACCEPTED, DELIVERED
 
 AUDIT_TASK_RECORDS = 20_000
 """Audit records in one task: up to 20 million outcomes."""
@@ -184,7 +184,7 @@ class KafkaReader:
     # --- how far it has been read
 
     def commit(self, positions: Mapping[str, Mapping[int, int]], audit: Mapping[int, int], at_ms: int) -> None:
-        """As the offsets of a group without members. Not by the admin client: see `mq.kafka.offsets`."""
+        """As the offsets of a group without members. Not by the admin client: see `mq.kafka.admin.offsets`."""
         named = {self._names.buffer(topic): shards for topic, shards in positions.items()}
         said = _metadata(at_ms)
         offsets = [

@@ -17,16 +17,16 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
+from delayline.buffer.outcome import LOW_WATER, OUTCOMES, SKIPPED
 from delayline.errors import ConfigError
-from delayline.outcome import LOW_WATER, OUTCOMES, SKIPPED
-from reconcile import documents
 from reconcile.errors import CannotJudge
-from reconcile.local_frame import small
-from reconcile.parquet_store import literal
-from reconcile.plan import Buffer, Cluster, Held, Range, Read
+from reconcile.frames.local_frame import small
+from reconcile.frames.paths import literal
+from reconcile.frames.schemas import ACCEPTED, AUDIT_RECORDS, DELIVERED, DONE, MALFORMED
+from reconcile.logic import documents
+from reconcile.logic.plan import Buffer, Cluster, Held, Range, Read
 from reconcile.readers import audit, rows
 from reconcile.readers.contract import Audit
-from reconcile.schemas import ACCEPTED, AUDIT_RECORDS, DELIVERED, DONE, MALFORMED
 
 ARCHIVE = "archive.json"
 ARCHIVE_VERSION = 1

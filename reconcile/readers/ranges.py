@@ -1,7 +1,7 @@
 """Planned ranges against what is held."""
 
 from reconcile.errors import CannotJudge
-from reconcile.plan import Range
+from reconcile.logic.plan import Range
 
 
 def check_held(what: str, planned: Range, held: Range) -> None:

@@ -7,18 +7,18 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
 
-from delayline.buffer_facts import BufferFact, fact_of
-from delayline.content import digest_of_delivered
+from delayline.buffer.facts import BufferFact, fact_of
 from delayline.errors import UnknownFormat
-from delayline.headers import DUE, ID
-from delayline.message import Shard
-from delayline.record import decode_body
-from delayline.rules import DEFAULT_RULES, Rules
+from delayline.records.content import digest_of_delivered
+from delayline.records.headers import DUE, ID
+from delayline.records.message import Shard
+from delayline.records.record import decode_body
+from delayline.schedule.rules import DEFAULT_RULES, Rules
 from mq.contract import LogRecord
 from reconcile.errors import CannotJudge
-from reconcile.ledger import SKIPPED
-from reconcile.plan import Range, Read
-from reconcile.schemas import ACCEPTED
+from reconcile.frames.schemas import ACCEPTED
+from reconcile.logic.ledger import SKIPPED
+from reconcile.logic.plan import Range, Read
 
 BATCH_ROWS = 5000
 """Enough for what a batch costs by itself to be nothing beside its rows."""

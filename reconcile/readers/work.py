@@ -19,7 +19,7 @@ from pyspark.sql.types import StructType
 from mq.errors import OffsetOutOfRange, QueueError
 from reconcile import errors
 from reconcile.errors import CannotJudge, NoAnswer, ReconcileError
-from reconcile.local_frame import small
+from reconcile.frames.local_frame import small
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch

@@ -1,7 +1,7 @@
 """What the report calls things."""
 
 from delayline.times import format_moment
-from reconcile.ledger import Category
+from reconcile.logic.ledger import Category
 from reconcile.report.summary import State, Topic
 
 WORST_FIRST = (

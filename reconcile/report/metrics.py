@@ -3,7 +3,7 @@
 from prometheus_client import CollectorRegistry, Gauge, generate_latest
 
 from reconcile.exits import IN_WORDS
-from reconcile.ledger import Category
+from reconcile.logic.ledger import Category
 from reconcile.report.summary import Ledger, State, Summary, Topic
 
 

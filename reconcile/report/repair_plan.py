@@ -7,10 +7,10 @@ from types import MappingProxyType
 
 import msgspec
 
-from reconcile import documents
 from reconcile.errors import BadInput
-from reconcile.ledger import NO_OUTCOME, NOT_RE_APPENDED
-from reconcile.plan import Cluster
+from reconcile.logic import documents
+from reconcile.logic.ledger import NO_OUTCOME, NOT_RE_APPENDED
+from reconcile.logic.plan import Cluster
 from reconcile.report.summary import Finding
 
 REPAIR_PLAN_VERSION = 1

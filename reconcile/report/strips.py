@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-from reconcile.ledger import WINDOW_MS
+from reconcile.logic.ledger import WINDOW_MS
 from reconcile.report.labels import LETTERS, SEVERITIES, counted, minute, urgency, worst
 from reconcile.report.summary import Topic, Window
 

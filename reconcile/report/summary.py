@@ -10,8 +10,8 @@ from itertools import groupby
 
 import msgspec
 
-from reconcile import documents
-from reconcile.plan import Cluster
+from reconcile.logic import documents
+from reconcile.logic.plan import Cluster
 
 SUMMARY_VERSION = 1
 

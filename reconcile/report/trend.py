@@ -8,7 +8,7 @@ from itertools import zip_longest
 from typing import NamedTuple
 
 from reconcile.exits import Exit
-from reconcile.ledger import LATENESS_BINS
+from reconcile.logic.ledger import LATENESS_BINS
 from reconcile.report.labels import about, minute
 from reconcile.report.lateness import quantile_ms
 from reconcile.report.summary import Point, Summary, Topic, Window

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import pytest
 from prometheus_client import CollectorRegistry
 
-from delayline.cli.assembly import stored
-from delayline.cli.data_dir import SECOND_MARK
+from cli.assembly import stored
+from cli.data_dir import SECOND_MARK
 from delayline.clock import SystemClock
 from delayline.config import load_settings
 from delayline.errors import DelaylineError

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from delayline.cli.findings import Finding
-from delayline.cli.kafka_doctor import clock, markers, named, own, rights, target, transactions
-from delayline.cli.machine_doctor import disk
+from cli.findings import Finding
+from cli.kafka_doctor import clock, markers, named, own, rights, target, transactions
+from cli.machine_doctor import disk
 from delayline.config import Settings, load_settings
 from mq.contract import ClockOffset, TopicInfo
-from mq.kafka.buffers import Change
-from mq.kafka.cluster import Described
+from mq.kafka.admin.buffers import Change
+from mq.kafka.admin.cluster import Described
 from tests.acceptance.asking import Ran, run
 from tests.fault.server import Server
 from tests.ports import free_port

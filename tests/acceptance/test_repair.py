@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from delayline.buffer_record import encode_decision
+from delayline.buffer.record import encode_decision
 from delayline.clock import SystemClock
-from delayline.message import Key, MessageId
 from delayline.names import Names
+from delayline.records.message import Key, MessageId
 from mq.contract import Append, Queue
 from mq.embedded import EmbeddedQueue
 from tests.acceptance.asking import HTTP, Ran, run, send, wait_for

@@ -7,10 +7,10 @@ from typing import Any
 import httpx
 import pytest
 
-from delayline.buffer_record import encode_rules
+from delayline.buffer.record import encode_rules
 from delayline.clock import SystemClock
-from delayline.record import encode_body
-from delayline.rules import Rules
+from delayline.records.record import encode_body
+from delayline.schedule.rules import Rules
 from mq.contract import Append
 from mq.embedded.queue import EmbeddedQueue
 from tests.acceptance.asking import answer_of, delivered, run, wait_for

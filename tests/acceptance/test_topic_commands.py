@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from delayline.clock import SystemClock
-from delayline.record import encode_body
-from delayline.rules import Rules
+from delayline.records.record import encode_body
+from delayline.schedule.rules import Rules
 from delayline.times import format_moment
 from mq.contract import Append
 from mq.embedded.queue import EmbeddedQueue

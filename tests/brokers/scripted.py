@@ -1,8 +1,8 @@
 """A broker that follows a script: frames go through to the real one, except those that the script has something else
 in mind for.
 
-One listener per node, and answers rewritten so that a client stays behind them (`proxy.kafka.rewrite`). Every request
-is told to the script as an `Asked`, which says what becomes of it:
+One listener per node, and answers rewritten so that a client stays behind them (`proxy.kafka.view.rewrite`). Every
+request is told to the script as an `Asked`, which says what becomes of it:
 
     FORWARD         nothing special
     CUT_BEFORE      the broker never hears of it, the connection ends
@@ -28,21 +28,21 @@ from dataclasses import dataclass, field
 from threading import Event, Lock, Thread
 from typing import Any, NamedTuple
 
-from mq.kafka.address import Address
-from mq.kafka.wire.apis import ApiKey
-from mq.kafka.wire.errors import WireError
-from mq.kafka.wire.message import Message, decode, encode, read_request, read_response, response_frame
-from mq.kafka.wire.messages.cluster import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
-from mq.kafka.wire.messages.fetch import FetchedPartition, FetchedTopic, FetchRequest, FetchResponse
-from mq.kafka.wire.messages.metadata import MetadataRequest, MetadataResponse, MetadataTopic
-from mq.kafka.wire.messages.offsets import (
+from kafkawire.client.address import Address
+from kafkawire.protocol.apis import ApiKey
+from kafkawire.protocol.errors import WireError
+from kafkawire.protocol.message import Message, decode, encode, read_request, read_response, response_frame
+from kafkawire.protocol.messages.cluster import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+from kafkawire.protocol.messages.fetch import FetchedPartition, FetchedTopic, FetchRequest, FetchResponse
+from kafkawire.protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataTopic
+from kafkawire.protocol.messages.offsets import (
     CommittedPartition,
     CommittedTopic,
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
 )
-from mq.kafka.wire.messages.produce import ProducedPartition, ProducedTopic, ProduceRequest, ProduceResponse
-from mq.kafka.wire.messages.transactions import (
+from kafkawire.protocol.messages.produce import ProducedPartition, ProducedTopic, ProduceRequest, ProduceResponse
+from kafkawire.protocol.messages.transactions import (
     AddOffsetsToTxnResponse,
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
@@ -51,7 +51,7 @@ from mq.kafka.wire.messages.transactions import (
     TxnPartitionResult,
     TxnTopicResult,
 )
-from proxy.kafka.rewrite import Hidden, View, response_is_read, rewrite_response
+from proxy.kafka.view.rewrite import Hidden, View, response_is_read, rewrite_response
 
 _LENGTH = struct.Struct(">i")
 WAIT_S = 60.0

@@ -8,11 +8,11 @@ from uuid import uuid4
 import pytest
 from confluent_kafka import KafkaError, Producer
 
-from mq.kafka.wire.apis import ApiKey
-from mq.kafka.wire.errors import ErrorCode, Malformed
-from mq.kafka.wire.messages.cluster import FindCoordinatorRequest, FindCoordinatorResponse
-from mq.kafka.wire.messages.metadata import MetadataRequest, MetadataResponse
-from mq.kafka.wire.messages.transactions import InitProducerIdRequest, InitProducerIdResponse
+from kafkawire.protocol.apis import ApiKey
+from kafkawire.protocol.errors import ErrorCode, Malformed
+from kafkawire.protocol.messages.cluster import FindCoordinatorRequest, FindCoordinatorResponse
+from kafkawire.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from kafkawire.protocol.messages.transactions import InitProducerIdRequest, InitProducerIdResponse
 from tests.brokers.kafka import Kafka
 from tests.brokers.scripted import (
     CUT_AFTER,

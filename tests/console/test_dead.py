@@ -7,8 +7,8 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from delayline.clock import SystemClock
-from delayline.record import encode_body
-from delayline.rules import Rules
+from delayline.records.record import encode_body
+from delayline.schedule.rules import Rules
 from mq.contract import Append
 from mq.embedded.queue import EmbeddedQueue
 from tests.acceptance.asking import wait_for

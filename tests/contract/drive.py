@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from delayline.cursor import Cursor
-from delayline.message import Shard
-from delayline.rules import DEFAULT_RULES
+from delayline.buffer.cursor import Cursor
+from delayline.records.message import Shard
+from delayline.schedule.rules import DEFAULT_RULES
 from mq.audited import decode_metadata
 from mq.contract import Append, Assigned, Event, Fetched, LogRecord, Position, ShardBatch, Sink, Source
 from mq.embedded import EmbeddedQueue

@@ -16,12 +16,12 @@ from uuid import uuid4
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from delayline.buffer.cursor import Cursor
 from delayline.clock import SystemClock
-from delayline.cursor import Cursor
-from delayline.message import Shard
 from delayline.names import Names, is_topic_name
-from delayline.record import decode_body, encode_body, encode_varint
-from delayline.rules import Rules
+from delayline.records.message import Shard
+from delayline.records.record import decode_body, encode_body, encode_varint
+from delayline.schedule.rules import Rules
 from mq.contract import (
     Append,
     Assigned,

@@ -5,10 +5,10 @@ from concurrent.futures import ThreadPoolExecutor
 import msgspec
 import pytest
 
-from delayline.buffer_record import encode_rules
+from delayline.buffer.record import encode_rules
 from delayline.errors import ConfigError, UnknownFormat
-from delayline.message import Shard
-from delayline.rules import DEFAULT_RULES, Rules
+from delayline.records.message import Shard
+from delayline.schedule.rules import DEFAULT_RULES, Rules
 from mq.contract import Audited, Owner
 from mq.errors import OffsetOutOfRange, PartitionUnknown, TopicUnknown
 from mq.local.queue import LocalQueue

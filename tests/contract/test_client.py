@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from delayline.clock import ManualClock
-from delayline.record import encode_body
+from delayline.records.record import encode_body
 from mq.contract import HEADER_ROOM_BYTES, Append
 from mq.errors import ClaimLost, OffsetOutOfRange, PartitionUnknown, QueueUnavailable, RecordTooLarge, TopicUnknown
 from mq.local.queue import LocalQueue

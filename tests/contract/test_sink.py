@@ -5,10 +5,10 @@ from threading import Thread
 
 import pytest
 
+from delayline.buffer.cursor import Cursor
 from delayline.clock import ManualClock
-from delayline.cursor import Cursor
 from delayline.errors import Bug
-from delayline.message import Key, Shard
+from delayline.records.message import Key, Shard
 from mq.contract import HEADER_ROOM_BYTES, Append, Delivery, LogRecord, ShardBatch
 from mq.errors import CommitAborted, DeliveryRefused, Fenced, TopicUnknown
 from mq.local.queue import LocalQueue

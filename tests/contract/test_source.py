@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from delayline.clock import ManualClock
-from delayline.message import Shard
-from delayline.rules import DEFAULT_RULES
+from delayline.records.message import Shard
+from delayline.schedule.rules import DEFAULT_RULES
 from mq.contract import Assigned, Event, Fetched, LogRecord, Lost, OutOfRange
 from mq.errors import QueueUnavailable
 from mq.local.queue import LocalQueue

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from delayline.message import Shard
-from delayline.rules import DEFAULT_RULES
+from delayline.records.message import Shard
+from delayline.schedule.rules import DEFAULT_RULES
 from mq.contract import Append, Lost
 from mq.errors import Fenced, TopicBusy, TopicExists, TopicUnknown
 from mq.local.queue import LocalQueue

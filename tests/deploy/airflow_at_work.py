@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 
 import msgspec
 
-from reconcile.lock import LOCK, Holder
+from reconcile.directory.lock import LOCK, Holder
 from tests.deploy.fake_airflow import DAG_FILE
 from tests.reconcile.archive import World
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from typer.main import get_command
 
-from delayline.cli.main import app
+from cli.main import app
 
 
 def parse(arguments: Sequence[str]) -> str:

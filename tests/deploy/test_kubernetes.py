@@ -15,7 +15,7 @@ from delayline import __version__
 from delayline.config import Settings, load_settings
 from delayline.config.layers import SYSTEM_CONFIG
 from proxy.kafka.access import read_access
-from reconcile.lock import Holder, is_gone
+from reconcile.directory.lock import Holder, is_gone
 from tests.deploy.commands import parse
 from tests.deploy.exit_codes import AGAIN, CLEAN, exit_codes
 from tests.deploy.manifests import FOLDER, Container, containers, kustomization, resources, selected

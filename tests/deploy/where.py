@@ -14,10 +14,10 @@ def look(_: Iterator[int]) -> Iterator[tuple[str, str, str]]:
     import confluent_kafka
     import pyarrow
 
-    import delayline.buffer_record
+    import delayline.buffer.record
 
     del confluent_kafka
-    yield sys.prefix, str(delayline.buffer_record.__file__), str(pyarrow.__file__)
+    yield sys.prefix, str(delayline.buffer.record.__file__), str(pyarrow.__file__)
 
 
 del sys.argv[0]

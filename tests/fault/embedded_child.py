@@ -16,7 +16,7 @@ from random import Random
 from threading import Thread
 
 from delayline.clock import SystemClock
-from delayline.message import Shard
+from delayline.records.message import Shard
 from mq.contract import Append, Delivery, ShardBatch
 from mq.embedded import EmbeddedQueue
 from tests.contract.drive import Worker, start_worker

@@ -13,8 +13,8 @@ from tests.ports import free_port
 PROGRAM = """
 import sys
 from rocksdict import Rdict
-from delay_service.worker import Worker
-from delayline.cli.main import main
+from delay_service.worker.loop import Worker
+from cli.main import main
 
 def fail(worker):
     raise RuntimeError("the worker broke")

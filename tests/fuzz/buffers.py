@@ -7,7 +7,7 @@ nor twice. Only a record that a later version may have written stops a shard; an
 from pathlib import Path
 from random import Random
 
-from delayline.buffer_record import (
+from delayline.buffer.record import (
     READING_FAILS,
     encode_control,
     encode_decision,
@@ -15,11 +15,11 @@ from delayline.buffer_record import (
     encode_rules,
     encode_value,
 )
-from delayline.headers import RULES
-from delayline.inquiry import Skip
-from delayline.message import BEFORE_ALL, Header, Key
-from delayline.record import decode_body, encode_body, pack, split_directives
-from delayline.rules import DEFAULT_RULES
+from delayline.questions.inquiry import Skip
+from delayline.records.headers import RULES
+from delayline.records.message import BEFORE_ALL, Header, Key
+from delayline.records.record import decode_body, encode_body, pack, split_directives
+from delayline.schedule.rules import DEFAULT_RULES
 from delayline.times import MOMENT_MAX_MS, format_moment
 from mq.contract import DispatchBatch
 from mq.errors import CommitAborted

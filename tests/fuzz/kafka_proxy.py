@@ -15,9 +15,9 @@ from typing import Self
 import google_crc32c
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from mq.kafka.wire.apis import APIS
-from mq.kafka.wire.message import Message, RequestHeader, encode, request_frame
-from mq.kafka.wire.messages import cluster, facts, fetch, metadata, produce, transactions
+from kafkawire.protocol.apis import APIS
+from kafkawire.protocol.message import Message, RequestHeader, encode, request_frame
+from kafkawire.protocol.messages import cluster, facts, fetch, metadata, produce, transactions
 from tests.acceptance.on_kafka import make_topic, settings_of
 from tests.brokers.kafka import Kafka
 from tests.fault.server import Server
@@ -50,7 +50,7 @@ class KafkaProxy(Campaign):
     """Broker, server and proxy in processes of their own."""
 
     name = "kafka"
-    covers = ("proxy/kafka/*", "mq/kafka/batch/*", "mq/kafka/direct/fetched.py", "mq/kafka/direct/reader.py")
+    covers = ("proxy/kafka/*", "kafkawire/batch/*", "kafkawire/client/fetched.py", "kafkawire/client/reader.py")
     judge_every_s = 5.0
 
     def __init__(self, random: Random, folder: Path) -> None:

@@ -14,10 +14,10 @@ from bench.report import Report, disk_bytes
 from bench.rolling import curve
 from bench.rolling.curve import Sample, growth
 from bench.rolling.lap import LONG_MS, Tally, Traffic
-from delay_service.in_flight import CommitResult
-from delayline.message import Shard
-from delayline.outcome import ROLL, AuditRow, Outcome, PlainRows
-from delayline.record import decode_body
+from delay_service.core.in_flight import CommitResult
+from delayline.buffer.outcome import ROLL, AuditRow, Outcome, PlainRows
+from delayline.records.message import Shard
+from delayline.records.record import decode_body
 
 ORDERS = Shard("orders", "0")
 

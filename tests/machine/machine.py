@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from delayline.buffer_record import encode_control
-from delayline.message import Header
-from delayline.outcome import decode_audit
-from delayline.record import decode_body
+from delayline.buffer.outcome import decode_audit
+from delayline.buffer.record import encode_control
+from delayline.records.message import Header
+from delayline.records.record import decode_body
 from store.memory import MemoryIndex
 from tests.machine.model import Model, Waiting
 from tests.unit.delay_service.harness import Bench

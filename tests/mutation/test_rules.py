@@ -11,7 +11,7 @@ from tests.mutation.operators import drop
 from tests.mutation.rules import Rule, TagError, find, rules, rules_in
 from tests.proxy_model.mutants import MUTANTS as OF_THE_GATE
 from tests.simulation.mutants import MUTANTS as OF_THE_CORE
-from tests.unit.delay_service.test_acquisition_mutants import MUTANTS as OF_TAKEOVERS
+from tests.unit.delay_service.worker.test_acquisition_mutants import MUTANTS as OF_TAKEOVERS
 from tests.wire_model.mutants import MUTANTS as OF_THE_MACHINE
 
 MUTANTS = (*OF_THE_CORE, *OF_THE_GATE, *OF_THE_MACHINE, *OF_TAKEOVERS)

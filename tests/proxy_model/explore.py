@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from delayline.errors import Bug
-from proxy.kafka.sequencer.gate import Gate
+from proxy.kafka.produce.sequencer.gate import Gate
 from tests.proxy_model.scope import Fault, Scope
 from tests.proxy_model.world import Violation, World
 

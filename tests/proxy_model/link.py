@@ -6,7 +6,16 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from proxy.kafka.sequencer import Answer, Ask, Batch, Event, ProbeTarget, SendBuffer, SendTarget, TargetAnswered
+from proxy.kafka.produce.sequencer import (
+    Answer,
+    Ask,
+    Batch,
+    Event,
+    ProbeTarget,
+    SendBuffer,
+    SendTarget,
+    TargetAnswered,
+)
 
 
 @dataclass(slots=True)

@@ -7,8 +7,8 @@ and checkSequence. DescribeProducers tells the last sequence and the epoch.
 
 from dataclasses import dataclass, replace
 
-from mq.kafka.wire.errors import ErrorCode
-from proxy.kafka.sequencer import SEQUENCES
+from kafkawire.protocol.errors import ErrorCode
+from proxy.kafka.produce.sequencer import SEQUENCES
 
 BATCHES_REMEMBERED = 5
 

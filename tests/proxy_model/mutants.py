@@ -20,7 +20,7 @@ from tests.proxy_model.scopes import QUICK, random_scope, refusing_scope
 
 SEEDS_MAX = 6000
 REFUSALS_FIRST = 1500
-_KNOWN, _GATE = "proxy.kafka.sequencer.known", "proxy.kafka.sequencer.gate"
+_KNOWN, _GATE = "proxy.kafka.produce.sequencer.known", "proxy.kafka.produce.sequencer.gate"
 
 MUTANTS = (
     Mutant("D never grows", "seq-D", value(part("left.left"))),

@@ -2,7 +2,7 @@
 
 import random
 
-from proxy.kafka.sequencer import SEQUENCES
+from proxy.kafka.produce.sequencer import SEQUENCES
 from tests.proxy_model.scope import ONE_CONNECTION, REFUSED, Fault, Habit, Scope, Start
 
 BOTH = (Habit.JAVA, Habit.LIBRDKAFKA)

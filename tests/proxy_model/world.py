@@ -4,8 +4,8 @@ from collections.abc import Callable, Hashable, Iterator
 from itertools import product
 from typing import Any
 
-from mq.kafka.wire.errors import ErrorCode
-from proxy.kafka.sequencer import (
+from kafkawire.protocol.errors import ErrorCode
+from proxy.kafka.produce.sequencer import (
     SEQUENCES,
     Answer,
     Ask,
@@ -21,8 +21,8 @@ from proxy.kafka.sequencer import (
     TargetAnswered,
     Told,
 )
-from proxy.kafka.sequencer.events import AskFailed
-from proxy.kafka.sequencer.gate import Gate
+from proxy.kafka.produce.sequencer.events import AskFailed
+from proxy.kafka.produce.sequencer.gate import Gate
 from tests.proxy_model.link import Link, key_of
 from tests.proxy_model.log import Appended, Log, Record
 from tests.proxy_model.scope import Fault, Habit, Scope

@@ -8,17 +8,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from delayline.clock import Clock
-from reconcile.files import LocalFiles
-from reconcile.ledger import HOUR_MS
-from reconcile.plan import Buffer, Cluster, Held, Range
+from reconcile.directory.files import LocalFiles
+from reconcile.logic.ledger import HOUR_MS
+from reconcile.logic.plan import Buffer, Cluster, Held, Range
 from reconcile.readers.parquet import Archive
 from reconcile.settings import JobSettings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from reconcile.job import Verdict
     from reconcile.progress import Say
+    from reconcile.spark.job import Verdict
 
 START = 490_896 * HOUR_MS
 
@@ -210,8 +210,8 @@ def run_here(
     say: "Say" = lambda step: None,
 ) -> "Verdict":
     """A run of the job in this process, over an archive, with the files of this machine."""
-    from reconcile.job import run
     from reconcile.readers.parquet import ParquetReader
+    from reconcile.spark.job import run
 
     reader = ParquetReader(spark, archive, "delayline")
     settings = JobSettings(output=str(output), threshold=threshold)

@@ -6,12 +6,12 @@ occurrence. Findings read `<category> <message> at <offset>`.
 
 from collections.abc import Sequence
 
-from reconcile import testimony
-from reconcile.acts import Moved
-from reconcile.manifest import AuditGap
-from reconcile.places import Rules, Unread
-from reconcile.plan import Range
-from reconcile.testimony import Found
+from reconcile.logic import testimony
+from reconcile.logic.acts import Moved
+from reconcile.logic.manifest import AuditGap
+from reconcile.logic.places import Rules, Unread
+from reconcile.logic.plan import Range
+from reconcile.logic.testimony import Found
 from tests.reconcile.cases_of_times import TIMES
 from tests.reconcile.situations import (
     LATE_AFTER_MS,

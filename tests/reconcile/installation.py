@@ -6,25 +6,25 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from delayline.buffer_record import Message, read
+from delayline.buffer.cursor import Cursor
+from delayline.buffer.outcome import AuditRow, Outcome, encode_audit, encode_low_water
+from delayline.buffer.record import Message, read
 from delayline.clock import ManualClock
-from delayline.cursor import Cursor
-from delayline.message import Header, Key, Shard
 from delayline.names import Names
-from delayline.outcome import AuditRow, Outcome, encode_audit, encode_low_water
-from delayline.record import encode_body
-from delayline.rules import DEFAULT_RULES
+from delayline.records.message import Header, Key, Shard
+from delayline.records.record import encode_body
+from delayline.schedule.rules import DEFAULT_RULES
 from mq.contract import Append, ShardBatch
 from mq.embedded.queue import EmbeddedQueue
-from reconcile.files import LocalFiles
+from reconcile.directory.files import LocalFiles
 from reconcile.settings import JobSettings
 from tests.acceptance.asking import Ran, run
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from reconcile.job import Verdict
     from reconcile.progress import Say
+    from reconcile.spark.job import Verdict
 
 NOW_MS = 1_767_225_600_000
 MINUTE_MS = 60_000
@@ -70,8 +70,8 @@ class Installation:
             queue.append([Append(NAMES.audit, "0", body) for body in told]).result()
 
     def run(self, at_minute: int, say: "Say" = lambda step: None) -> "Verdict":
-        from reconcile.job import run as run_job
         from reconcile.readers.embedded import EmbeddedReader
+        from reconcile.spark.job import run as run_job
 
         clock = ManualClock(NOW_MS + at_minute * MINUTE_MS)
         reader = EmbeddedReader(self.folder, "delayline", clock)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from delayline.clock import SystemClock
-from delayline.record import decode_body
+from delayline.records.record import decode_body
 from tests.acceptance.asking import wait_for
 
 if TYPE_CHECKING:

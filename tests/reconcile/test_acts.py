@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from reconcile.ledger import HOUR_MS
+from reconcile.logic.ledger import HOUR_MS
 from reconcile.report.repair_plan import decode_repair_plan
 from tests.reconcile.archive import Row, World
 from tests.reconcile.test_job import MINUTE_MS, Job, topic_of

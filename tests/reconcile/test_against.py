@@ -8,9 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from delayline.clock import ManualClock
+from reconcile.directory.files import LocalFiles
 from reconcile.errors import CannotJudge
-from reconcile.files import LocalFiles
-from reconcile.ledger import HOUR_MS
+from reconcile.logic.ledger import HOUR_MS
 from reconcile.report.summary import State, decode_summary
 from reconcile.settings import JobSettings
 from tests.reconcile.archive import World
@@ -18,7 +18,7 @@ from tests.reconcile.archive import World
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from reconcile.job import Verdict
+    from reconcile.spark.job import Verdict
 
 MINUTE_MS = 60_000
 DELIVERED = pa.schema(
@@ -55,9 +55,9 @@ class Place:
         self.copies.append({**same, "offset": len(self.copies), "delivered_ms": delivered_ms, **fields})
 
     def run(self, against: str = "audit", stamps: bool = True, **more: Any) -> "Verdict":
-        from reconcile.against import compare
-        from reconcile.job import run
         from reconcile.readers.parquet import ParquetReader
+        from reconcile.spark.against import compare
+        from reconcile.spark.job import run
 
         self.world.write()
         (self.world.folder / "delivered").mkdir(exist_ok=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from delayline.clock import ManualClock
-from delayline.message import Key
+from delayline.records.message import Key
 from reconcile.progress import Step
 from tests.acceptance.asking import Ran
 from tests.reconcile.archive import run_here

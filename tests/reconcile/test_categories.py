@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-    from reconcile.testimony import Found
+    from reconcile.logic.testimony import Found
 
 NAMED_BY_THEIR_CELL = {
     "missing",
@@ -49,12 +49,13 @@ class Judged(NamedTuple):
 @pytest.fixture(scope="module")
 def judged(spark: "SparkSession") -> Judged:
     """Everything accepted is read by one run, everything done by the next."""
-    from reconcile import cells, lookup, places, suspects, timing
-    from reconcile.local_frame import small
-    from reconcile.pairing import MOVED
-    from reconcile.schemas import ACCEPTED, DONE
-    from reconcile.tables import rows_of
-    from reconcile.windows import Tally, Window
+    from reconcile.frames.local_frame import small
+    from reconcile.frames.schemas import ACCEPTED, DONE
+    from reconcile.frames.tables import rows_of
+    from reconcile.logic import places, suspects
+    from reconcile.logic.windows import Tally, Window
+    from reconcile.spark import cells, lookup, timing
+    from reconcile.spark.pairing import MOVED
 
     def frame(schema: "StructType", some: list[Any]) -> "DataFrame":
         return small(spark, [[getattr(one, name, None) for name in schema.fieldNames()] for one in some], schema)

@@ -21,8 +21,8 @@ print(make_ready(SystemClock()))
 START = """
 import sys
 sys.prefix = sys.argv[1]
-from reconcile.class_archive import java_options
-from reconcile.session import open_session
+from reconcile.spark.class_archive import java_options
+from reconcile.spark.session import open_session
 spark = open_session("local[1]", java_options=java_options() + f" -Xlog:class+load:file={sys.argv[2]}")
 print(spark.sql("select 6 * 7 as answer").collect()[0].answer)
 """

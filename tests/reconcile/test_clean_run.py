@@ -20,7 +20,7 @@ GOES_ON = re.compile(rf"(?:{WORDS}): [\d,]+ (?:of [\d,]+ )?rows, [\d,]+ rows/s, 
 AT = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
 
 WRONG = """
-from reconcile.session import open_session
+from reconcile.spark.session import open_session
 def fail(row):
     raise ValueError("really wrong")
 spark = open_session("local[1]")

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from delayline.cli.main import main as delayline_main
+from cli.main import main as delayline_main
 from delayline.clock import SystemClock
 from delayline.errors import ConfigError
 from reconcile.__main__ import main as reconcile_main
+from reconcile.directory.files import LocalFiles
 from reconcile.errors import CannotJudge, RunInProgress
-from reconcile.files import LocalFiles
 from reconcile.settings import JobSettings
 from tests.reconcile.archive import World, run_here
 
@@ -119,7 +119,7 @@ def test_how_a_run_ends_that_could_not_end(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("reconcile.entry.start", fail)
     monkeypatch.setattr("reconcile.__main__.start", fail)
-    monkeypatch.setattr("delayline.logs.configure", lambda *given: None)
+    monkeypatch.setattr("delayline.process.logs.configure", lambda *given: None)
     assert reconcile_main(["--output", "ledger"]) == code
     monkeypatch.setattr("sys.argv", ["delayline", "reconcile", "run", "--output", "ledger"])
     with pytest.raises(SystemExit) as ended:
@@ -129,8 +129,8 @@ def test_how_a_run_ends_that_could_not_end(
 
 @pytest.mark.thorough
 def test_what_a_run_found_and_could_not_report_the_next_run_reports(spark: "SparkSession", tmp_path: Path) -> None:
-    from reconcile.job import run
     from reconcile.readers.parquet import ParquetReader
+    from reconcile.spark.job import run
 
     world, ledger = written(tmp_path / "archive"), tmp_path / "ledger"
     given = JobSettings(output=str(ledger)), ParquetReader(spark, world.folder, "delayline"), LocalFiles(ledger)

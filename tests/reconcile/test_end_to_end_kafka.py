@@ -8,13 +8,13 @@ from uuid import uuid4
 
 import pytest
 
-from delayline.buffer_record import encode_decision
+from delayline.buffer.outcome import LOW_WATER, AuditRecord, decode_audit
+from delayline.buffer.record import encode_decision
 from delayline.clock import SystemClock
-from delayline.message import Key, MessageId
-from delayline.outcome import LOW_WATER, AuditRecord, decode_audit
-from delayline.record import decode_body
-from delayline.rules import DEFAULT_RULES
-from reconcile.plan import Held
+from delayline.records.message import Key, MessageId
+from delayline.records.record import decode_body
+from delayline.schedule.rules import DEFAULT_RULES
+from reconcile.logic.plan import Held
 from reconcile.repair import Repair, Verdict
 from reconcile.report.repair_plan import decode_repair_plan
 from tests.acceptance.asking import HTTP, send, wait_for
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from mq.kafka.settings import KafkaSettings
-    from reconcile.job import Verdict as RunVerdict
     from reconcile.readers.kafka import KafkaReader
+    from reconcile.spark.job import Verdict as RunVerdict
     from tests.brokers.kafka import Kafka
 
 DONE = (200, 202, 204)
@@ -83,7 +83,7 @@ def reader(settings: "KafkaSettings") -> "Iterator[KafkaReader]":
 
 def marks(settings: "KafkaSettings", held: Held) -> dict[int, AuditRecord]:
     """The last low-water mark of each shard."""
-    from mq.kafka.ranges import read_range
+    from mq.kafka.planned.ranges import read_range
 
     found: dict[int, AuditRecord] = {}
     for partition, (start, end) in held.audit.items():
@@ -120,9 +120,9 @@ def forge_a_decision(settings: "KafkaSettings", victim: MessageId) -> None:
 
 
 def reconcile(spark: "SparkSession", reader: "KafkaReader", output: Path) -> "RunVerdict":
-    from reconcile.files import LocalFiles
-    from reconcile.job import run
+    from reconcile.directory.files import LocalFiles
     from reconcile.settings import JobSettings
+    from reconcile.spark.job import run
 
     return run(JobSettings(output=str(output)), reader, LocalFiles(output), spark, SystemClock())
 
@@ -191,9 +191,9 @@ def test_the_one_message_that_was_lost_is_named_and_comes_after_its_repair(
 
 
 def against_the_topics(spark: "SparkSession", reader: "KafkaReader", output: Path) -> "RunVerdict":
-    from reconcile.against import compare
-    from reconcile.files import LocalFiles
+    from reconcile.directory.files import LocalFiles
     from reconcile.settings import JobSettings
+    from reconcile.spark.against import compare
 
     settings = JobSettings(output=str(output), against="targets")
     return compare(settings, reader, LocalFiles(output), spark, LaterClock(), stamps_deliveries=True)
@@ -203,7 +203,7 @@ def forge_a_delivery(settings: "KafkaSettings", reader: "KafkaReader", topic: st
     """The victim once more, in another partition and with another value."""
     from confluent_kafka import Producer
 
-    from mq.kafka.ranges import read_range
+    from mq.kafka.planned.ranges import read_range
 
     producer = Producer({"bootstrap.servers": settings.bootstrap_servers})
     for partition, held in reader._held(topic)[1].items():

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from reconcile.files import Files, LocalFiles, MemoryFiles
+from reconcile.directory.files import Files, LocalFiles, MemoryFiles
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -17,7 +17,7 @@ NASTY = "my Bücher 50%20off by=month #1? [a]{b}*c \\d"
 
 
 def through_hadoop(request: pytest.FixtureRequest, folder: Path) -> Files:
-    from reconcile.hadoop_files import HadoopFiles
+    from reconcile.spark.hadoop_files import HadoopFiles
 
     return HadoopFiles(request.getfixturevalue("spark"), f"{folder.as_uri()}/")
 
@@ -111,13 +111,13 @@ def test_a_relative_folder_is_of_the_working_directory(tmp_path: Path, monkeypat
     ],
 )
 def test_escapes_are_those_of_the_uri(uri: str, root: str) -> None:
-    from reconcile.hadoop_files import root_of
+    from reconcile.spark.hadoop_files import root_of
 
     assert root_of(uri) == root
 
 
 def test_a_file_uri_of_another_machine_is_refused() -> None:
-    from reconcile.hadoop_files import root_of
+    from reconcile.spark.hadoop_files import root_of
 
     with pytest.raises(OSError, match=r"file://host/x: .* has no host: file:///x"):
         root_of("file://host/x")
@@ -139,7 +139,7 @@ def test_what_hadoop_cannot_write_is_an_error_of_the_system(request: pytest.Fixt
 
 
 def test_a_file_system_that_there_is_not_is_an_error_of_the_system(request: pytest.FixtureRequest) -> None:
-    from reconcile.hadoop_files import HadoopFiles
+    from reconcile.spark.hadoop_files import HadoopFiles
 
     with pytest.raises(OSError, match='No FileSystem for scheme "nowhere"'):
         HadoopFiles(request.getfixturevalue("spark"), "nowhere://host/folder")
@@ -153,7 +153,7 @@ def test_what_spark_writes_is_read_back_whatever_the_directory_is_called(
     from pyspark.sql import functions as F
     from pyspark.sql.types import LongType, StructField, StructType
 
-    from reconcile.parquet_store import ParquetStore
+    from reconcile.spark.parquet_store import ParquetStore
 
     folder = tmp_path / name
     rooms = ParquetStore(spark, LocalFiles(folder) if how == "local" else through_hadoop(request, folder))

@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from delayline.clock import ManualClock
-from reconcile.manifest import Manifest, decode
-from reconcile.plan import Buffer, Held, Range
+from reconcile.logic.manifest import Manifest, decode
+from reconcile.logic.plan import Buffer, Held, Range
 from reconcile.readers.parquet import Archive
 from reconcile.report.repair_plan import RepairPlan, decode_repair_plan
 from reconcile.report.summary import Summary

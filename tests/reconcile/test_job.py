@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from delayline.clock import ManualClock
+from reconcile.directory.files import LocalFiles
+from reconcile.directory.lock import Holder, Lock
 from reconcile.errors import OtherCluster, RunInProgress
-from reconcile.files import LocalFiles
-from reconcile.ledger import HOUR_MS, WINDOW_MS
-from reconcile.lock import Holder, Lock
-from reconcile.plan import Cluster
+from reconcile.logic.ledger import HOUR_MS, WINDOW_MS
+from reconcile.logic.plan import Cluster
 from reconcile.report.summary import State, Summary, Topic, decode_summary
 from tests.reconcile.archive import World, run_here
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from reconcile.job import Verdict
+    from reconcile.spark.job import Verdict
 
 MINUTE_MS = 60_000
 
@@ -309,7 +309,7 @@ def test_a_topic_that_was_made_again_is_not_judged_any_more(job: Job) -> None:
 def test_a_run_that_failed_is_repeated_with_the_same_result_and_findings_up_to_the_threshold_are_tolerated(
     job: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from reconcile import job as module
+    from reconcile.spark import job as module
 
     world = job.world
     lost = world.send("orders", 0, MINUTE_MS)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from delayline.message import Key
-from delayline.outcome import CANCELLED, RESCHEDULED, AuditRow, Outcome
+from delayline.buffer.outcome import CANCELLED, RESCHEDULED, AuditRow, Outcome
+from delayline.records.message import Key
 from reconcile.report.repair_plan import LostSuccessor, decode_repair_plan
 from tests.reconcile.installation import MINUTE_MS, NOW_MS, Installation, delivered
 from tests.reconcile.test_job import topic_of

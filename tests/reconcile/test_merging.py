@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from reconcile.files import LocalFiles
-from reconcile.ledger import HOUR_MS
-from reconcile.runs import last_manifest
+from reconcile.directory.files import LocalFiles
+from reconcile.directory.runs import last_manifest
+from reconcile.logic.ledger import HOUR_MS
 from tests.reconcile.archive import START
 from tests.reconcile.test_job import MINUTE_MS, Job, topic_of
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def test_merged_rows_are_judged_like_others(
     spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("reconcile.whereabouts.MERGE_AT", 2)
+    monkeypatch.setattr("reconcile.logic.whereabouts.MERGE_AT", 2)
     job = Job(spark, tmp_path)
     world, far = job.world, 30 * HOUR_MS
     twice, lost = world.send("orders", 0, far), world.send("orders", 1, far + MINUTE_MS)

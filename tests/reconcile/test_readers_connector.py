@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from delayline.buffer_record import encode_control, encode_rules
+from delayline.buffer.outcome import AuditRow, Outcome, encode_audit, encode_low_water
+from delayline.buffer.record import encode_control, encode_rules
 from delayline.errors import ConfigError
-from delayline.message import Shard
-from delayline.outcome import AuditRow, Outcome, encode_audit, encode_low_water
-from delayline.record import encode_body
-from delayline.rules import Rules
+from delayline.records.message import Shard
+from delayline.records.record import encode_body
+from delayline.schedule.rules import Rules
 from reconcile.errors import CannotJudge
-from reconcile.plan import Range, Read
+from reconcile.logic.plan import Range, Read
 from tests.brokers.distribution import CACHE, Unavailable, copy_once
 from tests.reconcile.on_kafka import CLOCK, Place, rows
 

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from delayline.buffer_record import encode_control, encode_decision, encode_reappend, encode_rules, encode_value
+from delayline.buffer.cursor import Cursor
+from delayline.buffer.outcome import LOW_WATER, AuditRow, Outcome, encode_audit, encode_low_water, encode_skipped
+from delayline.buffer.record import encode_control, encode_decision, encode_reappend, encode_rules, encode_value
 from delayline.clock import ManualClock
-from delayline.cursor import Cursor
-from delayline.message import Key, Shard
-from delayline.outcome import LOW_WATER, AuditRow, Outcome, encode_audit, encode_low_water, encode_skipped
-from delayline.record import encode_body, pack, split_directives
-from delayline.rules import DEFAULT_RULES, Rules
+from delayline.records.message import Key, Shard
+from delayline.records.record import encode_body, pack, split_directives
+from delayline.schedule.rules import DEFAULT_RULES, Rules
 from mq.audited import decode_positions
 from mq.contract import Append, Audited, ShardBatch
 from mq.embedded.queue import EmbeddedQueue
 from reconcile.errors import CannotJudge, NoAnswer
-from reconcile.plan import Range, Read
+from reconcile.logic.plan import Range, Read
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

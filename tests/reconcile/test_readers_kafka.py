@@ -4,14 +4,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from delayline.buffer_record import encode_rules
-from delayline.cursor import Cursor
+from delayline.buffer.cursor import Cursor
+from delayline.buffer.outcome import AuditRow, Outcome, encode_audit
+from delayline.buffer.record import encode_rules
 from delayline.errors import ConfigError
-from delayline.message import Shard
-from delayline.outcome import AuditRow, Outcome, encode_audit
-from delayline.rules import Rules
+from delayline.records.message import Shard
+from delayline.schedule.rules import Rules
 from reconcile.errors import CannotJudge, NoAnswer
-from reconcile.plan import Range, Read
+from reconcile.logic.plan import Range, Read
 from tests.reconcile.on_kafka import CLOCK, Place, rows
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def test_what_is_trimmed_after_the_plan_is_an_error_of_the_read(
 
 def test_a_log_that_ends_before_the_range_does_is_an_error_and_not_the_end_of_it(place: Place) -> None:
     from mq.errors import OffsetOutOfRange
-    from mq.kafka.ranges import read_range
+    from mq.kafka.planned.ranges import read_range
 
     place.send(place.producer(), 3)
 
@@ -131,7 +131,7 @@ def commit_cursor(place: Place, shard: int, rules: Rules) -> None:
     """As a worker group without members has it."""
     from confluent_kafka import Consumer, TopicPartition
 
-    from mq.kafka.cursors import encode_metadata
+    from mq.kafka.worker.cursors import encode_metadata
 
     cursor = Cursor(topic_id=b"." * 16, next_offset=2, low_offset=2, owner_epoch=1, rules=rules)
     consumer = Consumer({"bootstrap.servers": place.servers, "group.id": f"{place.namespace}-worker"})
@@ -143,8 +143,8 @@ def commit_cursor(place: Place, shard: int, rules: Rules) -> None:
 def test_the_rules_where_what_is_held_begins_are_those_of_the_cursor_or_of_its_mirror(
     place: Place, reader: "KafkaReader"
 ) -> None:
-    from delayline.outcome import spread
-    from mq.kafka.mirror import shard_key
+    from delayline.buffer.outcome import spread
+    from mq.kafka.worker.mirror import shard_key
 
     rules = Rules(number=4, levels_ms=(9000,))
     place.send(place.producer(), 3)

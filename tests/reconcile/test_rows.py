@@ -9,20 +9,20 @@ import pytest
 from deltalake import DeltaTable
 
 from delayline.clock import ManualClock
+from reconcile.directory.files import LocalFiles
+from reconcile.directory.runs import last_manifest
 from reconcile.errors import BadInput, CannotJudge
 from reconcile.export import TABLES, export
-from reconcile.files import LocalFiles
-from reconcile.ledger import HOUR_MS
+from reconcile.logic.ledger import HOUR_MS
 from reconcile.readers.parquet import ParquetReader
 from reconcile.report.repair_plan import decode_repair_plan
-from reconcile.runs import last_manifest
 from tests.reconcile.archive import World, run_here
 from tests.tiers import sample
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from reconcile.job import Verdict
+    from reconcile.spark.job import Verdict
 
 MINUTE_MS = 60_000
 
@@ -132,8 +132,8 @@ CELLS_OF_ONE, AHEAD_OF_ONE = "cells/run=1", "stage/run=1/done/lot=ahead"
 def test_no_rows_are_read_where_some_are_gone(
     ledger: Ledger, spark: "SparkSession", damage: Callable[[Path], None]
 ) -> None:
-    from reconcile.parquet_store import ParquetStore
-    from reconcile.schemas import DONE
+    from reconcile.frames.schemas import DONE
+    from reconcile.spark.parquet_store import ParquetStore
 
     ledger.restore()
     damage(ledger.out / AHEAD_OF_ONE)

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from delayline.buffer_record import encode_control
+from delayline.buffer.outcome import LOW_WATER, AuditRecord, AuditRow, decode_audit
+from delayline.buffer.record import encode_control
 from delayline.clock import ManualClock
-from delayline.message import Header, Shard
-from delayline.outcome import LOW_WATER, AuditRecord, AuditRow, decode_audit
-from delayline.record import decode_body
+from delayline.records.message import Header, Shard
+from delayline.records.record import decode_body
 from mq.contract import Append, Audited
-from reconcile.ledger import Category
-from reconcile.plan import Read
+from reconcile.logic.ledger import Category
+from reconcile.logic.plan import Read
 from reconcile.readers import rows as reader_rows
 from tests.reconcile.archive import TABLES, run_here
+from tests.unit.delay_service.core.test_claims import HOUR, MINUTE, SECOND, delay, own, restart
 from tests.unit.delay_service.harness import NAMES, Bench
-from tests.unit.delay_service.test_claims import HOUR, MINUTE, SECOND, delay, own, restart
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from reconcile.ledger import HOUR_MS
+from reconcile.logic.ledger import HOUR_MS
 from tests.reconcile.archive import Row
 from tests.reconcile.test_job import MINUTE_MS, Job, topic_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from reconcile.job import Verdict
+    from reconcile.spark.job import Verdict
 
 
 @pytest.fixture

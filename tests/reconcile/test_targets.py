@@ -149,8 +149,8 @@ CASES = [
 
 @pytest.fixture(scope="module")
 def found(spark: "SparkSession") -> dict[str, list[str]]:
-    from reconcile.schemas import ACCEPTED, DELIVERED, DONE
-    from reconcile.targets import verdicts
+    from reconcile.frames.schemas import ACCEPTED, DELIVERED, DONE
+    from reconcile.spark.targets import verdicts
 
     accepted = [
         (

@@ -1,7 +1,7 @@
 """Mutants of what operators have had skipped. See `mutants`.
 
 That an index which may hold what was skipped is rebuilt is not among them: the search meets that too rarely. A test
-of its own shows it (tests/unit/delay_service/test_way_out.py).
+of its own shows it (tests/unit/delay_service/worker/test_way_out.py).
 """
 
 from tests.mutation.mutant import Mutant

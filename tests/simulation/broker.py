@@ -9,8 +9,8 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from delayline.cursor import Cursor
-from delayline.message import Shard
+from delayline.buffer.cursor import Cursor
+from delayline.records.message import Shard
 from mq.contract import DispatchBatch, Handover, LogRecord, ShardBatch
 from mq.errors import DeliveryRefused, Fenced, OffsetOutOfRange
 

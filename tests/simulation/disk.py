@@ -11,7 +11,7 @@ from itertools import accumulate
 from random import Random
 from typing import NamedTuple, Protocol
 
-from delayline.message import Key, Shard
+from delayline.records.message import Key, Shard
 from store.errors import StoreFull
 from store.index import SCAN_BYTES_MAX, Buckets, Checkpoint, Covered, Entry, PlainEntry, ShardIndex
 from store.memory import MemoryIndex

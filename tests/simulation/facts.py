@@ -1,6 +1,6 @@
 """From the bytes of a commit to facts for the checker.
 
-Reads the documented formats (docs/formats) header by header instead of asking `delayline.buffer_record`, so that a
+Reads the documented formats (docs/formats) header by header instead of asking `delayline.buffer.record`, so that a
 mistake in how the service reads its own records does not excuse itself.
 """
 
@@ -9,10 +9,10 @@ from typing import Any
 
 import msgspec
 
-from delayline.cursor import Cursor
+from delayline.buffer.cursor import Cursor
 from delayline.errors import MalformedRecord
-from delayline.message import Header
-from delayline.record import Record, decode_body
+from delayline.records.message import Header
+from delayline.records.record import Record, decode_body
 from mq.contract import LogRecord, ShardBatch
 from tests.simulation import history
 from tests.simulation.history import (

@@ -14,20 +14,24 @@ from tests.simulation.world import World
 
 SEEDS_MAX = 6000
 """The most elusive mutant needs some two thousand."""
-TAKEOVER, OPERATIONS, SHARD = "delay_service.takeover", "delay_service.operations", "delay_service.shard"
+TAKEOVER, OPERATIONS, SHARD = (
+    "delay_service.core.takeover",
+    "delay_service.core.operations",
+    "delay_service.core.shard",
+)
 _IN_ORDER = (
-    "delayline.buffer_record",
-    "delayline.shapes",
-    "delayline.buffer_facts",
-    "delay_service.rules_log",
+    "delayline.buffer.record",
+    "delayline.buffer.shapes",
+    "delayline.buffer.facts",
+    "delay_service.core.rules_log",
     TAKEOVER,
-    "delay_service.series",
+    "delay_service.core.series",
     OPERATIONS,
-    "delay_service.draft",
-    "delay_service.pending_reappends",
-    "delay_service.pending_messages",
-    "delay_service.low_water",
-    "delay_service.skipping",
+    "delay_service.core.draft",
+    "delay_service.core.pending_reappends",
+    "delay_service.core.pending_messages",
+    "delay_service.core.low_water",
+    "delay_service.core.skipping",
     SHARD,
 )
 """Each module may import those before it; all are built anew, so that the mutated one is the one they see."""

@@ -1,7 +1,7 @@
 """The real worker over the queue and the index in memory, with faults drawn from a seed, and a judge of what is left.
 
-The simulation proper has a loop of its own around the core, so it says nothing about `delay_service.worker`: what a
-failed commit does to the shards beside it, when a seek is repeated, what a pause forgets. Here that loop runs.
+The simulation proper has a loop of its own around the core, so it says nothing about `delay_service.worker.loop`:
+what a failed commit does to the shards beside it, when a seek is repeated, what a pause forgets. Here that loop runs.
 Nothing runs beside it: a commit is carried out when the seed says so, and a seed gives the same run every time.
 """
 
@@ -14,19 +14,19 @@ from typing import Any, NamedTuple
 
 from prometheus_client import CollectorRegistry
 
-from delay_service.decisions import Decisions
-from delay_service.history import History
-from delay_service.metrics import WorkerMetrics
-from delay_service.shard import Shard as Core
-from delay_service.shard_settings import ShardSettings
-from delay_service.worker import Worker
-from delay_service.worker_settings import WorkerSettings
-from delayline.buffer_record import Message, RulesChange, read
+from delay_service.core.history import History
+from delay_service.core.shard import Shard as Core
+from delay_service.core.shard_settings import ShardSettings
+from delay_service.worker.decisions import Decisions
+from delay_service.worker.loop import Worker
+from delay_service.worker.metrics import WorkerMetrics
+from delay_service.worker.settings import WorkerSettings
+from delayline.buffer.outcome import FORWARDED, REPLACED, AuditRecord, AuditRow, Outcome, decode_audit
+from delayline.buffer.record import Message, RulesChange, read
 from delayline.clock import ManualClock
-from delayline.message import BEFORE_ALL, Header, MessageId, Shard
-from delayline.outcome import FORWARDED, REPLACED, AuditRecord, AuditRow, Outcome, decode_audit
-from delayline.record import decode_body, encode_body
-from delayline.rules import DEFAULT_RULES, Rules
+from delayline.records.message import BEFORE_ALL, Header, MessageId, Shard
+from delayline.records.record import decode_body, encode_body
+from delayline.schedule.rules import DEFAULT_RULES, Rules
 from mq.contract import Append, DispatchBatch, LogRecord
 from mq.errors import CommitAborted, CommitUnknown, DeliveryRefused, Fenced, TopicUnknown
 from mq.memory import MemoryQueue

@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from delay_service import operations
-from delay_service.shard import Shard as RealShard
-from delay_service.takeover import Plan, claim, plan
-from delayline.cursor import Cursor
-from delayline.message import Shard
-from delayline.rules import DEFAULT_RULES, Rules
+from delay_service.core import operations
+from delay_service.core.shard import Shard as RealShard
+from delay_service.core.takeover import Plan, claim, plan
+from delayline.buffer.cursor import Cursor
+from delayline.records.message import Shard
+from delayline.schedule.rules import DEFAULT_RULES, Rules
 from mq.contract import LogRecord, ShardBatch
 from mq.errors import DeliveryRefused, Fenced
 from tests.simulation import facts, habits

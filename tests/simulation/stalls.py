@@ -10,8 +10,8 @@ Chance has a generator of its own: the runs without stalls are the same as witho
 from random import Random
 from typing import NamedTuple
 
-from delayline.message import Shard
-from delayline.record import encode_body
+from delayline.records.message import Shard
+from delayline.records.record import encode_body
 from tests.simulation.history import LATER, Appended, SkipAsked
 from tests.simulation.scene import APPLIED, Scene, name_of
 from tests.simulation.worker import Stall, Worker

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from delayline.buffer_facts import MESSAGE, BufferFact, fact_of
-from delayline.content import digest_of_delivered
-from delayline.headers import DUE, ID
-from delayline.message import Key, Shard
-from delayline.record import decode_body
-from delayline.rules import DEFAULT_RULES
+from delayline.buffer.facts import MESSAGE, BufferFact, fact_of
+from delayline.records.content import digest_of_delivered
+from delayline.records.headers import DUE, ID
+from delayline.records.message import Key, Shard
+from delayline.records.record import decode_body
+from delayline.schedule.rules import DEFAULT_RULES
 from mq.contract import LogRecord, ShardBatch
 from tests.simulation.broker import Broker, Partition
 from tests.simulation.history import Committed, Fact

@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from delayline.message import Shard
+from delayline.records.message import Shard
 from store.index import ShardIndex
 from store.rocks import RocksIndex
 from tests.simulation.checker import check

@@ -87,7 +87,7 @@ def test_a_seed_gives_the_same_run_again() -> None:
 def test_a_broken_core_is_caught(broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
     core = build(next(mutant for mutant in MUTANTS if mutant.broken == broken))
     for name, part in zip(("claim", "plan", "Shard"), core[:3], strict=True):
-        monkeypatch.setattr(f"delay_service.acquisition.{name}", part)
+        monkeypatch.setattr(f"delay_service.worker.acquisition.{name}", part)
 
     assert caught(CAUGHT_HERE[broken])
 
@@ -99,6 +99,6 @@ def test_a_worker_that_takes_an_unknown_commit_for_an_unwritten_one_is_caught(
     class NeverRaised(Exception):
         pass
 
-    monkeypatch.setattr("delay_service.narrowing.CommitUnknown", NeverRaised)
+    monkeypatch.setattr("delay_service.worker.narrowing.CommitUnknown", NeverRaised)
 
     assert caught(UNKNOWN_CAUGHT)

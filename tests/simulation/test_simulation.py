@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from delayline.message import Key, Shard
+from delayline.records.message import Key, Shard
 from store.index import Checkpoint, Covered, Entry
 from tests.simulation.checker import check
 from tests.simulation.checker.known import Violation

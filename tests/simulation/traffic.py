@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any, NamedTuple
 
-from delayline.message import Header
-from delayline.record import encode_body
+from delayline.records.message import Header
+from delayline.records.record import encode_body
 from tests.simulation.history import NO_TERMS, Terms
 from tests.simulation.wishes import OWN_IDS, wish
 

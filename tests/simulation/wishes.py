@@ -7,7 +7,7 @@ from collections.abc import Callable
 from random import Random
 from typing import NamedTuple
 
-from delayline.message import Header
+from delayline.records.message import Header
 from tests.simulation.history import NO_TERMS, Terms
 
 OWN_IDS = ("a", "b")

@@ -1,4 +1,4 @@
-"""A worker process and its disk: it does what `delay_service.worker` does around the core, one step at a time.
+"""A worker process and its disk: it does what `delay_service.worker.loop` does around the core, one step at a time.
 
 Between any two steps it may crash, lose its shard, or have its clock, its log and its commits go on without it.
 """
@@ -6,15 +6,15 @@ Between any two steps it may crash, lose its shard, or have its clock, its log a
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from delay_service.lateness import NEVER_MS
-from delay_service.shard import Shard as RealShard
-from delay_service.shard_settings import ShardSettings
-from delay_service.takeover import Plan
-from delayline.cursor import SKIPPED_MAX, Cursor
+from delay_service.core.lateness import NEVER_MS
+from delay_service.core.shard import Shard as RealShard
+from delay_service.core.shard_settings import ShardSettings
+from delay_service.core.takeover import Plan
+from delayline.buffer.cursor import SKIPPED_MAX, Cursor
 from delayline.errors import UnknownFormat
-from delayline.message import BEFORE_ALL, Shard
 from delayline.names import Names
-from delayline.terms import key_name, own_name
+from delayline.records.message import BEFORE_ALL, Shard
+from delayline.schedule.terms import key_name, own_name
 from mq.contract import LogRecord, ShardBatch
 from mq.errors import DeliveryRefused, Fenced, OffsetOutOfRange
 from store.errors import StoreFull
@@ -94,7 +94,7 @@ class Worker:
         return core.position != position
 
     def _pass_over(self, shard: Shard, core: RealShard) -> bool:
-        """As `delay_service.intake` does: what was skipped need not be readable."""
+        """As `delay_service.worker.intake` does: what was skipped need not be readable."""
         end = core.cursor.skipped_until(core.position)
         if end is None:
             self._stall(shard, Stall(core.position, is_place=True))
@@ -108,8 +108,8 @@ class Worker:
         self.stalled[shard] = stall
 
     def skip(self, shard: Shard, stall: Stall, through: int) -> bool:
-        """As `delay_service.way_out` does; whether it was not refused. Nothing may be in flight: it would be waited
-        for."""
+        """As `delay_service.worker.way_out` does; whether it was not refused. Nothing may be in flight: it would be
+        waited for."""
         core = self.shards.get(shard)
         if self.request is not None or core is None or self.stalled.get(shard) != stall:
             return False
@@ -317,7 +317,7 @@ class Worker:
         return True
 
     def _takeover(self, shard: Shard, fate: str) -> Iterator[None]:
-        """The order that `delay_service.takeover` asks for; anything may happen at each `yield`."""
+        """The order that `delay_service.core.takeover` asks for; anything may happen at each `yield`."""
         broker = self.scene.broker
         handover = broker.takeover(shard)
         yield

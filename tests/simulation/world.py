@@ -12,7 +12,7 @@ from collections.abc import Callable
 from random import Random
 from typing import NamedTuple
 
-from delayline.message import Shard
+from delayline.records.message import Shard
 from tests.simulation import habits
 from tests.simulation.disk import AnyDisk, Disk, TwinDisk
 from tests.simulation.history import CONTROL, MESSAGE, NO_TERMS, OPERATION, Appended, Ended, Fact, Failed, Trimmed

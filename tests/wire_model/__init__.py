@@ -1,5 +1,5 @@
 """A model of what brokers make of a transactional producer's requests, and of a network that loses, delays and
-refuses them; in it runs the state machine of `mq.kafka.direct.transaction`, and what that says has become of each
+refuses them; in it runs the state machine of `kafkawire.client.transaction`, and what that says has become of each
 transaction is held against what a reader of committed records sees.
 
     cluster.py   transaction coordinator, partitions and the group's offsets

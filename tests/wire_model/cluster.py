@@ -8,7 +8,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from mq.kafka.wire.errors import ErrorCode
+from kafkawire.protocol.errors import ErrorCode
 
 Place = tuple[str, int]
 OFFSETS: Place = ("offsets of the group", 0)

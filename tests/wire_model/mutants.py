@@ -14,7 +14,7 @@ from tests.mutation.operators import at, before, condition, drop, value, without
 from tests.wire_model.play import Broken, Run
 
 SEEDS_MAX = 20_000
-_MACHINE = "mq.kafka.direct.transaction"
+_MACHINE = "kafkawire.client.transaction"
 
 MUTANTS = (
     Mutant(

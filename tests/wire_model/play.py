@@ -22,8 +22,8 @@ from random import Random
 from typing import Any, NamedTuple
 
 from delayline.errors import Bug
-from mq.kafka.direct import transaction
-from mq.kafka.wire.errors import ErrorCode
+from kafkawire.client import transaction
+from kafkawire.protocol.errors import ErrorCode
 from tests.wire_model.cluster import OFFSETS, OK, Cluster, Kind, Place
 
 PLACES: tuple[Place, ...] = (("orders", 0), ("orders", 1), ("audit", 0))

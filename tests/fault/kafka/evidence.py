@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from delayline.cursor import Cursor
+from delayline.buffer.cursor import Cursor
 from delayline.names import Names
-from delayline.record import decode_body
+from delayline.records.record import decode_body
 from tests.fault.kafka.clients import COMMIT_S, Fate, Ledger, Place, Sent
 from tests.fault.kafka.reader import At, Seen
 from tests.simulation import facts

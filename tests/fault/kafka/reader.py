@@ -10,7 +10,7 @@ from typing import NamedTuple
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
 from mq.contract import LogRecord
-from mq.kafka.bodies import body_of
+from mq.kafka.librdkafka.bodies import body_of
 from tests.fault.kafka.clients import now_ms
 
 At = tuple[str, int]

@@ -11,11 +11,11 @@ from typing import Any
 import httpx
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from delayline.buffer.cursor import Cursor
 from delayline.clock import SystemClock
-from delayline.cursor import Cursor
 from delayline.names import Names
-from delayline.record import decode_body
-from delayline.rules import DEFAULT_RULES
+from delayline.records.record import decode_body
+from delayline.schedule.rules import DEFAULT_RULES
 from mq.kafka.queue import KafkaQueue
 from mq.kafka.settings import KafkaSettings
 from tests.brokers.kafka import Kafka

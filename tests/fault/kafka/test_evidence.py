@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from delayline.cursor import Cursor
-from delayline.message import Key, Shard
+from delayline.buffer.cursor import Cursor
+from delayline.buffer.outcome import AuditRow, Outcome, encode_audit
 from delayline.names import Names
-from delayline.outcome import AuditRow, Outcome, encode_audit
-from delayline.record import encode_body
+from delayline.records.message import Key, Shard
+from delayline.records.record import encode_body
 from tests.fault.kafka.clients import Fate, Ledger, Place, Sent
 from tests.fault.kafka.evidence import MARKERS_MS, Evidence, Outage
 from tests.fault.kafka.figures import chances, waits

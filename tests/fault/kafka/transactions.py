@@ -8,9 +8,9 @@ coordinates.
 import socket
 import struct
 
-from mq.kafka.wire.apis import ApiKey
-from mq.kafka.wire.message import RequestHeader, decode, encode, read_response, request_frame
-from mq.kafka.wire.messages.transactions import ListTransactionsRequest, ListTransactionsResponse
+from kafkawire.protocol.apis import ApiKey
+from kafkawire.protocol.message import RequestHeader, decode, encode, read_response, request_frame
+from kafkawire.protocol.messages.transactions import ListTransactionsRequest, ListTransactionsResponse
 
 VERSION = 0
 TIMEOUT_S = 5.0

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from random import Random
 
-from delayline.record import decode_body
+from delayline.records.record import decode_body
 from tests.brokers.kafka import Kafka
 from tests.fault.kafka.clients import Fate as SentFate
 from tests.fault.kafka.clients import Place, Sent

@@ -91,9 +91,9 @@ def _hearing(mark: Mark, handle: Callable[..., Any]) -> Callable[..., Any]:
 
 def wrap(mark: Mark) -> None:
     """Put the mark around the steps of this process."""
-    from proxy.kafka.buffer_topics import BufferTopics
-    from proxy.kafka.relay import Relay
-    from proxy.kafka.sequencer import Sequencer
+    from proxy.kafka.frontend.relay import Relay
+    from proxy.kafka.produce.buffer_topics import BufferTopics
+    from proxy.kafka.produce.sequencer import Sequencer
 
     sequencer, relay, twins = (vars(cls) for cls in (Sequencer, Relay, BufferTopics))
     Sequencer.handle = _hearing(mark, sequencer["handle"])  # type: ignore[method-assign]
@@ -120,7 +120,7 @@ def wrap(mark: Mark) -> None:
 
 
 def main(point: str, passes: str) -> None:
-    from delayline.cli.main import main as delayline
+    from cli.main import main as delayline
 
     wrap(Mark(point, int(passes)))
     sys.argv = ["delayline", "proxy", "kafka"]

@@ -3,11 +3,11 @@
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from delayline.buffer_facts import MESSAGE, BufferFact, fact_of
-from delayline.headers import REPLACES
-from delayline.message import Shard
-from delayline.record import decode_body
-from delayline.rules import DEFAULT_RULES
+from delayline.buffer.facts import MESSAGE, BufferFact, fact_of
+from delayline.records.headers import REPLACES
+from delayline.records.message import Shard
+from delayline.records.record import decode_body
+from delayline.schedule.rules import DEFAULT_RULES
 from reconcile.report.summary import Ledger, Summary
 from tests.fault.kafka.clients import Fate
 from tests.fault.kafka.scene import Scene

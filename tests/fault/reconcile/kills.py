@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pyarrow.dataset as ds
 
-from reconcile.manifest import Manifest, decode
+from reconcile.logic.manifest import Manifest, decode
 from tests.fault.reconcile.jobs import Job
 from tests.reconcile.archive import World
 

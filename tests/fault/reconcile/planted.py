@@ -4,11 +4,11 @@ import time
 
 from confluent_kafka import Producer
 
-from delayline.buffer_record import encode_decision
-from delayline.message import Key, MessageId, Shard
-from delayline.outcome import OUTCOMES, AuditRow, Outcome, decode_audit, encode_audit, spread
-from delayline.record import decode_body
-from reconcile.ledger import Category
+from delayline.buffer.outcome import OUTCOMES, AuditRow, Outcome, decode_audit, encode_audit, spread
+from delayline.buffer.record import encode_decision
+from delayline.records.message import Key, MessageId, Shard
+from delayline.records.record import decode_body
+from reconcile.logic.ledger import Category
 from tests.fault.kafka.nemesis import Nemesis
 from tests.fault.kafka.scene import Scene
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from reconcile.plan import Cluster
+from reconcile.logic.plan import Cluster
 from reconcile.report.summary import Ledger, NotJudged, Summary, Topic
 from tests.fault.reconcile.runs import complaints
 

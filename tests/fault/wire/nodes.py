@@ -7,8 +7,8 @@ from threading import Event, Thread
 
 from confluent_kafka.admin import NewTopic
 
-from mq.kafka.direct.nodes import GROUP, TRANSACTION
-from mq.kafka.wire.apis import ApiKey
+from kafkawire.client.metadata import GROUP, TRANSACTION
+from kafkawire.protocol.apis import ApiKey
 from tests.brokers.kafka import Kafka
 from tests.brokers.scripted import Waits
 from tests.integration.kafka.behind import Behind, Once

@@ -7,8 +7,8 @@ from random import Random
 from threading import Event
 from typing import Any
 
-from mq.kafka.wire.apis import ApiKey
-from mq.kafka.wire.message import encode
+from kafkawire.protocol.apis import ApiKey
+from kafkawire.protocol.message import encode
 from tests.brokers.kafka import Kafka
 from tests.brokers.scripted import CUT_AFTER, CUT_BEFORE, FORWARD, Act, Altered, Asked, Instead, Late, refusal
 from tests.integration.kafka.behind import Behind

@@ -9,13 +9,13 @@ from threading import Event
 from typing import Any
 from uuid import uuid4
 
-from delayline.cursor import Cursor
-from delayline.rules import DEFAULT_RULES
+from delayline.buffer.cursor import Cursor
+from delayline.schedule.rules import DEFAULT_RULES
+from kafkawire.protocol.apis import ApiKey
+from kafkawire.protocol.message import decode, encode
+from kafkawire.protocol.messages.cluster import ApiVersionsResponse
 from mq.contract import Append, Assigned, Fetched, Lost, OutOfRange, Revoked, ShardBatch
 from mq.errors import CommitAborted, CommitError, CommitUnknown, DeliveryRefused, Fenced, QueueUnavailable
-from mq.kafka.wire.apis import ApiKey
-from mq.kafka.wire.message import decode, encode
-from mq.kafka.wire.messages.cluster import ApiVersionsResponse
 from tests.brokers.scripted import FORWARD, Act, Altered, Asked, Scripted
 from tests.integration.kafka.conftest import PATIENCE_S, Place, Worker, body, soon
 

@@ -10,10 +10,10 @@ from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
-from delayline import logs
 from delayline.clock import SystemClock
-from delayline.message import Shard
-from delayline.record import decode_body
+from delayline.process import logs
+from delayline.records.message import Shard
+from delayline.records.record import decode_body
 from mq.contract import Delivery, ShardBatch
 from mq.errors import CommitError
 from mq.kafka.queue import KafkaQueue

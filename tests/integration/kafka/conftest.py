@@ -8,10 +8,10 @@ from uuid import uuid4
 
 import pytest
 
+from delayline.buffer.cursor import Cursor
 from delayline.clock import SystemClock
-from delayline.cursor import Cursor
-from delayline.message import Shard
-from delayline.record import encode_body
+from delayline.records.message import Shard
+from delayline.records.record import encode_body
 from mq.contract import Assigned, Event, Fetched, LogRecord, ShardBatch
 
 if TYPE_CHECKING:

@@ -4,10 +4,10 @@ from contextlib import closing
 
 import pytest
 
+from kafkawire.protocol.apis import ApiKey
 from mq.contract import Append
 from mq.errors import QueueUnavailable
 from mq.kafka.queue import KafkaQueue
-from mq.kafka.wire.apis import ApiKey
 from tests.brokers.scripted import CUT_AFTER, CUT_BEFORE, FORWARD, Act, Asked, Scripted
 from tests.integration.kafka.conftest import PATIENCE_S, Place, body, soon
 

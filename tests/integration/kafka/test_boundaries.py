@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mq.kafka.wire.apis import ApiKey
+from kafkawire.protocol.apis import ApiKey
 from tests.brokers.scripted import CUT_AFTER, CUT_BEFORE, FORWARD, Act, Asked
 from tests.integration.kafka.behind import Behind, Once, behind_a_fault
 from tests.integration.kafka.conftest import Place, soon

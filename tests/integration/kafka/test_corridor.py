@@ -5,9 +5,9 @@ from threading import Event
 
 import pytest
 
-from delayline.headers import DUE
-from delayline.record import decode_body
-from delayline.rules import DEFAULT_RULES
+from delayline.records.headers import DUE
+from delayline.records.record import decode_body
+from delayline.schedule.rules import DEFAULT_RULES
 from tests.brokers.distribution import OLDER
 from tests.brokers.kafka import Kafka
 from tests.conftest import started

@@ -4,8 +4,8 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from delayline.message import Shard
-from delayline.rules import DEFAULT_RULES
+from delayline.records.message import Shard
+from delayline.schedule.rules import DEFAULT_RULES
 from tests.integration.kafka.conftest import Place
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from delayline.rules import DEFAULT_RULES
+from delayline.schedule.rules import DEFAULT_RULES
 from mq.contract import HEADER_ROOM_BYTES, Append, Delivery
 from mq.errors import DeliveryRefused, Fenced
 from tests.integration.kafka.conftest import Place, Worker, body, soon

@@ -10,9 +10,9 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from mq.kafka.batch.head import LENGTH_FROM, head_at
-from mq.kafka.direct.reader import WireReader
-from mq.kafka.reading import At, Gone, Read
+from kafkawire.batch.head import LENGTH_FROM, head_at
+from kafkawire.client.reader import WireReader
+from kafkawire.client.reading import At, Gone, Read
 from tests.brokers.distribution import NEWEST, OLDER
 from tests.brokers.kafka import Kafka
 from tests.conftest import started

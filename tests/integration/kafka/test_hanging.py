@@ -12,14 +12,14 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import NewTopic
 
-from delayline.rules import DEFAULT_RULES
+from delayline.schedule.rules import DEFAULT_RULES
+from kafkawire.client.steps import End, Request
 from mq.contract import Delivery
-from mq.kafka.cluster import Cluster
-from mq.kafka.direct.hanging import Hanging
-from mq.kafka.direct.producer import WireTransactions
-from mq.kafka.direct.spoken import direct
-from mq.kafka.direct.steps import End, Request
-from mq.kafka.producers import Send
+from mq.kafka.admin.cluster import Cluster
+from mq.kafka.data_path.producer import WireTransactions
+from mq.kafka.data_path.recovery import Hanging
+from mq.kafka.data_path.spoken import direct
+from mq.kafka.librdkafka.producers import Send
 from mq.kafka.settings import KafkaSettings
 from tests.brokers.kafka import Kafka
 from tests.conftest import started

@@ -13,12 +13,12 @@ import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from mq.kafka.access import read_access
-from mq.kafka.address import parse_servers
-from mq.kafka.direct.nodes import Nodes
-from mq.kafka.wire.errors import NotAuthenticated, NoToken
-from mq.kafka.wire.messages.metadata import MetadataRequest, MetadataResponse
-from proxy.kafka.connection import connect
+from kafkawire.client.address import parse_servers
+from kafkawire.client.aio import connect
+from kafkawire.client.metadata import Nodes
+from kafkawire.protocol.errors import NotAuthenticated, NoToken
+from kafkawire.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from kafkawire.security.access import read_access
 from tests.brokers.distribution import Unavailable
 from tests.brokers.kafka import QUICK_START, Kafka
 from tests.brokers.kerberos import Realm, realm

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from delayline.message import Shard
-from delayline.outcome import decode_audit
-from delayline.record import decode_body, encode_body
-from delayline.rules import DEFAULT_RULES
+from delayline.buffer.outcome import decode_audit
+from delayline.records.message import Shard
+from delayline.records.record import decode_body, encode_body
+from delayline.schedule.rules import DEFAULT_RULES
 from mq.contract import Append
 from tests.integration.kafka.conftest import PATIENCE_S, Place, soon
 from tests.integration.kafka.whole_worker import working

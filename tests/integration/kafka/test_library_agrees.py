@@ -10,19 +10,19 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from delayline.cursor import Cursor
-from delayline.record import encode_body
-from mq.kafka import trouble
-from mq.kafka.bodies import parts_of
-from mq.kafka.cluster import Cluster
-from mq.kafka.cursors import decode_metadata, encode_metadata
-from mq.kafka.direct.limits import Limits
-from mq.kafka.direct.producer import WireTransactions
-from mq.kafka.direct.spoken import direct
-from mq.kafka.finishing import Nobody
-from mq.kafka.offsets import GroupOffsets
-from mq.kafka.producers import Aborted, Bulk, Failure, Send
+from delayline.buffer.cursor import Cursor
+from delayline.records.record import encode_body
+from mq.kafka.admin.cluster import Cluster
+from mq.kafka.admin.limits import Limits
+from mq.kafka.admin.offsets import GroupOffsets
+from mq.kafka.data_path.finishing import Nobody
+from mq.kafka.data_path.producer import WireTransactions
+from mq.kafka.data_path.spoken import direct
+from mq.kafka.librdkafka import trouble
+from mq.kafka.librdkafka.bodies import parts_of
+from mq.kafka.librdkafka.producers import Aborted, Bulk, Failure, Send
 from mq.kafka.settings import KafkaSettings
+from mq.kafka.worker.cursors import decode_metadata, encode_metadata
 from tests.brokers.distribution import NEWEST, OLDER
 from tests.conftest import started
 from tests.integration.kafka.conftest import CLOCK, PATIENCE_S, soon

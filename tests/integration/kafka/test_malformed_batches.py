@@ -8,19 +8,19 @@ from typing import Any
 
 import pytest
 
-from delayline.buffer_facts import fact_of
-from delayline.headers import DEAD_ERROR_CODE
-from delayline.message import Shard
-from delayline.outcome import decode_audit
-from delayline.record import decode_body, encode_body
-from delayline.rules import DEFAULT_RULES
+from delayline.buffer.facts import fact_of
+from delayline.buffer.outcome import decode_audit
+from delayline.records.headers import DEAD_ERROR_CODE
+from delayline.records.message import Shard
+from delayline.records.record import decode_body, encode_body
+from delayline.schedule.rules import DEFAULT_RULES
+from kafkawire.client.address import parse_servers
+from kafkawire.client.metadata import Nodes
+from kafkawire.protocol.messages.produce import ProducePartition, ProduceRequest, ProduceResponse, ProduceTopic
+from kafkawire.security.access import read_access
 from mq.contract import LogRecord
-from mq.kafka.access import read_access
-from mq.kafka.address import parse_servers
-from mq.kafka.buffer_ranges import read_buffer
-from mq.kafka.direct.nodes import Nodes
+from mq.kafka.planned.buffer_ranges import read_buffer
 from mq.kafka.settings import KafkaSettings
-from mq.kafka.wire.messages.produce import ProducePartition, ProduceRequest, ProduceResponse, ProduceTopic
 from tests.integration.kafka.conftest import CLOCK, Place, soon
 from tests.integration.kafka.whole_worker import arrived, records, send, working
 from tests.unit.mq.kafka.batches import COMPRESS, GZIP, ZSTD

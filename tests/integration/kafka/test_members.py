@@ -5,7 +5,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from delayline.rules import DEFAULT_RULES
+from delayline.schedule.rules import DEFAULT_RULES
 from mq.errors import QueueUnavailable
 from tests.brokers.kafka import Kafka
 from tests.conftest import started

@@ -4,9 +4,9 @@ from contextlib import ExitStack
 
 import pytest
 
-from delayline.cursor import Cursor
-from delayline.message import Shard
-from delayline.rules import DEFAULT_RULES
+from delayline.buffer.cursor import Cursor
+from delayline.records.message import Shard
+from delayline.schedule.rules import DEFAULT_RULES
 from mq.contract import Append, Assigned, Delivery
 from mq.errors import CommitAborted, QueueUnavailable
 from tests.brokers.kafka import Kafka

@@ -13,13 +13,13 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from mq.kafka import trouble
-from mq.kafka.access import read_access
-from mq.kafka.address import parse_servers
-from mq.kafka.bodies import record_of
-from mq.kafka.direct.nodes import Nodes
-from mq.kafka.direct.reader import WireReader
-from mq.kafka.reading import At, Gone, Part, Read
+from kafkawire.client.address import parse_servers
+from kafkawire.client.metadata import Nodes
+from kafkawire.client.reader import WireReader
+from kafkawire.client.reading import At, Gone, Part, Read
+from kafkawire.security.access import read_access
+from mq.kafka.librdkafka import trouble
+from mq.kafka.librdkafka.bodies import record_of
 from mq.kafka.settings import KafkaSettings
 from tests.brokers.kafka import Kafka
 from tests.conftest import started

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from delayline.cursor import Cursor
+from delayline.buffer.cursor import Cursor
 from delayline.errors import MalformedRecord
-from delayline.message import Shard
-from delayline.record import encode_body
-from delayline.rules import DEFAULT_RULES
+from delayline.records.message import Shard
+from delayline.records.record import encode_body
+from delayline.schedule.rules import DEFAULT_RULES
 from mq.contract import Append, Delivery, Fetched, ShardBatch
 from mq.errors import CommitAborted, DeliveryRefused, QueueUnavailable, TopicUnknown
 from tests.integration.kafka.conftest import CLOCK, PATIENCE_S, Place, Worker, body, soon

@@ -8,16 +8,16 @@ from threading import Barrier
 
 import pytest
 
-from delayline.buffer_record import Message, read
-from delayline.message import Key
+from delayline.buffer.outcome import Outcome, decode_audit
+from delayline.buffer.record import Message, read
 from delayline.names import Names
-from delayline.outcome import Outcome, decode_audit
-from delayline.record import decode_body, encode_body
-from delayline.rules import DEFAULT_RULES
+from delayline.records.message import Key
+from delayline.records.record import decode_body, encode_body
+from delayline.schedule.rules import DEFAULT_RULES
 from mq.contract import Append
 from mq.errors import ClaimLost, QueueUnavailable
 from mq.kafka.queue import KafkaQueue
-from reconcile.plan import Cluster
+from reconcile.logic.plan import Cluster
 from reconcile.repair import Repair, Verdict
 from reconcile.report.repair_plan import LostMessage, RepairPlan
 from tests.integration.kafka.conftest import CLOCK, PATIENCE_S, Place

@@ -14,8 +14,8 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from delayline.cli import kafka_rights as table
-from delayline.rules import DEFAULT_RULES
+from cli import kafka_rights as table
+from delayline.schedule.rules import DEFAULT_RULES
 from tests.conftest import started
 from tests.integration.kafka.conftest import PATIENCE_S, Place, soon
 from tests.integration.kafka.whole_worker import arrived, send, working

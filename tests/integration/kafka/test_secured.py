@@ -16,12 +16,12 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from delayline.rules import DEFAULT_RULES
-from mq.kafka.access import PASSWORDS, read_access
-from mq.kafka.address import parse_servers
-from mq.kafka.direct.nodes import Nodes
-from mq.kafka.direct.reader import WireReader
-from mq.kafka.reading import At
+from delayline.schedule.rules import DEFAULT_RULES
+from kafkawire.client.address import parse_servers
+from kafkawire.client.metadata import Nodes
+from kafkawire.client.reader import WireReader
+from kafkawire.client.reading import At
+from kafkawire.security.access import PASSWORDS, read_access
 from tests.brokers.certificates import make_certificate, make_keystore
 from tests.brokers.kafka import Kafka
 from tests.conftest import started

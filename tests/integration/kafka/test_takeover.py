@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from delayline.cursor import Cursor
-from delayline.message import Key
-from delayline.rules import DEFAULT_RULES
+from delayline.buffer.cursor import Cursor
+from delayline.records.message import Key
+from delayline.schedule.rules import DEFAULT_RULES
 from mq.contract import Append, Delivery, Lost, Revoked, ShardBatch
 from mq.errors import CommitError, Fenced, QueueUnavailable
-from mq.kafka.cursors import decode_metadata, encode_metadata
-from mq.kafka.producers import Aborted
+from mq.kafka.librdkafka.producers import Aborted
+from mq.kafka.worker.cursors import decode_metadata, encode_metadata
 from tests.integration.kafka.conftest import CLOCK, PATIENCE_S, Place, Worker, body, soon
 
 if TYPE_CHECKING:

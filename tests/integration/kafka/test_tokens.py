@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from delayline.rules import DEFAULT_RULES
+from delayline.schedule.rules import DEFAULT_RULES
+from kafkawire.client.address import parse_servers
+from kafkawire.client.metadata import Nodes
+from kafkawire.protocol.errors import NotAuthenticated, NoToken
+from kafkawire.security.access import read_access
 from mq.errors import QueueError
-from mq.kafka.access import read_access
-from mq.kafka.address import parse_servers
-from mq.kafka.direct.nodes import Nodes
-from mq.kafka.wire.errors import NotAuthenticated, NoToken
 from proxy.kafka.access import read_access as proxy_access
 from tests.brokers.kafka import QUICK_START, Kafka
 from tests.brokers.oidc import AUDIENCE, Asked, Issuer, endpoint, granting

@@ -8,18 +8,18 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaException, Producer, TopicPartition
 
-from delayline.outcome import spread
-from delayline.rules import DEFAULT_RULES
+from delayline.buffer.outcome import spread
+from delayline.schedule.rules import DEFAULT_RULES
 from mq.errors import QueueUnavailable
-from mq.kafka import trouble
-from mq.kafka.cluster import Cluster
-from mq.kafka.direct.limits import Limits
-from mq.kafka.direct.producer import WireTransactions
-from mq.kafka.direct.spoken import direct
-from mq.kafka.finishing import Nobody
-from mq.kafka.mirror import shard_key
-from mq.kafka.producers import Aborted, Send
+from mq.kafka.admin.cluster import Cluster
+from mq.kafka.admin.limits import Limits
+from mq.kafka.data_path.finishing import Nobody
+from mq.kafka.data_path.producer import WireTransactions
+from mq.kafka.data_path.spoken import direct
+from mq.kafka.librdkafka import trouble
+from mq.kafka.librdkafka.producers import Aborted, Send
 from mq.kafka.settings import KafkaSettings
+from mq.kafka.worker.mirror import shard_key
 from tests.integration.kafka.conftest import CLOCK, PATIENCE_S, Place, Worker, body, soon
 
 RECORDS = 200

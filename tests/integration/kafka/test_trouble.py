@@ -8,19 +8,19 @@ from typing import Any
 
 import pytest
 
-from delay_service.worker import Worker
+from delay_service.worker.loop import Worker
 from delayline.clock import SystemClock
-from delayline.dead_letter import read_dead_letter
-from delayline.record import decode_body, encode_body
-from delayline.rules import DEFAULT_RULES
+from delayline.records.dead_letter import read_dead_letter
+from delayline.records.record import decode_body, encode_body
+from delayline.schedule.rules import DEFAULT_RULES
+from kafkawire.protocol.apis import ApiKey
+from kafkawire.protocol.errors import ErrorCode
+from kafkawire.protocol.message import decode, encode
+from kafkawire.protocol.messages.metadata import MetadataResponse
 from mq.contract import Append
 from mq.errors import QueueError, QueueUnavailable
-from mq.kafka.cluster import Cluster
+from mq.kafka.admin.cluster import Cluster
 from mq.kafka.settings import KafkaSettings
-from mq.kafka.wire.apis import ApiKey
-from mq.kafka.wire.errors import ErrorCode
-from mq.kafka.wire.message import decode, encode
-from mq.kafka.wire.messages.metadata import MetadataResponse
 from tests.brokers.kafka import Kafka
 from tests.brokers.scripted import FORWARD, Act, Altered, Asked, Held, Instead, Scripted
 from tests.conftest import started

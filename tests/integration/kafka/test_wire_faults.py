@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kafkawire.protocol.apis import ApiKey
+from kafkawire.protocol.errors import ErrorCode
+from kafkawire.protocol.message import decode, encode
+from kafkawire.protocol.messages.cluster import ApiVersion, ApiVersionsResponse
+from kafkawire.protocol.messages.produce import ProduceResponse
 from mq.contract import DispatchBatch
 from mq.errors import DeliveryRefused, QueueUnavailable
-from mq.kafka.wire.apis import ApiKey
-from mq.kafka.wire.errors import ErrorCode
-from mq.kafka.wire.message import decode, encode
-from mq.kafka.wire.messages.cluster import ApiVersion, ApiVersionsResponse
-from mq.kafka.wire.messages.produce import ProduceResponse
 from tests.brokers.scripted import CUT_AFTER, FORWARD, Act, Altered, Asked, Held, Instead, Late, Waits
 from tests.integration.kafka.behind import RECORDS, Behind, Once, behind_a_fault
 from tests.integration.kafka.conftest import Place, soon

@@ -10,8 +10,8 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from delayline.names import Names
-from delayline.rules import DEFAULT_RULES
-from mq.kafka.wire.messages.transactions import (
+from delayline.schedule.rules import DEFAULT_RULES
+from kafkawire.protocol.messages.transactions import (
     DescribeProducersRequest,
     DescribeProducersResponse,
     ProducersTopic,
@@ -23,7 +23,7 @@ from tests.ports import free_range
 if TYPE_CHECKING:
     from confluent_kafka import Consumer
 
-    from delayline.cli.proxy_thread import ProxyThread
+    from cli.proxy_thread import ProxyThread
     from mq.kafka.queue import KafkaQueue
     from proxy.kafka.settings import ProxySettings
     from tests.brokers.kafka import Kafka
@@ -32,7 +32,7 @@ NODES_MAX = 3
 
 
 def proxy_settings(place: Place, port: int, servers: str = "") -> "ProxySettings":
-    from mq.kafka.address import parse_servers
+    from kafkawire.client.address import parse_servers
     from proxy.kafka.access import Access
     from proxy.kafka.settings import ProxySettings
 
@@ -85,7 +85,7 @@ class Door:
     def open(
         self, registry: CollectorRegistry | None = None, queue: "KafkaQueue | None" = None, **changes: Any
     ) -> "Iterator[ProxyThread]":
-        from delayline.cli.proxy_thread import ProxyThread
+        from cli.proxy_thread import ProxyThread
         from proxy.kafka.hub import open_hub
         from proxy.kafka.metrics import ProxyMetrics
 

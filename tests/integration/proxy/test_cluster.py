@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from mq.kafka.wire.messages import metadata, produce
+from kafkawire.protocol.messages import metadata, produce
 from tests.brokers.kafka import Kafka
 from tests.conftest import started
 from tests.integration.kafka.conftest import Place, soon

@@ -20,17 +20,17 @@ from confluent_kafka.admin import (
 )
 
 from delayline.names import Names
-from delayline.rules import DEFAULT_RULES
-from mq.kafka.address import parse_servers
-from mq.kafka.wire.apis import APIS, ApiKey
-from mq.kafka.wire.errors import ErrorCode
-from mq.kafka.wire.message import Message
-from mq.kafka.wire.messages import cluster, metadata, produce, transactions
-from mq.kafka.wire.schema import boolean, int16, int32, int64, string
+from delayline.schedule.rules import DEFAULT_RULES
+from kafkawire.client.address import parse_servers
+from kafkawire.protocol.apis import APIS, ApiKey
+from kafkawire.protocol.errors import ErrorCode
+from kafkawire.protocol.message import Message
+from kafkawire.protocol.messages import cluster, metadata, produce, transactions
+from kafkawire.protocol.schema import boolean, int16, int32, int64, string
 from proxy.kafka.access import read_access
-from proxy.kafka.buffer_topics import BufferTopics
-from proxy.kafka.coordinators import Coordinators
-from proxy.kafka.sequencer import SEQUENCES
+from proxy.kafka.produce.buffer_topics import BufferTopics
+from proxy.kafka.produce.coordinators import Coordinators
+from proxy.kafka.produce.sequencer import SEQUENCES
 from tests.fault.proxy.clients import JAVA, Client, Load
 from tests.fault.proxy.judge import Log, judge
 from tests.fault.proxy.logs import values
@@ -268,7 +268,7 @@ def test_what_a_coordinator_cannot_do_twice_at_once_is_repeated(
     """Error 51 to AddPartitionsToTxn, which is ours for the buffer up to Produce 11: four partitions at once."""
     opened.make_topic(4)
     codes = noted(monkeypatch, Coordinators, "add_partition")
-    monkeypatch.setattr("proxy.kafka.rewrite.APIS", without_tv2())
+    monkeypatch.setattr("proxy.kafka.view.rewrite.APIS", without_tv2())
     producer = Producer({"bootstrap.servers": opened.address, "transactional.id": opened.place.namespace})
     producer.init_transactions(30)
     count = 0

@@ -4,8 +4,8 @@ import socket
 import struct
 from contextlib import closing
 
-from mq.kafka.wire.message import RequestHeader, encode, request_frame
-from mq.kafka.wire.messages import produce
+from kafkawire.protocol.message import RequestHeader, encode, request_frame
+from kafkawire.protocol.messages import produce
 from tests.fault.proxy.logs import values
 from tests.integration.kafka.conftest import soon
 from tests.integration.proxy.conftest import Door

@@ -5,8 +5,8 @@ from contextlib import closing
 
 import pytest
 
-from delayline.message import Shard
-from mq.kafka.wire.errors import ErrorCode
+from delayline.records.message import Shard
+from kafkawire.protocol.errors import ErrorCode
 from tests.integration.proxy.conftest import Door
 from tests.integration.proxy.test_split import sent
 from tests.integration.proxy.test_wire import producer_id

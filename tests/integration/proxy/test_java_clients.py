@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from delayline.message import Shard
-from delayline.rules import DEFAULT_RULES
+from delayline.records.message import Shard
+from delayline.schedule.rules import DEFAULT_RULES
 from tests.integration.proxy.conftest import Door
 from tests.integration.proxy.java import compiled, java
 from tests.tiers import sample

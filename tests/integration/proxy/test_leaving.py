@@ -7,9 +7,9 @@ from contextlib import closing
 
 import pytest
 
-from mq.kafka.address import parse_servers
-from mq.kafka.wire.message import RequestHeader, encode, request_frame
-from mq.kafka.wire.messages import metadata, produce
+from kafkawire.client.address import parse_servers
+from kafkawire.protocol.message import RequestHeader, encode, request_frame
+from kafkawire.protocol.messages import metadata, produce
 from tests.integration.kafka.conftest import soon
 from tests.integration.proxy.conftest import Door, consumed
 from tests.integration.proxy.test_split import in_buffer, in_target

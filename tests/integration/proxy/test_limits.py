@@ -4,10 +4,10 @@ import socket
 import struct
 from contextlib import ExitStack, closing
 
-from mq.kafka.batch.compression import compress
-from mq.kafka.batch.head import Codec
-from mq.kafka.wire.errors import ErrorCode
-from mq.kafka.wire.messages import cluster, produce
+from kafkawire.batch.compression import compress
+from kafkawire.batch.head import Codec
+from kafkawire.protocol.errors import ErrorCode
+from kafkawire.protocol.messages import cluster, produce
 from proxy.kafka.limits import Limits
 from tests.integration.kafka.conftest import soon
 from tests.integration.proxy.conftest import Door

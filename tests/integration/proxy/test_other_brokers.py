@@ -16,9 +16,9 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from mq.kafka.address import parse_servers
-from mq.kafka.wire.errors import ErrorCode
-from mq.kafka.wire.messages import transactions
+from kafkawire.client.address import parse_servers
+from kafkawire.protocol.errors import ErrorCode
+from kafkawire.protocol.messages import transactions
 from proxy.kafka.access import read_access
 from tests.brokers.certificates import make_certificate
 from tests.brokers.distribution import OLDER

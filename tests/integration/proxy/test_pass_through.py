@@ -11,11 +11,11 @@ import pytest
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
-from delayline.message import Shard
-from mq.kafka.wire.apis import APIS, ApiKey
-from mq.kafka.wire.errors import ErrorCode
-from mq.kafka.wire.message import Message, RequestHeader, decode, encode, request_frame
-from mq.kafka.wire.messages import cluster, fetch, metadata, produce, topics, transactions
+from delayline.records.message import Shard
+from kafkawire.protocol.apis import APIS, ApiKey
+from kafkawire.protocol.errors import ErrorCode
+from kafkawire.protocol.message import Message, RequestHeader, decode, encode, request_frame
+from kafkawire.protocol.messages import cluster, fetch, metadata, produce, topics, transactions
 from tests.brokers.certificates import make_certificate
 from tests.conftest import started
 from tests.integration.kafka.conftest import Place, body
@@ -37,7 +37,7 @@ def client(opened: Door) -> Iterator[WireClient]:
 
 def buffer_of(door: Door) -> str:
     """The buffer topic, made."""
-    from delayline.rules import DEFAULT_RULES
+    from delayline.schedule.rules import DEFAULT_RULES
 
     return door.place.queue().ensure_buffer(door.place.topic, DEFAULT_RULES).name
 
@@ -195,7 +195,7 @@ def test_a_port_of_a_node_that_does_not_exist_hangs_up(door: Door) -> None:
 
 
 def test_a_bootstrap_server_that_is_gone_is_passed_over(door: Door) -> None:
-    from mq.kafka.address import parse_servers
+    from kafkawire.client.address import parse_servers
 
     dead = free_range(1)
     servers = parse_servers(f"127.0.0.1:{dead},{door.place.kafka.bootstrap_servers}")
@@ -268,7 +268,7 @@ def certified(folder: Path) -> tuple["SSLContext | None", dict[str, str]]:
 
 def test_brokers_may_be_reached_over_tls(door: Door, tmp_path: Path) -> None:
     """Another proxy, with a listener of TLS and another namespace, stands for them."""
-    from mq.kafka.address import parse_servers
+    from kafkawire.client.address import parse_servers
     from proxy.kafka.access import read_access
 
     door.make_topic(1)

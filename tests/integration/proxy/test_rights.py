@@ -14,11 +14,11 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from mq.kafka.batch.compression import compress
-from mq.kafka.batch.head import Codec
-from mq.kafka.wire.errors import ErrorCode
-from mq.kafka.wire.message import RequestHeader, encode, read_response, request_frame
-from mq.kafka.wire.messages import cluster, produce
+from kafkawire.batch.compression import compress
+from kafkawire.batch.head import Codec
+from kafkawire.protocol.errors import ErrorCode
+from kafkawire.protocol.message import RequestHeader, encode, read_response, request_frame
+from kafkawire.protocol.messages import cluster, produce
 from proxy.kafka.limits import Limits
 from tests.conftest import started
 from tests.integration.kafka.conftest import Place, soon

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaError, Producer
 
-from delayline.rules import Rules
+from delayline.schedule.rules import Rules
 from tests.integration.kafka.conftest import CLOCK
 from tests.integration.proxy.child import Child
 from tests.integration.proxy.conftest import Door, consumed

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, Producer, TopicPartition
 
-from delayline.message import Shard
-from delayline.record import decode_body
-from delayline.rules import DEFAULT_RULES
-from mq.kafka.batch.head import header_only
-from mq.kafka.wire.errors import ErrorCode
-from mq.kafka.wire.messages import produce
+from delayline.records.message import Shard
+from delayline.records.record import decode_body
+from delayline.schedule.rules import DEFAULT_RULES
+from kafkawire.batch.head import header_only
+from kafkawire.protocol.errors import ErrorCode
+from kafkawire.protocol.messages import produce
 from tests.integration.kafka.conftest import soon
 from tests.integration.proxy.conftest import Door, consumed
 from tests.integration.proxy.test_wire import producer_id
@@ -146,7 +146,7 @@ async def _with_aiokafka(door: Door, codec: str | None) -> list[int]:
 def test_a_transaction_shows_all_of_its_records_or_none(opened: Door, old: bool, monkeypatch: Any) -> None:
     opened.make_topic(1)
     if old:
-        monkeypatch.setattr("proxy.kafka.rewrite.APIS", _without_tv2())
+        monkeypatch.setattr("proxy.kafka.view.rewrite.APIS", _without_tv2())
     producer = Producer(
         {"bootstrap.servers": opened.address, "transactional.id": opened.place.namespace, "linger.ms": 5}
     )
@@ -165,7 +165,7 @@ def test_a_transaction_shows_all_of_its_records_or_none(opened: Door, old: bool,
 
 
 def _without_tv2() -> dict[int, Any]:
-    from mq.kafka.wire.apis import APIS, ApiKey
+    from kafkawire.protocol.apis import APIS, ApiKey
 
     return {**APIS, ApiKey.PRODUCE: APIS[ApiKey.PRODUCE]._replace(newest=11)}
 
@@ -262,7 +262,7 @@ def test_who_may_not_write_to_the_topic_cannot_write_to_its_buffer(door: Door) -
 
 
 def _servers(text: str) -> Any:
-    from mq.kafka.address import parse_servers
+    from kafkawire.client.address import parse_servers
 
     return parse_servers(text)
 

@@ -8,14 +8,14 @@ from uuid import uuid4
 import pytest
 from confluent_kafka import Consumer
 
-from mq.kafka.address import Address
-from mq.kafka.batch.head import header_only, read_batch
-from mq.kafka.wire.apis import ApiKey
-from mq.kafka.wire.errors import ErrorCode
-from mq.kafka.wire.message import Message, decode, encode
-from mq.kafka.wire.messages import cluster, metadata, produce, topics, transactions
-from proxy.kafka.rewrite import Hidden, View, response_is_read, rewrite_response
-from proxy.kafka.scan import Directives, scan_batch
+from kafkawire.batch.head import header_only, read_batch
+from kafkawire.client.address import Address
+from kafkawire.protocol.apis import ApiKey
+from kafkawire.protocol.errors import ErrorCode
+from kafkawire.protocol.message import Message, decode, encode
+from kafkawire.protocol.messages import cluster, metadata, produce, topics, transactions
+from proxy.kafka.produce.scan import Directives, scan_batch
+from proxy.kafka.view.rewrite import Hidden, View, response_is_read, rewrite_response
 from tests.integration.kafka.conftest import soon
 from tests.integration.proxy.wire_client import WireClient
 from tests.unit.mq.kafka.batches import CODECS, Sent, batch_of, plain

@@ -4,15 +4,8 @@ import socket
 from collections import deque
 from typing import TypeVar
 
-from mq.kafka.wire.frames import FrameSplitter, Whole
-from mq.kafka.wire.message import (
-    Message,
-    RequestHeader,
-    decode,
-    encode,
-    read_response,
-    request_frame,
-)
+from kafkawire.protocol.frames import FrameSplitter, Whole
+from kafkawire.protocol.message import Message, RequestHeader, decode, encode, read_response, request_frame
 
 A = TypeVar("A", bound=Message)
 TIMEOUT_S = 60.0

@@ -10,8 +10,9 @@ from prometheus_client import CollectorRegistry
 
 from api.app import create_app
 from api.services import ApiSettings, Services
+from delayline.buffer.outcome import Outcome
 from delayline.clock import ManualClock
-from delayline.inquiry import (
+from delayline.questions.inquiry import (
     Claim,
     DueCounts,
     DueQuery,
@@ -25,10 +26,9 @@ from delayline.inquiry import (
     Skip,
     StallReport,
 )
-from delayline.message import MessageId, Shard
-from delayline.outcome import Outcome
-from delayline.record import Record, decode_body
-from delayline.rules import DAY_MS, Rules
+from delayline.records.message import MessageId, Shard
+from delayline.records.record import Record, decode_body
+from delayline.schedule.rules import DAY_MS, Rules
 from mq.contract import Append, Position
 from mq.local.queue import TOPICS_MAX
 from mq.memory import MemoryQueue

@@ -3,7 +3,7 @@
 import sys
 
 from api.server import serve
-from delayline.listening import CannotListen
+from delayline.process.listening import CannotListen
 from tests.unit.api.door import Door
 
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import httpx
 
-from api.endpoint import PATH_PARAMETERS
-from delayline.inquiry import Found, Gone, Listing, Place, Resolution, Row, ShardFigures, StallReport, State
-from delayline.message import MessageId, Shard
-from delayline.outcome import Outcome
-from delayline.rules import DEFAULT_RULES
+from api.http.endpoint import PATH_PARAMETERS
+from delayline.buffer.outcome import Outcome
+from delayline.questions.inquiry import Found, Gone, Listing, Place, Resolution, Row, ShardFigures, StallReport, State
+from delayline.records.message import MessageId, Shard
+from delayline.schedule.rules import DEFAULT_RULES
 from mq.contract import Admin, Client
 from mq.errors import QueueUnavailable, TopicBusy
 from tests.unit.api.door import NOW_MS, Door

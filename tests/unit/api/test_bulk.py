@@ -7,9 +7,9 @@ import httpx
 import pytest
 
 from api import bulk
-from delayline.inquiry import LAST_MS, Found, Listing, Place, Query, Resolution, Row, State
-from delayline.message import MessageId, Shard
-from delayline.outcome import Outcome
+from delayline.buffer.outcome import Outcome
+from delayline.questions.inquiry import LAST_MS, Found, Listing, Place, Query, Resolution, Row, State
+from delayline.records.message import MessageId, Shard
 from mq.errors import QueueUnavailable
 from tests.unit.api.door import NOW_MS, Door, pointers, problem
 

@@ -92,4 +92,4 @@ def test_an_installed_package_has_the_console_in_it(tmp_path: Path) -> None:
     (wheel,) = tmp_path.glob("*.whl")
     packed = set(zipfile.ZipFile(wheel).namelist())
     assert {f"api/console/{name}" for name in NAMES} <= packed
-    assert "mq/kafka/wire/messages/__init__.py" in packed
+    assert "kafkawire/protocol/messages/__init__.py" in packed

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from delayline.headers import CONTROL
-from delayline.inquiry import Resolution, ShardFigures
-from delayline.message import Shard
-from delayline.outcome import Outcome
+from delayline.buffer.outcome import Outcome
+from delayline.questions.inquiry import Resolution, ShardFigures
+from delayline.records.headers import CONTROL
+from delayline.records.message import Shard
 from mq.errors import QueueUnavailable
 from tests.unit.api.door import Door, pointers, problem
 

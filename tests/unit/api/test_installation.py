@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from delayline.inquiry import ShardFigures
-from delayline.message import Shard
+from delayline.questions.inquiry import ShardFigures
+from delayline.records.message import Shard
 from tests.unit.api.door import NOW_MS, Door, problem
 
 

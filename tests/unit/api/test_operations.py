@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from delayline.inquiry import Ending, Found, Gone, OwnerUnavailable, Resolution, State
-from delayline.message import MessageId, Shard
-from delayline.outcome import Outcome
-from delayline.record import decode_body
+from delayline.buffer.outcome import Outcome
+from delayline.questions.inquiry import Ending, Found, Gone, OwnerUnavailable, Resolution, State
+from delayline.records.message import MessageId, Shard
+from delayline.records.record import decode_body
 from tests.unit.api.door import NOW_MS, Door, problem
 
 ID = f"orders.3.1041.{NOW_MS + 30_000}"

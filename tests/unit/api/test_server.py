@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from api.server import serve
-from delayline.listening import CannotListen
+from delayline.process.listening import CannotListen
 from tests.ports import free_port
 from tests.unit.api.door import MESSAGES, RECORDS, Door
 

@@ -1,8 +1,8 @@
 """Why a shard has stalled, and letting it go on."""
 
-from delayline.inquiry import Skip, StallReport, Suspected
-from delayline.message import Shard
-from delayline.rules import DEFAULT_RULES
+from delayline.questions.inquiry import Skip, StallReport, Suspected
+from delayline.records.message import Shard
+from delayline.schedule.rules import DEFAULT_RULES
 from tests.unit.api.door import NOW_MS, Door, problem
 
 SHARD = Shard("orders", "0")

@@ -6,17 +6,17 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
-from delay_service.decisions import Decisions
-from delay_service.history import History
-from delay_service.metrics import WorkerMetrics
-from delay_service.shard_settings import ShardSettings
-from delay_service.worker import Worker
-from delay_service.worker_settings import WorkerSettings
+from delay_service.core.history import History
+from delay_service.core.shard_settings import ShardSettings
+from delay_service.worker.decisions import Decisions
+from delay_service.worker.loop import Worker
+from delay_service.worker.metrics import WorkerMetrics
+from delay_service.worker.settings import WorkerSettings
 from delayline.clock import ManualClock
-from delayline.message import Header, Shard
 from delayline.names import Names
-from delayline.record import decode_body, encode_body
-from delayline.rules import DEFAULT_RULES, Rules
+from delayline.records.message import Header, Shard
+from delayline.records.record import decode_body, encode_body
+from delayline.schedule.rules import DEFAULT_RULES, Rules
 from mq.contract import Append, DispatchBatch, LogRecord, Sink
 from mq.memory import MemoryQueue
 from store.memory import MemoryIndex

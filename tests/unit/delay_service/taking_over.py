@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future
 from typing import Any
 
-from delayline.message import Shard
-from delayline.rules import DEFAULT_RULES
+from delayline.records.message import Shard
+from delayline.schedule.rules import DEFAULT_RULES
 from mq.contract import Event
 from tests.unit.delay_service.harness import Bench
 

@@ -2,10 +2,10 @@
 
 from hypothesis import strategies as st
 
-from delayline.directives import directive_names
-from delayline.headers import ECHOED, RESERVED
-from delayline.message import Header
-from delayline.record import encode_varint
+from delayline.records.headers import ECHOED, RESERVED
+from delayline.records.message import Header
+from delayline.records.record import encode_varint
+from delayline.schedule.directives import directive_names
 
 NAMES = st.one_of(
     st.sampled_from(sorted(directive_names(()) | ECHOED | RESERVED | {b"trace", b""})), st.binary(max_size=70)

@@ -7,20 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from delay_service.operations import NOT_PENDING
-from delay_service.retries import EXHAUSTED, RETRIED
-from delay_service.shard import SURPLUS
-from delay_service.skipping import SKIPPED
-from delay_service.worker import TARGET_REFUSES
-from delayline.buffer_facts import row_name
-from delayline.buffer_record import Message, encode_decision, encode_reappend, encode_rules, read
-from delayline.cli.kafka_rights import OWN, RIGHTS, ROLES, operations
-from delayline.config import EMBEDDED, UNBUILT, Settings, describe, load_settings
-from delayline.cursor import Cursor
-from delayline.directives import directive_names
-from delayline.inquiry import IDEMPOTENCY, IDEMPOTENCY_REUSED, OWN_ID, VERSION_MISMATCH
-from delayline.message import Key, MessageId, Shard
-from delayline.outcome import (
+from cli.kafka_rights import OWN, RIGHTS, ROLES, operations
+from delay_service.core.operations import NOT_PENDING
+from delay_service.core.retries import EXHAUSTED, RETRIED
+from delay_service.core.shard import SURPLUS
+from delay_service.core.skipping import SKIPPED
+from delay_service.worker.loop import TARGET_REFUSES
+from delayline.buffer.cursor import Cursor
+from delayline.buffer.facts import row_name
+from delayline.buffer.outcome import (
     CANCELLED,
     DEADLINE,
     FORWARDED,
@@ -39,16 +34,21 @@ from delayline.outcome import (
     encode_skipped,
     spread,
 )
-from delayline.record import decode_body, encode_body
-from delayline.recurrence import first, ticks
-from delayline.rules import ALIASES, DEFAULT_RULES, Rules
-from delayline.schedule import Reason, Schedule, read_directives
-from delayline.set_aside import MALFORMED_BATCH
-from delayline.terms import Series, Terms
+from delayline.buffer.record import Message, encode_decision, encode_reappend, encode_rules, read
+from delayline.config import EMBEDDED, UNBUILT, Settings, describe, load_settings
+from delayline.questions.inquiry import IDEMPOTENCY, IDEMPOTENCY_REUSED, OWN_ID, VERSION_MISMATCH
+from delayline.records.message import Key, MessageId, Shard
+from delayline.records.record import decode_body, encode_body
+from delayline.records.set_aside import MALFORMED_BATCH
+from delayline.schedule.directives import directive_names
+from delayline.schedule.recurrence import first, ticks
+from delayline.schedule.rules import ALIASES, DEFAULT_RULES, Rules
+from delayline.schedule.terms import Series, Terms
+from delayline.schedule.verdict import Reason, Schedule, read_directives
 from delayline.times import format_moment, parse_moment_ms
-from mq.kafka.batch.walk import RECORDS_MAX
-from mq.kafka.mirror import shard_key
-from proxy.kafka.scan import PLAIN_BYTES_MAX
+from kafkawire.batch.walk import RECORDS_MAX
+from mq.kafka.worker.mirror import shard_key
+from proxy.kafka.produce.scan import PLAIN_BYTES_MAX
 
 DOCS = Path(__file__).parents[3] / "docs"
 NOW_MS = 1_767_225_600_000

@@ -3,7 +3,7 @@
 import pytest
 
 from delayline.errors import UnknownFormat
-from delayline.message import Shard
+from delayline.records.message import Shard
 from mq.audited import Positions, decode_metadata, decode_positions
 from mq.contract import Audited
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from delayline.clock import ManualClock
-from delayline.message import Shard
+from delayline.records.message import Shard
 from mq.contract import Delivery, OutOfRange
 from mq.errors import OffsetOutOfRange, QueueUnavailable
 from mq.memory import MemoryQueue

@@ -3,8 +3,8 @@
 import random
 from typing import Any
 
-from reconcile.ledger import WINDOW_MS, Category
-from reconcile.plan import Cluster
+from reconcile.logic.ledger import WINDOW_MS, Category
+from reconcile.logic.plan import Cluster
 from reconcile.report.summary import Finding, Ledger, Malformed, NotJudged, Point, State, Summary, Topic, Window
 
 AT_MS = 1_767_225_600_000

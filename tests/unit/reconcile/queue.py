@@ -11,13 +11,13 @@ from typing import Any
 
 import msgspec
 
-from reconcile.advance import Counted, Judgement, Task
-from reconcile.files import Files
-from reconcile.ledger import HOUR_MS, WINDOW_MS
-from reconcile.manifest import Judged, Manifest, Plan, Reads, Totals
-from reconcile.plan import Buffer, Cluster, Held, Mark, Range
-from reconcile.runs import Merging, Said
-from reconcile.whereabouts import CELLS, Whereabouts, after, folder, merged_folder, to_merge
+from reconcile.directory.files import Files
+from reconcile.directory.runs import Merging, Said
+from reconcile.logic.advance import Counted, Judgement, Task
+from reconcile.logic.ledger import HOUR_MS, WINDOW_MS
+from reconcile.logic.manifest import Judged, Manifest, Plan, Reads, Totals
+from reconcile.logic.plan import Buffer, Cluster, Held, Mark, Range
+from reconcile.logic.whereabouts import CELLS, Whereabouts, after, folder, merged_folder, to_merge
 
 Place = tuple[str, int, int]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from delayline.cli.main import app, main
+from cli.main import app, main
 from reconcile.__main__ import main as reconcile_main
 from reconcile.exits import IN_WORDS, Exit
 

@@ -17,15 +17,15 @@ from deltalake import DeltaTable
 from msgspec.structs import replace
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from delayline.cli.main import main
+from cli.main import main
 from delayline.errors import ConfigError
 from reconcile import export as exporting
-from reconcile import schemas
 from reconcile.errors import BadInput, OtherCluster, ReconcileError
 from reconcile.export import FINDINGS, TABLES, WINDOWS, Exported, export
-from reconcile.ledger import HOUR_MS, WINDOW_MS
-from reconcile.manifest import Manifest, encode
-from reconcile.plan import Cluster
+from reconcile.frames import schemas
+from reconcile.logic.ledger import HOUR_MS, WINDOW_MS
+from reconcile.logic.manifest import Manifest, encode
+from reconcile.logic.plan import Cluster
 
 HOUR = 490_896
 CLUSTER = Cluster("kafka", "MkU3OEVBNTcwNTJENDM2Qk", "delayline")

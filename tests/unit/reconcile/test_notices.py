@@ -14,7 +14,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from delayline.cli.main import main as delayline_main
+from cli.main import main as delayline_main
 from delayline.clock import ManualClock
 from delayline.config import Settings, load_settings
 from delayline.errors import ConfigError
@@ -405,7 +405,7 @@ def test_whoever_types_the_command_reads_who_was_not_told(
     hook = serve(status(403))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(entry, "_run", Outcome(Verdict(summary(), 2)))
-    monkeypatch.setattr("delayline.logs.configure", lambda *given: None)
+    monkeypatch.setattr("delayline.process.logs.configure", lambda *given: None)
     arguments = ["--output", "ledger", "--webhook", f"{hook.url}/{SECRET}", "--push-metrics", f"{hook.url}/{SECRET}"]
     monkeypatch.setattr("sys.argv", ["delayline", "reconcile", "run", *arguments])
     with pytest.raises(SystemExit) as ended:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from py4j.protocol import Py4JError
 
-from delayline.cli import run_progress
+from cli import run_progress
 from delayline.clock import ManualClock
 from reconcile.progress import (
     STAGES_MAX,

@@ -6,19 +6,19 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from delayline.buffer_record import encode_rules
-from delayline.message import Header, Key
-from delayline.outcome import REPAIR, AuditRow, Outcome, decode_audit, encode_audit, encode_low_water
-from delayline.record import decode_body, encode_body
-from delayline.rules import DEFAULT_RULES, Rules
+from delayline.buffer.outcome import REPAIR, AuditRow, Outcome, decode_audit, encode_audit, encode_low_water
+from delayline.buffer.record import encode_rules
+from delayline.records.message import Header, Key
+from delayline.records.record import decode_body, encode_body
+from delayline.schedule.rules import DEFAULT_RULES, Rules
 from mq.contract import Append, Audited
 from mq.errors import ClaimLost, QueueUnavailable
 from reconcile.errors import CannotJudge, OtherCluster
-from reconcile.plan import Cluster
+from reconcile.logic.plan import Cluster
 from reconcile.repair import UNREPAIRABLE, Repair, Step, Verdict
 from reconcile.report.repair_plan import LostMessage, LostSuccessor, RepairPlan
+from tests.unit.delay_service.core.test_claims import HOUR, MINUTE, SECOND, delay, ids, own, restart
 from tests.unit.delay_service.harness import NAMES, ORDERS, Bench
-from tests.unit.delay_service.test_claims import HOUR, MINUTE, SECOND, delay, ids, own, restart
 
 LEVELS = Rules(number=3, levels_ms=(7000, 9000))
 

@@ -6,9 +6,9 @@ from typing import Protocol
 
 import pytest
 
-from delayline.buffer_record import Meta, encode_value
-from delayline.message import Key, Shard
-from delayline.terms import Series, Terms
+from delayline.buffer.record import Meta, encode_value
+from delayline.records.message import Key, Shard
+from delayline.schedule.terms import Series, Terms
 from store.index import Checkpoint, Entry, PlainEntry, ShardIndex, TimeIndex
 from store.memory import MemoryIndex
 from store.rocks import RocksIndex

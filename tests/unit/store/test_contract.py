@@ -5,7 +5,7 @@ from bisect import bisect_right
 import pytest
 
 from delayline.errors import Bug
-from delayline.message import BEFORE_ALL, Key, Shard
+from delayline.records.message import BEFORE_ALL, Key, Shard
 from store.counts import SEGMENT_OFFSETS
 from store.errors import StoreFull
 from store.index import Buckets, Covered, ShardIndex, TimeIndex

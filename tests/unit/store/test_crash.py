@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from delayline.message import BEFORE_ALL, Key
+from delayline.records.message import BEFORE_ALL, Key
 from store.index import Checkpoint, Covered, Entry, ShardIndex, TimeIndex
 from store.memory import UNFLUSHED_WRITES_MAX, MemoryIndex
 from store.rocks import RocksIndex

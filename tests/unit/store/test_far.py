@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from rocksdict import ReadOptions
 
-from delayline.message import BEFORE_ALL, Key
+from delayline.records.message import BEFORE_ALL, Key
 from store import keys
 from store.counts import Counts
 from store.database import RANGES_PER_MEMTABLE_MAX, Database, bounded_by

@@ -10,7 +10,7 @@ from threading import Timer
 import pytest
 
 from delayline.clock import SystemClock
-from delayline.message import BEFORE_ALL
+from delayline.records.message import BEFORE_ALL
 from store.errors import StoreFull
 from store.index import Covered, Entry, ShardIndex
 from store.rocks import RocksIndex

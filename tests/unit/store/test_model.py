@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from delayline.message import BEFORE_ALL, Key
+from delayline.records.message import BEFORE_ALL, Key
 from store.counts import SEGMENT_OFFSETS
 from store.index import Buckets, Covered, Entry
 from tests.tiers import examples

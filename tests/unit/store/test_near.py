@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from delayline.message import Key
+from delayline.records.message import Key
 from store.memory_tier import BUCKET_MS, RECORD_BYTES, MemoryTier
 from tests.unit.store.conftest import T0, key_of
 

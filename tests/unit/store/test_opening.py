@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from delayline.message import BEFORE_ALL, Shard
+from delayline.records.message import BEFORE_ALL, Shard
 from store import keys
 from store.database import Database
 from store.errors import StoreDamaged, StoreFormat, StoreLocked, StoreUnusable

@@ -6,15 +6,14 @@ from functools import partial
 from threading import Condition
 
 from delayline.clock import SystemClock
-from mq.kafka.access import Access
-from mq.kafka.address import Address
-from mq.kafka.direct.nodes import Nodes
-from mq.kafka.direct.reader import WireReader
-from mq.kafka.reading import At, Part, Read
-from mq.kafka.wire.apis import ApiKey
-from mq.kafka.wire.errors import ErrorCode
-from mq.kafka.wire.message import Message, RequestHeader, decode
-from mq.kafka.wire.messages.fetch import (
+from kafkawire.client.address import Address
+from kafkawire.client.metadata import Nodes
+from kafkawire.client.reader import WireReader
+from kafkawire.client.reading import At, Part, Read
+from kafkawire.protocol.apis import ApiKey
+from kafkawire.protocol.errors import ErrorCode
+from kafkawire.protocol.message import Message, RequestHeader, decode
+from kafkawire.protocol.messages.fetch import (
     AbortedTransaction,
     DivergingEpoch,
     FetchedPartition,
@@ -23,13 +22,14 @@ from mq.kafka.wire.messages.fetch import (
     FetchRequest,
     FetchResponse,
 )
-from mq.kafka.wire.messages.metadata import (
+from kafkawire.protocol.messages.metadata import (
     MetadataBroker,
     MetadataPartition,
     MetadataRequest,
     MetadataResponse,
     MetadataTopic,
 )
+from kafkawire.security.access import Access
 from tests.unit.mq.kafka.logged import Log
 from tests.unit.mq.kafka.served import served
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from kafka.record.util import calc_crc32c
 
-from delayline.record import encode_body, encode_varint
+from delayline.records.record import encode_body, encode_varint
 from tests.unit.mq.kafka.batches import COMPRESS, NONE, SNAPPY, SNAPPY_XERIAL, T0
 
 APPEND_TIME, TRANSACTIONAL, CONTROL = 0x08, 0x10, 0x20

@@ -5,18 +5,18 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from mq.kafka.batch.head import Head, read_batch
-from mq.kafka.wire.apis import APIS, ApiKey
-from mq.kafka.wire.errors import AnswerLost, TopicMissing, Unreachable, UnsupportedVersion
-from mq.kafka.wire.message import Message, decode, encode
-from mq.kafka.wire.messages.offsets import (
+from kafkawire.batch.head import Head, read_batch
+from kafkawire.protocol.apis import APIS, ApiKey
+from kafkawire.protocol.errors import AnswerLost, TopicMissing, Unreachable, UnsupportedVersion
+from kafkawire.protocol.message import Message, decode, encode
+from kafkawire.protocol.messages.offsets import (
     CommittedPartition,
     CommittedTopic,
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
 )
-from mq.kafka.wire.messages.produce import ProducedPartition, ProducedTopic, ProduceRequest, ProduceResponse
-from mq.kafka.wire.messages.transactions import (
+from kafkawire.protocol.messages.produce import ProducedPartition, ProducedTopic, ProduceRequest, ProduceResponse
+from kafkawire.protocol.messages.transactions import (
     AddOffsetsToTxnRequest,
     AddOffsetsToTxnResponse,
     AddPartitionsToTxnRequest,

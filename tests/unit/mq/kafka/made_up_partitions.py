@@ -4,11 +4,11 @@ and `Connection`: node 1 coordinates everything; who leads what, a test says."""
 from dataclasses import dataclass, field
 from typing import Any
 
-from mq.kafka.direct.nodes import NO_LEADER
-from mq.kafka.wire.apis import ApiKey
-from mq.kafka.wire.errors import ErrorCode, Unreachable
-from mq.kafka.wire.messages.facts import ListOffsetsRequest, ListOffsetsResponse, PartitionOffset, TopicOffsets
-from mq.kafka.wire.messages.transactions import (
+from kafkawire.client.metadata import NO_LEADER
+from kafkawire.protocol.apis import ApiKey
+from kafkawire.protocol.errors import ErrorCode, Unreachable
+from kafkawire.protocol.messages.facts import ListOffsetsRequest, ListOffsetsResponse, PartitionOffset, TopicOffsets
+from kafkawire.protocol.messages.transactions import (
     DescribedTopic,
     DescribedTransaction,
     DescribeProducersRequest,

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from threading import Thread
 
-from mq.kafka.address import Address
-from mq.kafka.wire.message import Message, RequestHeader, encode, read_request, response_frame
-from mq.kafka.wire.messages.cluster import ApiVersion, ApiVersionsRequest, ApiVersionsResponse, FinalizedFeature
+from kafkawire.client.address import Address
+from kafkawire.protocol.message import Message, RequestHeader, encode, read_request, response_frame
+from kafkawire.protocol.messages.cluster import ApiVersion, ApiVersionsRequest, ApiVersionsResponse, FinalizedFeature
 
 Handler = Callable[[RequestHeader, memoryview], "Message | bytes | None"]
 """What to answer: a message, raw bytes to send instead, or None to hang up."""

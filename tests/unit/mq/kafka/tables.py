@@ -1,4 +1,4 @@
-"""Every table of `mq.kafka.wire.messages`, Kafka's own definition of it, and values for it."""
+"""Every table of `kafkawire.protocol.messages`, Kafka's own definition of it, and values for it."""
 
 import pkgutil
 from importlib import import_module
@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from kafka.protocol import schemas
 from kafka.protocol.schemas import load_json
 
-from mq.kafka.wire import messages
-from mq.kafka.wire.apis import APIS, is_flexible
-from mq.kafka.wire.message import Message
-from mq.kafka.wire.schema import Spec, Struct, columns
+from kafkawire.protocol import messages
+from kafkawire.protocol.apis import APIS, is_flexible
+from kafkawire.protocol.message import Message
+from kafkawire.protocol.schema import Spec, Struct, columns
 
 
 def tables() -> list[type[Message]]:

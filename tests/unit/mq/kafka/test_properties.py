@@ -8,8 +8,8 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from delayline.errors import ConfigError
+from kafkawire.security.oauth.local import COMMAND, FILE
 from mq.errors import QueueUnavailable
-from mq.kafka.oauth.local import COMMAND, FILE
 from mq.kafka.properties import BOTH, only_for_library, refuse_unspoken, unspoken
 from mq.kafka.settings import KafkaSettings
 

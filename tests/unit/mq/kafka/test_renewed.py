@@ -9,7 +9,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from delayline.clock import ManualClock
 from mq.errors import QueueError, QueueUnavailable
-from mq.kafka.renewed import Renewed
+from mq.kafka.librdkafka.renewed import Renewed
 
 DEAF_S = 30
 

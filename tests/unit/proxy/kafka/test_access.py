@@ -8,10 +8,10 @@ from collections.abc import Mapping
 import pytest
 
 from delayline.errors import ConfigError
-from mq.kafka.access import Credentials
-from mq.kafka.address import parse_servers
-from mq.kafka.wire.errors import NotAuthenticated
-from mq.kafka.wire.sasl import exchange
+from kafkawire.client.address import parse_servers
+from kafkawire.protocol.errors import NotAuthenticated
+from kafkawire.security.access import Credentials
+from kafkawire.security.sasl import exchange
 from proxy.kafka.access import Access, read_access, read_listener
 
 SCRAM = {"sasl.mechanism": "SCRAM-SHA-256", "sasl.username": "ann", "sasl.password": "secret"}

@@ -4,12 +4,12 @@ import resource
 
 import pytest
 
-from mq.kafka.batch.compression import Allowance, compress
-from mq.kafka.batch.head import Codec
-from mq.kafka.wire.errors import BatchTooLarge
-from mq.kafka.wire.messages.cluster import SaslAuthenticateResponse
+from kafkawire.batch.compression import Allowance, compress
+from kafkawire.batch.head import Codec
+from kafkawire.protocol.errors import BatchTooLarge
+from kafkawire.protocol.messages.cluster import SaslAuthenticateResponse
+from proxy.kafka.frontend.relay import is_login
 from proxy.kafka.limits import Budget, Deadlines, Limits
-from proxy.kafka.relay import is_login
 
 LIMITS = Limits(frame_timeout_s=60, idle_timeout_s=600, login_timeout_s=30)
 

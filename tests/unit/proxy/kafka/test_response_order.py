@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mq.kafka.wire.frames import Whole
-from mq.kafka.wire.primitives import Buffer
+from kafkawire.protocol.frames import Whole
+from kafkawire.protocol.primitives import Buffer
 from proxy.kafka.response_order import FrameTagger, ResponseOrderer, Turn
 
 

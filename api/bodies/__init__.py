@@ -1,0 +1,1 @@
+"""Bodies, as they come and as they go."""

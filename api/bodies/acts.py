@@ -1,0 +1,121 @@
+"""Bodies of what acts on many messages, or on a topic; see `api.bodies.schemas`."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from api.bodies.schemas import Int64, PartitionNumber, ShardOut
+
+_MomentIn = Annotated[str | Int64 | None, Meta(description="RFC 3339 with offset, or epoch milliseconds")]
+
+
+class FilterIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Messages that wait in one topic; all of them where nothing else is said."""
+
+    topic: str
+    key: Annotated[str | None, Meta(description="Only messages with this key, as UTF-8")] = None
+    own_id: Annotated[str | None, Meta(description="Only messages with this own id")] = None
+    due_after: Annotated[_MomentIn, Meta(description="Due at this moment or later")] = None
+    due_before: Annotated[_MomentIn, Meta(description="Due before this moment")] = None
+
+
+class CancelIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which messages to cancel."""
+
+    filter: FilterIn
+    dry_run: Annotated[bool, Meta(description="Only count them")] = False
+
+
+class CancelOut(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of cancelling many messages: `matched` is the sum of the others, but for a dry run."""
+
+    matched: int
+    cancelled: int
+    too_late: Annotated[int, Meta(description="Ended otherwise before they could be cancelled")]
+    unknown: Annotated[int, Meta(description="Not decided in time: they may be cancelled or not")]
+    dry_run: bool
+    complete: Annotated[bool, Meta(description="Every match was found; else sending it again goes on")]
+    missing_shards: Sequence[ShardOut]
+
+
+class ControlOut(msgspec.Struct, frozen=True):
+    """What has become of a topic: `paused` or `resumed` in so many of its shards."""
+
+    topic: str
+    state: str
+    shards: int
+    complete: Annotated[bool, Meta(description="In all of them; else it is stored and will happen in the others")]
+    missing_shards: Sequence[ShardOut]
+
+
+class TopicIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A topic to make."""
+
+    name: Annotated[str, Meta(description="1 to 249 of a-z A-Z 0-9 . _ -")]
+    partitions: Annotated[int | None, Meta(description="1 to 256; 4 where it is left out")] = None
+
+
+class TopicMade(msgspec.Struct, frozen=True):
+    """The topic that was made."""
+
+    name: str
+    partitions: int
+
+
+class TopicDeleted(msgspec.Struct, frozen=True):
+    """The topic that is gone, and how many messages were cancelled for it."""
+
+    topic: str
+    cancelled: int
+
+
+class SkipIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How the shard has stalled, as it was seen, and where it shall go on."""
+
+    reason: str
+    offset: Annotated[int, Meta(ge=0, description="Where it stands")]
+    through: Annotated[
+        int, Meta(ge=0, description="The last offset to be skipped; at a takeover, the first to begin at")
+    ]
+    by: Annotated[str, Meta(max_length=200, description="Who has decided it, for the log")] = ""
+
+
+class SuspectOut(msgspec.Struct, frozen=True):
+    """The one record of the commits that failed."""
+
+    id: str
+    due_at: str
+    bytes: Annotated[int, Meta(description="What is to be delivered of it")]
+    since: Annotated[str, Meta(description="When the first commit of it alone failed")]
+    tries: Annotated[int, Meta(description="How many have")]
+
+
+class StalledOut(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a shard has stalled, and what skipping would do and lose; null where there is nothing to skip."""
+
+    topic: str
+    partition: PartitionNumber | str
+    reason: Annotated[str | None, Meta(description="Null where the shard is healthy")]
+    detail: str
+    offset: Annotated[int, Meta(description="Where it stands")]
+    first_offset: Annotated[int, Meta(description="The first that the log holds")]
+    end_offset: Annotated[int, Meta(description="Behind the last one")]
+    does: str | None
+    loses: str | None
+    record: Annotated[str | None, Meta(description="The beginning of what can be read at `offset`, base64")]
+    suspect: Annotated[
+        SuspectOut | None, Meta(description="The record at `offset`, where that is what no commit goes through with")
+    ]
+
+
+class PurgeOut(msgspec.Struct, frozen=True):
+    """How many messages waited, and how many of them are cancelled."""
+
+    topic: str
+    matched: int
+    cancelled: int
+    dry_run: bool
+    complete: Annotated[bool, Meta(description="In all shards; else it is stored and will happen in the others")]
+    missing_shards: Sequence[ShardOut]

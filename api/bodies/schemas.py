@@ -1,0 +1,488 @@
+"""Bodies, as they come and as they go: one description for the decoder, the encoder and the OpenAPI document.
+
+Decoding is strict: unknown fields are errors, nothing is converted. Where a field stands twice in one JSON object
+the last one counts (RFC 8259 leaves it open).
+"""
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import UNSET, Meta, Raw, UnsetType
+
+from api.http.problems import Problem
+
+Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+PartitionNumber = Annotated[int, Meta(ge=0, le=2**31 - 1)]
+Json = Annotated[
+    Raw | UnsetType,
+    Meta(
+        description="A string stands for its UTF-8 bytes; object, array, number and bool for their compact JSON, "
+        "numbers as they are written; null for no bytes at all."
+    ),
+]
+Base64 = Annotated[bytes | None, Meta(description="Instead of the field without `_base64`: any bytes (RFC 4648, 4).")]
+Moment = Annotated[str, Meta(description="RFC 3339, UTC, milliseconds", examples=["2026-01-01T00:00:30.000Z"])]
+
+
+# --- what clients send
+
+
+class HeaderIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A header of the message. Names of directives and of our own headers are refused: see `schedule`."""
+
+    name: Annotated[str, Meta(min_length=1)]
+    value: str | None = None
+    value_base64: Base64 = None
+
+
+class TimeIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """When a message is due: one of these, or several that mean the same moment."""
+
+    delay: Annotated[str | None, Meta(description="Duration: `90s`, `1h30m`, `7d`, or ISO 8601 `PT1H`.")] = None
+    delay_ms: Annotated[Int64 | None, Meta(description="Milliseconds; 0 means at once.")] = None
+    deliver_at: Annotated[
+        str | Int64 | None, Meta(description="RFC 3339 with offset, or epoch milliseconds. In the past: at once.")
+    ] = None
+    level: Annotated[Int64 | None, Meta(description="RocketMQ delay level, from 1; see /v1/info for the table.")] = (
+        None
+    )
+
+
+class ScheduleIn(TimeIn, frozen=True, forbid_unknown_fields=True):
+    """When the message is due, once or again and again, and what holds while it waits."""
+
+    cron: Annotated[
+        str | None,
+        Meta(description="Repeat: 5 fields, or 6 with seconds first. It gives the times; no other may be given."),
+    ] = None
+    time_zone: Annotated[str | None, Meta(description="With `cron`: an IANA time zone; else UTC.")] = None
+    every: Annotated[
+        str | None,
+        Meta(
+            description="Repeat: a duration, at least 1s. The first delivery is that far ahead, or at the time given."
+        ),
+    ] = None
+    times: Annotated[
+        Int64 | None, Meta(description="With `cron` or `every`: how many deliveries; default: no end.")
+    ] = None
+    backoff: Annotated[
+        float | None, Meta(description="With `every`: a factor above 1, by which each gap is longer than the last.")
+    ] = None
+    missed: Annotated[
+        str | None,
+        Meta(
+            description="With `cron` or `every`: which of the times that have passed are made up for; see the page."
+        ),
+    ] = None
+    expire_at: Annotated[
+        str | Int64 | None, Meta(description="Not delivered after this moment, which must lie behind the due time.")
+    ] = None
+    ttl: Annotated[str | None, Meta(description="The same, as a duration from the due time on.")] = None
+    own_id: Annotated[
+        str | None, Meta(description="Your own id, at most 256 bytes, for one message that waits at a time.")
+    ] = None
+    on_conflict: Annotated[
+        str | None, Meta(description="With `own_id`: `keep` the message that has it already, or `replace` it.")
+    ] = None
+    retry: Annotated[
+        str | None,
+        Meta(description="Alone: give the message again, later, to the consumer group that has failed with it."),
+    ] = None
+
+
+class PatchIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A message's new time, counted from when the operation is stored."""
+
+    schedule: TimeIn
+
+
+class MessageIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A message. Without `schedule` it goes straight to the topic."""
+
+    key: Json = UNSET
+    key_base64: Base64 = None
+    value: Json = UNSET
+    value_base64: Base64 = None
+    partition: Annotated[
+        PartitionNumber | None,
+        Meta(description="Else the key decides (Java's default partitioner), else partitions take turns."),
+    ] = None
+    headers: Sequence[HeaderIn] | None = None
+    schedule: ScheduleIn | None = None
+
+
+class BatchIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Messages for one topic. `atomic`: all or none; otherwise each gets its own result."""
+
+    messages: Annotated[Sequence[MessageIn], Meta(min_length=1)]
+    atomic: bool = True
+
+
+class LooseBatchIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A batch whose members are looked at one by one, because one of them cannot be read."""
+
+    messages: Annotated[Sequence[Raw], Meta(min_length=1)]
+    atomic: bool = True
+
+
+class RedriveIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which dead letters are sent again: those in `ids`, or all that were written up to `until`."""
+
+    ids: Annotated[Sequence[str], Meta(min_length=1, max_length=1000)] | None = None
+    all: bool = False
+    until: Annotated[str | Int64 | None, Meta(description="With `all`: else now.")] = None
+    after: Annotated[str | None, Meta(description="With `all`: `next_after` of the answer before.")] = None
+    schedule: Annotated[TimeIn | None, Meta(description="When; else now, straight to the topic.")] = None
+    dry_run: Annotated[bool, Meta(description="Only count them.")] = False
+
+
+class PreviewIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A schedule to try out."""
+
+    schedule: ScheduleIn
+    count: Annotated[int, Meta(ge=1, le=100, description="How many due times to show of a message that repeats.")] = 5
+
+
+# --- what clients get
+
+
+class SentMessage(msgspec.Struct, frozen=True):
+    """A message that is durable in the queue. Sent without a delay it has no id and no due time."""
+
+    message_id: str | None
+    topic: str
+    partition: int | str
+    state: Annotated[
+        str,
+        Meta(
+            description="`accepted`: waits for its due time; `delivered`: is in the topic. If another message "
+            "has the own id (`deduplicated`), the state of that one."
+        ),
+    ]
+    accepted_at: Annotated[
+        Moment | None, Meta(description="null of an earlier message that has ended and is not kept.")
+    ]
+    due_at: Moment | None
+    own_id: str | None = None
+    version: int = 0
+    deduplicated: Annotated[
+        bool, Meta(description="Another message that waits has the own id. This is that one; no other was stored.")
+    ] = False
+
+
+class UnconfirmedMessage(msgspec.Struct, frozen=True):
+    """Handed over, not stored yet (`mode=async`)."""
+
+    message_id: None = None
+    own_id: str | None = None
+    durable: bool = False
+
+
+_SENT_OR_UNCONFIRMED = {
+    "anyOf": [{"$ref": f"#/components/schemas/{name}"} for name in ("SentMessage", "UnconfirmedMessage")]
+}
+
+
+class MemberResult(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What became of one member of a batch: `message` or `problem`."""
+
+    index: int
+    status: int
+    message: Annotated[Any, Meta(extra_json_schema=_SENT_OR_UNCONFIRMED)] = UNSET
+    problem: Problem | UnsetType = UNSET
+
+
+class BatchAnswer(msgspec.Struct, frozen=True):
+    """What became of a batch; results stand in the order of its messages."""
+
+    accepted: int
+    rejected: int
+    results: Sequence[MemberResult]
+
+
+class HeaderOut(msgspec.Struct, frozen=True):
+    """A header as it stands in a record; bytes that are no UTF-8 stand in `value_base64`."""
+
+    name: str
+    value: str | None
+    value_base64: bytes | UnsetType = UNSET
+
+
+class RecordOut(msgspec.Struct, frozen=True):
+    """A record of a topic. `value_base64` and `key_base64` stand for bytes that are no UTF-8."""
+
+    partition: int | str
+    offset: int
+    timestamp: Moment
+    key: str | None
+    value: str | None
+    headers: Sequence[HeaderOut]
+    key_base64: bytes | UnsetType = UNSET
+    value_base64: bytes | UnsetType = UNSET
+
+
+class RecordsPage(msgspec.Struct, frozen=True):
+    """Records, oldest first."""
+
+    records: Sequence[RecordOut]
+
+
+class EndingOut(msgspec.Struct, frozen=True):
+    """How a message ended."""
+
+    state: str
+    at: Moment
+    lateness_ms: int | None
+    reason: str | None
+
+
+class EventOut(msgspec.Struct, frozen=True):
+    """Something that happened to a message, through whom, and its version from then on."""
+
+    at: Moment
+    event: str
+    by: Annotated[str, Meta(description="`client` or `worker`")]
+    version: int
+
+
+class RepeatOut(msgspec.Struct, frozen=True, kw_only=True):
+    """How a message repeats, as it stands now: an `every` that grows is the gap behind the coming delivery."""
+
+    cron: str | None
+    time_zone: str | None
+    every: str | None
+    backoff: float | None
+    missed: str
+    times_left: Annotated[
+        int | None, Meta(description="Deliveries still to come, this one included; null means no end")
+    ]
+    occurrence: Annotated[int, Meta(description="Which delivery is waited for, from 1")]
+
+
+class MessageOut(msgspec.Struct, frozen=True):
+    """A message as its owner knows it. Key, value and headers stand here with `view=full` while it waits; `history`
+    is what its owner remembers, and not told in lists."""
+
+    message_id: str
+    topic: str
+    partition: int | str
+    state: str
+    accepted_at: Moment
+    due_at: Moment
+    version: int
+    outcome: EndingOut | None
+    own_id: str | None = None
+    next_due_at: Annotated[Moment | None, Meta(description="Of a repeat: the time behind `due_at`")] = None
+    deduplicated: bool = False
+    expires_at: Annotated[
+        str | UnsetType, Meta(description="Not delivered after this moment; only where it has one")
+    ] = UNSET
+    repeat: RepeatOut | UnsetType = UNSET
+    key: str | UnsetType | None = UNSET
+    key_base64: bytes | UnsetType = UNSET
+    value: str | UnsetType | None = UNSET
+    value_base64: bytes | UnsetType = UNSET
+    headers: Sequence[HeaderOut] | UnsetType = UNSET
+    history: Sequence[EventOut] | UnsetType = UNSET
+
+
+class OperationOut(msgspec.Struct, frozen=True):
+    """An operation that stands in the log, and what came of it."""
+
+    operation_id: str
+    state: Annotated[
+        str,
+        Meta(
+            description="`accepted`: not decided yet; `applied`; `unmatched`: its message did not wait any more; "
+            "`version-mismatch`: its message had another version"
+        ),
+    ]
+    target: Annotated[str, Meta(description="The message's id, or its own id")]
+
+
+class ShardOut(msgspec.Struct, frozen=True):
+    """Where messages for one partition of a topic wait."""
+
+    topic: str
+    partition: int | str
+
+
+_Complete = Annotated[bool, Meta(description="Every shard's owner has answered; else see `missing_shards`.")]
+
+
+class MessagesPage(msgspec.Struct, frozen=True):
+    """A page of a list of messages, which may be short; only `next_page_token: null` says that there is no more."""
+
+    messages: Sequence[MessageOut]
+    next_page_token: str | None
+    looked: Annotated[int, Meta(description="At how many waiting messages this page has looked")]
+    as_of: Moment
+    complete: _Complete
+    missing_shards: Sequence[ShardOut]
+
+
+class HistogramOut(msgspec.Struct, frozen=True, rename={"from_": "from"}):
+    """Pending messages by due time: `counts[i]` from `from` + i * `bucket_ms` on, for one bucket."""
+
+    topic: str
+    from_: Moment
+    to: Moment
+    bucket: str
+    bucket_ms: int
+    counts: Sequence[int]
+    before: int
+    after: int
+    as_of: Moment
+    complete: _Complete
+    missing_shards: Sequence[ShardOut]
+
+
+class DeadLetterOut(msgspec.Struct, frozen=True, kw_only=True):
+    """A message that could not be delivered, as it came, and why."""
+
+    id: Annotated[str, Meta(description="Of the dead letter: for `dead:redrive`.")]
+    message_id: str
+    topic: str
+    partition: int | str
+    offset: Annotated[int, Meta(description="Where it waited, in the buffer")]
+    due_at: Moment
+    dead_at: Moment
+    error_code: str
+    reason: str
+    key: str | None
+    key_base64: bytes | UnsetType = UNSET
+    value: str | None
+    value_base64: bytes | UnsetType = UNSET
+    headers: Sequence[HeaderOut]
+
+
+class DeadPage(msgspec.Struct, frozen=True):
+    """Dead letters, newest first; only `next_before: null` says that there are no more."""
+
+    messages: Sequence[DeadLetterOut]
+    next_before: str | None
+
+
+class RedriveOut(msgspec.Struct, frozen=True):
+    """How many letters were meant, and how many have been sent again; `next_after` where there are more."""
+
+    matched: int
+    redriven: int
+    not_found: Sequence[str]
+    next_after: str | None
+    dry_run: bool
+
+
+class StallOut(msgspec.Struct, frozen=True):
+    """Why a shard cannot go on: a word, a sentence, and when it tries again."""
+
+    partition: int | str
+    reason: str
+    detail: str
+    retry_in_ms: int
+
+
+class TopicOut(msgspec.Struct, frozen=True, kw_only=True):
+    """A topic of the queue, and how it stands. Figures are null where nobody answers for any of its shards."""
+
+    name: str
+    partitions: int
+    delay_enabled: bool
+    pending: Annotated[int | None, Meta(description="Messages that wait, as indexed")]
+    repeats: Annotated[int | None, Meta(description="Of them, those that repeat")]
+    due_backlog: Annotated[int | None, Meta(description="Of them, those that are due and not delivered yet")]
+    oldest_due_at: Annotated[Moment | None, Meta(description="When the first of those was due")]
+    next_due_at: Annotated[Moment | None, Meta(description="The first due time of all that wait")]
+    ingest_lag: Annotated[int | None, Meta(description="Buffer records that are not indexed yet")]
+    stalled: Sequence[StallOut]
+    paused: Annotated[bool | None, Meta(description="Nothing is delivered in at least one shard, until a resume")]
+    complete: _Complete
+    missing_shards: Sequence[ShardOut]
+
+
+class TopicsOut(msgspec.Struct, frozen=True):
+    """The topics that users can send to, by name."""
+
+    topics: Sequence[TopicOut]
+    as_of: Moment
+    complete: _Complete
+
+
+class ShardView(msgspec.Struct, frozen=True, kw_only=True):
+    """How a shard stands; every figure is null where nobody answers for it (`missing`)."""
+
+    partition: int | str
+    state: Annotated[str, Meta(description="`running`, `catching-up`, `stalled` or `missing`")]
+    pending: int | None = None
+    repeats: int | None = None
+    due_backlog: int | None = None
+    oldest_due_at: Moment | None = None
+    next_due_at: Moment | None = None
+    ingest_lag: int | None = None
+    owner_epoch: int | None = None
+    next_offset: int | None = None
+    low_offset: int | None = None
+    paused: bool | None = None
+    stalled: StallOut | None = None
+
+
+class UnheededOut(msgspec.Struct, frozen=True):
+    """A header about a delay that means nothing in this topic."""
+
+    header: str
+    why: Annotated[
+        str,
+        Meta(description="`topic-not-enabled`: delay.topics does not name the topic; `unknown-name`: no directive"),
+    ]
+    seen: Annotated[int, Meta(description="In how many of the messages that were looked at, by this process")]
+    detail: str
+
+
+class TopicView(TopicOut, frozen=True, kw_only=True):
+    """A topic, and each of its shards."""
+
+    as_of: Moment
+    shards: Sequence[ShardView]
+    unheeded: Sequence[UnheededOut]
+
+
+class PreviewOut(msgspec.Struct, frozen=True):
+    """What a schedule would mean for a message accepted at `accepted_at`."""
+
+    accepted_at: Moment
+    immediate: Annotated[bool, Meta(description="The message would go straight to the topic.")]
+    due_at: Annotated[Sequence[Moment], Meta(description="The first of them; all, where there are fewer than asked.")]
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """What a request may hold."""
+
+    body_bytes_max: int
+    batch_messages_max: int
+    headers_max: int
+    key_bytes_max: int
+    page_records_max: int
+
+
+class InfoOut(msgspec.Struct, frozen=True):
+    """What this installation is."""
+
+    name: str
+    version: str
+    namespace: str
+    guarantee: str
+    horizon_max: str
+    levels: Sequence[str]
+    topics_on_first_use: bool
+    limits: Limits
+    now: Moment
+
+
+class HealthOut(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The process answers."""
+
+    status: str
+    detail: Annotated[
+        str | None, Meta(description="What else there is to say: shards that have stalled, each with the reason.")
+    ] = None

@@ -1,0 +1,103 @@
+"""The outermost layer: every HTTP request passes it once on its way in and once on its way out.
+
+It gives the request an id and a ticket (`InFlight`), refuses what another site's page may have made a browser ask
+(`Hosts`) and request headers where their promise is not kept, and turns every exception into a problem. Routes raise;
+nobody else catches.
+"""
+
+import itertools
+import re
+import secrets
+from collections import Counter
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from api.http.answers import EDGE_HEADERS
+from api.http.hosts import Hosts
+from api.http.in_flight import InFlight
+from api.http.problems import INVALID_REQUEST, NOT_SUPPORTED, Problems, Refusal
+from delayline.http.places import address_key
+
+_REQUEST_ID = re.compile(rb"[\x21-\x7e]{1,128}")
+_CONDITIONAL = re.compile(r"(PATCH|DELETE) /v1/(messages/[^/]+|topics/[^/]+/own/.+)|POST /v1/messages/[^/]+:deliver")
+_SENDING = re.compile(r"POST /v1/topics/[^/]+/messages")
+_TAKEN = {b"idempotency-key": _SENDING, b"if-match": _CONDITIONAL}
+"""Request headers that promise something, and where the promise is kept."""
+_ONCE = frozenset({b"idempotency-key", b"if-match", b"content-type", b"origin"})
+"""Given twice, only one of the values would count, and the client could not tell which."""
+_ALWAYS_ANSWERED = frozenset({"/healthz", "/readyz", "/metrics"})
+"""An overloaded server is still alive, and says so."""
+_UNSEEN = frozenset({"/healthz", "/readyz"})
+"""They say nothing that is worth a trick, and probes call them by any name."""
+_ANSWERS = ((b"x-content-type-options", b"nosniff"), (b"cross-origin-resource-policy", b"same-origin"))
+"""With every answer: what messages hold is never taken for a script, nor loaded into a page of another site."""
+
+
+class Edge:
+    """ASGI middleware; puts `delayline.headers` (a dict), `.address`, `.request_id` and `.ticket` into the scope."""
+
+    def __init__(self, app: ASGIApp, problems: Problems, in_flight: InFlight, hosts: Hosts) -> None:
+        self.app = app
+        self._hosts = hosts
+        self._problems = problems
+        self._in_flight = in_flight
+        self._run = secrets.token_hex(4)
+        self._numbers = itertools.count(1)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        headers = scope["delayline.headers"] = dict(scope["headers"])
+        request_id = self._request_id(headers.get(b"x-request-id"))
+        scope["delayline.request_id"] = request_id
+        client = scope.get("client")
+        scope["delayline.address"] = address_key(client[0] if client else None)
+        added = scope[EDGE_HEADERS] = ((b"x-request-id", request_id.encode()), *_ANSWERS)
+        started = False
+
+        async def send_with_id(message: Message) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                started = True
+                message["headers"] = [*message["headers"], *added]
+            await send(message)
+
+        try:
+            await self._admitted(scope, receive, send_with_id)
+        except Exception as error:
+            answer = self._problems.answer(scope, error)
+            if started:  # too late for an answer: the broken connection is one
+                raise
+            await answer(scope, receive, send_with_id)
+
+    async def _admitted(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"] not in _UNSEEN:
+            self._hosts.check(scope)
+        if scope["path"] in _ALWAYS_ANSWERED:
+            await self.app(scope, receive, send)
+            return
+        headers = scope["delayline.headers"]
+        if len(headers) < len(scope["headers"]):
+            _refuse_twice(scope)
+        for name, where in _TAKEN.items() if not _TAKEN.keys().isdisjoint(headers) else ():
+            if name in headers and not where.fullmatch(f"{scope['method']} {scope['path']}"):
+                raise Refusal(NOT_SUPPORTED, f"the request header {name.decode().title()} means nothing here")
+        ticket = scope["delayline.ticket"] = self._in_flight.enter(scope["delayline.address"])
+        try:
+            await self.app(scope, receive, send)
+        finally:
+            ticket.release()
+
+    def _request_id(self, given: bytes | None) -> str:
+        if given is not None and _REQUEST_ID.fullmatch(given):
+            return given.decode()
+        return f"{self._run}-{next(self._numbers):x}"
+
+
+def _refuse_twice(scope: Scope) -> None:
+    """Raises Refusal."""
+    counts = Counter(name for name, _ in scope["headers"] if name in _ONCE)
+    for name, times in counts.items():
+        if times > 1:
+            raise Refusal(INVALID_REQUEST, f"the request header {name.decode().title()} is given {times} times")

@@ -1,0 +1,1 @@
+"""What stands in topics, and what the owners of shards answer."""

@@ -1,0 +1,116 @@
+"""Whether the limits of a topic (`delayline.questions.pending`) take what a request would add to those that wait.
+
+What adds no message is not refused: a request that was accepted before, or an own id that a pending message has. Only
+the owner of its shard knows; it is asked where the topic has no room, and only there.
+"""
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from api.bridge import Bridge
+from api.http.problems import LIMIT_EXCEEDED, Refusal
+from api.sending.drafts import Draft
+from api.services import Services
+from api.topics import TopicBook, named_partition
+from delayline.questions.inquiry import Claim, Held, OwnerUnavailable
+from delayline.records.message import Shard
+from mq.errors import QueueError
+
+_Name = tuple[Shard, Claim]
+
+
+class _Added(NamedTuple):
+    """How many messages wait more, and how many that repeat."""
+
+    adds: int = 0
+    repeats: int = 0
+
+    def more(self, draft: Draft, held: Held) -> "_Added":
+        """With this one, whose names are `held` so."""
+        adds = held is Held.FREE
+        is_new = adds or (draft.replaces and held is Held.MESSAGE)
+        return _Added(self.adds + adds, self.repeats + (is_new and draft.repeats))
+
+
+class Admission:
+    """Belongs to the event loop."""
+
+    def __init__(self, services: Services, topics: TopicBook, bridge: Bridge) -> None:
+        self._full = services.full
+        self._owners = services.owners
+        self._timeout_s = services.settings.owner_timeout_s
+        self._topics = topics
+        self._bridge = bridge
+
+    async def refused(self, topic: str, drafts: Mapping[int, Draft], *, atomic: bool) -> dict[int, Refusal]:
+        """Those of the drafts, by index, that there is no room for. Raises Refusal where none is to be stored without
+        the others. Hot: once per request."""
+        waiting = {index: draft for index, draft in drafts.items() if draft.directives}
+        if not waiting:
+            return {}
+        full = self._full(topic, adds=len(waiting), repeats=sum(draft.repeats for draft in waiting.values()))
+        if full is None:
+            return {}
+        names = await self._names(topic, waiting)
+        refused = self._beyond_room(topic, waiting, names, await self._held(names.values()))
+        if refused and atomic:
+            raise _refusal(full)
+        return refused
+
+    def _beyond_room(
+        self, topic: str, waiting: Mapping[int, Draft], names: Mapping[int, _Name], held: dict[_Name, Held]
+    ) -> dict[int, Refusal]:
+        """Of two with one name the second adds nothing, where the first is taken."""
+        so_far, refused = _Added(), dict[int, Refusal]()
+        for index, draft in waiting.items():
+            name = names.get(index)
+            now = Held.FREE if name is None else held.get(name, Held.FREE)
+            added = so_far.more(draft, now)
+            full = None if added == so_far else self._full(topic, adds=added.adds, repeats=added.repeats)
+            if full is not None:
+                refused[index] = _refusal(full)
+                continue
+            so_far = added
+            if name is not None and now is not Held.REQUEST and (now is Held.FREE or draft.replaces):
+                held[name] = Held.REPEAT if draft.repeats else Held.MESSAGE
+        return refused
+
+    async def _names(self, topic: str, waiting: Mapping[int, Draft]) -> dict[int, _Name]:
+        """What the drafts that claim a name would be called, and where; of a topic that is there."""
+        claims = {index: draft for index, draft in waiting.items() if draft.is_claim}
+        if not claims:
+            return {}
+        try:
+            info = await self._topics.info(topic)
+        except QueueError:
+            return {}
+        names = {}
+        for index, draft in claims.items():
+            partition = named_partition(info, draft.partition, draft.place_key)
+            if partition is not None:
+                key = None if draft.idempotency is None else draft.idempotency.key
+                names[index] = Shard(topic, partition), Claim(draft.own_id, key)
+        return names
+
+    async def _held(self, names: Iterable[_Name]) -> dict[_Name, Held]:
+        """Who has these names, as far as the owners of their shards answer."""
+        claims: dict[Shard, list[Claim]] = {}
+        for shard, claim in dict.fromkeys(names):
+            claims.setdefault(shard, []).append(claim)
+        answers = await asyncio.gather(*(self._asked(shard, some) for shard, some in claims.items()))
+        return {
+            (shard, claim): held
+            for (shard, some), answer in zip(claims.items(), answers, strict=True)
+            for claim, held in zip(some, answer, strict=False)
+        }
+
+    async def _asked(self, shard: Shard, claims: Sequence[Claim]) -> Sequence[Held]:
+        try:
+            return await self._bridge.result(self._owners.held(shard, claims), self._timeout_s)
+        except (TimeoutError, OwnerUnavailable, QueueError):
+            return ()
+
+
+def _refusal(full: str) -> Refusal:
+    return Refusal(LIMIT_EXCEEDED, full, status=429)

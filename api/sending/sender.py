@@ -1,0 +1,119 @@
+"""Appending drafts, and what the client is told about them."""
+
+from collections.abc import Sequence
+from concurrent.futures import Future
+from functools import lru_cache
+
+import structlog
+
+from api.bodies.schemas import SentMessage
+from api.bridge import Bridge
+from api.http.in_flight import Ticket
+from api.http.problems import TOO_LARGE, Refusal, refused
+from api.metrics import Metrics
+from api.sending.drafts import Draft, ScheduleValidator
+from api.services import Services
+from api.topics import Target, TopicBook
+from delayline.records.message import MessageId, Shard
+from delayline.times import format_moment
+from mq.contract import Append, Position
+from mq.errors import PartitionUnknown, QueueUnavailable, TopicUnknown
+
+_log = structlog.get_logger("api")
+_moment = lru_cache(1024)(format_moment)
+"""Messages of a batch share their moments."""
+
+
+class Sender:
+    """The way from drafts to the queue: to the topic itself, or to the buffer where messages wait."""
+
+    def __init__(
+        self, services: Services, topics: TopicBook, bridge: Bridge, judge: ScheduleValidator, metrics: Metrics
+    ) -> None:
+        self._client = services.client
+        self._timeout_s = services.settings.append_timeout_s
+        self._topics = topics
+        self._bridge = bridge
+        self._judge = judge
+        self._metrics = metrics
+
+    async def target(self, topic: str, drafts: Sequence[Draft]) -> Target:
+        """The topic, ready for these drafts. Raises TopicUnknown, QueueUnavailable, Refusal."""
+        delayed = any(draft.directives for draft in drafts)
+        return await self._topics.target(topic, delayed=delayed, highest=_highest(drafts))
+
+    async def existing(self, topic: str, drafts: Sequence[Draft]) -> Target:
+        """The topic as it is: nothing is made. Raises TopicUnknown, QueueUnavailable, Refusal."""
+        return await self._topics.existing(topic, highest=_highest(drafts))
+
+    def place(self, target: Target, draft: Draft) -> Append:
+        """Where the draft goes. Raises Refusal: no such partition, too large for the topic."""
+        delayed = bool(draft.directives)
+        room = target.room(delayed=delayed)
+        if len(draft.body) > room:
+            detail = f"the record has {len(draft.body)} bytes, the topic takes {room}"
+            raise refused(TOO_LARGE, "", "too-large", detail)
+        partition = target.partition_for(draft.partition, draft.place_key)
+        return Append(target.buffer if delayed else target.info.name, partition, draft.body)
+
+    async def append(self, target: Target, appends: Sequence[Append]) -> list[Position]:
+        """Store messages, all or none, and wait until they are durable. Raises QueueError."""
+        positions = await self.store(target, appends)
+        target.accepted.inc(len(positions))
+        return positions
+
+    async def store(self, target: Target, appends: Sequence[Append]) -> list[Position]:
+        """The same for any records. Raises QueueError."""
+        try:
+            return await self._bridge.result(self._client.append(appends), self._timeout_s)
+        except TimeoutError as error:
+            raise QueueUnavailable("no answer in time: it is unknown whether it was stored") from error
+        except (TopicUnknown, PartitionUnknown):
+            self._topics.forget(target.info.name)
+            raise
+
+    def hand_over(self, target: Target, appends: Sequence[Append], ticket: Ticket) -> None:
+        """Let the queue store them without waiting. The ticket is held until it has, so that what waits in the queue
+        stays bounded. Raises QueueError where the queue refuses at once."""
+
+        def ended(future: Future[list[Position]]) -> None:
+            ticket.release()
+            self._confirm(target, len(appends), future)
+
+        future = self._client.append(appends)
+        ticket.hold()
+        self._bridge.call_when_done(future, ended)
+
+    def _confirm(self, target: Target, count: int, future: Future[list[Position]]) -> None:
+        error = future.exception()
+        if error is None:
+            target.accepted.inc(count)
+            return
+        if isinstance(error, TopicUnknown | PartitionUnknown):
+            self._topics.forget(target.info.name)
+        self._metrics.unconfirmed_failures.labels(target.info.name).inc(count)
+        _log.warning("unconfirmed messages not stored", topic=target.info.name, messages=count, error=str(error))
+
+    def sent(self, topic: str, draft: Draft, position: Position) -> SentMessage | Refusal:
+        """What a stored message is to its sender."""
+        partition, accepted_at = partition_label(position.partition), _moment(position.appended_at_ms)
+        if not draft.directives:
+            return SentMessage(None, topic, partition, "delivered", accepted_at, None)
+        try:
+            due_ms = self._judge.schedule(draft.directives, position.appended_at_ms).due_ms
+        except Refusal as refusal:
+            return refusal
+        message_id = MessageId(Shard(topic, position.partition), position.offset, due_ms)
+        due_at = _moment(due_ms)
+        return SentMessage(str(message_id), topic, partition, "accepted", accepted_at, due_at, draft.own_id)
+
+
+def _highest(drafts: Sequence[Draft]) -> int:
+    """The highest partition that is asked for by number; -1 where none is. Hot: once per request."""
+    return max((draft.partition for draft in drafts if draft.partition is not None), default=-1)
+
+
+@lru_cache(1024)
+def partition_label(name: str) -> int | str:
+    """A partition as documents show it: a number where it is one. Hot: once per message."""
+    return int(name) if name.isdecimal() else name

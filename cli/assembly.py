@@ -1,0 +1,350 @@
+"""The parts of a process, wired here and nowhere else: queue, index, worker, HTTP API."""
+
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, TypeVar
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, disable_created_metrics
+from prometheus_client.core import CounterMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from api.app import TOPICS_REMEMBERED, DelaylineApi, create_app, create_worker_app
+from api.services import ApiSettings, Services
+from cli.data_dir import IndexWitness, keep_private, make_private, put_aside
+from cli.http_limits import api_hosts, api_limits
+from cli.owner_rpc import address_of, all_owners, answering, internal_port
+from cli.proxies import kafka_proxy
+from cli.queues import Watch, open_embedded, open_queue
+from cli.worker_thread import WorkerThread
+from delay_service.core.history import History
+from delay_service.core.lateness import NEVER_MS
+from delay_service.core.shard_settings import ShardSettings
+from delay_service.query.inquiry import WorkerInquiry
+from delay_service.query.owners.listener import Listener
+from delay_service.worker.decisions import Decisions
+from delay_service.worker.loop import Worker
+from delay_service.worker.metrics import WorkerMetrics
+from delay_service.worker.settings import WorkerSettings
+from delayline import __version__
+from delayline.clock import Clock
+from delayline.config import Settings
+from delayline.names import Names
+from delayline.process import logs, threads
+from delayline.questions.inquiry import Owners
+from delayline.questions.pending import Full, PendingLimits
+from mq.contract import Queue
+from mq.embedded.queue import EmbeddedQueue
+from mq.embedded.retention import Expiry, Retainer, Retention
+from store.rocks import RocksIndex
+
+if TYPE_CHECKING:
+    from cli.proxy_thread import ProxyThread
+
+log = logs.get(__name__)
+
+AnyQueue = TypeVar("AnyQueue", bound=Queue)
+
+
+class ThreadFailures(Collector):
+    """What `delayline.process.threads` has counted."""
+
+    def collect(self) -> Iterator[Metric]:
+        text = "Errors that a thread has met and survived"
+        family = CounterMetricFamily("delayline_thread_failures", text, labels=["thread"])
+        for thread, count in threads.failures().items():
+            family.add_metric([thread], count)
+        yield family
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A running process: its HTTP API, and where it has them its worker, the worker's port and its Kafka proxy."""
+
+    app: DelaylineApi
+    worker: WorkerThread | None = None
+    proxy: "ProxyThread | None" = None
+    listener: Listener | None = None
+
+    def raise_failure(self) -> None:
+        """Raise what ended one of the threads, if that was not us."""
+        for thread in (self.worker, self.proxy, self.listener):
+            if thread is not None and thread.failure is not None:
+                raise thread.failure
+
+
+@contextmanager
+def everything(settings: Settings, clock: Clock, *, accept_loss: bool = False) -> Iterator[Process]:
+    """The HTTP API and a worker in one process; `accept_loss` starts an embedded queue although acknowledged records
+    are missing. Raises QueueError, StoreError, CannotListen."""
+    registry = _registry()
+    with (
+        _asked_worker(settings, registry, clock, accept_loss=accept_loss) as (queue, thread, here, listener),
+        all_owners(settings, queue, clock, here) as owners,
+    ):
+        services = Services(
+            settings=_api_settings(settings),
+            client=queue,
+            admin=queue,
+            owners=owners,
+            clock=clock,
+            registry=registry,
+            readiness=lambda: _ready(queue, thread),
+            full=_limits(settings, owners, clock).full,
+        )
+        app = create_app(services)
+        with _proxying(settings, queue, registry, app, clock, services.full) as proxy:
+            yield Process(app, thread, proxy, listener)
+
+
+@contextmanager
+def api_alone(settings: Settings, clock: Clock) -> Iterator[Process]:
+    """The HTTP API for messages that workers in other processes deliver. Raises QueueError."""
+    with (
+        _held(open_queue(settings, clock)) as queue,
+        Watch(queue) as watch,
+        all_owners(settings, queue, clock) as owners,
+    ):
+        services = Services(
+            settings=_api_settings(settings),
+            client=queue,
+            admin=queue,
+            owners=owners,
+            clock=clock,
+            registry=_registry(),
+            readiness=watch.readiness,
+            full=_limits(settings, owners, clock).full,
+        )
+        yield Process(create_app(services))
+
+
+@contextmanager
+def worker_alone(settings: Settings, clock: Clock) -> Iterator[Process]:
+    """A worker, and a port for health and metrics. Raises QueueError, StoreError, CannotListen."""
+    registry = _registry()
+    with _asked_worker(settings, registry, clock) as (_, thread, _, listener):
+        app = _worker_app(settings, registry, thread.readiness)
+        yield Process(app, thread, listener=listener)
+
+
+@contextmanager
+def _asked_worker(
+    settings: Settings, registry: CollectorRegistry, clock: Clock, *, accept_loss: bool = False
+) -> Iterator[tuple[Queue, WorkerThread, WorkerInquiry, Listener | None]]:
+    """A worker at work, and who answers for it, to this process and to others."""
+    make_private()
+    with (
+        internal_port(settings) as bound,
+        stored(settings, registry, clock, address_of(bound, settings), accept_loss=accept_loss) as (queue, index),
+    ):
+        keep_private(settings.data_dir)
+        history, decisions = _history(settings), Decisions()
+        thread = _worker_thread(settings, queue, index, registry, history, decisions, clock)
+        here = WorkerInquiry(thread, queue, Names(settings.namespace), history, decisions)
+        with _working(thread), here, answering(bound, here, settings, clock, registry) as listener:
+            yield queue, thread, here, listener
+
+
+@contextmanager
+def proxy_alone(settings: Settings, clock: Clock) -> Iterator[Process]:
+    """The Kafka proxy, and a port for health and metrics. Raises QueueError, ConfigError, CannotListen."""
+    with _held(open_queue(settings, clock)) as queue, all_owners(settings, queue, clock) as owners:
+        registry = _registry()
+        readiness: list[Callable[[], tuple[bool, str]]] = []
+        app = _worker_app(settings, registry, lambda: readiness[0]())
+        full = _limits(settings, owners, clock).full
+        with _proxying(settings, queue, registry, app, clock, full) as proxy:
+            assert proxy is not None, "the command checks that there is a port"
+            readiness.append(proxy.readiness)
+            yield Process(app, proxy=proxy)
+
+
+@contextmanager
+def _proxying(
+    settings: Settings,
+    queue: Queue,
+    registry: CollectorRegistry,
+    app: DelaylineApi,
+    clock: Clock,
+    full: Full,
+) -> "Iterator[ProxyThread | None]":
+    """The Kafka proxy where the settings have a port for it."""
+    if settings.proxy.kafka.port == 0:
+        yield None
+        return
+    thread = kafka_proxy(settings, queue, registry, app.metrics.accepted, app.metrics.unheeded, clock, full)
+    thread.start()
+    try:
+        yield thread
+    finally:
+        thread.stop()
+
+
+def _worker_app(
+    settings: Settings, registry: CollectorRegistry, readiness: Callable[[], tuple[bool, str]]
+) -> DelaylineApi:
+    hosts = api_hosts(settings, settings.worker.host)
+    return create_worker_app(__version__, registry, readiness, api_limits(settings), hosts)
+
+
+def _limits(settings: Settings, owners: Owners, clock: Clock) -> PendingLimits:
+    return PendingLimits(lru_cache(TOPICS_REMEMBERED)(settings.bounds_for), owners.figures, clock)
+
+
+@contextmanager
+def _held(queue: AnyQueue) -> Iterator[AnyQueue]:
+    try:
+        yield queue
+    finally:
+        try:
+            queue.close()
+        except Exception as error:  # noqa: BLE001 - whatever the queue says now, what was acknowledged is safe there
+            log.warning("the queue was not closed cleanly", error=str(error))
+
+
+@contextmanager
+def _working(thread: WorkerThread) -> Iterator[None]:
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.stop()
+
+
+def _worker_thread(
+    settings: Settings,
+    queue: Queue,
+    index: RocksIndex,
+    registry: CollectorRegistry,
+    history: History,
+    decisions: Decisions,
+    clock: Clock,
+) -> WorkerThread:
+    metrics = WorkerMetrics(registry, history, decisions, clock)
+
+    def open_worker() -> Worker:
+        writer = Names(settings.namespace).worker(str(uuid.uuid4()))
+        source, sink = queue.open_worker(writer)
+        return Worker(source, sink, queue, index, clock, _worker_settings(settings, writer), metrics)
+
+    thread = WorkerThread(open_worker)
+    metrics.watch(lambda: thread.statuses)
+    return thread
+
+
+def _ready(queue: Queue, thread: WorkerThread) -> tuple[bool, str]:
+    trouble = queue.trouble()
+    return thread.readiness() if trouble is None else (False, trouble)
+
+
+@contextmanager
+def stored(
+    settings: Settings, registry: CollectorRegistry, clock: Clock, address: str, *, accept_loss: bool
+) -> Iterator[tuple[Queue, RocksIndex]]:
+    """The queue and the index; an embedded queue is compared with the index first. Raises QueueError, StoreError."""
+    if settings.mq.kind == "kafka":
+        with _held(open_queue(settings, clock, address)) as queue:
+            yield queue, _open_index(settings)
+        return
+    folder = settings.data_dir / "index"
+    witness = IndexWitness(folder, accept_loss=accept_loss)
+    with _held(open_embedded(settings, clock, witness, accept_loss=accept_loss)) as queue:
+        if witness.ahead or (queue.given_up and folder.exists()):
+            kept = put_aside(folder, clock.now_ms())
+            log.warning("loss accepted, index put aside", folder=str(kept), shards=list(map(str, witness.ahead[:10])))
+        index = _open_index(settings)
+        if not (witness.ahead or queue.given_up):
+            index.forget(witness.deleted)
+        with Retainer(
+            _expiry(settings, queue, clock), settings.topics.retention_interval / 1000, _counting(registry)
+        ):
+            yield queue, index
+
+
+def _expiry(settings: Settings, queue: EmbeddedQueue, clock: Clock) -> Expiry:
+    def retention_of(topic: str) -> Retention:
+        rule = settings.retention_for(topic)
+        return Retention(rule.retention, rule.retention_bytes)
+
+    return Expiry(queue, retention_of, clock)
+
+
+def _counting(registry: CollectorRegistry) -> Callable[[str, int], None]:
+    counter = Counter(
+        "delayline_retention_records_total", "Records that retention has deleted", ["topic"], registry=registry
+    )
+    return lambda topic, records: counter.labels(topic).inc(records)
+
+
+def _open_index(settings: Settings) -> RocksIndex:
+    # Half of what the queue keeps free: what the queue has accepted must still find its place in the index.
+    return RocksIndex.open(
+        settings.data_dir / "index",
+        memory_bytes_max=settings.store.memory_bytes_max,
+        disk_free_min_bytes=settings.store.disk_free_min // 2,
+    )
+
+
+def _history(settings: Settings) -> History:
+    return History(settings.history.messages_max, settings.history.retention)
+
+
+def _registry() -> CollectorRegistry:
+    disable_created_metrics()  # type: ignore[no-untyped-call]
+    registry = CollectorRegistry()
+    registry.register(ThreadFailures())
+    Gauge("delayline_build_info", "Always 1", ["version"], registry=registry).labels(__version__).set(1)
+    return registry
+
+
+def _worker_settings(settings: Settings, writer: str) -> WorkerSettings:
+    dispatch, store = settings.dispatch, settings.store
+    return WorkerSettings(
+        shard_of=lambda topic: _shard_settings(settings, topic),
+        writer=writer,
+        batch_records_max=dispatch.batch_records_max,
+        batch_bytes_max=dispatch.batch_bytes_max,
+        near_bytes_max=store.near_bytes_max,
+        clock_skew_max_ms=dispatch.clock_skew_max,
+        hold_max_ms=settings.audit.hold_max,
+        stall_max_s=dispatch.stall_max / 1000,
+        checkpoint_interval_s=min(1.0, settings.audit.low_water_interval / 1000),  # a mark needs a commit
+    )
+
+
+def _shard_settings(settings: Settings, topic: str) -> ShardSettings:
+    rule = settings.rule_for(topic)
+    return ShardSettings(
+        rules=settings.rules_for(topic),
+        names=Names(settings.namespace),
+        near_due_ms=settings.store.near_due,
+        timestamp=settings.dispatch.timestamp,
+        late_max_ms=NEVER_MS if rule.late_max is None else rule.late_max,
+        rate_max=rule.rate_max,
+        low_water_interval_ms=settings.audit.low_water_interval,
+        idempotency_retention_ms=settings.history.retention,
+    )
+
+
+def _api_settings(settings: Settings) -> ApiSettings:
+    return ApiSettings(
+        namespace=settings.namespace,
+        version=__version__,
+        topics_on_first_use=settings.mq.kind == "embedded",
+        audit_hold_max_ms=settings.audit.hold_max,
+        body_bytes_max=settings.api.body_bytes_max,
+        batch_messages_max=settings.api.batch_messages_max,
+        requests_max=settings.api.requests_max,
+        in_flight_bytes_max=settings.api.in_flight_bytes_max,
+        followers_max=settings.api.streams_max,
+        body_timeout_s=settings.api.body_timeout / 1000,
+        http=api_limits(settings),
+        hosts=api_hosts(settings, settings.api.host),
+        is_delay_enabled=settings.is_delay_enabled,
+        refuse_unknown=settings.delay.unknown == "refuse",
+        rules=settings.rules(),
+        rules_for=settings.rules_for,
+        horizon_max_ms=settings.delay.horizon_max,
+    )

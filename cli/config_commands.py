@@ -1,0 +1,44 @@
+"""`delayline config check`: what a server would run with, and whether it would."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import typer
+
+from cli.options import ConfigPath
+from cli.tables import show_rows
+
+commands = typer.Typer(no_args_is_help=True, help="Look at the configuration.")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this file."""
+    app.add_typer(commands, name="config")
+
+
+@commands.callback()
+def group() -> None:
+    """Look at the configuration."""
+
+
+@commands.command()
+def check(config: ConfigPath = None) -> None:
+    """Read the configuration as a server would; show every setting and where it comes from."""
+    from delayline.config import describe, load_settings  # here, because the other commands need no settings
+
+    settings = load_settings(config, {}, os.environ, Path.cwd())
+    show_rows(("setting", "value", "from"), describe(settings))
+    if settings.mq.kind == "kafka":
+        _check_properties(settings.mq.client_properties())
+
+
+def _check_properties(properties: Mapping[str, str]) -> None:
+    """Raises ConfigError for those that a server would refuse."""
+    from kafkawire.security.access import read_access
+    from mq.kafka.properties import only_for_library, refuse_unspoken
+
+    refuse_unspoken(properties)
+    read_access(properties)
+    if tuned := only_for_library(properties):
+        typer.echo(f"mq.properties: only librdkafka's clients heed {', '.join(tuned)}; records go by another.")

@@ -1,0 +1,109 @@
+"""The message queue that the settings name, and a watch over whether it answers."""
+
+from threading import Event, Thread
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from delayline.clock import Clock
+from delayline.config import Settings
+from delayline.errors import ConfigError
+from delayline.process import threads
+from mq.contract import Admin, Queue
+from mq.errors import QueueError
+
+if TYPE_CHECKING:
+    from mq.embedded.judge import Witness
+    from mq.embedded.queue import EmbeddedQueue
+    from mq.kafka.queue import KafkaQueue
+
+WATCH_S = 2.0
+
+
+def open_queue(settings: Settings, clock: Clock, address: str = "") -> Queue:
+    """`address` is where this process answers questions about its worker's shards. Raises QueueError, ConfigError."""
+    return open_kafka(settings, clock, address) if settings.mq.kind == "kafka" else open_embedded(settings, clock)
+
+
+def open_embedded(
+    settings: Settings,
+    clock: Clock,
+    witness: "Witness" = lambda ends, vouched: None,
+    *,
+    accept_loss: bool = False,
+) -> "EmbeddedQueue":
+    """See `EmbeddedQueue.open`. Raises QueueError, ConfigError."""
+    from cli.data_dir import SECOND_MARK
+    from mq.embedded.queue import EmbeddedQueue
+
+    return EmbeddedQueue.open(
+        settings.data_dir / "queue",
+        namespace=settings.namespace,
+        clock=clock,
+        partitions=settings.topics.partitions,
+        topics_max=settings.topics.max,
+        disk_free_min_bytes=settings.store.disk_free_min,
+        group_topics_max=settings.retry.topics_made_max,
+        accept_loss=accept_loss,
+        witness=witness,
+        second_mark=settings.data_dir / SECOND_MARK,
+    )
+
+
+def open_kafka(settings: Settings, clock: Clock, address: str = "") -> "KafkaQueue":
+    """Asks nobody anything yet. Raises ConfigError."""
+    try:
+        from mq.kafka.queue import KafkaQueue
+        from mq.kafka.settings import KafkaSettings
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"mq.kind: Kafka needs the package {error.name}; `make kafka-client` installs it."
+        ) from error
+    mq = settings.mq
+    return KafkaQueue(
+        KafkaSettings(
+            bootstrap_servers=mq.bootstrap_servers,
+            namespace=settings.namespace,
+            topics_create=mq.topics_create,
+            group_topics_max=settings.retry.topics_made_max,
+            set_aside_bytes_max=mq.set_aside_bytes_max,
+            properties=mq.client_properties(),
+            address=address,
+            discovery_interval_s=settings.delay.discovery_interval / 1000,
+        ),
+        clock,
+    )
+
+
+class Watch:
+    """Asks the queue every two seconds whether it is there, so that a health check need not wait for an answer."""
+
+    def __init__(self, admin: Admin) -> None:
+        self._admin = admin
+        self._trouble: str | None = "the queue has not answered yet"
+        self._closing = Event()
+        self._thread = Thread(target=self._run, name="watch", daemon=True)
+
+    def readiness(self) -> tuple[bool, str]:
+        trouble = self._trouble
+        return trouble is None, trouble or "ready"
+
+    def __enter__(self) -> "Watch":
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._closing.set()
+
+    def _run(self) -> None:
+        while not self._closing.is_set():
+            try:
+                self._admin.topics()
+                self._trouble = self._admin.trouble()
+            except QueueError as error:
+                self._trouble = str(error)
+            except Exception as error:  # noqa: BLE001 - without this thread the last answer would stand for ever
+                threads.noted("watch", error)
+                self._trouble = repr(error)
+            self._closing.wait(WATCH_S)

@@ -1,0 +1,197 @@
+"""`delayline serve | api | worker`: the processes of an installation."""
+
+import os
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import typer
+
+from cli.failure import USAGE, Failure
+from cli.http_client import DEFAULT_URL
+from cli.options import ConfigPath
+from delayline import __version__
+from delayline.clock import Clock, SystemClock
+
+if TYPE_CHECKING:
+    from cli.assembly import Process
+    from delayline.config import Settings
+
+    Rooms = Callable[[Settings, Clock], AbstractContextManager[Process]]
+
+Host = Annotated[str | None, typer.Option(help="Instead of api.host.")]
+Port = Annotated[int | None, typer.Option(help="Instead of api.port.")]
+WorkerHost = Annotated[str | None, typer.Option(help="Instead of worker.host.")]
+WorkerPort = Annotated[int | None, typer.Option(help="Instead of worker.port.")]
+AcceptLoss = Annotated[
+    bool,
+    typer.Option(
+        "--accept-loss", help="Start although the embedded queue lacks acknowledged data, and give that up."
+    ),
+]
+DataDir = Annotated[str | None, typer.Option(help="Instead of data_dir.")]
+
+
+class Address(NamedTuple):
+    """Where a process answers HTTP, and the setting that the port comes from."""
+
+    host: str
+    port: int
+    setting: str
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this file."""
+    for command in (serve, api, worker):
+        app.command()(command)
+
+
+def serve(
+    config: ConfigPath = None,
+    host: Host = None,
+    port: Port = None,
+    data_dir: DataDir = None,
+    accept_loss: AcceptLoss = False,
+) -> None:
+    """Run everything in one process: HTTP and a worker; on the embedded queue, that too."""
+    settings = read_settings(config, {"api.host": host, "api.port": port, "data_dir": data_dir})
+    if accept_loss and settings.mq.kind != "embedded":
+        raise Failure("--accept-loss is for the embedded queue", USAGE)
+    from cli.assembly import everything  # here: other commands would wait 0.4 s for rooms they do not enter
+
+    run_process(
+        settings,
+        partial(everything, accept_loss=accept_loss),
+        Address(settings.api.host, settings.api.port, "api.port"),
+        _welcome,
+    )
+
+
+def api(config: ConfigPath = None, host: Host = None, port: Port = None) -> None:
+    """Run only the HTTP API, beside workers in other processes; start as many as you like."""
+    settings = read_settings(config, {"api.host": host, "api.port": port})
+    _refuse_embedded(settings, "api")
+    from cli.assembly import api_alone
+
+    address = Address(settings.api.host, settings.api.port, "api.port")
+    run_process(settings, api_alone, address, _api_welcome)
+
+
+def worker(
+    config: ConfigPath = None, host: WorkerHost = None, port: WorkerPort = None, data_dir: DataDir = None
+) -> None:
+    """Run a worker alone, with a port for health and metrics; as many as there are shards, each with a data_dir of
+    its own."""
+    settings = read_settings(config, {"worker.host": host, "worker.port": port, "data_dir": data_dir})
+    _refuse_embedded(settings, "worker")
+    from cli.assembly import worker_alone
+
+    address = Address(settings.worker.host, settings.worker.port, "worker.port")
+    run_process(settings, worker_alone, address, _worker_welcome)
+
+
+def read_settings(config: Path | None, flags: dict[str, str | int | None]) -> "Settings":
+    """With these flags, this environment and this folder. Raises ConfigError."""
+    from delayline.config import load_settings
+
+    return load_settings(config, flags, os.environ, Path.cwd())
+
+
+def _refuse_embedded(settings: "Settings", command: str) -> None:
+    if settings.mq.kind == "embedded":
+        from delayline.errors import ConfigError
+
+        raise ConfigError(
+            f"mq.kind: the embedded queue runs in one process, so there is no {command} of its own: use `serve`."
+        )
+
+
+def run_process(
+    settings: "Settings", rooms: "Rooms", address: Address, welcome: "Callable[[Settings, str, str], str]"
+) -> None:
+    """Until it is told to stop. Raises CannotListen, and whatever ended one of its threads."""
+    import api.server
+    from delay_service.worker.interpreter import set_up_interpreter
+    from delayline.config import is_loopback
+    from delayline.process import logs
+
+    logs.configure(settings.log.format, settings.log.level)
+    host = address.host
+    if not is_loopback(host):
+        logs.get(__name__).warning(
+            "there is no authentication: everyone who can reach this address may use it", host=host
+        )
+    with rooms(settings, SystemClock()) as process:
+        set_up_interpreter()
+        api.server.serve(
+            process.app,
+            host,
+            address.port,
+            setting=address.setting,
+            on_started=lambda bound_port: typer.echo(welcome(settings, _url(host, bound_port), _queue(settings))),
+        )
+    process.raise_failure()
+    logs.get(__name__).info("stopped")
+    if process.worker is not None and process.worker.cut_off:
+        _exit_at_once()
+
+
+def _exit_at_once() -> None:
+    """Without the interpreter's own end, which takes RocksDB from under a thread that is in it: SIGABRT."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
+
+
+def _url(host: str, port: int) -> str:
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def _queue(settings: "Settings") -> str:
+    """Where the messages are, for people."""
+    if settings.mq.kind == "embedded":
+        return f"embedded queue, data in {settings.data_dir.resolve()}"
+    return f"Kafka at {settings.mq.bootstrap_servers}"
+
+
+def _welcome(settings: "Settings", url: str, queue: str) -> str:
+    return _api_welcome(settings, url, queue, _kafka_door(settings))
+
+
+def _api_welcome(settings: "Settings", url: str, queue: str, kafka_door: str = "") -> str:
+    where = "" if url == DEFAULT_URL else f" --url {url}"
+    return f"""
+Delayline {__version__} listens on {url} ({queue})
+Console, in a browser: {url}/
+{_hint(settings)}{kafka_door}
+Watch a topic, in another terminal:
+  {program()} tail orders{where}
+Send a message that arrives in five seconds:
+  curl -s {url}/v1/topics/orders/messages -H 'content-type: application/json' \\
+    -d '{{"value": {{"order": 7}}, "schedule": {{"delay": "5s"}}}}'
+"""
+
+
+def _hint(settings: "Settings") -> str:
+    if settings.delay.topics:
+        return ""
+    return "No topic takes delays yet: name some in delay.topics (DELAYLINE_DELAY__TOPICS='orders,mail-*').\n"
+
+
+def _kafka_door(settings: "Settings") -> str:
+    proxy = settings.proxy.kafka
+    return f"Kafka clients: bootstrap.servers={proxy.advertised_host}:{proxy.port}\n" if proxy.port else ""
+
+
+def _worker_welcome(settings: "Settings", url: str, queue: str) -> str:
+    return (
+        f"Delayline {__version__} worker ({queue}, index in {settings.data_dir.resolve()}); metrics on {url}/metrics"
+    )
+
+
+def program() -> str:
+    """This command, as it was typed."""
+    return sys.argv[0] if Path(sys.argv[0]).name == "delayline" else f"{sys.executable} -m delayline"

@@ -1,0 +1,231 @@
+"""What a batch says about the records that it takes: each is delivered, buried, expires, or goes on as a series.
+
+Pure; called once per batch by `delay_service.core.shard`, which decides what is taken.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import compress, repeat
+from operator import itemgetter
+
+from delay_service.core.dead import Refusal, as_it_came, encode_dead, left_out
+from delay_service.core.operations import Known, Move, Target
+from delay_service.core.retries import EXHAUSTED, RETRIED, as_sent_back, give_back
+from delay_service.core.series import Firing, fire
+from delayline.buffer.facts import message_id, row_name
+from delayline.buffer.outcome import (
+    DEADLINE,
+    LATE_MAX,
+    MISSED,
+    ROLL,
+    ROWS_PER_RECORD_MAX,
+    AuditRow,
+    Outcome,
+    PlainRows,
+)
+from delayline.buffer.record import decode_value, encode_decision
+from delayline.names import Names
+from delayline.records.message import Key, Shard
+from delayline.records.record import Record, accepted_at_ms_of, decode_packed, seal
+from delayline.records.sealing import Sealer, accepted_column
+from delayline.schedule.terms import Retry, Terms
+from mq.contract import Append
+from store.index import Entry, PlainEntry
+
+Refusals = Mapping[Key, Refusal]
+"""Of records that cannot be delivered."""
+
+
+ROLLED_BYTES_MAX = 1 << 20
+"""Per commit, so that what is due does not wait behind what is merely old."""
+
+_NO_TERMS = Terms()
+_FIRST_BYTE = itemgetter(0)
+
+Pair = tuple[bytes, int | None]
+"""A delivery (`mq.contract.Delivery`)."""
+
+
+@dataclass(slots=True)
+class Draft:
+    """The parts of a batch under construction. `plain` are the rows of plain messages, `rows` all others; `moved` are
+    those that go on in another record."""
+
+    deliveries: list[Pair] = field(default_factory=list)
+    appends: list[bytes] = field(default_factory=list)
+    dead: list[bytes] = field(default_factory=list)
+    elsewhere: list[Append] = field(default_factory=list)
+    rows: list[AuditRow] = field(default_factory=list)
+    plain: list[PlainRows] = field(default_factory=list)
+    moved: dict[Key, Move] = field(default_factory=dict)
+    closed: list[tuple[bytes, Known]] = field(default_factory=list)
+
+    def name(self, ended: Sequence[tuple[int, int]], next_offset: int, cancelled: Sequence[Key]) -> None:
+        """What ends otherwise than by the cursor of this commit is named by a decision record: deliveries that it
+        does not cover, and what is cancelled."""
+        # rule name-cancel: the cursor does not cover what is cancelled: a takeover would deliver it.
+        uncovered = [*(Key(*key) for key in ended if key[1] >= next_offset), *cancelled]
+        # rule name-above-O: the cursor does not cover deliveries at or above O: delivered twice.
+        if uncovered:
+            self.appends.append(encode_decision(uncovered))
+
+    def roll(self, target: Target) -> None:
+        """Re-append a record as it is."""
+        key, name = target.key, target.name
+        self.moved[key], body = target.carried_on(key.due_ms)
+        self.appends.append(body)
+        accepted_at_ms = accepted_at_ms_of(target.packed)
+        self.rows.append(AuditRow(key.offset, name, key.due_ms, accepted_at_ms, Outcome.SUPERSEDED, name, ROLL))
+
+
+class Drafter:
+    """For one shard. `timestamp` is `delivery`, `due` or `accepted`."""
+
+    def __init__(self, shard: Shard, names: Names, timestamp: str) -> None:
+        self._shard = shard
+        self._names = names
+        self._timestamp = timestamp
+        self._sealer = Sealer(shard)
+
+    def target(self, key: Key, value: bytes) -> Target:
+        """A record of the index, taken apart."""
+        meta, packed = decode_value(value)
+        named = message_id(self._shard, key, meta)
+        return Target(key, value, meta, packed, named, row_name(named, meta.terms if meta else None))
+
+    def draft(self, entries: Sequence[PlainEntry], now_ms: int, too_late_ms: int, refused: Refusals) -> Draft:
+        """What was due before `too_late_ms` expires. Hot: a plain message asks for nothing but a time (its index
+        value begins with a zero), nearly every batch has no other, and that goes by column (bench/floors.py)."""
+        draft = Draft()
+        if not entries:
+            return draft
+        dues_ms, offsets, values = zip(*entries, strict=True)
+        # rule plain-all: one record that is late, refused or asks for more would be delivered like a plain one.
+        if min(dues_ms) >= too_late_ms and not refused and not any(map(_FIRST_BYTE, values)):
+            draft.deliveries = self._deliver_plain(draft, dues_ms, offsets, values)
+            return draft
+        plain = [
+            # rule plain-one: a record that is too late or refused would be delivered like a plain one.
+            value[0] == 0 and due_ms >= too_late_ms and not (refused and (due_ms, offset) in refused)
+            for due_ms, offset, value in entries
+        ]
+        found = list(compress(entries, plain))
+        sealed = iter(self._deliver_plain(draft, *zip(*found, strict=True)) if found else ())
+        # rule order: plain messages would overtake the others of their batch.
+        for entry, is_plain in zip(entries, plain, strict=True):  # in their order, whatever they are
+            if is_plain:
+                draft.deliveries.append(next(sealed))
+            else:
+                self._unusual(draft, Entry(*entry), now_ms, too_late_ms, refused)
+        return draft
+
+    def _deliver_plain(
+        self, draft: Draft, dues_ms: Sequence[int], offsets: Sequence[int], values: Sequence[bytes]
+    ) -> list[Pair]:
+        """Deliveries of plain messages; their rows go into the draft."""
+        deliveries: list[Pair] = []
+        for start in range(0, len(values), ROWS_PER_RECORD_MAX):
+            part = slice(start, start + ROWS_PER_RECORD_MAX)
+            bodies, places = self._sealer.seal(offsets[part], dues_ms[part], values[part])
+            rows = PlainRows(offsets[part], dues_ms[part], places, accepted_column(values[part]))
+            # rule row-plain: what ends without an outcome row counts as lost.
+            draft.plain.append(rows)
+            deliveries += zip(bodies, self._stamps(rows), strict=False)
+        return deliveries
+
+    def _stamps(self, rows: PlainRows) -> Iterable[int | None]:
+        if self._timestamp == "delivery":
+            return repeat(None)
+        return rows.dues_ms if self._timestamp == "due" else rows.accepted_at_ms()
+
+    def _unusual(self, draft: Draft, entry: Entry, now_ms: int, too_late_ms: int, refused: Refusals) -> None:
+        """A record with metadata: one that could not be read or whose directive was refused goes as it came, another
+        has been re-appended or asks for more than a time. Or one that is too late, or refused by its target."""
+        target = self.target(entry.key, entry.value)
+        meta = target.meta
+        if meta is not None and meta.dead_code is not None:
+            why = Refusal(
+                meta.dead_code, meta.dead_reason or "", target.key in refused and refused[target.key].left_out
+            )
+            self._bury(draft, target.key, target.name, meta.accepted_at_ms, why, as_it_came(target.packed))
+        else:
+            terms = target.terms or _NO_TERMS
+            self._with_terms(draft, target, terms, now_ms, too_late_ms, refused.get(target.key))
+
+    def _with_terms(
+        self,
+        draft: Draft,
+        target: Target,
+        terms: Terms,
+        now_ms: int,
+        too_late_ms: int,
+        refusal: Refusal | None,
+    ) -> None:
+        due_ms, offset = target.key
+        is_last = terms.series is None or (refusal is not None and refusal.ends)
+        firing = Firing(due_ms) if is_last else fire(terms, due_ms, now_ms)
+        successor = None if firing.next_due_ms is None else row_name(target.message_id, firing.next_terms)
+        accepted_at_ms = accepted_at_ms_of(target.packed)
+        outcome: Outcome | None = Outcome.DELIVERED
+        reason = None
+        # rule ttl: a time to live counts from the tick that is delivered, or the message would expire too early.
+        expires_ms = None if firing.tick_ms is None else terms.expires_ms(firing.tick_ms)
+        if firing.tick_ms is None:
+            outcome, reason = Outcome.SUPERSEDED if successor else Outcome.EXPIRED, MISSED
+        elif refusal is not None:
+            original = decode_packed(target.packed)
+            original = original if terms.retry is None else as_sent_back(original, terms.retry)
+            self._bury(draft, target.key, target.name, accepted_at_ms, refusal, original, successor)
+            outcome = None  # its row is written
+        # rule deadline: a message would be delivered behind its deadline, or expire at it.
+        elif expires_ms is not None and now_ms > expires_ms:
+            outcome, reason = Outcome.EXPIRED, DEADLINE
+        # rule late-tick: a series would expire by a missed tick that it makes up for: lost.
+        elif firing.tick_ms < too_late_ms:
+            outcome, reason = Outcome.EXPIRED, LATE_MAX
+        elif terms.retry is not None:
+            outcome, reason = self._give_back(draft, target, terms.retry)
+        else:
+            # rule tick: the occurrence would carry the time of a tick that was missed.
+            self._deliver(draft, target, firing.tick_ms, accepted_at_ms)
+        if outcome is not None:
+            row = AuditRow(offset, target.name, due_ms, accepted_at_ms, outcome, successor, reason)
+            draft.rows.append(row)
+        if firing.next_due_ms is None:
+            # rule key-ended: a repeated request for what was delivered would be accepted: delivered twice.
+            draft.closed += target.closing
+        else:
+            self._go_on(draft, target, firing.next_due_ms, firing.next_terms)
+
+    def _deliver(self, draft: Draft, target: Target, tick_ms: int, accepted_at_ms: int) -> None:
+        timestamp = self._timestamp
+        stamp = None if timestamp == "delivery" else tick_ms if timestamp == "due" else accepted_at_ms
+        # rule occurrence-id: all occurrences would have one id, and receivers would drop the later ones.
+        draft.deliveries.append((seal(target.packed, target.name.encode(), tick_ms), stamp))
+
+    def _give_back(self, draft: Draft, target: Target, retry: Retry) -> tuple[Outcome, str]:
+        """To the consumer group that has sent it back; outcome and reason."""
+        due_ms = target.key.due_ms
+        draft.elsewhere.append(give_back(retry, self._shard, self._names, target.packed, target.name, due_ms))
+        return (Outcome.DEAD, EXHAUSTED) if retry.exhausted else (Outcome.DELIVERED, RETRIED)
+
+    @staticmethod
+    def _go_on(draft: Draft, target: Target, due_ms: int, terms: Terms | None) -> None:
+        # rule series-moves: an operation would be decided before the next occurrence is read, and miss it.
+        draft.moved[target.key], body = target.carried_on(due_ms, terms)
+        draft.appends.append(body)
+
+    def _bury(
+        self,
+        draft: Draft,
+        key: Key,
+        name: str,
+        accepted_at_ms: int,
+        why: Refusal,
+        original: Record,
+        successor: str | None = None,
+    ) -> None:
+        original = left_out(original) if why.left_out else original
+        # rule dead-letter: the message would be thrown away: lost.
+        draft.dead.append(encode_dead(self._shard, key, name, why.code, why.reason, original))
+        draft.rows.append(AuditRow(key.offset, name, key.due_ms, accepted_at_ms, Outcome.DEAD, successor, why.code))

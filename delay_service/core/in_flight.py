@@ -1,0 +1,49 @@
+"""A batch that a shard has handed out and whose fate is open, and what it is once it is committed."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from delay_service.core.draft import Draft
+from delay_service.core.operations import Decided, Move
+from delayline.buffer.outcome import AuditRow, PlainRows
+from delayline.questions.inquiry import Resolution
+from delayline.records.message import Key
+from mq.contract import ShardBatch
+
+
+@dataclass(slots=True)
+class InFlightBatch:
+    """A batch in flight: `ended` are the keys (due_ms, offset) that it delivers, buries or lets expire, `moved` those
+    that go on in another record, some of both. `replaced` are those of all these that a re-append has been read of
+    since, each with its successor's key."""
+
+    batch: ShardBatch
+    ended: list[tuple[int, int]]
+    moved: dict[Key, Move]
+    decided: Decided
+    draft: Draft
+    at_ms: int
+    pending: int | None  # what its low-water mark says, if it has one
+    replaced: list[tuple[Key, Key]] = field(default_factory=list)
+
+    def ends(self, key: Key) -> bool:
+        """Whether the record is gone once the batch is committed. Rare for what is not moved."""
+        return key in self.moved or key in self.decided.ended or key in self.ended
+
+    @property
+    def surplus(self) -> list[Key]:
+        """Re-appends that are not ours, of messages that this very batch ends."""
+        return [new for old, new in self.replaced if old not in self.moved]
+
+
+class CommitResult(NamedTuple):
+    """What a commit made true: for metrics, history and waiting callers. `resolved` says of the records, by offset,
+    that asked for something what has become of it; `versions` are those of re-appended messages; `plain` are the
+    rows that are not among `rows`."""
+
+    rows: Sequence[AuditRow]
+    at_ms: int
+    resolved: Sequence[tuple[int, Resolution]] = ()
+    versions: Mapping[str, int] = {}
+    plain: Sequence[PlainRows] = ()

@@ -1,0 +1,439 @@
+"""What the log asks of a shard, and what becomes of it: operations on pending messages, claims, and controls.
+
+    operation   cancel a message, or deliver it at another time
+    claim       a message that takes its place only by a decision: it wants an own id or an idempotency key for
+                itself, or its time stands in a calendar and is to be fixed
+    control     pause, resume or purge the shard
+
+They are decided in the order of the log, when a batch is taken, and what is decided is part of that batch: nothing
+is in flight then, so "pending" has one meaning, and the commit that makes the decision true is the one whose O passes
+them. Replay obeys names alone; what stands below O is never looked at again.
+
+One waits where its message has been re-appended and not been read back, because it must name the record that
+carries the message then, and where a late record keeps O before it. A claim that waits is not delivered.
+"""
+
+from collections import deque
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import NamedTuple, Protocol
+
+from delay_service.core.series import skip
+from delay_service.core.weight import ROW_BYTES, row_weight, weight
+from delayline.buffer.facts import row_name
+from delayline.buffer.outcome import CANCELLED, FORWARDED, PURGED, REPLACED, RESCHEDULED, SCHEDULED, AuditRow, Outcome
+from delayline.buffer.record import Control, Meta, Operation, encode_reappend
+from delayline.questions.inquiry import IDEMPOTENCY, IDEMPOTENCY_REUSED, OWN_ID, VERSION_MISMATCH, Resolution
+from delayline.records.message import BEFORE_ALL, Key, MessageId
+from delayline.records.record import accepted_at_ms_of
+from delayline.schedule.terms import Terms, own_name
+from mq.contract import Append
+
+DECIDED_MAX = 1000
+"""Per commit, so that a flood of operations does not hold up what is due."""
+
+PURGE_SCANS_MAX = 20
+"""Stretches of up to DECIDED_MAX records that a purge looks at in one pass before it has found as many to end."""
+
+BEHIND_ALL = (1 << 63) - 1
+
+NOT_PENDING = "not-pending"
+SKIPPED = "skipped"
+"""Reasons in the outcome rows of operations, and of the records that they end, beside those that readers of the audit
+look for too."""
+
+
+class Asked(NamedTuple):
+    """What has been read and not been decided. A claim is the key of its record, which stands in the index."""
+
+    offset: int
+    accepted_at_ms: int
+    what: Operation | Control | Key
+
+
+class Move(NamedTuple):
+    """A re-append: whose, when it is due, and under which names it will be found."""
+
+    message_id: str
+    due_ms: int
+    names: tuple[bytes, ...] = ()
+
+
+class Target(NamedTuple):
+    """A pending record of a message. `message_id` is that of its first acceptance, `name` what outcome rows call it:
+    of a series, the occurrence."""
+
+    key: Key
+    value: bytes
+    meta: Meta | None
+    packed: bytes
+    message_id: str
+    name: str
+
+    @property
+    def terms(self) -> Terms | None:
+        return self.meta.terms if self.meta else None
+
+    @property
+    def is_dead(self) -> bool:
+        """Whether it only goes to the dead letters: there is no message to do anything with."""
+        return self.meta is not None and self.meta.dead_code is not None
+
+    @property
+    def version(self) -> int:
+        return self.meta.version if self.meta else 0
+
+    def carried_on(self, due_ms: int, terms: Terms | None = None) -> "tuple[Move, bytes]":
+        """In another record: what is known of it before it is read back, and its body. With `terms` instead of its
+        own ones, where they are given."""
+        # rule moved-names: a name would be free while its series goes on: two messages would have it.
+        names = tuple(self.terms.names) if self.terms else ()
+        body = encode_reappend(self.value, self.key, self.message_id, due_ms, terms)
+        return Move(self.message_id, due_ms, names), body
+
+    @property
+    def closing(self) -> "list[tuple[bytes, Known]]":
+        """What to remember of it when it has ended."""
+        terms = self.terms
+        if terms is None or terms.idempotency is None:
+            return []
+        return [(terms.names[-1], Known(self.message_id, terms.idempotency.digest))]
+
+
+class Known(NamedTuple):
+    """A message that has ended, and whose idempotency key is remembered."""
+
+    message_id: str
+    digest: str
+
+
+class View(Protocol):
+    """What a shard knows of its pending messages, with nothing in flight."""
+
+    def carrier(self, ref: MessageId) -> Target | None:
+        """The record that carries this message now."""
+
+    def holder(self, name: bytes) -> Target | None:
+        """The message that has this name."""
+
+    def at(self, key: Key) -> Target | None:
+        """A record by its key."""
+
+    def is_moving(self, name: bytes) -> bool:
+        """Whether the message with this name or id has been re-appended and not been read back."""
+
+    def anything_moves(self) -> bool: ...
+
+    def remembered(self, name: bytes) -> Known | None:
+        """An ended message by its idempotency name."""
+
+    def scan(self, after: Key, limit: int) -> list[Target]:
+        """Records by due time, behind `after`."""
+
+    def forward(self, operation: Operation) -> Append | None:
+        """The record that passes it on to the shard that it belongs to, where that is another one."""
+
+
+@dataclass(slots=True)
+class Decided:
+    """What the first `count` of those that wait do: they end the records `ended`, and re-append those that are
+    `moved`. The first one that waits stands at the offset `undecided`."""
+
+    count: int = 0
+    undecided: int = BEHIND_ALL
+    cancelled: list[Key] = field(default_factory=list)
+    ended: set[Key] = field(default_factory=set)
+    moved: dict[Key, Move] = field(default_factory=dict)
+    appends: list[bytes] = field(default_factory=list)
+    elsewhere: list[Append] = field(default_factory=list)
+    rows: list[AuditRow] = field(default_factory=list)
+    named: dict[bytes, Key] = field(default_factory=dict)  # names that claims have got
+    resolved: list[tuple[int, Resolution]] = field(default_factory=list)  # offset of who asked, what came of it
+    closed: dict[bytes, Known] = field(default_factory=dict)  # idempotency names of what has ended for good
+    paused: bool | None = None
+    bytes: int = 0  # what it writes, see `weight`
+    purged_to: Key | None = None  # how far a purge has come that goes on with the next commit
+    purged: int = 0  # how many that one has cancelled so far
+
+    def __bool__(self) -> bool:
+        return bool(self.count or self.ended)
+
+    def end(self, target: Target, outcome: Outcome, reason: str, successor: str | None = None) -> None:
+        key = target.key
+        self.ended.add(key)
+        self.bytes += row_weight(target.name, successor)
+        accepted_at_ms = accepted_at_ms_of(target.packed)
+        self.rows.append(AuditRow(key.offset, target.name, key.due_ms, accepted_at_ms, outcome, successor, reason))
+
+    def cancel(self, target: Target, outcome: Outcome, reason: str, successor: str | None = None) -> None:
+        """End it for good, by name."""
+        self.end(target, outcome, reason, successor)
+        self.cancelled.append(target.key)
+        # rule key-first: a repetition would be told of itself instead of the request that was accepted.
+        if outcome is not Outcome.DUPLICATE:
+            # rule key-cancel: a repeated request for what was cancelled would be accepted.
+            self.closed.update(target.closing)
+
+    def carry_on(self, target: Target, due_ms: int, terms: Terms | None) -> None:
+        self.moved[target.key], body = target.carried_on(due_ms, terms)
+        self.appends.append(body)
+        self.bytes += weight(target.value)
+
+    def answer(self, asked: Asked, outcome: Outcome, reason: str, count: int = 0) -> None:
+        self.bytes += ROW_BYTES
+        self.resolved.append((asked.offset, Resolution(outcome, reason, count=count)))
+        self.rows.append(AuditRow(asked.offset, None, None, asked.accepted_at_ms, outcome, None, reason))
+
+
+NOTHING = Decided()
+"""Where nothing waits, as nearly always; never filled."""
+
+
+class Operations:
+    """Those that wait, in the order of the log."""
+
+    def __init__(self) -> None:
+        self._asked: deque[Asked] = deque()
+        self._purged_to = BEFORE_ALL
+        self._purged = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._asked)
+
+    def ask(self, offset: int, accepted_at_ms: int, what: Operation | Control | Key) -> None:
+        self._asked.append(Asked(offset, accepted_at_ms, what))
+
+    def decide(self, before: int, view: View, bytes_max: int) -> Decided:
+        """What those do that stand at or before the offset `before`, where O is kept in this commit, and what they
+        re-append has `bytes_max` at most, or is one record."""
+        deciding = _Deciding(Decided(purged=self._purged), view, self._purged_to, bytes_max)
+        decided = deciding.decided
+        for asked in islice(self._asked, DECIDED_MAX):
+            # rule op-O: O does not pass it in this commit: the next owner would decide it twice.
+            if asked.offset > before or not deciding.has_room or not deciding.decide(asked):
+                break
+            decided.count += 1
+        if decided.count < len(self._asked):
+            # rule op-waits: O would pass an operation that waits: lost.
+            decided.undecided = self._asked[decided.count].offset
+        # rule purge-abort: a purge would go on behind what an aborted batch has not cancelled.
+        if not decided and decided.purged_to:
+            self._purged_to = decided.purged_to
+        return decided
+
+    def forget(self, decided: Decided) -> None:
+        """The first ones are decided and committed."""
+        for _ in range(decided.count):
+            self._asked.popleft()
+        self._purged_to = decided.purged_to or self._purged_to
+        self._purged = decided.purged
+
+
+class _Deciding:
+    """One pass, with what it has decided so far on top of what the shard knows."""
+
+    def __init__(self, decided: Decided, view: View, purged_to: Key, bytes_max: int) -> None:
+        self.decided = decided
+        self._bytes_max = bytes_max
+        self._view = view
+        self._moving: set[bytes] = set()
+        self._purged_to = purged_to
+
+    def decide(self, asked: Asked) -> bool:
+        """Whether it could be decided; it waits otherwise, and with it all that follow."""
+        match asked.what:
+            case Control("purge"):
+                return self._purge(asked)
+            case Control("skip"):  # it tells what was done
+                self.decided.answer(asked, Outcome.APPLIED, SKIPPED)
+                return True
+            case Control(kind):
+                # rule pause: a pause would be taken for a resume.
+                self.decided.paused = kind == "pause"
+                self.decided.answer(asked, Outcome.APPLIED, f"{kind}d")
+                return True
+            case Operation() as operation:
+                return self._operate(asked, operation)
+            case Key() as key:
+                return self._claim(key)
+
+    @property
+    def has_room(self) -> bool:
+        """For one more answer."""
+        return self._fits(ROW_BYTES)
+
+    def _fits(self, size: int) -> bool:
+        return not self.decided.bytes or self.decided.bytes + size <= self._bytes_max
+
+    def _waits(self, name: bytes) -> bool:
+        # rule op-moving: an operation would miss a message that is in no index for a moment.
+        return name in self._moving or self._view.is_moving(name)
+
+    def _move(self, target: Target, due_ms: int, reason: str) -> None:
+        self.decided.end(target, Outcome.SUPERSEDED, reason, target.name)
+        self._carry_on(target, due_ms, None)
+
+    def _carry_on(self, target: Target, due_ms: int, terms: Terms | None) -> None:
+        """In another record, which is to be read back."""
+        self.decided.carry_on(target, due_ms, terms)
+        self._moving.update((target.message_id.encode(), *self.decided.moved[target.key].names))
+
+    def _holder(self, name: bytes) -> Target | None:
+        """Who has the name now, with those that have got it or lost it in this pass."""
+        # rule claim-batch: two claims of one batch would get the same name: delivered twice.
+        key = self.decided.named.get(name)
+        found = self._view.holder(name) if key is None else self._view.at(key)
+        # rule name-ended: a message that ends in this batch would refuse its name to the next one.
+        return None if found is None or found.key in self.decided.ended else found
+
+    def _other(self, name: bytes, claimant: Target) -> Target | None:
+        """Who has the name. A claim that holds O back, being late, has got its names from one owner and is decided
+        once more by the next."""
+        holder = self._holder(name)
+        return None if holder is None or holder.key == claimant.key else holder
+
+    # --- operations
+
+    def _operate(self, asked: Asked, operation: Operation) -> bool:
+        if (append := self._view.forward(operation)) is not None:
+            if not self._fits(len(append.body)):
+                return False
+            self.decided.elsewhere.append(append)
+            self.decided.bytes += len(append.body)
+            self.decided.answer(asked, Outcome.APPLIED, FORWARDED)
+            return True
+        ref = operation.ref
+        series_id = ref._replace(occurrence=None) if isinstance(ref, MessageId) else ref
+        if self._waits(own_name(ref) if isinstance(ref, str) else str(series_id).encode()):
+            return False
+        target = self._target(asked, ref)
+        # rule op-dead: there is no message to carry on: it belongs to the dead letters.
+        if target is None or target.is_dead:
+            self.decided.answer(asked, Outcome.UNMATCHED, NOT_PENDING)
+        # rule version: an operation would overwrite a change that its sender has not seen.
+        elif operation.version not in (None, target.version):
+            self.decided.answer(asked, Outcome.UNMATCHED, VERSION_MISMATCH)
+        elif not self._fits(weight(target.value)):
+            return False
+        elif operation.due_ms is not None:
+            # rule reschedule: the message would keep its old due time: early, or late.
+            self._move(target, operation.due_ms, RESCHEDULED)
+            self.decided.answer(asked, Outcome.APPLIED, RESCHEDULED)
+        else:
+            # rule cancel-one: to cancel an occurrence would end the series, or the other way round.
+            self._cancel(target, alone=isinstance(ref, MessageId) and ref.occurrence is not None)
+            self.decided.answer(asked, Outcome.APPLIED, CANCELLED)
+        return True
+
+    def _target(self, asked: Asked, ref: MessageId | str) -> Target | None:
+        if isinstance(ref, str):
+            return self._holder(own_name(ref))
+        if ref.offset >= asked.offset:
+            return None  # nobody can mean a message that is not there yet
+        target = self._view.carrier(ref)
+        # rule op-once: two operations of one batch would end the same record, each with a row.
+        if target is None or target.key in self.decided.ended:
+            return None
+        # rule occurrence: an operation on one occurrence would meet another.
+        return target if ref.occurrence is None or target.name == str(ref) else None
+
+    def _cancel(self, target: Target, *, alone: bool) -> None:
+        """The message, of a series with all that would follow; `alone`, this occurrence only."""
+        after = skip(target.terms, target.key.due_ms) if alone and target.terms else None
+        if after is None or after.next_due_ms is None:
+            self.decided.cancel(target, Outcome.CANCELLED, CANCELLED)
+        else:
+            successor = row_name(target.message_id, after.next_terms)
+            # rule row-successor: the audit would not say that the series goes on.
+            self.decided.end(target, Outcome.CANCELLED, CANCELLED, successor)
+            self._carry_on(target, after.next_due_ms, after.next_terms)
+
+    # --- claims
+
+    def _claim(self, key: Key) -> bool:
+        claimant = self._view.at(key)
+        if claimant is None or claimant.terms is None:
+            return True  # named in the meantime
+        names = claimant.terms.names
+        # rule claim-moving: the message with the name cannot be found yet: two would have it.
+        if any(self._waits(name) for name in names):
+            return False
+        if not self._fits(weight(claimant.value)):
+            return False
+        # rule claim-free: a request or an own id that is there already would be taken again: delivered twice.
+        if self._is_repetition(claimant, claimant.terms) or self._is_duplicate(claimant, claimant.terms):
+            return True
+        # rule claim-gets: the next claim of the batch would get the same name: delivered twice.
+        self.decided.named.update(dict.fromkeys(names, key))
+        self.decided.resolved.append((key.offset, Resolution(Outcome.APPLIED)))
+        if claimant.terms.series is not None and claimant.terms.series.cron is not None:
+            # rule calendar: the due time would depend on the calendar data of the machine that reads the record.
+            self._move(claimant, key.due_ms, SCHEDULED)
+        return True
+
+    def _is_repetition(self, claimant: Target, terms: Terms) -> bool:
+        """Whether this very request was accepted before."""
+        if terms.idempotency is None:
+            return False
+        name = terms.names[-1]
+        first = self._other(name, claimant)
+        if first is not None and first.terms is not None and first.terms.idempotency is not None:
+            known: Known | None = Known(first.message_id, first.terms.idempotency.digest)
+        else:
+            # rule key-batch: a request whose message is cancelled in this batch would be accepted again.
+            known = self.decided.closed.get(name) or self._view.remembered(name)
+        if known is None:
+            return False
+        # rule key-reused: another request under the same key would be called a repetition: lost without a word.
+        reason = IDEMPOTENCY if known.digest == terms.idempotency.digest else IDEMPOTENCY_REUSED
+        self._refuse(claimant, reason, known.message_id)
+        return True
+
+    def _is_duplicate(self, claimant: Target, terms: Terms) -> bool:
+        """Whether a pending message keeps the own id. One that is to be replaced ends here."""
+        holder = None if terms.own_id is None else self._other(own_name(terms.own_id), claimant)
+        if holder is None:
+            return False
+        # rule replace: an own id would be replaced against the sender's wish, or kept.
+        if not terms.replaces:
+            self._refuse(claimant, OWN_ID, holder.message_id)
+            return True
+        # rule name-replaced: the cursor does not cover what is replaced: a takeover would deliver it, too.
+        self.decided.cancel(holder, Outcome.SUPERSEDED, REPLACED, claimant.message_id)
+        return False
+
+    def _refuse(self, claimant: Target, reason: str, survivor: str) -> None:
+        self.decided.cancel(claimant, Outcome.DUPLICATE, reason, survivor)
+        self.decided.resolved.append((claimant.key.offset, Resolution(Outcome.DUPLICATE, reason, survivor)))
+
+    # --- controls
+
+    def _purge(self, asked: Asked) -> bool:
+        """Cancel what was accepted before, some of it per commit."""
+        # rule purge-moving: the purge would miss a message that is in no index for a moment.
+        if self._moving or self._view.anything_moves():
+            return False
+        for _ in range(PURGE_SCANS_MAX):
+            targets = self._view.scan(self._purged_to, DECIDED_MAX)
+            # rule purge-last: a stretch of large records is short: the purge would leave out what follows.
+            if not targets:  # a stretch may be short of DECIDED_MAX before that: large records
+                self.decided.answer(asked, Outcome.APPLIED, PURGED, self.decided.purged)
+                self.decided.purged = 0
+                # rule purge-anew: the next purge of the batch would begin where this one has ended.
+                self._purged_to = self.decided.purged_to = BEFORE_ALL
+                return True
+            for target in targets:
+                if target.key not in self.decided.ended and _was_accepted_before(asked.offset, target):
+                    if not self._fits(row_weight(target.name, None)):
+                        return False
+                    self.decided.cancel(target, Outcome.CANCELLED, PURGED)
+                    self.decided.purged += 1
+                self._purged_to = self.decided.purged_to = target.key
+            if len(self.decided.ended) >= DECIDED_MAX:
+                break
+        return False
+
+
+def _was_accepted_before(offset: int, target: Target) -> bool:
+    # rule purge-before: by the id, not the record: what came later would be lost, what was carried on would stay.
+    return not target.is_dead and MessageId.parse(target.message_id).offset < offset

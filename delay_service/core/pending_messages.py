@@ -1,0 +1,216 @@
+"""The pending messages of a shard by message id and by name: what the index knows, and what it cannot know yet.
+
+Names (own ids and idempotency keys) are unique among pending messages, and a claim gets its names only by a decision
+(`operations`). Two things make them more than a column of the index:
+
+  - While a shard is read again, two records may stand side by side that had the same name one after the other,
+    because the record that ended the first one is read later. Their names are *contested* until all has been read.
+  - A disk without room takes no new names. They are *owed*, and the checkpoint does not pass their records.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import NamedTuple
+
+from delay_service.core.dead import as_it_came
+from delay_service.core.draft import Drafter
+from delay_service.core.operations import Known, Target
+from delay_service.core.pending_reappends import PendingReappends
+from delayline.buffer.record import Operation
+from delayline.questions.inquiry import Claim, Held
+from delayline.records.message import Key, MessageId, Shard
+from delayline.records.record import Record, accepted_at_ms_of, decode_packed
+from delayline.schedule.terms import Terms, key_name, own_name
+from mq.contract import Append
+from store.errors import StoreFull
+from store.index import ShardIndex
+
+REMEMBERED_MAX = 100_000
+"""Idempotency keys of ended messages, per shard: about 300 B each."""
+
+Name = tuple[bytes, Key]
+Forward = Callable[[Operation], Append | None]
+
+
+class Pending(NamedTuple):
+    """A message that waits, as its owner knows it."""
+
+    message_id: str
+    key: Key
+    record: Record
+    accepted_at_ms: int
+    version: int
+    terms: Terms | None = None
+
+
+class PendingMessages:
+    """See the module docstring. A `View` for `operations`."""
+
+    def __init__(
+        self, shard: Shard, index: ShardIndex, drafter: Drafter, forward: Forward, retention_ms: int
+    ) -> None:
+        self.moving = PendingReappends()
+        self.forward = forward
+        self._shard = shard
+        self._index = index
+        self._drafter = drafter
+        self._retention_ms = retention_ms
+        self._contested: dict[bytes, list[Key]] = {}
+        self._owed: dict[bytes, Key] = {}
+        self._remembered: OrderedDict[bytes, tuple[int, Known]] = OrderedDict()  # its oldest is found at once
+
+    # --- names
+
+    def free(self, names: Iterable[Name]) -> list[Name]:
+        """Those that nobody has, of a decided claim or a re-append that is read; the others are contested."""
+        free: list[Name] = []
+        for name, key in names:
+            holder = self._index.lookup(name)
+            # rule name-held: a name would be taken from the message that has it.
+            if holder is None or holder == key or self._index.get(holder) is None:
+                free.append((name, key))
+            else:
+                self._contested.setdefault(name, [holder]).append(key)
+        return free
+
+    def settle_contested(self) -> None:
+        """Everything has been read: of those that had a name one after the other, at most one is still there."""
+        for name, keys in self._contested.items():
+            if self._bound(name) is None:
+                # rule name-settled: a message would not be found by a name that two records had one after the other.
+                self._owed.update((name, key) for key in keys if self._index.get(key) is not None)
+        self._contested.clear()
+        self.write_owed()
+
+    def bind(self, names: Mapping[bytes, Key], ended: Collection[tuple[int, int]]) -> None:
+        """Give names to records that a commit leaves. Those that it `ended` get none: the re-append that carries the
+        message on may have been read before the commit was known to be true, and has the name then."""
+        self._owed.update(names)
+        self._owed = {name: key for name, key in self._owed.items() if key not in ended}
+        self.write_owed()
+
+    def write_owed(self) -> None:
+        """As far as the disk has room."""
+        try:
+            while self._owed:
+                name, key = next(iter(self._owed.items()))
+                if self._index.get(key) is not None:
+                    self._index.name(name, key)
+                del self._owed[name]
+        except StoreFull:
+            return
+
+    @property
+    def is_unsettled(self) -> bool:
+        """Whether names wait for the next batch."""
+        return bool(self._contested or self._owed)
+
+    @property
+    def owes(self) -> bool:
+        """Whether the disk has had no room for some names."""
+        return bool(self._owed)
+
+    def owed_low(self) -> int | None:
+        """The lowest offset of a record whose name is owed."""
+        return min((key.offset for key in self._owed.values()), default=None)
+
+    def _key_of(self, name: bytes) -> Key | None:
+        """Of a record that is present. A name may be contested for a moment."""
+        # rule name-contested: until it is settled no message would be found by the name, and a second one could get
+        # it.
+        return self._bound(name) or self._present(self._contested.get(name, ()))
+
+    def _bound(self, name: bytes) -> Key | None:
+        # rule name-owed: a name that the disk had no room for would be free.
+        return self._present((self._owed.get(name), self._index.lookup(name)))
+
+    def _present(self, keys: Iterable[Key | None]) -> Key | None:
+        return next((key for key in keys if key is not None and self._index.get(key) is not None), None)
+
+    # --- operations.View
+
+    def carrier(self, ref: MessageId) -> Target | None:
+        """The record that carries this message, or the series that it is an occurrence of, now."""
+        key = self.key(ref)
+        return None if key is None else self.at(key)
+
+    def key(self, ref: MessageId) -> Key | None:
+        if ref.shard != self._shard:
+            return None
+        # rule series-id: the index knows the series: an operation on an occurrence would find nothing.
+        found = self._index.lookup(str(ref._replace(occurrence=None)).encode())
+        return found or Key(ref.due_ms, ref.offset)
+
+    def holder(self, name: bytes) -> Target | None:
+        key = self._key_of(name)
+        return None if key is None else self.at(key)
+
+    def at(self, key: Key) -> Target | None:
+        value = self._index.get(key)
+        return None if value is None else self._drafter.target(key, value)
+
+    def is_moving(self, name: bytes) -> bool:
+        return name in self.moving
+
+    def anything_moves(self) -> bool:
+        return bool(self.moving)
+
+    def scan(self, after: Key, limit: int) -> list[Target]:
+        return [self._drafter.target(entry.key, entry.value) for entry in self._index.scan(after, limit)]
+
+    def remembered(self, name: bytes) -> Known | None:
+        found = self._remembered.get(name)
+        return None if found is None else found[1]
+
+    # --- for people
+
+    def find(self, message_id: MessageId) -> Pending | None:
+        """A pending message by the id of its first acceptance; an occurrence only while it waits."""
+        series_id = str(message_id._replace(occurrence=None))
+        moved = self.moving.get(series_id)
+        if moved is not None:
+            target = self._drafter.target(moved.key, moved.value)._replace(message_id=series_id)
+            return self._pending(target, version=target.version + 1)
+        found = self.carrier(message_id)
+        if found is None or (message_id.occurrence is not None and found.name != str(message_id)):
+            return None
+        return self._pending(found, version=found.version)
+
+    def find_named(self, name: bytes) -> Pending | None:
+        """The pending message with this own id (`terms.own_name`) or idempotency key (`terms.key_name`)."""
+        # rule find-moving: a message on its way to another record would be called unknown.
+        moved = self.moving.holder(name)
+        if moved is not None:
+            return self.find(MessageId.parse(moved[0]))
+        found = self.holder(name)
+        return None if found is None else self._pending(found, version=found.version)
+
+    def held(self, claim: Claim) -> Held:
+        """Who has a name of this claim; a request that was accepted goes before, as where claims are decided."""
+        own_id, key = claim
+        if key is not None and (self.remembered(key_name(key)) or self.find_named(key_name(key))):
+            return Held.REQUEST
+        holder = None if own_id is None else self.find_named(own_name(own_id))
+        if holder is None:
+            return Held.FREE
+        return Held.REPEAT if holder.terms is not None and holder.terms.series is not None else Held.MESSAGE
+
+    @staticmethod
+    def _pending(target: Target, version: int) -> Pending:
+        key, _, meta, packed, message_id, _ = target
+        if meta is not None and meta.dead_code is not None:
+            return Pending(message_id, key, as_it_came(packed), meta.accepted_at_ms, 0)
+        record = decode_packed(packed)
+        shown = record._replace(headers=record.headers[:-1])
+        return Pending(message_id, key, shown, accepted_at_ms_of(packed), version, target.terms)
+
+    # --- what has ended
+
+    def remember(self, ended: Iterable[tuple[bytes, Known]], at_ms: int) -> None:
+        """Whose request a repetition would be, for as long as history is kept."""
+        self._remembered.update((name, (at_ms, known)) for name, known in ended)
+        while self._remembered:
+            oldest = next(iter(self._remembered))
+            if len(self._remembered) <= REMEMBERED_MAX and at_ms - self._remembered[oldest][0] <= self._retention_ms:
+                return
+            del self._remembered[oldest]

@@ -1,0 +1,1 @@
+"""Questions about messages: answered by the worker that owns the shard, in whatever process."""

@@ -1,0 +1,1 @@
+"""The loop around the shards of a process: assignment, dispatch, maintenance, stalls."""

@@ -1,0 +1,105 @@
+"""Whose turn it is in a dispatch batch, and how much of its room that shard may take up.
+
+A shard is *hungry* when it took everything that its last turn allowed: more of it is due. Then:
+
+  1. Whoever is not hungry comes first, and gets at most an equal part of the room that is left: one of as many as
+     there are shards that still want something, the hungry ones included. So a few due messages are in every batch,
+     however many thousands of another shard, or of another topic, are due beside them. Who took least the last time
+     is first: what the small ones leave over is there for the larger ones.
+  2. The hungry ones get the rest, everything that is left to the one that has waited longest. A commit at full load
+     thus touches few partitions, which is what makes it cheap.
+
+Nobody starves. Who is not hungry takes less than an equal part by definition, so something is left for the hungry;
+of those, whoever has had a turn goes behind all the others. Where there is less room than shards, who got nothing is
+before all who got something, for those are hungry now.
+
+Room is also time: what costs more than a plain message, such as a repeat, is taken in smaller parts (`pace.py`).
+"""
+
+from collections.abc import Callable, Collection, Iterator
+from operator import attrgetter
+from typing import NamedTuple
+
+from delay_service.core.pace import Pace
+from delay_service.worker.owned import Owned
+from mq.contract import ShardBatch
+
+
+class Room(NamedTuple):
+    """What fits in: so many records, and bytes of what is sent."""
+
+    records: int
+    bytes: int
+
+    def part(self, of: int) -> "Room":
+        """One of so many equal parts; of records one at least, which the index gives however large it is."""
+        return Room(max(1, self.records // of), self.bytes // of)
+
+    def scaled(self, share: float) -> "Room":
+        """As much of it; of records one at least."""
+        return self if share >= 1.0 else Room(max(1, int(self.records * share)), int(self.bytes * share))
+
+    def without(self, taken: "Room") -> "Room":
+        return Room(self.records - taken.records, self.bytes - taken.bytes)
+
+    def is_filled_by(self, taken: "Room") -> bool:
+        """Whether one more record, of the mean size of those that were taken, would have been too much."""
+        records, size = taken
+        return self.records <= records or self.bytes * records < size * (records + 1)
+
+
+class FairScheduler:
+    """Called from the worker's thread: `of_batch`, and `took` for each turn that was used before the next one."""
+
+    def __init__(self, is_due: Callable[[Owned], bool], now_s: Callable[[], float]) -> None:
+        self._is_due = is_due
+        self._now_s = now_s
+        self._began_s = 0.0
+        self._room = self._left = Room(0, 0)
+        self._latest = 0  # number of the latest turn
+
+    def of_batch(self, shards: Collection[Owned], room: Room) -> Iterator[tuple[Owned, Room]]:
+        """Shards and what they may take at most, while there is room. `shards` have been taken over."""
+        self._room = self._left = room
+        self._began_s = self._now_s()
+        hungry = sorted((owned for owned in shards if owned.hungry_since), key=attrgetter("hungry_since"))
+        others = sorted((owned for owned in shards if not owned.hungry_since), key=attrgetter("took_part"))
+        wanting = {owned.id for owned in shards if not owned.held and self._is_due(owned)}
+        for owned in others:
+            if not self._has_room:
+                return
+            yield owned, self._paced(owned, self._left.part(max(1, len(wanting))).scaled(owned.share))
+            wanting.discard(owned.id)
+        for owned in hungry:
+            if not self._has_room:
+                return
+            yield owned, self._paced(owned, self._left.scaled(owned.share))
+
+    def _paced(self, owned: Owned, room: Room) -> Room:
+        if owned.pace is None:
+            owned.pace = Pace(self._now_s)
+        owned.pace.begin()
+        return Room(owned.pace.bound(room.records, self._now_s() - self._began_s), room.bytes)
+
+    def took(self, owned: Owned, allowed: Room, part: ShardBatch | None, *, cut: bool = False) -> None:
+        """The shard has taken `part` of what it was `allowed`. What a rate limit or a refusing target kept it from
+        taking makes nobody hungry; `cut` says that more was due than fits."""
+        owned.hungry_since, owned.took_part = 0, 0.0
+        if part is None:  # most of many shards
+            return
+        taken = _size(part)
+        if owned.pace is not None:
+            owned.pace.did(max(taken.records - len(part.appends), len(part.appends)))  # a repeat is in both
+        self._left = self._left.without(taken)
+        self._latest += 1
+        owned.hungry_since = self._latest if cut or allowed.is_filled_by(taken) else 0
+        owned.took_part = max(taken.records / self._room.records, taken.bytes / self._room.bytes)
+
+    @property
+    def _has_room(self) -> bool:
+        return min(self._left) > 0
+
+
+def _size(part: ShardBatch) -> Room:
+    records = len(part.deliveries) + len(part.dead) + len(part.appends) + len(part.elsewhere)
+    return Room(records, part.written_bytes)

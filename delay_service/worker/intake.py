@@ -1,0 +1,49 @@
+"""What the source has read goes into the index. Where it cannot, reading stops and the shard does not: what is
+indexed goes on being delivered, and the place is looked at again, with growing distance where the log is the reason.
+"""
+
+from delay_service.core.errors import STORE_FULL, UNKNOWN_FORMAT, UNREADABLE
+from delay_service.core.shard import Shard
+from delay_service.worker.owned import Owned
+from delayline.clock import Clock
+from delayline.errors import UnknownFormat
+from delayline.process import logs
+from mq.contract import Fetched, Source
+from store.errors import StoreFull
+
+log = logs.get(__name__)
+
+
+class Intake:
+    """Called from the worker's thread."""
+
+    def __init__(self, source: Source, clock: Clock) -> None:
+        self._source = source
+        self._clock = clock
+
+    def unreadable(self, owned: Owned, core: Shard, detail: str) -> None:
+        """What stands next cannot be read. An operator may have said to go on behind it."""
+        if (end := core.cursor.skipped_until(core.position)) is None:
+            self.hold_back(owned, core, UNREADABLE, detail)
+        else:
+            core.advance(end)
+            self._source.seek(owned.id, end)
+
+    def take_in(self, owned: Owned, core: Shard, fetched: Fetched) -> None:
+        try:
+            core.ingest(fetched.records, self._source.now_ms(owned.id))
+        except StoreFull as error:
+            self.hold_back(owned, core, STORE_FULL, str(error))
+        except UnknownFormat as error:
+            self.hold_back(owned, core, UNKNOWN_FORMAT, f"at offset {core.position}: {error}")
+        else:
+            core.advance(max(fetched.next_offset, fetched.records[-1][0] + 1 if fetched.records else 0))
+            owned.read_on()
+
+    def hold_back(self, owned: Owned, core: Shard, reason: str, detail: str) -> None:
+        """Reading stops; maintenance tries again. Room may be there within a moment, another log hardly."""
+        if owned.reading_stalled != reason:
+            log.error("reading stopped", topic=owned.id.topic, partition=owned.id.name, reason=reason, detail=detail)
+        owned.stop_reading(reason, detail, self._clock.monotonic_s(), backs_off=reason != STORE_FULL)
+        self._source.pause(owned.id)
+        self._source.seek(owned.id, core.position)

@@ -1,0 +1,484 @@
+"""The worker: a thin loop around the shards it owns.
+
+One worker is one group member, one index, one committer. A turn of the loop:
+
+    settle    the commit in flight, if it has ended: tell each of its shards what became of it
+    acquire   go on with taking over what was assigned, as far as there are answers (`acquisition.py`)
+    dispatch  take what is due from every shard in turn, one batch, committed in the background
+    read      records and assignments from the source, until something is due or happens
+    answer    questions from other threads
+
+Nothing in it waits for the network but the read, for news; and what says so: the end of a commit before its shards
+are let go of, and an operator's way out of a stall.
+
+What falls due while a commit is under way joins the next one (group commit), so that the worker is as prompt as the
+queue when little is due, and as efficient as large batches when much is.
+"""
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from queue import Empty, SimpleQueue
+from typing import Protocol, TypeVar
+
+from delay_service.core.errors import BufferRecreated
+from delay_service.core.in_flight import CommitResult
+from delay_service.core.pace import Reading
+from delay_service.core.shard import Shard
+from delay_service.worker.acquisition import Acquisition
+from delay_service.worker.buffer_maintenance import BufferMaintenance
+from delay_service.worker.fair_scheduler import FairScheduler, Room
+from delay_service.worker.intake import Intake
+from delay_service.worker.narrowing import Narrowing
+from delay_service.worker.owned import TARGET, Owned, ShardStatus
+from delay_service.worker.rates import Rates
+from delay_service.worker.settings import WorkerSettings
+from delay_service.worker.shard_maintenance import ShardMaintenance
+from delay_service.worker.stalls import OUT_OF_RANGE, Stalls
+from delay_service.worker.way_out import WayOut
+from delayline.clock import Clock
+from delayline.process import logs
+from delayline.records.message import Key
+from delayline.records.message import Shard as ShardId
+from mq.contract import Admin, Assigned, Event, Fetched, Lost, Revoked, ShardBatch, Sink, Source, Unreadable
+from mq.errors import (
+    CommitError,
+    QueueClosed,
+    QueueUnavailable,
+)
+from store.index import TimeIndex
+
+T = TypeVar("T")
+TIDIED_ONE_IN = 20
+"""Of the loop's time, where it has thousands of shards: their status is older then."""
+UNREACHABLE = "the queue cannot be reached"
+COMMITS_FAIL = "commits fail"
+TARGET_REFUSES = "target-refuses"
+log = logs.get(__name__)
+
+
+class Observer(Protocol):
+    """Hears what the worker did; must not raise and must not take long."""
+
+    def finished(self, shard: ShardId, finished: CommitResult) -> None: ...
+
+    def committed(self, seconds: float) -> None: ...
+
+    def halved(self, reason: str) -> None: ...
+
+    def group_topic_refused(self, topic: str) -> None: ...
+
+
+class Worker:
+    """See the module docstring. `run` belongs to one thread; `stop`, `call`, `owns` and `statuses` to any."""
+
+    def __init__(
+        self,
+        source: Source,
+        sink: Sink,
+        admin: Admin,
+        index: TimeIndex,
+        clock: Clock,
+        settings: WorkerSettings,
+        observer: Observer,
+        acquirer: Executor | None = None,
+    ) -> None:
+        """`acquirer` is where takeovers wait for the queue: a thread of their own, unless it is named."""
+        self._source = source
+        self._sink = sink
+        self._admin = admin
+        self._index = index
+        self._clock = clock
+        self._settings = settings
+        self._observer = observer
+        self._owned: dict[ShardId, Owned] = {}
+        self._committer = ThreadPoolExecutor(1, thread_name_prefix="commit")
+        self._buffer_maintenance = BufferMaintenance(admin, source.wake, clock, settings.hold_max_ms)
+        self._stalls = Stalls(clock)
+        self._intake = Intake(source, clock)
+        self._keeper = ShardMaintenance(
+            source, index, self._buffer_maintenance, self._stalls, settings.near_bytes_max, settings.clock_skew_max_ms
+        )
+        self._narrowing = Narrowing(self._stalls, clock, observer, self._refuse)
+        self._acquisition = Acquisition(
+            source,
+            admin,
+            index,
+            self._stalls,
+            self._keeper,
+            settings.writer,
+            settings.shard_of,
+            self._commit,
+            self._holds,
+            acquirer,
+        )
+        self.way_out = WayOut(
+            admin,
+            source,
+            clock,
+            self._commit_alone,
+            self.wait_for_commit,
+            self._acquisition.finish,
+            self._take_over,
+            self._dispatch_alone,
+        )
+        self._in_flight: tuple[Future[None], Sequence[ShardBatch], float] | None = None
+        self._questions: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._stopping = threading.Event()
+        self._rates = Rates(self._is_due)
+        self._turns, self._reading = FairScheduler(self._is_due, self._now_s), Reading(self._now_s)
+        self._next_commit_s = 0.0
+        self._next_trim_s = 0.0
+        self._next_status_s = 0.0
+        self._statuses: tuple[ShardStatus, ...] = ()
+        self._polled = False
+
+    # --- from other threads
+
+    def stop(self) -> None:
+        """Ask `run` to end cleanly: finish the commit, say the last word on every shard, let go."""
+        self._stopping.set()
+        self._source.wake()
+
+    def call(self, question: Callable[[], T]) -> "Future[T]":
+        """Run `question` in the worker's thread, between two turns."""
+        answer: Future[T] = Future()
+
+        def ask() -> None:
+            if not answer.set_running_or_notify_cancel():
+                return
+            try:
+                answer.set_result(question())
+            except Exception as error:  # noqa: BLE001 - handed to the one who asked
+                answer.set_exception(error)
+
+        self._questions.put(ask)
+        self._source.wake()
+        return answer
+
+    @property
+    def statuses(self) -> tuple[ShardStatus, ...]:
+        """The shards as of half a second ago, with thousands of them a few seconds."""
+        return self._statuses
+
+    @property
+    def joined(self) -> bool:
+        """Whether the source has spoken, and how each of its shards stands is known."""
+        return self._polled and len(self._statuses) == len(self._owned)
+
+    @property
+    def ready(self) -> bool:
+        """Whether the source has spoken and every shard it assigned is caught up."""
+        return self._polled and all(status.ready for status in self._statuses)
+
+    # --- the loop
+
+    def run(self) -> None:
+        """Work until `stop`. An exception that is not the outside's doing ends it: better dead than wrong."""
+        while not self._stopping.is_set():
+            self.turn()
+        self._finish()
+
+    def turn(self) -> None:
+        """One turn of the loop; waits at most `poll_wait_max_s`."""
+        self._settle()
+        self._acquire()
+        self._dispatch()
+        self._read()
+        self._answer()
+        self._housekeep()
+
+    def wait_for_commit(self) -> None:
+        """Block until no commit is in flight, a claim neither, and its shards know how it ended."""
+        while self._in_flight is not None:
+            self._in_flight[0].exception()
+            self._settle()
+        self._acquisition.wait_for_claims()
+
+    def owned(self, shard: ShardId) -> Owned | None:
+        """A shard that is this worker's, running or not. Worker's thread only."""
+        return self._owned.get(shard)
+
+    def core(self, shard: ShardId) -> Shard | None:
+        """The running core of a shard that this worker owns. Worker's thread only."""
+        owned = self._owned.get(shard)
+        return owned.core if owned else None
+
+    def owns(self, shard: ShardId) -> bool:
+        """Whether the shard is assigned to this worker right now. Any thread."""
+        return shard in self._owned
+
+    @property
+    def writer(self) -> str:
+        """The name that its cursors carry, and under which it is known to others."""
+        return self._settings.writer
+
+    def _now_s(self) -> float:
+        return self._clock.monotonic_s()
+
+    # --- acquire
+
+    def _acquire(self) -> None:
+        """Go on with takeovers; those in the commit in flight may have part in it, and wait for its end."""
+        now_s = self._now_s()
+        unsettled = {part.shard for part in self._in_flight[1]} if self._in_flight is not None else ()
+        self._acquisition.turn(
+            [
+                owned
+                for owned in self._owned.values()
+                # rule ask-settled: the cursor might be read before the commit in flight has written it: delivered
+                # twice.
+                if owned.core is None and owned.ready(now_s) and owned.id not in unsettled
+            ]
+        )
+
+    def _take_over(self, owned: Owned) -> None:
+        # rule take-settled: the shard may have part in the commit in flight: its claim would take that back.
+        self.wait_for_commit()  # it may have part in it
+        self._acquisition.take_over(owned)
+
+    def _holds(self, owned: Owned) -> bool:
+        return self._owned.get(owned.id) is owned
+
+    def _commit(self, batch: Sequence[ShardBatch]) -> "Future[None]":
+        return self._committer.submit(self._sink.commit, batch)
+
+    def _commit_alone(self, batch: Sequence[ShardBatch]) -> None:
+        self.wait_for_commit()
+        self._commit(batch).result()
+
+    # --- dispatch
+
+    def _dispatch(self) -> None:
+        """Take one batch, in which no shard waits behind a busier one; commit it in the background."""
+        now_s = self._now_s()
+        if self._in_flight is not None or now_s < self._next_commit_s:
+            return
+        batch = self._take(list(self._owned.values()))
+        if batch:
+            future = self._commit(batch)
+            self._in_flight = future, batch, now_s
+            self._next_commit_s = now_s + self._settings.commit_interval_s
+            future.add_done_callback(lambda _: self._source.wake())
+
+    def _dispatch_alone(self, owned: Owned) -> None:
+        """Commit one batch of this shard, and wait for the end."""
+        self.wait_for_commit()
+        if batch := self._take([owned]):
+            self._in_flight = self._commit(batch), batch, self._now_s()
+            self.wait_for_commit()
+
+    def _take(self, shards: list[Owned], *, last: bool = False) -> list[ShardBatch]:
+        batch: list[ShardBatch] = []
+        now_s = self._now_s()
+        self._rates.begin(shards, now_s)
+        running = [owned for owned in shards if owned.core is not None and owned.ready(now_s) and not owned.skewed]
+        wanting = running if last else [owned for owned in running if self._wants_turn(owned, now_s)]
+        running = self._narrowing.company(wanting, last=last)
+        room = Room(self._settings.batch_records_max, self._settings.batch_bytes_max)
+        for owned, allowed in self._turns.of_batch(running, room):
+            if owned.core is None or not self._target_takes(owned):
+                continue
+            part = self._take_from(owned, owned.core, allowed, now_s, last=last)
+            self._turns.took(owned, allowed, part, cut=part is not None and owned.core.cut)
+            if part is not None:
+                batch.append(part)
+                owned.last_commit_s = now_s
+            if self._narrowing.is_full(batch):
+                break
+        return batch
+
+    def _wants_turn(self, owned: Owned, now_s: float) -> bool:
+        """Whether its part of a batch may be more than nothing. Hot: most of many shards have nothing to say."""
+        assert owned.core is not None, "it is running"
+        news = owned.core.has_news or owned.refused_since_s is not None or self._is_due(owned)
+        if not (news or self._is_to_be_checked(owned, now_s)):
+            owned.hungry_since, owned.took_part = 0, 0.0
+            return False
+        return True
+
+    def _is_to_be_checked(self, owned: Owned, now_s: float) -> bool:
+        return now_s - max(owned.last_commit_s, owned.checked_s) >= self._settings.checkpoint_interval_s
+
+    def _take_from(self, owned: Owned, core: Shard, allowed: Room, now_s: float, *, last: bool) -> ShardBatch | None:
+        checkpoint = last or self._is_to_be_checked(owned, now_s)
+        if checkpoint and core.caught_up:
+            owned.checked_s = now_s
+        deliveries = self._rates.allowed(owned)
+        records_max = min(bound for bound in (allowed.records, owned.take_max, deliveries) if bound is not None)
+        now_ms = self._source.now_ms(owned.id)
+        if owned.burying:
+            entries = self._index.shard(owned.id).due(now_ms, records_max, allowed.bytes)
+            core.bury((Key(due_ms, offset) for due_ms, offset, _ in entries), TARGET_REFUSES, owned.detail)
+        part = core.take(now_ms, records_max, allowed.bytes, checkpoint=checkpoint, last=last)
+        self._rates.took(owned, deliveries, len(part.deliveries) if part else 0)
+        return part
+
+    def _target_takes(self, owned: Owned) -> bool:
+        """Whether a shard whose target has refused may be tried again: looked at first, and never by a delivery."""
+        if owned.refused_since_s is None:
+            return True
+        if owned.looking is None and not self._is_due(owned):
+            return True
+        trouble = self._buffer_maintenance.takes_again(owned)
+        if trouble:
+            self._refuse(owned, trouble)
+        return trouble == "" or (trouble is not None and owned.burying)
+
+    def _is_due(self, owned: Owned) -> bool:
+        due_ms = self._index.shard(owned.id).next_due_ms()
+        return due_ms is not None and due_ms <= self._source.now_ms(owned.id)
+
+    def _refuse(self, owned: Owned, reason: str) -> None:
+        """The target takes nothing: wait, or bury what is due where it has been so for too long."""
+        now_s, stall_max_s = self._now_s(), self._settings.stall_max_s
+        if owned.refused_since_s is None:
+            owned.refused_since_s = now_s
+        self._stalls.stall(owned, TARGET, reason)
+        owned.burying = 0 < stall_max_s <= now_s - owned.refused_since_s
+
+    def _settle(self) -> None:
+        """Tell the shards of an ended commit what became of it."""
+        if self._in_flight is None or not self._in_flight[0].done():
+            return
+        future, batch, started_s = self._in_flight
+        self._in_flight = None
+        now_s = self._now_s()
+        self._observer.committed(now_s - started_s)
+        try:
+            future.result()
+        except CommitError as error:
+            self._failed(batch, error)
+        else:
+            self._stalls.success()
+            self._stalls.well(COMMITS_FAIL)
+            self._narrowing.went_well()
+            for part in batch:
+                self._succeeded(self._owned.get(part.shard), part)
+
+    def _succeeded(self, owned: Owned | None, part: ShardBatch) -> None:
+        if owned is None or owned.core is None or not owned.core.busy:
+            return
+        ends = owned.core.in_flight > 0
+        finished = owned.core.committed()
+        self._observer.finished(owned.id, finished._replace(at_ms=self._source.now_ms(owned.id)))
+        delivers = bool(part.deliveries or part.elsewhere)
+        owned.take_max = None if owned.take_max is None or not delivers else 2 * owned.take_max
+        owned.burying = False
+        owned.grow()
+        suspect = owned.suspect
+        if ends or (suspect is not None and self._index.shard(owned.id).get(suspect.key) is None):
+            owned.delivered()  # or it was cancelled
+        owned.alone = owned.suspect is not None
+        if delivers or (owned.refused_since_s is None and owned.suspect is None):
+            self._stalls.recover(owned)
+
+    def _failed(self, batch: Sequence[ShardBatch], error: CommitError) -> None:
+        for owned in [self._owned[part.shard] for part in batch if part.shard in self._owned]:
+            if owned.core is not None and owned.core.busy:
+                self._narrowing.failed(owned, owned.core, batch, error)
+        self._stalls.trouble(COMMITS_FAIL, f"{type(error).__name__}: {error}")
+
+    # --- read
+
+    def _read(self) -> None:
+        try:
+            events = self._source.poll(self._reading.bound(self._settings.poll_records_max), self._wait_s())
+        except QueueClosed:
+            raise
+        except QueueUnavailable as error:
+            self._stalls.trouble(UNREACHABLE, str(error))
+            self._stopping.wait(self._settings.poll_wait_max_s)
+            return
+        self._stalls.well(UNREACHABLE)
+        self._polled = True
+        self._reading.take_in(events, self._handle)
+
+    def _wait_s(self) -> float:
+        """Until something is due, a retry is, or the longest wait."""
+        wait_s, now_s = self._settings.poll_wait_max_s, self._now_s()
+        if self._acquisition.is_pressing:
+            return 0.0
+        if self._in_flight is not None:
+            return wait_s
+        if now_s < self._next_commit_s:
+            return self._next_commit_s - now_s
+        for owned in self._owned.values():
+            # rule idle-takeover: a shard that waits would turn the loop without a pause.
+            if owned.core is None and self._acquisition.is_under_way:
+                continue  # woken when that can go on
+            if owned.core is None or not owned.ready(now_s):
+                wait_s = min(wait_s, max(0.0, owned.retry_at_s - now_s))
+            elif owned.held:
+                continue  # it ends with an event, or is looked at with the status
+            elif owned.core.caught_up and (next_due_ms := self._index.shard(owned.id).next_due_ms()) is not None:
+                due_s = (next_due_ms - self._source.now_ms(owned.id)) / 1000
+                wait_s = min(wait_s, max(due_s, self._rates.wait_s(owned)))
+        return wait_s
+
+    def _handle(self, event: Event) -> None:
+        match event:
+            case Fetched(shard=shard):
+                owned = self._owned.get(shard)
+                if owned is not None and owned.core is not None:
+                    self._intake.take_in(owned, owned.core, event)
+            case Unreadable(shard=shard, detail=detail):
+                owned = self._owned.get(shard)
+                if owned is not None and owned.core is not None:
+                    self._intake.unreadable(owned, owned.core, detail)
+            case Assigned(shards):
+                for shard in shards:
+                    self._owned[shard] = Owned(shard)
+            case Revoked(shards):
+                self._let_go(shards)
+                self._source.release(shards)
+            case Lost(shards):
+                for shard in shards:
+                    self._owned.pop(shard, None)
+                    self._index.drop(shard)
+            case _:
+                if (owned := self._owned.get(event.shard)) is not None:
+                    self._stalls.lose(owned, OUT_OF_RANGE, event.detail)
+
+    def _let_go(self, shards: Sequence[ShardId]) -> None:
+        """Revoked: the commit in flight must end first, then everything of the shards is dropped."""
+        self.wait_for_commit()
+        for shard in shards:
+            self._owned.pop(shard, None)
+            self._index.drop(shard)
+
+    # --- the rest
+
+    def _answer(self) -> None:
+        while True:
+            try:
+                question = self._questions.get_nowait()
+            except Empty:
+                return
+            question()
+
+    def _housekeep(self) -> None:
+        now_s = self._now_s()
+        if now_s >= self._next_status_s:
+            self._statuses = self._keeper.tidy(self._owned.values(), now_s)
+            self._stalls.write()
+            took_s = self._now_s() - now_s
+            self._next_status_s = now_s + max(self._settings.status_interval_s, TIDIED_ONE_IN * took_s)
+        if now_s >= self._next_trim_s:
+            self._next_trim_s = now_s + self._settings.trim_interval_s
+            for owned in self._keeper.recreated(self._owned.values()):
+                self._stalls.lose(owned, BufferRecreated.reason, "the buffer topic is gone, or another one")
+
+    def _finish(self) -> None:
+        """A clean stop: settle, commit where every shard stands, flush the index, leave."""
+        self.wait_for_commit()
+        last = self._take(list(self._owned.values()), last=True)
+        if last:
+            self._in_flight = self._commit(last), last, self._now_s()
+            self.wait_for_commit()
+        self._acquisition.close()
+        self._committer.shutdown()
+        self._buffer_maintenance.close()
+        self._source.close()
+        self._sink.close()
+        self._index.close()

@@ -1,0 +1,139 @@
+"""A commit that keeps failing narrows down: to one shard, and then to one record, which has a name.
+
+A commit fails for all of its shards, whichever is why: a record that the broker has no memory for, or one that takes
+longer than a transaction may. So after one that failed
+
+  - half as many shards share the next one; a shard whose commit has failed alone is tried alone, every other time,
+    until it goes well, and holds up no other
+  - each takes half as much, down to one record. Where that fails again and again, it is the *suspect*: an operator
+    sees it, and may have it go to the dead letters (`way_out.py`)
+
+What a broker says of a single record needs no operator: `mq.errors.DeliveryRefused`.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from delay_service.core.errors import COMMIT
+from delay_service.core.shard import Shard
+from delay_service.worker.owned import BACKOFF_FIRST_S, Owned, Suspect
+from delay_service.worker.stalls import COMMIT_UNKNOWN, Stalls
+from delayline.buffer.facts import message_id
+from delayline.buffer.record import decode_value
+from delayline.clock import Clock
+from delayline.records.message import Key
+from mq.contract import ShardBatch
+from mq.errors import CommitAborted, CommitError, CommitUnknown, DeliveryRefused, Fenced, GroupTopicsBound, Refused
+
+
+class Observer(Protocol):
+    """Hears that a batch is taken again in halves, and why, and what was found by that."""
+
+    def halved(self, reason: str) -> None:
+        """Its commit was `aborted`, its end is `unknown`, or a record of it was `refused`."""
+
+    def group_topic_refused(self, topic: str) -> None:
+        """A message from this topic of users has no group's topic to go to, because of the bound on how many are
+        made: once for each message."""
+
+
+class Narrowing:
+    """Called from the worker's thread. `refuse` gets a shard whose target takes nothing, and the reason."""
+
+    def __init__(
+        self, stalls: Stalls, clock: Clock, observer: Observer, refuse: Callable[[Owned, str], None]
+    ) -> None:
+        self._stalls = stalls
+        self._clock = clock
+        self._observer = observer
+        self._refuse = refuse
+        self._most: int | None = None  # shards of one batch; None: any number
+        self._alone_next = False
+
+    # --- who goes together
+
+    def company(self, running: list[Owned], *, last: bool) -> list[Owned]:
+        """Those of the shards that may share the next batch, or the one that goes alone."""
+        alone = [owned for owned in running if owned.alone]
+        if not alone:
+            return running
+        others = [owned for owned in running if not owned.alone]
+        self._alone_next = not (self._alone_next or last)
+        if others and not self._alone_next:
+            return others
+        return [min(alone, key=lambda owned: owned.last_commit_s)]
+
+    def is_full(self, batch: Sequence[ShardBatch]) -> bool:
+        """Whether no other shard may join it."""
+        return self._most is not None and len(batch) >= self._most
+
+    # --- how its commit ended
+
+    def went_well(self) -> None:
+        """A commit was written."""
+        if self._most is not None:
+            self._most = None if self._most > 1 << 10 else 2 * self._most
+
+    def failed(self, owned: Owned, core: Shard, batch: Sequence[ShardBatch], error: CommitError) -> None:
+        """Nothing is guessed: a batch that was not written is taken again, one of unknown fate is read back."""
+        if isinstance(error, CommitUnknown | CommitAborted):
+            self._narrow(owned, core, batch, "unknown" if isinstance(error, CommitUnknown) else "aborted")
+        match error:
+            case CommitUnknown():
+                self._stalls.lose(owned, COMMIT_UNKNOWN, str(error))
+                if not owned.is_convicted:
+                    owned.retry_at_s = self._clock.monotonic_s()
+            case Fenced(shards=shards) if owned.id in shards:
+                self._stalls.lose(owned, "fenced", str(error))
+            case DeliveryRefused(shard=shard) if owned.id == shard:
+                self._refused(owned, core, error)
+            case DeliveryRefused(shard=shard, of_record=False) if owned.id.topic == shard.topic:
+                core.aborted()
+                owned.suspect_target(self._clock.monotonic_s())
+            case CommitAborted():
+                core.aborted()
+                self._stalls.stall(owned, COMMIT, str(error))
+            case _:
+                core.aborted()
+
+    def _narrow(self, owned: Owned, core: Shard, batch: Sequence[ShardBatch], reason: str) -> None:
+        together = len(batch)
+        if together > 1:
+            self._most = max(1, together // 2)
+        else:
+            owned.alone = True
+        if core.in_flight > 1 or together > 1:
+            owned.backoff_s = BACKOFF_FIRST_S  # another batch is tried, not the same one again
+        if core.in_flight > 1:
+            self._observer.halved(reason)
+        owned.shrink()
+        key = core.lone
+        if together == 1 and key is not None:
+            owned.suspect = self._suspected(owned, core, key)
+            if owned.is_convicted and key in owned.buried:
+                owned.buried[key] = owned.buried[key]._replace(left_out=True)  # not even its dead letter goes through
+
+    def _suspected(self, owned: Owned, core: Shard, key: Key) -> Suspect:
+        if owned.suspect is not None and owned.suspect.key == key:
+            return owned.suspect._replace(tries=owned.suspect.tries + 1)
+        value = core.pending()[0].get(key) or b"\x00"
+        meta, packed = decode_value(value)
+        return Suspect(key, message_id(owned.id, key, meta), len(packed), self._clock.now_ms())
+
+    def _refused(self, owned: Owned, core: Shard, error: DeliveryRefused) -> None:
+        """One record that cannot be written is found by halving what is taken; alone, it is buried, without its body
+        where its dead letter is what was refused."""
+        if not error.of_record:
+            core.aborted()
+            self._refuse(owned, error.reason)
+            return
+        if core.in_flight > 1:
+            self._observer.halved("refused")
+        owned.take_max = max(1, core.in_flight // 2)
+        code = "refused-by-target" if error.refused is not Refused.APPEND else "refused-by-buffer"
+        key = core.lone
+        is_new = key is not None and key not in core.refusals  # what is halved or tried again is the same message
+        if is_new and isinstance(error.__cause__, GroupTopicsBound):
+            self._observer.group_topic_refused(owned.id.topic)
+        if not core.refused(code, error.reason, error.refused):
+            self._stalls.stall(owned, COMMIT, error.reason)

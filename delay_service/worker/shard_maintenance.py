@@ -1,0 +1,114 @@
+"""What a worker does for its shards now and then: memory, old records, clocks, buffers, and what is told of them."""
+
+from collections.abc import Collection, Iterable, Iterator
+
+from delay_service.worker.buffer_maintenance import BufferMaintenance
+from delay_service.worker.owned import CLOCK_SKEW, Owned, ShardStatus, backlog
+from delay_service.worker.stalls import Stalls
+from mq.contract import Source
+from store.index import TimeIndex
+
+NEAR_FULL = "near_full"
+
+
+class ShardMaintenance:
+    """Called from the worker's thread."""
+
+    def __init__(
+        self,
+        source: Source,
+        index: TimeIndex,
+        maintenance: BufferMaintenance,
+        stalls: Stalls,
+        near_bytes_max: int,
+        clock_skew_max_ms: int,
+    ) -> None:
+        self._source = source
+        self._index = index
+        self._buffer_maintenance = maintenance
+        self._stalls = stalls
+        self._near_bytes_max = near_bytes_max
+        self._clock_skew_max_ms = clock_skew_max_ms
+
+    def tidy(self, shards: Collection[Owned], now_s: float) -> tuple[ShardStatus, ...]:
+        """Everything but the buffers; how the shards stand afterwards."""
+        for owned in shards:
+            self._relieve(owned, now_s)
+            self._roll(owned)
+            self.compare_clock(owned)
+        return tuple(self._status(owned, now_s) for owned in shards)
+
+    def _relieve(self, owned: Owned, now_s: float) -> None:
+        """Stop reading a shard whose near-due records fill their share of memory; go on with one that has room. One
+        that may wait for what it has not read is never stopped: it takes no more into memory."""
+        core = owned.core
+        if core is None:
+            return
+        full = self._index.shard(owned.id).memory_bytes() > self._near_bytes_max
+        core.spills = full and core.waits
+        full = full and not core.waits
+        if full and not owned.paused:
+            owned.paused, owned.reading_stalled = True, NEAR_FULL
+            self._source.pause(owned.id)
+        elif owned.paused and not full and now_s >= owned.read_at_s:
+            owned.paused = False
+            owned.reading_stalled = None if owned.reading_stalled == NEAR_FULL else owned.reading_stalled
+            self._source.resume(owned.id)
+
+    def _roll(self, owned: Owned) -> None:
+        """Only while the log is read: what is rolled leaves the index until its re-append has been read."""
+        if owned.core is not None and not (owned.paused or owned.reading_stalled):
+            owned.roller.step(owned.core, self._index.shard(owned.id), self._source.now_ms(owned.id))
+
+    def compare_clock(self, owned: Owned) -> None:
+        """Beyond the limit nobody can say what is due: ahead, it is no matter of ours alone (clients name moments by
+        clocks like this one); behind, messages are late and nobody notices. Reading goes on, delivery waits
+        until the clocks agree again."""
+        owned.clock = clock = self._source.clock_offset(owned.id)
+        skewed = clock is not None and clock.beyond(self._clock_skew_max_ms)
+        if clock is not None and skewed and not owned.skewed:
+            detail = f"our clock is {clock.middle_ms / 1000:+.3f} s off that of broker {clock.broker}"
+            self._stalls.stalled(owned.id, CLOCK_SKEW, detail)
+        elif owned.skewed and not skewed:
+            self._stalls.gone_on(owned.id, CLOCK_SKEW)
+        owned.skewed = skewed
+
+    def recreated(self, shards: Iterable[Owned]) -> Iterator[Owned]:
+        """Have buffers trimmed and looked at; those shards whose buffer topic is found to be another one than their
+        cursor's."""
+        for owned in shards:
+            if owned.core is not None:
+                found = self._buffer_maintenance.look_after(owned, owned.core.cursor)
+                if found is None:
+                    continue
+                if found.topic_id != owned.core.cursor.topic_id:
+                    yield owned
+                else:
+                    owned.core.partitions = found.partitions
+
+    def _status(self, owned: Owned, now_s: float) -> ShardStatus:
+        again_s = max(owned.retry_at_s, owned.read_at_s if owned.reading_stalled else 0.0)
+        core, retry_s = owned.core, max(0.0, again_s - now_s)
+        if core is None:
+            return ShardStatus(owned.id, False, owned.stalled, owned.detail, retry_s=retry_s)
+        index, cursor, looked_after = self._index.shard(owned.id), core.cursor, owned.looked_after
+        return ShardStatus(
+            owned.id,
+            core.settled,
+            owned.reason,
+            owned.detail,
+            pending=index.pending(),
+            repeats=core.repeats(),
+            ingest_lag=max(0, self._source.log_end(owned.id) - core.position),
+            oldest_due_ms=index.next_due_ms(),
+            owner_epoch=cursor.owner_epoch,
+            next_offset=cursor.next_offset,
+            low_offset=cursor.low_offset,
+            backlog=backlog(index, self._source.now_ms(owned.id)),
+            low_appended_at_ms=None if looked_after is None else looked_after.appended_at_ms,
+            clock=owned.clock,
+            retry_s=retry_s,
+            rate_limited=owned.rate_limited,
+            dispatch_paused=cursor.paused,
+            held=0 if looked_after is None else looked_after.held,
+        )

@@ -1,0 +1,1 @@
+"""What the log of a shard holds: buffer records, the cursor, and the outcomes of records."""

@@ -1,1 +1,0 @@
-"""The command line, and the composition root: the only place that knows every room."""

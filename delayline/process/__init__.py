@@ -1,0 +1,1 @@
+"""What every process needs: log lines, threads, a listening socket, folders that are safe to open."""

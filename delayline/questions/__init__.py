@@ -1,0 +1,1 @@
+"""What owners of shards are asked: about messages, and how many wait."""

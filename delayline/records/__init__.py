@@ -1,0 +1,1 @@
+"""Records as bytes: messages, their headers, and what they look like once they are delivered or dead."""

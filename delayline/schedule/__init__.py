@@ -1,0 +1,1 @@
+"""From what a producer wrote to when its message is due."""

@@ -1,0 +1,16 @@
+"""A client that keeps records as bytes: reads partitions, and writes transactions.
+
+    address.py      where brokers are
+    blocking.py     one connection to a broker: TLS, SASL, requests out and answers in, in order
+    aio.py          the same in an event loop
+    metadata.py     where brokers, leaders and coordinators are
+    transaction.py  the life of a transactional producer, as a pure state machine
+    steps.py        what that machine is told, and what it says
+    reader.py       partitions read over Fetch, in the thread of whoever asks
+    reading.py      what reading brings
+    fetching.py     what is asked of a node, and what its answer means
+    fetched.py      what a Fetch brings of a partition, batch by batch, without what was aborted
+
+A record stays bytes from the fetch to the produce; librdkafka would make an object of it at both ends. What a queue
+of ours makes of this is in `mq.kafka.data_path`.
+"""

@@ -1,0 +1,1 @@
+"""What the cluster is asked and told: topics, buffers, offsets of groups, sizes of batches."""

@@ -1,0 +1,11 @@
+"""The data path: what a worker reads and writes, and appends of several records, through `kafkawire.client`.
+
+    spoken.py     what is spoken; anything else that configuration or brokers ask for is refused
+    exchange.py   what the transaction's machine wants said, as messages of the protocol
+    outgoing.py   what a transaction writes, cut into batches
+    producer.py   transactions: the I/O around `kafkawire.client.transaction`
+    recovery.py   transactions whose end some partition has never heard of: found, and finished
+    finishing.py  what producers and new owners need of that
+
+librdkafka keeps everything else: membership, administration, single appends, claims.
+"""

@@ -1,0 +1,494 @@
+"""Transactions that have ended, and of whose end some partition has never heard.
+
+Their records, and everything behind them, stay hidden from readers of what is committed, and their offsets pending:
+Kafka calls them hanging (KIP-664). A coordinator that has decided sends every partition a marker. To a partition that
+has no leader at that moment it sends none, takes it for deleted, and calls the transaction complete
+(`TransactionMarkerChannelManager.addTxnMarkersToBrokerQueue`, seen on 4.3.1): when the only replica in sync is away,
+and, for all partitions at once, when all brokers were killed and come back while their old sessions run out.
+
+Nothing here is guessed. What a transaction came to is its coordinator's word (DescribeTransactions), and whether a
+partition has heard of it is the partition's (DescribeProducers); what is missing is written there as the coordinator
+would have written it (WriteTxnMarkers). That changes nothing else, and may be done twice. A producer that goes on
+under the same id makes the coordinator forget its word, and ends in its own way what it finds open, committed or not:
+so this comes before anybody does that, see `settle`. What nobody goes on with, a sweep finds.
+"""
+
+import struct
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from functools import partial
+from threading import Lock
+from typing import NamedTuple, TypeVar
+
+from delayline.clock import Clock
+from delayline.names import Names
+from delayline.process import logs
+from kafkawire.client.blocking import Connection
+from kafkawire.client.metadata import NO_LEADER, TRANSACTION, Nodes
+from kafkawire.client.steps import Place, by_topic
+from kafkawire.protocol.apis import ApiKey
+from kafkawire.protocol.errors import AnswerLost, ErrorCode, NotAllowed, PeerError, Unreachable
+from kafkawire.protocol.message import Message
+from kafkawire.protocol.messages.facts import (
+    LATEST,
+    ListedPartition,
+    ListedTopic,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    PartitionOffset,
+)
+from kafkawire.protocol.messages.transactions import (
+    DescribedTransaction,
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+    MarkedTopic,
+    Marker,
+    PartitionProducers,
+    ProducerState,
+    ProducersTopic,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+from mq.errors import QueueUnavailable
+from mq.kafka.data_path.finishing import OFFSETS_TOPIC
+
+A = TypeVar("A", bound=Message)
+T = TypeVar("T")
+
+WRITTEN, READABLE = 0, 1
+"""Isolation levels of ListOffsets: up to the high watermark, and to the last stable offset."""
+
+VERSIONS = {
+    ApiKey.LIST_OFFSETS: (4, 7),
+    ApiKey.DESCRIBE_PRODUCERS: (0, 0),
+    ApiKey.DESCRIBE_TRANSACTIONS: (0, 0),
+    ApiKey.LIST_TRANSACTIONS: (0, 0),
+    ApiKey.WRITE_TXN_MARKERS: (1, 1),
+    ApiKey.INIT_PRODUCER_ID: (4, 4),
+}
+"""Oldest and newest that are spoken. A marker of version 1 may have its records' own epoch, as an operator's has."""
+
+OUTCOMES = {"PrepareCommit": True, "CompleteCommit": True, "PrepareAbort": False, "CompleteAbort": False}
+"""States of a transaction that is decided, and whether it was committed (`TransactionState`)."""
+
+UNDER_WAY = frozenset({"Ongoing", "PrepareEpochFence"})
+
+NO_TRANSACTION = ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+
+INTERRUPTED = {**OUTCOMES, "PrepareEpochFence": False}
+
+RIGHTS = {
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "Alter on the cluster",
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Describe and Write on the transactional id",
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "Read on the topic",
+}
+"""What it takes, by the error that says so."""
+
+AGAIN_S, AGAIN_MAX_S = 0.01, 0.2
+
+FENCE_S = 2.0
+"""For what is open to be aborted; who cannot wait so long goes on without."""
+
+SWEEP_S = 10.0
+"""Between two sweeps: what is open at both, and over by its coordinator's word, hangs. Markers take milliseconds."""
+
+log = logs.get(__name__)
+
+
+class Verdict(NamedTuple):
+    """What a transaction has come to. `epoch` is the coordinator's behind it: one more than that of the records where
+    every transaction has an epoch of its own (KIP-890), else the same. `places` is where it wrote, None where nobody
+    says so any more. `fenced`: nobody has begun another one with that epoch, nor can."""
+
+    transactional_id: str
+    producer_id: int
+    epoch: int
+    committed: bool
+    places: frozenset[Place] | None = None
+    fenced: bool = False
+
+    def is_about(self, found: "Standing") -> bool:
+        """For certain: the next transaction's records have another epoch."""
+        in_it = found.producer_id == self.producer_id and (self.places is None or found.place in self.places)
+        return in_it and (found.epoch == self.epoch - 1 or (self.fenced and found.epoch == self.epoch))
+
+    def may_be_about(self, found: "Standing") -> bool:
+        """Or about one that has begun since."""
+        return self._replace(fenced=True).is_about(found)
+
+
+class Standing(NamedTuple):
+    """A transaction that a partition takes for open."""
+
+    leader: int
+    place: Place
+    producer_id: int
+    epoch: int
+    coordinator_epoch: int
+    first_offset: int
+
+
+class Seen(NamedTuple):
+    """What stands open, and the partitions that nobody could be asked about."""
+
+    standing: frozenset[Standing]
+    unseen: frozenset[Place]
+
+    def beside(self, other: "Seen") -> "Seen":
+        return Seen(self.standing | other.standing, self.unseen | other.unseen)
+
+
+class _Busy(Unreachable):
+    """Whoever takes an id has to come again: another transaction of it is just ending."""
+
+
+class Hanging:
+    """Any thread may call it. Looks at an installation's own topics, at those that it delivers to, and at the groups'
+    offsets. `pause` waits for so many seconds; true says that nothing is to be waited for any more."""
+
+    def __init__(
+        self, nodes: Nodes, names: Names, timeout_s: float, clock: Clock, pause: Callable[[float], object]
+    ) -> None:
+        self._nodes = nodes
+        self._names = names
+        self._timeout_s = timeout_s
+        self._clock = clock
+        self._pause = pause
+        self._lock = Lock()
+        self._unfinished: dict[Verdict, frozenset[Place]] = {}  # where partitions had no leader to be asked
+        self._before: frozenset[Standing] = frozenset()  # seen by the last sweep
+        self._told: frozenset[Standing] = frozenset()
+        self._forbidden = ""
+        self._offsets_rows = 0  # partitions of the groups' offsets
+
+    def close(self) -> None:
+        self._nodes.close()
+
+    # --- mq.kafka.data_path.finishing.Finisher
+
+    def settle(self, transactional_id: str) -> bool:
+        """What could not be reached is left to a sweep. Raises QueueUnavailable."""
+        with self._lock, _telling(f"what {transactional_id} has come to"):
+            return self._patiently(partial(self._settle, transactional_id), self._timeout_s)
+
+    def unheard(self, transactional_id: str, group: str | None) -> frozenset[Place]:
+        if not self._unfinished:
+            return frozenset()
+        unfinished = tuple(self._unfinished.items())
+        places = frozenset[Place]().union(
+            *(left for one, left in unfinished if one.transactional_id == transactional_id)
+        )
+        foreign = {(OFFSETS_TOPIC, row) for row in range(self._offsets_rows)}
+        if group is not None and self._offsets_rows:
+            foreign.discard((OFFSETS_TOPIC, offsets_row(group, self._offsets_rows)))
+        return places - foreign
+
+    # --- for whoever has nobody to go on under his id
+
+    def sweep(self) -> None:
+        """Finish what stood open at the last sweep already although it has ended, whoever began it. What is not
+        allowed is said once. Raises QueueUnavailable."""
+        with self._lock, _telling("what hangs"):
+            try:
+                self._sweep()
+            except NotAllowed as error:
+                if str(error) != self._forbidden:
+                    log.warning("transactions that hang may stay so", detail=str(error))
+                self._forbidden = str(error)
+                raise
+
+    def _sweep(self) -> None:
+        seen = self._look()
+        lasting, self._before = seen.standing & self._before, seen.standing
+        verdicts, under_way = self._verdicts({found.producer_id for found in lasting})
+        waiting = {verdict.producer_id for verdict in self._unfinished}
+        self._finish_rest(seen)
+        for verdict in verdicts:
+            if verdict.producer_id not in waiting:
+                self._finish(verdict, seen)
+        self._told &= lasting
+        for found in lasting - self._told:
+            if found.producer_id not in under_way and not any(one.may_be_about(found) for one in verdicts):
+                log.error("a transaction hangs of which no coordinator knows how it ended", **_said(found))
+                self._told |= {found}
+
+    def _settle(self, transactional_id: str) -> bool:
+        described = self._described(transactional_id)
+        verdict = self._decided(described)
+        if verdict is None and described.transaction_state in UNDER_WAY and self._names.is_writer(transactional_id):
+            return self._abort(described)
+        seen = self._look() if verdict is not None or self._unfinished else Seen(frozenset(), frozenset())
+        self._finish_rest(seen)
+        return verdict is not None and self._finish(verdict, seen)
+
+    def _abort(self, described: DescribedTransaction) -> bool:
+        """What is open is aborted by whoever takes the id, in the partitions that have a leader then; unless its
+        producer was quicker, and has committed it."""
+        places = frozenset((topic.topic, row) for topic in described.topics for row in topic.partitions)
+        whose = described.transactional_id, described.producer_id, described.producer_epoch + 1
+        try:
+            committed = self._patiently(partial(self._interrupt, described.transactional_id), FENCE_S)
+        except (Unreachable, AnswerLost) as error:
+            log.debug("not fenced yet", detail=str(error))
+            return False
+        if committed is None:
+            return True
+        is_fenced = self._try_fence(described.transactional_id)
+        self._carry_out(Verdict(*whose, committed=committed, places=places), self._look())
+        return is_fenced
+
+    def _interrupt(self, transactional_id: str) -> bool | None:
+        """Begin to take the id while a transaction is open: who interrupts one is told to come again. Whether it was
+        committed; None where it had ended before, so that the id is taken, and nobody says how any more."""
+        try:
+            self._fence(transactional_id)
+        except _Busy:
+            state = self._described(transactional_id).transaction_state
+            if state not in INTERRUPTED:
+                raise
+            return INTERRUPTED[state]
+        return None
+
+    def _finish(self, verdict: Verdict, seen: Seen) -> bool:
+        """Whether the id's producers had to be fenced for it: where the next transaction's records look like those of
+        this one, or may do so by the time that they are seen."""
+        unclear = any(verdict.may_be_about(found) and not verdict.is_about(found) for found in seen.standing)
+        if not (unclear or self._unheard(verdict, seen)) or not self._names.is_writer(verdict.transactional_id):
+            self._carry_out(verdict, seen)
+            return False
+        if self._decided(self._described(verdict.transactional_id)) != verdict:
+            return False  # its producer has gone on: what stands open is under way
+        is_fenced = self._try_fence(verdict.transactional_id)
+        self._carry_out(verdict._replace(fenced=is_fenced), self._look())
+        return is_fenced
+
+    def _carry_out(self, verdict: Verdict, seen: Seen) -> None:
+        left = self._unheard(verdict, seen) | self._mark(verdict, seen.standing)
+        if left:
+            self._unfinished[verdict] = left
+
+    def _unheard(self, verdict: Verdict, seen: Seen) -> frozenset[Place]:
+        """The partitions that may need to hear of it and cannot be asked, but for those that have had no leader since
+        before it began."""
+        places = seen.unseen if verdict.places is None else seen.unseen & verdict.places
+        earlier = (left for one, left in self._unfinished.items() if one.producer_id == verdict.producer_id)
+        return places.difference(*earlier)
+
+    def _finish_rest(self, seen: Seen) -> None:
+        """What was decided while partitions could not be reached."""
+        for verdict, places in list(self._unfinished.items()):
+            refused = self._mark(verdict, [found for found in seen.standing if found.place in places])
+            self._unfinished[verdict] = places & (seen.unseen | refused)
+            if not self._unfinished[verdict]:
+                del self._unfinished[verdict]
+
+    # --- what coordinators say
+
+    def _described(self, transactional_id: str) -> DescribedTransaction:
+        with self._coordinating(transactional_id) as node:
+            answer = self._ask(node, DescribeTransactionsRequest([transactional_id]), DescribeTransactionsResponse)
+            found = next(iter(answer.transaction_states), DescribedTransaction(error_code=NO_TRANSACTION))
+            if found.error_code not in (0, NO_TRANSACTION):
+                raise _error(found.error_code, f"the transactions of {transactional_id}")
+        return found
+
+    @contextmanager
+    def _coordinating(self, transactional_id: str) -> Iterator[int]:
+        """The id's coordinator, which is looked for again when it gives no good answer, or none."""
+        node = self._nodes.coordinator(TRANSACTION, transactional_id)
+        try:
+            yield node
+        except PeerError:
+            self._nodes.forget_coordinator(TRANSACTION, transactional_id)
+            raise
+
+    def _decided(self, found: DescribedTransaction) -> Verdict | None:
+        committed = OUTCOMES.get(found.transaction_state)
+        if committed is None:
+            return None
+        return Verdict(found.transactional_id, found.producer_id, found.producer_epoch, committed)
+
+    def _verdicts(self, producers: set[int]) -> tuple[list[Verdict], set[int]]:
+        """Of those whose ids the brokers still know; and the producers of transactions that are under way."""
+        verdicts: list[Verdict] = []
+        under_way: set[int] = set()
+        for node in self._nodes.ids() if producers else ():
+            request = ListTransactionsRequest(producer_id_filters=sorted(producers))
+            for one in self._ask(node, request, ListTransactionsResponse).transaction_states:
+                found = self._described(one.transactional_id)
+                verdict = self._decided(found)
+                if verdict is not None:
+                    verdicts.append(verdict)
+                elif found.transaction_state in UNDER_WAY:
+                    under_way.add(one.producer_id)
+        return verdicts, under_way
+
+    def _try_fence(self, transactional_id: str) -> bool:
+        """Not while markers of its last transaction wait for replicas: whoever takes the id then hears of it too."""
+        try:
+            self._patiently(partial(self._fence, transactional_id), FENCE_S)
+        except (Unreachable, AnswerLost) as error:
+            log.debug("not fenced yet", detail=str(error))
+            return False
+        return True
+
+    def _fence(self, transactional_id: str) -> None:
+        request = InitProducerIdRequest(transactional_id, int(self._timeout_s * 1000))
+        with self._coordinating(transactional_id) as node:
+            answer = self._ask(node, request, InitProducerIdResponse)
+            if answer.error_code:
+                raise _error(answer.error_code, f"fencing {transactional_id}")
+
+    # --- what partitions say
+
+    def _look(self) -> Seen:
+        leaders = self._nodes.all_leaders()
+        targets = {self._names.target(topic) for topic, _ in leaders}
+        self._offsets_rows = sum(topic == OFFSETS_TOPIC for topic, _ in leaders)
+        by_leader: dict[int, list[Place]] = {}
+        for place, leader in leaders.items():
+            if place[0] == OFFSETS_TOPIC or place[0] in targets or self._names.is_own(place[0]):
+                by_leader.setdefault(leader, []).append(place)
+        seen = Seen(frozenset(), frozenset(by_leader.pop(NO_LEADER, ())))
+        for leader, places in by_leader.items():
+            try:
+                seen = seen.beside(self._look_at(leader, places))
+            except (Unreachable, AnswerLost) as error:
+                log.debug("a leader's partitions cannot be looked at", node=leader, detail=str(error))
+                seen = seen.beside(Seen(frozenset(), frozenset(places)))
+        return seen
+
+    def _look_at(self, leader: int, places: Sequence[Place]) -> Seen:
+        """A partition that does not say, because its leader is only about to be it, has not been seen."""
+        with closing(self._nodes.connect(leader)) as asked:
+            readable, written = (_ends(asked, places, level) for level in (READABLE, WRITTEN))
+            seen = readable.keys() & written.keys()
+            held_up = [place for place in seen if readable[place] < written[place]]
+            producers = _producers(asked, held_up) if held_up else {}
+        standing = (
+            Standing(
+                leader,
+                place,
+                one.producer_id,
+                one.producer_epoch,
+                max(0, one.coordinator_epoch),
+                one.current_txn_start_offset,
+            )
+            for place, active in producers.items()
+            for one in active
+            if one.current_txn_start_offset >= 0
+        )
+        silent = set(held_up) - producers.keys()
+        return Seen(frozenset(standing), frozenset(set(places) - seen | silent))
+
+    def _mark(self, verdict: Verdict, standing: Iterable[Standing]) -> frozenset[Place]:
+        """Where it could not be written now: too few replicas are in sync, or the leader has changed again. Raises
+        NotAllowed."""
+        refused: set[Place] = set()
+        for found in filter(verdict.is_about, standing):
+            topic, row = found.place
+            topics = [MarkedTopic(topic, [row])]
+            marker = Marker(found.producer_id, found.epoch, verdict.committed, topics, found.coordinator_epoch)
+            try:
+                answer = self._ask(found.leader, WriteTxnMarkersRequest([marker]), WriteTxnMarkersResponse)
+                codes = [one.error_code for of in answer.markers for at in of.topics for one in at.partitions]
+                if codes == [ErrorCode.INVALID_PRODUCER_EPOCH]:
+                    continue  # the coordinator's own marker was quicker
+                if codes != [0]:
+                    code = codes[0] if codes else ErrorCode.UNKNOWN_SERVER_ERROR
+                    raise _error(code, f"writing the marker that {topic}, partition {row} lacks")
+            except (Unreachable, AnswerLost) as error:
+                log.warning("a transaction still hangs", detail=str(error), **_said(found))
+                refused.add(found.place)
+            else:
+                end = "committed" if verdict.committed else "aborted"
+                log.warning("finished a transaction that was hanging", end=end, **_said(found))
+        return frozenset(refused)
+
+    # --- asking
+
+    def _ask(self, node: int, request: Message, answer: type[A]) -> A:
+        with closing(self._nodes.connect(node)) as asked:
+            return _answer(asked, request, answer)
+
+    def _patiently(self, call: Callable[[], T], within_s: float) -> T:
+        """Coordinators and leaders that are only coming back to themselves are asked again."""
+        give_up_s, wait_s = self._clock.monotonic_s() + within_s, AGAIN_S
+        while True:
+            try:
+                return call()
+            except (Unreachable, AnswerLost):
+                if self._clock.monotonic_s() + wait_s > give_up_s or self._pause(wait_s):
+                    raise
+                wait_s = min(2 * wait_s, AGAIN_MAX_S)
+
+
+@contextmanager
+def _telling(what: str) -> Iterator[None]:
+    try:
+        yield
+    except PeerError as error:
+        raise QueueUnavailable(f"{what}: {error}") from error
+
+
+def _answer(asked: Connection, request: Message, answer: type[A]) -> A:
+    oldest, newest = VERSIONS[request.api]
+    return asked.ask(request, asked.version(request.api, newest, oldest), answer)
+
+
+def _ends(asked: Connection, places: Iterable[Place], level: int) -> dict[Place, int]:
+    """Of partitions that say so. Raises NotAllowed."""
+    topics = [
+        ListedTopic(topic, [ListedPartition(row, timestamp=LATEST) for row in rows])
+        for topic, rows in by_topic(places)
+    ]
+    answer = _answer(asked, ListOffsetsRequest(isolation_level=level, topics=topics), ListOffsetsResponse)
+    rows = [(topic.name, one) for topic in answer.topics for one in topic.partitions]
+    return {(topic, one.partition_index): one.offset for topic, one in rows if _says(topic, one)}
+
+
+def _producers(asked: Connection, places: Iterable[Place]) -> dict[Place, list[ProducerState]]:
+    """Who writes to partitions that say so. Raises NotAllowed."""
+    topics = [ProducersTopic(topic, rows) for topic, rows in by_topic(places)]
+    answer = _answer(asked, DescribeProducersRequest(topics), DescribeProducersResponse)
+    rows = [(topic.name, one) for topic in answer.topics for one in topic.partitions]
+    return {(topic, one.partition_index): one.active_producers for topic, one in rows if _says(topic, one)}
+
+
+def _says(topic: str, row: PartitionOffset | PartitionProducers) -> bool:
+    """Whether a partition has answered what it was asked. Raises NotAllowed."""
+    error = _error(row.error_code, f"looking at {topic}, partition {row.partition_index}")
+    if isinstance(error, NotAllowed):
+        raise error
+    return row.error_code == 0
+
+
+def _said(found: Standing) -> dict[str, object]:
+    """For a line of the log."""
+    topic, row = found.place
+    return {"topic": topic, "partition": row, "producer_id": found.producer_id, "from_offset": found.first_offset}
+
+
+def _error(code: int, what: str) -> PeerError:
+    """Most of it passes: coordinators load, leaders move."""
+    if code in RIGHTS:
+        return NotAllowed(f"{what}: we may not (error {code}); it takes {RIGHTS[ErrorCode(code)]}")
+    if code == ErrorCode.CONCURRENT_TRANSACTIONS:
+        return _Busy(f"{what}: the coordinator is at it")
+    return Unreachable(f"{what}: error {code}")
+
+
+def offsets_row(group: str, partitions: int) -> int:
+    """The partition that has a group's offsets: Java's hash of its name, without the sign
+    (`GroupCoordinatorService.partitionFor`)."""
+    hashed = 0
+    for unit in struct.unpack(f">{len(group.encode('utf-16-be')) // 2}H", group.encode("utf-16-be")):
+        hashed = (31 * hashed + unit) & 0xFFFFFFFF
+    signed = hashed - (1 << 32) if hashed >> 31 else hashed
+    return 0 if signed == -(1 << 31) else abs(signed) % partitions

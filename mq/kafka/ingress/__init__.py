@@ -1,0 +1,1 @@
+"""What the frontends append and read."""

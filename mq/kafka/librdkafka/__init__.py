@@ -1,0 +1,1 @@
+"""What librdkafka needs: its messages, its errors, its log lines, and clients that are made anew."""

@@ -1,0 +1,1 @@
+"""Reading a planned part of a partition, for the reconcile job."""

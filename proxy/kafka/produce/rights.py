@@ -1,0 +1,83 @@
+"""Whether a client may write to a topic, asked before anything of its compressed records is unpacked.
+
+Metadata tells a topic's operations that the asker is authorised to (KIP-430). It is asked on the client's own
+connection, so that the broker answers for the client's own principal; the proxy knows no principals. One round trip
+for a connection and topic in `PROVEN_S`, and only where there are compressed records: what is not compressed costs
+no more than what was sent. The broker judges the batches themselves all the same.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from delayline.clock import Clock
+from kafkawire.protocol.apis import ApiKey
+from kafkawire.protocol.errors import ErrorCode
+from kafkawire.protocol.message import RequestHeader
+from kafkawire.protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataTopicName
+
+if TYPE_CHECKING:
+    from proxy.kafka.produce.produces import PartitionBatch
+
+PROVEN_S = 30.0
+"""A right that is taken away meanwhile lets compressed records be unpacked so much longer, and nothing else."""
+
+TOPICS_MAX = 1000
+"""Remembered for a connection."""
+
+VERSION = 12
+"""Of Metadata: every broker that the proxy works with has it."""
+
+WRITE = 1 << 4
+"""AclOperation.WRITE in a field of operations."""
+
+NOT_TOLD = -(1 << 31)
+_CODES = {code.value: code for code in ErrorCode}
+
+
+@dataclass(slots=True, eq=False)
+class RightsAsked:
+    """A Metadata of ours on the client's connection, and the batches that wait for its answer."""
+
+    header: RequestHeader
+    request: MetadataRequest
+    pieces: "list[PartitionBatch]"
+
+
+class Rights:
+    """Of one connection."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._proven_s: dict[str, float] = {}
+
+    def ask(self, topics: Iterable[str], pieces: "list[PartitionBatch]") -> RightsAsked | None:
+        """What to ask about these topics; None where all are known to take the client's records."""
+        since_s = self._clock.monotonic_s() - PROVEN_S
+        unproven = [topic for topic in dict.fromkeys(topics) if self._proven_s.get(topic, since_s) <= since_s]
+        if not unproven:
+            return None
+        client = pieces[0].production.header
+        request = MetadataRequest(
+            topics=[MetadataTopicName(name=topic) for topic in unproven],
+            allow_auto_topic_creation=False,
+            include_topic_authorized_operations=True,
+        )
+        header = RequestHeader(ApiKey.METADATA, VERSION, client.correlation_id, client.client_id)
+        return RightsAsked(header, request, pieces)
+
+    def answered(self, response: MetadataResponse) -> Mapping[str, ErrorCode]:
+        """The topics that do not take the client's records, and why. They are asked about again."""
+        denied: dict[str, ErrorCode] = {}
+        now_s = self._clock.monotonic_s()
+        if len(self._proven_s) >= TOPICS_MAX:
+            self._proven_s.clear()
+        for topic in response.topics:
+            name, operations = topic.name or "", topic.topic_authorized_operations
+            if topic.error_code:
+                denied[name] = _CODES.get(topic.error_code, ErrorCode.UNKNOWN_SERVER_ERROR)
+            elif operations != NOT_TOLD and not operations & WRITE:
+                denied[name] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            else:
+                self._proven_s[name] = now_s
+        return denied

@@ -1,0 +1,1 @@
+"""What the proxy asks brokers in its own name."""

@@ -1,0 +1,1 @@
+"""The output directory: small files, the lock, and the protocol of a run."""

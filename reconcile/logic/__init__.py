@@ -1,0 +1,1 @@
+"""What is read, claimed and found wrong, as plain Python: no Spark, no files."""

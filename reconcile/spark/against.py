@@ -1,0 +1,230 @@
+"""One comparison with the target topics: which windows, which rows, and what is said of them.
+
+It stands on the ledger of an output directory: windows that its last run has closed, and the rows that all runs have
+staged. It adds nothing to that ledger; its own findings and report lie in `targets/`.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from delayline.clock import Clock
+from delayline.times import format_moment
+from reconcile.directory.files import Files
+from reconcile.directory.lock import Lock, this_process
+from reconcile.directory.runs import check_cluster, last_manifest
+from reconcile.errors import CannotJudge
+from reconcile.exits import Exit
+from reconcile.frames.local_frame import small
+from reconcile.frames.schemas import ACCEPTED, DONE, FINDINGS
+from reconcile.logic.ledger import HOUR_MS, WINDOW_MS, Category
+from reconcile.logic.manifest import Manifest
+from reconcile.logic.whereabouts import where_of
+from reconcile.progress import Say, Step
+from reconcile.readers.contract import Reader
+from reconcile.report.page import render_page
+from reconcile.report.summary import FINDINGS_MAX, NotJudged, State, Summary, Topic, encode_summary
+from reconcile.report.summing import finding_of, topic_of
+from reconcile.settings import JobSettings
+from reconcile.spark import targets
+from reconcile.spark.job import Verdict
+from reconcile.spark.parquet_store import ParquetStore
+
+ROOM = "targets"
+RETENTION, REFUSED = "retention", "refused"
+"""What keeps a topic from being compared: what is deleted from it, and what it is."""
+
+
+class Span(NamedTuple):
+    """Windows `[from_ms, until_ms)` of a shard, which is a partition of its topic too."""
+
+    topic: str
+    shard: int
+    from_ms: int
+    until_ms: int
+
+
+class Compared(NamedTuple):
+    """Windows that can be compared, and what cannot."""
+
+    spans: list[Span]
+    not_judged: list[NotJudged]
+
+
+def compare(
+    settings: JobSettings,
+    reader: Reader,
+    files: Files,
+    spark: SparkSession,
+    clock: Clock,
+    stamps_deliveries: bool,
+    say: Say = lambda step: None,
+) -> Verdict:
+    """`stamps_deliveries`: whether a delivered record's time is that of its delivery (`dispatch.timestamp`); without
+    it nothing is early or late, and topics are read from their beginning. Raises ReconcileError, OSError."""
+    started_s, at_ms = clock.monotonic_s(), clock.now_ms()
+    lock = Lock(files, this_process(at_ms))
+    lock.take()
+    try:
+        manifest = last_manifest(files)
+        if manifest is None:
+            raise CannotJudge("there is no ledger in this directory yet: run once without --against targets")
+        check_cluster(reader.cluster(), manifest)
+        compared = _windows(reader, manifest, at_ms - settings.since_ms)
+        say(Step("comparing with the target topics"))
+        rooms = ParquetStore(spark, files)
+        found = _Comparison(rooms, reader, manifest, compared.spans).found(settings, stamps_deliveries)
+        rooms.write(found, f"{ROOM}/findings")
+        seconds = clock.monotonic_s() - started_s
+        summary = _summary(settings, manifest, compared, rooms.read(FINDINGS, [f"{ROOM}/findings"]), at_ms, seconds)
+        for name, data in _report(summary).items():
+            files.write(f"{ROOM}/{name}", data)
+        return Verdict(summary, summary.exit_code)
+    finally:
+        lock.release()
+
+
+def _windows(reader: Reader, manifest: Manifest, since_ms: int) -> Compared:
+    spans, not_judged = [], []
+    for name, topic in manifest.topics.items():
+        if not topic.topic_id:
+            continue  # only the audit speaks of it
+        if topic.aside:
+            not_judged.append(NotJudged(what=topic.aside, why="the ledger has set it aside", topic=name))
+            continue
+        try:
+            kept_ms = reader.kept_since_ms(name)
+        except CannotJudge as error:
+            not_judged.append(NotJudged(what=REFUSED, why=str(error), topic=name))
+            continue
+        from_ms = {shard: _window_after(max(since_ms, kept_ms.get(shard, 0))) for shard in topic.shards}
+        lacking = [shard for shard in sorted(kept_ms.keys() & from_ms.keys()) if kept_ms[shard] > since_ms]
+        if any(hour * HOUR_MS < from_ms[shard] for shard in lacking for hour in where_of(manifest).hours):
+            not_judged.append(NotJudged(what=RETENTION, why=_gone(kept_ms, lacking), topic=name))
+        until_ms = topic.closed_until_ms
+        spans += [Span(name, shard, start_ms, until_ms) for shard, start_ms in from_ms.items() if start_ms < until_ms]
+    return Compared(spans, not_judged)
+
+
+def _window_after(moment_ms: int) -> int:
+    """The first window that does not begin before."""
+    return -(-moment_ms // WINDOW_MS) * WINDOW_MS
+
+
+def _gone(kept_ms: Mapping[int, int], lacking: Sequence[int]) -> str:
+    parts = (f"partition {shard} before {format_moment(kept_ms[shard])}" for shard in lacking)
+    return f"what was delivered into {', '.join(parts)} may be gone from it"
+
+
+class _Comparison:
+    """The rows behind these windows."""
+
+    def __init__(self, rooms: ParquetStore, reader: Reader, manifest: Manifest, spans: list[Span]) -> None:
+        self._rooms, self._reader, self._manifest = rooms, reader, manifest
+        self._spans = spans
+
+    def found(self, settings: JobSettings, stamps_deliveries: bool) -> DataFrame:
+        """By `judge.FINDINGS`."""
+        spark = self._rooms.spark
+        if not self._spans:
+            return small(spark, [], FINDINGS)
+        first_ms = min(span.from_ms for span in self._spans)
+        accepted, done = self._staged(ACCEPTED, "accepted"), self._staged(DONE, "done")
+        # An hour more: what was delivered too early is seen, and clocks may differ.
+        since_ms = first_ms - HOUR_MS if stamps_deliveries else 0
+        delivered = self._reader.delivered(spark, sorted({span.topic for span in self._spans}), since_ms)
+        late_after_ms = settings.late_after_ms if stamps_deliveries else None
+        verdicts = targets.verdicts(accepted, done, delivered, self._manifest.run, late_after_ms)
+        return self._without_others(self._compared(verdicts))
+
+    def _staged(self, schema: StructType, kind: str) -> DataFrame:
+        where = where_of(self._manifest)
+        hours = [hour for hour in where.hours if any(map(_touches(hour), self._spans))]
+        rows = self._rooms.read(schema, where.folders(kind, hours))
+        spans = small(self._rooms.spark, self._spans, "of string, number int, from_ms long, until_ms long")
+        inside = _inside(F.coalesce("due_ms", "accepted_ms")) & (F.col("shard") == F.col("number"))
+        return rows.join(F.broadcast(spans), inside, "left_semi")
+
+    def _compared(self, verdicts: DataFrame) -> DataFrame:
+        """Those of windows that are compared in any shard: an orphan may name one that there is not."""
+        wide: dict[str, tuple[int, int]] = {}
+        for topic, _, from_ms, until_ms in self._spans:
+            first_ms, last_ms = wide.get(topic, (from_ms, until_ms))
+            wide[topic] = min(first_ms, from_ms), max(last_ms, until_ms)
+        rows = [(topic, *span) for topic, span in wide.items()]
+        spans = small(self._rooms.spark, rows, "of string, from_ms long, until_ms long")
+        return verdicts.join(F.broadcast(spans), _inside(F.col("window_ms")), "left_semi")
+
+    def _without_others(self, verdicts: DataFrame) -> DataFrame:
+        """Without orphans that were accepted all the same: in other windows, or before the ledger begins."""
+        verdicts = verdicts.localCheckpoint()  # worked out once, and read twice
+        is_orphan = F.col("category") == Category.ORPHAN.value
+        orphans = verdicts.where(is_orphan).select("topic", "id")
+        if orphans.isEmpty():
+            return verdicts
+        where = where_of(self._manifest)
+        everywhere = where.folders("accepted", where.hours)
+        every = self._rooms.read(ACCEPTED, everywhere).select("topic", "id")
+        known = every.join(F.broadcast(orphans), ["topic", "id"], "left_semi").distinct()
+        others = verdicts.join(known.withColumn("known", F.lit(True)), ["topic", "id"], "left")
+        strange = ~is_orphan | (F.col("known").isNull() & ~self._is_before())
+        return others.where(strange).select(*FINDINGS.fieldNames())
+
+    def _is_before(self) -> Column:
+        before = F.lit(False)
+        for name, topic in self._manifest.topics.items():
+            for number, shard in topic.shards.items():
+                here = (F.col("topic") == name) & (F.col("shard") == number)
+                before = before | (here & (F.col("offset") >= 0) & (F.col("offset") < shard.start))
+        return before
+
+
+def _inside(moment: Column) -> Column:
+    return (F.col("topic") == F.col("of")) & (moment >= F.col("from_ms")) & (moment < F.col("until_ms"))
+
+
+def _touches(hour: int) -> Callable[[Span], bool]:
+    return lambda span: span.from_ms < (hour + 1) * HOUR_MS and hour * HOUR_MS < span.until_ms
+
+
+# --- what is said
+
+
+def _summary(
+    settings: JobSettings, manifest: Manifest, compared: Compared, found: DataFrame, at_ms: int, seconds: float
+) -> Summary:
+    counts: dict[str, dict[str, int]] = {}
+    for row in found.groupBy("topic", "category").count().orderBy("topic", "category").collect():
+        counts.setdefault(row["topic"], {})[row["category"]] = row["count"]
+    total = sum(sum(categories.values()) for categories in counts.values())
+    first = found.orderBy("category", "topic", "window_ms", "shard", "offset").limit(FINDINGS_MAX).collect()
+    cannot = Exit.CANNOT_JUDGE if compared.not_judged else Exit.CLEAN
+    return Summary(
+        cluster=manifest.cluster,
+        run=manifest.run,
+        at_ms=at_ms,
+        exit_code=Exit.FOUND if total > settings.threshold else cannot,
+        seconds=round(seconds, 3),
+        against=ROOM,
+        threshold=settings.threshold,
+        late_after_ms=settings.late_after_ms,
+        stalled_after_ms=settings.stalled_after_ms,
+        topics=list(_topics(manifest, counts, compared.not_judged)),
+        findings=[finding_of(row.asDict(), manifest) for row in first],
+        findings_total=total,
+        not_judged=compared.not_judged,
+    )
+
+
+def _topics(manifest: Manifest, counts: dict[str, dict[str, int]], not_judged: list[NotJudged]) -> Iterable[Topic]:
+    reasons = {one.topic: one.why for one in not_judged}
+    for name, topic in manifest.topics.items():
+        state, found = State.UNAUDITABLE if name in reasons else State.JUDGED, counts.get(name, {})
+        yield topic_of(name, topic, state, reasons.get(name), found, found)
+
+
+def _report(summary: Summary) -> dict[str, bytes]:
+    return {"report.html": render_page(summary), "summary.json": encode_summary(summary)}

@@ -1,0 +1,18 @@
+"""What a process says of itself when it has started: nothing of what another one does."""
+
+from pathlib import Path
+
+from cli.serve_commands import _api_welcome, _welcome
+from delayline.config import load_settings
+
+ENVIRON = {
+    "DELAYLINE_PROXY__KAFKA__PORT": "19092",
+    "DELAYLINE_MQ__KIND": "kafka",
+    "DELAYLINE_MQ__BOOTSTRAP_SERVERS": "k1:9092",
+}
+SETTINGS = load_settings(None, {}, ENVIRON, Path("/"))
+
+
+def test_only_the_process_that_listens_for_kafka_clients_says_where() -> None:
+    assert "bootstrap.servers=127.0.0.1:19092" in _welcome(SETTINGS, "http://127.0.0.1:8080", "Kafka")
+    assert "bootstrap.servers" not in _api_welcome(SETTINGS, "http://127.0.0.1:8080", "Kafka")

@@ -1,0 +1,44 @@
+"""What is found in each situation, from all that is said of it: what cells spare the look at is looked at here."""
+
+import pytest
+
+from delayline.buffer.outcome import spread
+from delayline.records.message import Shard
+from reconcile.logic.manifest import AuditGap
+from reconcile.logic.places import Rules, against_deadline, for_nobody, judged, places, untimely
+from reconcile.logic.plan import Range
+from reconcile.logic.testimony import Record, first_id
+from reconcile.logic.times import mistimed
+from tests.reconcile.cases import CASES, RULES, links, moved, records, rows, told
+from tests.reconcile.situations import LATE_AFTER_MS, Case
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
+def test_each_situation_is_called_what_it_is(case: Case) -> None:
+    accepted, said = records(case), rows(case)
+    every = list(places(accepted, links(case), said))
+    found = [one for place in every for one in judged(place, RULES)]
+    for place in every:
+        here = (case.name, 0, place.offset, place.moment_ms)
+        found += filter(None, [mistimed(place, {move.moves_to_ms for move in moved(case) if move[:4] == here})])
+    found += [one for row in said if (one := untimely(row, LATE_AFTER_MS))]
+    deadlines = {(one.offset, one.id): one.expires_ms for one in accepted if one.is_message}
+    ends = [(row, deadlines[row.offset, row.id]) for row in said if (row.offset, row.id) in deadlines]
+    found += [one for row, expires_ms in ends if (one := against_deadline(row, expires_ms))]
+    known = {(one.topic, one.shard, one.offset, first_id(one.id) or "") for one in accepted if one.is_message}
+    found += for_nobody([row for row in said if row.gives_way], known, RULES)
+    assert told(found)[case.name] == list(case.found)
+
+
+@pytest.mark.parametrize(
+    ("elsewhere", "partitions", "appended_ms", "is_untold"),
+    [(0, 4, 99, True), (1, 4, 99, False), (1, 0, 99, True), (0, 4, 100, False)],
+    ids=["its partition", "another partition", "an unknown number of partitions", "appended behind the gap"],
+)
+def test_a_gap_of_the_audit_may_have_had_the_outcomes_of_its_own_shards_alone(
+    elsewhere: int, partitions: int, appended_ms: int, is_untold: bool
+) -> None:
+    partition = (spread(Shard("orders", "0"), 4) + elsewhere) % 4
+    rules = Rules(LATE_AFTER_MS, {}, [AuditGap(partition, Range(0, 9), 100, 1, partitions)])
+    record = Record("orders", 0, 5, "message", "orders.0.5.1", 1, appended_ms, appended_ms, None)
+    assert rules.is_untold(record) is is_untold
