@@ -166,6 +166,7 @@ def test_thousands_of_requests_at_once_on_one_connection(client: Client, queue: 
     assert sorted(offsets) == list(range(2000))
 
 
+@pytest.mark.thorough  # a second start of both; each run has the client's answers to such failures in its units
 def test_a_name_server_and_a_broker_that_go_and_come_back(rocketmq: RocketMq, queue: Queue) -> None:
     with Client(replace(rocketmq.settings, route_s=0.0, backoff_max_s=0.5, request_timeout_s=5)) as client:
         client.broker.send(queue, b"before")

@@ -36,6 +36,7 @@ from tests.brokers.rocketmq import jars
 pytestmark = pytest.mark.slow
 
 SOURCE = Path(__file__).with_name("Vectors.java")
+QUICK = ["-J-XX:TieredStopAtLevel=1", "-J-XX:+UseSerialGC", "-J-Xmx192m", "-proc:none"]
 SMALL = ["-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
 
 ROUTE = Route(
@@ -98,7 +99,7 @@ def spoken(tmp_path_factory: pytest.TempPathFactory) -> Spoken:
         pytest.skip(f"no RocketMQ: {error}")
     folder = tmp_path_factory.mktemp("vectors")
     (folder / "asked").write_text("".join(f"{kind} {data.hex()}\n" for kind, data in asked()))
-    subprocess.run(["javac", "-d", str(folder), "-cp", f"{lib}/*", str(SOURCE)], check=True)
+    subprocess.run(["javac", *QUICK, "-d", str(folder), "-cp", f"{lib}/*", str(SOURCE)], check=True)
     command = ["java", *SMALL, "-cp", f"{folder}:{lib}/*", "Vectors", str(folder / "asked")]
     done = subprocess.run(command, capture_output=True, text=True, check=True, encoding="utf-8")
     found = defaultdict(list)
