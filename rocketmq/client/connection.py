@@ -160,17 +160,24 @@ class BrokerConnection:
         """TLS may hold decrypted bytes that poll does not see: until nothing comes. Raises OSError and WireError."""
         while data := self._read():
             with self._lock:
-                events = self._receive(data)
+                events, trouble = self._receive(data)
             for future, event in events:
                 self._hand_out(future, event)
+            if trouble is not None:
+                raise trouble
             if len(data) < READ_BYTES and not isinstance(self._channel, ssl.SSLSocket):
                 return
 
-    def _receive(self, data: bytes) -> list[tuple[Future[Command] | None, SessionEvent]]:
-        return [
-            (None if isinstance(event, Pushed) else self._futures.pop(event.opaque), event)
-            for event in self._session.receive(data, self._clock.monotonic_s())
-        ]
+    def _receive(self, data: bytes) -> tuple[list[tuple[Future[Command] | None, SessionEvent]], WireError | None]:
+        """The events before what cannot be read count: their requests are pending no longer, and have their
+        answers."""
+        found: list[tuple[Future[Command] | None, SessionEvent]] = []
+        try:
+            for event in self._session.receive(data, self._clock.monotonic_s()):
+                found.append((None if isinstance(event, Pushed) else self._futures.pop(event.opaque), event))
+        except WireError as error:
+            return found, error
+        return found, None
 
     def _read(self) -> bytes:
         """Nothing where nothing is there. Raises OSError."""

@@ -2,6 +2,7 @@
 likes, when it likes, in whatever order."""
 
 import socket
+import ssl
 from collections.abc import Callable
 from contextlib import suppress
 from threading import Event, Lock, Thread
@@ -36,8 +37,9 @@ Script = Callable[[PeerLink, Command], None]
 class ScriptedPeer:
     """Ends with `close`. `seen` are the requests, in their order."""
 
-    def __init__(self, script: Script) -> None:
+    def __init__(self, script: Script, tls: ssl.SSLContext | None = None) -> None:
         self.script = script
+        self._tls = tls
         self.seen: list[Command] = []
         self.links: list[PeerLink] = []
         self.connected = Event()
@@ -59,6 +61,8 @@ class ScriptedPeer:
         with suppress(OSError):
             while True:
                 channel, _ = self._listener.accept()
+                if self._tls is not None:
+                    channel = self._tls.wrap_socket(channel, server_side=True)
                 self.links.append(PeerLink(channel))
                 self._threads.append(Thread(target=self._serve, args=(channel, self.links[-1]), daemon=True))
                 self._threads[-1].start()

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 from threading import Event
 from typing import Any
 
@@ -32,8 +33,9 @@ from rocketmq.wire.acl import AclCredentials, is_signed_by
 from rocketmq.wire.batch import member
 from rocketmq.wire.bodies import BrokerAddresses, Queue, QueueRange, Route, encode_cluster, encode_route
 from rocketmq.wire.codes import Answer, Request
-from rocketmq.wire.command import Command, Encoding, answer_to
+from rocketmq.wire.command import Command, Encoding, answer_to, encode_frame
 from rocketmq.wire.stored import encode_message
+from tests.brokers.certificates import make_certificate
 from tests.ports import free_port
 from tests.unit.rocketmq.peer import PeerLink, Script, ScriptedPeer
 from tests.unit.rocketmq.test_stored import PLAIN
@@ -144,6 +146,16 @@ def test_bytes_that_cannot_be_read_end_the_connection(peers: Peers, dial: Dial, 
     assert not connection.is_open
 
 
+def test_an_answer_counts_that_came_with_bytes_that_cannot_be_read(peers: Peers, dial: Dial) -> None:
+    def both(link: PeerLink, command: Command) -> None:
+        link.send_bytes(b"".join(encode_frame(answer_to(command, 0))) + b"\xff" * 64)
+
+    connection = dial(peers(both))
+    assert connection.start(Command(10), 20).result(20).code == 0
+    connection._thread.join(20)
+    assert not connection.is_open
+
+
 def test_pushes_are_handled_and_answered_in_their_encoding(peers: Peers, dial: Dial) -> None:
     answers: list[Command] = []
     done = Event()
@@ -228,6 +240,40 @@ def test_a_peer_that_speaks_no_tls_is_unreachable(peers: Peers) -> None:
     peer = peers(echo)
     with pytest.raises(Unreachable):
         connect(peer.address, replace(SETTINGS, tls=ssl.create_default_context(), connect_timeout_s=0.5), CLOCK)
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("tls")
+    make_certificate(folder, "peer", "127.0.0.1")
+    return folder / "peer.pem"
+
+
+def secured(certificate: Path) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    return context
+
+
+def test_over_tls_bodies_pass_both_ways_and_waits_end_in_time(certificate: Path, dial: Dial) -> None:
+    def script(link: PeerLink, command: Command) -> None:
+        if command.code == 10:
+            echo(link, command)
+
+    with closing(ScriptedPeer(script, secured(certificate))) as peer:
+        connection = dial(peer, tls=ssl.create_default_context(cafile=str(certificate)))
+        late = connection.start(Command(11), 0.2)
+        body = bytes(range(256)) * 10_000
+        futures = [connection.start(Command(10, body=body), 60) for _ in range(4)]
+        assert all(bytes(one.result().body) == body for one in futures)
+        with pytest.raises(AnswerLost, match="no answer in time"):
+            late.result()
+        assert connection.ask(Command(10, body=b"small")).body == b"small"
+
+
+def test_a_peer_with_a_certificate_that_is_not_trusted_is_unreachable(certificate: Path) -> None:
+    with closing(ScriptedPeer(echo, secured(certificate))) as peer, pytest.raises(Unreachable, match="CERTIFICATE"):
+        connect(peer.address, replace(SETTINGS, tls=ssl.create_default_context()), CLOCK)
 
 
 @pytest.mark.parametrize("address", ["", "host", "host:", ":1", "host:0", "host:65536", "host:x", "host:٣"])
