@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import time
 
 import pytest
 from hypothesis import given, settings
@@ -119,6 +120,25 @@ def test_json_that_is_no_header_is_refused(header: bytes) -> None:
 def test_keys_that_are_numbers_without_quotes_are_read() -> None:
     found = decode_frame(framed(b'{"code":0,"extFields":{0:"a, {1:2}", 12 :"\\"{3:"}}'))
     assert found.fields == {"0": "a, {1:2}", "12": '"{3:'}
+
+
+def test_bytes_behind_the_ext_fields_are_refused() -> None:
+    header = bytes(13) + bytes(4) + bytes(4)  # no remark, no ext fields
+    assert decode_frame(framed(header, encoding=1)).fields == {}
+    with pytest.raises(Malformed, match="0 bytes of ext fields where there are 3"):
+        decode_frame(framed(header + b"abc", encoding=1))
+
+
+def test_the_cost_of_a_frame_in_pieces_grows_with_its_length_alone() -> None:
+    costs = []
+    for size in (1 << 20, 8 << 20):
+        splitter, piece = FrameSplitter(), bytes(1024)
+        list(splitter.feed(size.to_bytes(4, "big")))
+        before = time.process_time()
+        found = [payload for _ in range(size // 1024) for payload in splitter.feed(piece)]
+        costs.append(time.process_time() - before)
+        assert len(found) == 1
+    assert costs[1] < 30 * costs[0] + 0.02  # sixty-four times, were it copied anew for each piece
 
 
 def test_an_encoding_that_there_is_not_is_refused() -> None:

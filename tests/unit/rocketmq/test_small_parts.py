@@ -101,6 +101,12 @@ def test_a_signature_covers_every_value_and_the_body() -> None:
     assert not is_signed_by({"b": "topic"}, b"", "secret")
 
 
+def test_a_signature_does_not_depend_on_the_order_of_the_fields() -> None:
+    credentials = AclCredentials("user", "secret")
+    one, other = (signed(fields, b"", credentials) for fields in ({"a": "1", "b": "2"}, {"b": "2", "a": "1"}))
+    assert one == other
+
+
 def test_credentials_do_not_show_their_secret() -> None:
     assert "secret" not in repr(AclCredentials("user", "secret"))
 
