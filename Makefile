@@ -164,7 +164,7 @@ image: tagged   ## both container images; needs Docker
 
 coverage: $(VENV)/.test   ## which lines `make quick` runs, by room
 	$(BIN)/python -m coverage run -m pytest -q -m 'not outage and not thorough and not broker and not slow' tests/unit tests/contract
-	$(BIN)/python -m coverage report --include='delayline/*,kafkawire/*,cli/*,mq/*,store/*,delay_service/*,api/*,proxy/*,reconcile/*' --skip-covered
+	$(BIN)/python -m coverage report --include='delayline/*,kafkawire/*,rocketmq/*,cli/*,mq/*,store/*,delay_service/*,api/*,proxy/*,reconcile/*' --skip-covered
 
 clean:   ## remove what was installed and built; ./data stays
 	rm -rf $(VENV) .venv-airflow build bench/results .mypy_cache .ruff_cache .pytest_cache

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from xdist.remote import Producer
 
     from tests.brokers.kafka import Kafka
+    from tests.brokers.rocketmq import RocketMq
     from tests.sharing import FromBothEnds
 
 hypothesis.settings.register_profile("any pace", deadline=None)
@@ -108,6 +109,21 @@ def kafka() -> "Iterator[Kafka]":
 
     with started(Kafka) as broker:
         yield broker
+
+
+@pytest.fixture(scope="session")
+def rocketmq() -> "Iterator[RocketMq]":
+    """A name server and a broker of RocketMQ for the whole session. Skips where there can be none, and fails
+    instead where CI is set."""
+    from tests.brokers.rocketmq import started as started_rocketmq
+
+    try:
+        with started_rocketmq() as server:
+            yield server
+    except Unavailable as error:
+        if os.environ.get("CI"):
+            pytest.fail(f"no RocketMQ: {error}")
+        pytest.skip(f"no RocketMQ: {error}")
 
 
 @pytest.fixture(scope="session")

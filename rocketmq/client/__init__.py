@@ -1,0 +1,14 @@
+"""A RocketMQ client in small.
+
+    session.py       requests, answers and pushes of one connection, without I/O
+    connection.py    a socket and a thread around a session; TLS
+    links.py         one connection per address, made when it is needed, with backoff
+    nameservers.py   where topics and brokers are; what was learned outlives the name servers
+    broker.py        what is asked of a broker: sends, pulls, offsets, locks, recalls
+    admin.py         topics and groups, created and deleted
+    client.py        all of that in one object
+    settings.py      how long, how much, as whom
+
+It retries nothing by itself: `Unreachable` says that nothing was sent, `AnswerLost` that the request may have been
+carried out, and the caller knows which requests may be repeated. For any number of threads.
+"""

@@ -1,0 +1,40 @@
+"""All of the client in one object."""
+
+from rocketmq.client.admin import Administration
+from rocketmq.client.broker import BrokerRequests
+from rocketmq.client.connection import PushHandler
+from rocketmq.client.links import Links
+from rocketmq.client.nameservers import NameServers
+from rocketmq.client.settings import ClientSettings
+from rocketmq.clock import MachineClock, RocketmqClock
+
+
+class Client:
+    """For any number of threads. Each method raises what is in `rocketmq.errors`:
+
+    InvalidRequest  what is asked cannot be said; nothing was sent
+    Unreachable     nothing was sent
+    AnswerLost      it may have been carried out
+    Refused         the broker says no (TopicMissing, GroupMissing, NotAllowed are kinds of it)
+    WireError       the answer cannot be read
+    """
+
+    def __init__(
+        self, settings: ClientSettings, clock: RocketmqClock | None = None, on_push: PushHandler = lambda _: None
+    ) -> None:
+        """`on_push` gets what brokers ask of their own accord, in a connection's thread, and must not wait."""
+        clock = clock or MachineClock()
+        self._links = Links(settings, clock, on_push)
+        self.names = NameServers(settings, self._links, clock)
+        self.broker = BrokerRequests(settings, self._links, self.names, clock)
+        self.admin = Administration(self._links, self.names)
+
+    def close(self) -> None:
+        """All that waits ends in AnswerLost."""
+        self._links.close()
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
