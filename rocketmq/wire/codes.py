@@ -35,7 +35,7 @@ class Request(IntEnum):
     CONSUMER_SEND_MSG_BACK = 36, "A consumer failed: try the message again later."
     END_TRANSACTION = 37, "Commit a half message, or roll it back."
     GET_CONSUMER_LIST_BY_GROUP = 38, "Clients of a consumer group."
-    CHECK_TRANSACTION_STATE = 39, "Push: what became of this half message?"
+    CHECK_TRANSACTION_STATE = 39, "Push: the outcome of this half message?"
     NOTIFY_CONSUMER_IDS_CHANGED = 40, "Push: the group has other members."
     LOCK_BATCH_MQ = 41, "Queues for one client of a group alone, for a while."
     UNLOCK_BATCH_MQ = 42, "Give them back."
