@@ -45,7 +45,7 @@ def test_a_make_target_on_the_page_is_one() -> None:
 def test_every_metric_on_the_page_is_one_of_ours() -> None:
     code = "".join(
         path.read_text()
-        for room in ("api", "delay_service", "delayline", "proxy")
+        for room in ("api", "cli", "delay_service", "delayline", "proxy")
         for path in (ROOT / room).rglob("*.py")
     )
     named = re.findall(r"^\| `(delayline_\w+?)(?:_total)?` \|", TEXT, re.MULTILINE)
