@@ -69,12 +69,11 @@ def make_ready(clock: Clock) -> Path:
     """The class archive. Raises ConfigError, ReconcileError, OSError."""
     _check_java()
     try:
-        from reconcile.spark.class_archive import make_class_archive
-        from reconcile.spark.session import open_session
+        from reconcile.spark.warm_up import make_class_archive
     except ModuleNotFoundError as error:
         raise _missing(error) from error
     with _one_sentence():
-        return make_class_archive(open_session, clock)
+        return make_class_archive(clock)
 
 
 @contextmanager

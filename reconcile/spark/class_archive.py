@@ -1,34 +1,17 @@
 """Java's class archive (JEP 350, AppCDS), with which Spark starts in two thirds of the CPU time: classes that a run
-needs are mapped from a file instead of read from 300 jars and verified. `delayline reconcile prepare` makes it once.
+needs are mapped from a file instead of read from 300 jars and verified. `delayline reconcile prepare` makes it once
+(warm_up.py).
 
 It belongs to one Java and one pyspark. Java itself checks that: an archive that does not fit is ignored, and the run
 takes as long as without it. What Java 17 does not check is the end: it dies (SIGBUS) of a file that was cut. So the
 name has the size in it, and a file of another size is not used."""
 
-import os
-import shutil
 import sys
-import tempfile
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
 
-from delayline.clock import Clock
-from reconcile.errors import ReconcileError
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-MESSAGES = 200
-"""Enough that every kind of query of a run has rows."""
-
-EXIT_S_MAX = 300.0
-"""Java writes the archive when it ends: 15 s on a quiet machine."""
-
-_QUIET = "-Xlog:disable -Xlog:all=error:stderr"
+QUIET = "-Xlog:disable -Xlog:all=error:stderr"
 """Java warns of each class that it leaves out, and of an archive that it does not take."""
-
-_START_MS = 1_767_225_600_000
 
 
 def folder() -> Path:
@@ -55,32 +38,10 @@ def java_options() -> str:
     # Java takes options apart at spaces, and Spark has no way to write one in a path.
     if path is None or " " in str(path):
         return ""
-    return f" -Xshare:auto -XX:SharedArchiveFile={path} {_QUIET}"
+    return f" -Xshare:auto -XX:SharedArchiveFile={path} {QUIET}"
 
 
-class Open(Protocol):
-    """`session.open_session`."""
-
-    def __call__(self, master: str | None, *, java_options: str | None) -> "SparkSession": ...
-
-
-def make_class_archive(open_session: Open, clock: Clock) -> Path:
-    """Two small runs of the job, and what Java has loaded for them. Replaces older archives. Needs a process without
-    Spark. Raises ReconcileError, OSError, and what Spark raises."""
-    place = folder()
-    if " " in str(place):
-        raise ReconcileError(f"{place} has a space in it, which Java's options cannot have; Spark starts without it")
-    place.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="delayline-prepare-", dir=place) as temporary:
-        made = Path(temporary) / "made"
-        _run_and_dump(open_session, Path(temporary), made, clock)
-        if not made.is_file():
-            raise ReconcileError(f"Java has written no class archive: {_why_not()}")
-        made.chmod(0o644)
-        return _put(made)
-
-
-def _put(made: Path) -> Path:
+def put(made: Path) -> Path:
     """In its place, in one step; a run that has mapped an older one keeps what it has."""
     path = folder() / _name(made.stat().st_size)
     made.replace(path)
@@ -88,80 +49,3 @@ def _put(made: Path) -> Path:
         if older != path:
             older.unlink()
     return path
-
-
-def _why_not() -> str:
-    if settings := os.environ.get("SPARK_CONF_DIR"):
-        return f"it cannot with a folder of settings on its class path, and SPARK_CONF_DIR is {settings}"
-    return "its own error is printed above"
-
-
-def _run_and_dump(open_session: Open, temporary: Path, made: Path, clock: Clock) -> None:
-    spark = open_session("local[*]", java_options=f" -XX:ArchiveClassesAtExit={made} {_QUIET}")
-    try:
-        for part in (1, 2):  # the second one reads what the first one has left
-            _run(spark, temporary, part, clock)
-    finally:
-        _end(spark)
-
-
-def _run(spark: "SparkSession", temporary: Path, part: int, clock: Clock) -> None:
-    from reconcile.directory.files import LocalFiles
-    from reconcile.readers.parquet import ParquetReader
-    from reconcile.settings import JobSettings
-    from reconcile.spark.job import run
-
-    archive, ledger = temporary / "archive", temporary / "ledger"
-    _write_archive(archive, part * MESSAGES)
-    settings = JobSettings(output=str(ledger), reader="parquet", input=str(archive))
-    run(settings, ParquetReader(spark, archive, "prepare"), LocalFiles(ledger), spark, clock)
-
-
-def _write_archive(archive: Path, messages: int) -> None:
-    """So many messages, one a second; one in twenty was not delivered."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    shutil.rmtree(archive, ignore_errors=True)
-    last_ms = _START_MS + messages * 1000
-    mark = {"topic": "t", "shard": 0, "audit_partition": 0, "audit_offset": messages}
-    tables = {
-        "accepted": [_accepted(offset) for offset in range(messages)],
-        "done": [_done(offset) for offset in range(messages) if offset % 20],
-        "marks": [{**mark, "at_ms": last_ms, "next": messages, "low_ms": last_ms, "pending": 0}],
-    }
-    for name, rows in tables.items():
-        (archive / name).mkdir(parents=True)
-        table = pa.Table.from_pylist(rows)
-        narrow = [field.with_type(pa.int32()) if field.name in _NARROW else field for field in table.schema]
-        pq.write_table(table.cast(pa.schema(narrow)), archive / name / "part-0.parquet")
-
-
-_NARROW = ("shard", "epoch", "audit_partition")
-
-
-def _accepted(offset: int) -> dict[str, object]:
-    at_ms = _START_MS + offset * 1000
-    message = {"topic": "t", "shard": 0, "offset": offset, "id": f"m{offset}", "due_ms": at_ms + 500}
-    return {**message, "kind": "message", "accepted_ms": at_ms, "appended_ms": at_ms}
-
-
-def _done(offset: int) -> dict[str, object]:
-    message = _accepted(offset)
-    kept = {name: message[name] for name in ("topic", "shard", "offset", "id", "due_ms", "accepted_ms")}
-    at_ms = _START_MS + offset * 1000 + 520
-    place = {"audit_partition": 0, "audit_offset": offset}
-    return {**kept, "done_ms": at_ms, "outcome": "delivered", "epoch": 1, **place}
-
-
-def _end(spark: "SparkSession") -> None:
-    """Until Java has ended: then the archive is there."""
-    context = spark.sparkContext
-    gateway = context._gateway
-    spark.stop()
-    assert gateway is not None  # this process has started it
-    gateway.shutdown()
-    java = gateway.proc
-    if java.stdin is not None:
-        java.stdin.close()
-    java.wait(timeout=EXIT_S_MAX)
