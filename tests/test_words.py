@@ -32,7 +32,7 @@ INVERSIONS = re.compile(
 )
 """What a reader has to turn round before understanding it. Say who does what: "the owner does not answer"."""
 
-ELSEWHERE = re.compile(r"^(docs/formats/|docs/proof\.md)")
+ELSEWHERE = re.compile(r"^(docs/formats/(embedded-log|index-keys|message-id|reconcile)|docs/proof\.md)")
 """Pages that still have inversions. Take a page out when you have rewritten it; none comes in."""
 
 RENAMED = frozenset(

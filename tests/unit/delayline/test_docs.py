@@ -206,7 +206,7 @@ def test_the_page_names_every_outcome_with_its_reasons() -> None:
 
 
 def test_the_page_says_in_which_partition_of_the_audit_a_shard_s_rows_stand() -> None:
-    found = re.findall(r"`orders\.3` of four stands in partition (\d)", (DOCS / "formats/audit.md").read_text())
+    found = re.findall(r"`orders\.3` of four is in partition (\d)", (DOCS / "formats/audit.md").read_text())
     assert found == [str(spread(Shard("orders", "3"), 4))]
 
 
