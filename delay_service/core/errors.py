@@ -17,7 +17,7 @@ COMMIT = "commit"
 
 
 class ShardStalled(DelaylineError):
-    """The shard stays as it is until somebody mends the cause. `reason` is a metric label."""
+    """The shard stays as it is until an operator removes the cause. `reason` is a metric label."""
 
     reason = "stalled"
 

@@ -1,8 +1,8 @@
-"""What the log asks of a shard, and what becomes of it: operations on pending messages, claims, and controls.
+"""What the log asks of a shard, and the outcome: operations on pending messages, claims, and controls.
 
     operation   cancel a message, or deliver it at another time
     claim       a message that takes its place only by a decision: it wants an own id or an idempotency key for
-                itself, or its time stands in a calendar and is to be fixed
+                itself, or its time comes from a calendar and is to be fixed
     control     pause, resume or purge the shard
 
 They are decided in the order of the log, when a batch is taken, and what is decided is part of that batch: nothing
@@ -44,7 +44,7 @@ look for too."""
 
 
 class Asked(NamedTuple):
-    """What has been read and not been decided. A claim is the key of its record, which stands in the index."""
+    """What has been read and not been decided. A claim is the key of its record, which is in the index."""
 
     offset: int
     accepted_at_ms: int

@@ -1,4 +1,4 @@
-"""What a shard is told of the configuration."""
+"""The part of the configuration that a shard needs."""
 
 from dataclasses import dataclass
 

@@ -5,8 +5,8 @@
     aio.py          the same in an event loop
     metadata.py     where brokers, leaders and coordinators are
     transaction.py  the life of a transactional producer, as a pure state machine
-    steps.py        what that machine is told, and what it says
-    reader.py       partitions read over Fetch, in the thread of whoever asks
+    steps.py        what that machine takes in, and what it returns
+    reader.py       partitions read over Fetch, in the thread of the caller
     reading.py      what reading brings
     fetching.py     what is asked of a node, and what its answer means
     fetched.py      what a Fetch brings of a partition, batch by batch, without what was aborted

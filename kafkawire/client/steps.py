@@ -1,4 +1,4 @@
-"""What the machine of a transactional producer (`kafkawire.client.transaction`) is told, and what it says."""
+"""What the machine of a transactional producer (`kafkawire.client.transaction`) takes in, and what it returns."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -82,7 +82,7 @@ class Step(NamedTuple):
 
 
 class Open(NamedTuple):
-    """Somebody wants a producer that is ready."""
+    """A caller wants a producer that is ready."""
 
 
 class Begin(NamedTuple):
@@ -115,7 +115,7 @@ class Refused(NamedTuple):
 
 
 class Unsent(NamedTuple):
-    """The request did not leave: nobody to send it to could be reached."""
+    """The request did not leave: no broker for it could be reached."""
 
     request: Request
 
