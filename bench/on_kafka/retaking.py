@@ -57,8 +57,8 @@ def _stretches(
 def _lose(worker: Worker, shards: Sequence[Shard]) -> int:
     running = [owned for owned in map(worker.owned, shards) if owned is not None and owned.core is not None]
     for owned in running:
-        owned.lose("bench", "to be taken over anew", _CLOCK.monotonic_s())
-        owned.retry_at_s = 0.0
+        worker._stalls.lose(owned, "bench", "to be taken over anew")
+        worker._stalls.retry_at_once(owned)
     return len(running)
 
 

@@ -143,4 +143,4 @@ def _working(queue: Queue, folder: Path, traffic: Traffic, span_min: int, tally:
 
 def _roll_beyond(worker: Worker, span_min: int) -> None:
     for owned in worker._owned.values():
-        owned.roller = Roller(span_min=span_min)
+        owned.upkeep.roller = Roller(span_min=span_min)

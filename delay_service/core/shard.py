@@ -104,6 +104,11 @@ class Shard:
         return self.caught_up and self._rules.latest.same_as(self._settings.rules)
 
     @property
+    def rate_max(self) -> int | None:
+        """Deliveries per second of its whole topic: the worker keeps to it."""
+        return self._settings.rate_max
+
+    @property
     def in_flight(self) -> int:
         """How many records the batch in flight ends; 0 also for one that only moves the cursor."""
         return len(self._taken.ended) if self._taken else 0

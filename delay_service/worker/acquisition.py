@@ -31,6 +31,7 @@ from typing import Any, NamedTuple, TypeVar
 from delay_service.core.shard import Shard
 from delay_service.core.shard_settings import ShardSettings
 from delay_service.core.takeover import claim, plan, preparing
+from delay_service.worker.checkpoints import Checkpoints
 from delay_service.worker.owned import Owned
 from delay_service.worker.shard_maintenance import ShardMaintenance
 from delay_service.worker.stalls import Stalls, fields
@@ -107,6 +108,7 @@ class Acquisition:
         index: TimeIndex,
         stalls: Stalls,
         keeper: ShardMaintenance,
+        checkpoints: Checkpoints,
         writer: str,
         shard_of: Callable[[str], ShardSettings],
         commit: Commit,
@@ -118,6 +120,7 @@ class Acquisition:
         self._index = index
         self._stalls = stalls
         self._keeper = keeper
+        self._checkpoints = checkpoints
         self._writer = writer
         self._shard_of = shard_of
         self._commit = commit
@@ -227,7 +230,7 @@ class Acquisition:
             with self._stalls.stalling(owned):
                 if isinstance(left, Exception):
                     raise left
-                claims[owned.id] = owned, claim(left.handover, left.log_start, self._writer, owned.accepted)
+                claims[owned.id] = owned, claim(left.handover, left.log_start, self._writer, owned.operator.accepted)
         if not claims:
             return None
         batch = [ShardBatch(shard, claimed) for shard, (_, claimed) in claims.items()]
@@ -284,10 +287,11 @@ class Acquisition:
         settings = self._shard_of(owned.id.topic)
         # rule index-steps: a large index would hold up the deliveries of all other shards.
         yield from preparing(index, chosen)
-        owned.core = core = Shard(owned.id, chosen, index, settings, is_prepared=True)
-        core.partitions, owned.rate_max = bounds.partitions, settings.rate_max
-        core.refusals.update(owned.buried)
-        owned.checked_s = 0.0
+        core = Shard(owned.id, chosen, index, settings, is_prepared=True)
+        core.partitions = bounds.partitions
+        core.refusals.update(owned.bounds.buried)
+        self._checkpoints.begin(owned)
+        self._stalls.start(owned, core)
         self._stalls.recover(owned)
         self._keeper.compare_clock(owned)
         self._source.seek(owned.id, core.position)

@@ -39,14 +39,14 @@ class BufferMaintenance:
     def look_after(self, owned: Owned, cursor: Cursor) -> LookedAfter | None:
         """Have the shard's buffer trimmed up to its committed low offset. Returns what was found the last time, where
         there is an answer since."""
-        if owned.tending is None:
-            owned.tending = self.executor.submit(self._look_after, owned.id, cursor, owned.looked_after)
+        if owned.queue.tending is None:
+            owned.queue.tending = self.executor.submit(self._look_after, owned.id, cursor, owned.queue.looked_after)
             return None
-        if not owned.tending.done():
+        if not owned.queue.tending.done():
             return None
-        found, owned.tending = owned.tending.result(), None
+        found, owned.queue.tending = owned.queue.tending.result(), None
         if found is not None:
-            owned.looked_after = found
+            owned.queue.looked_after = found
         return found
 
     def _look_after(self, shard: ShardId, cursor: Cursor, last: LookedAfter | None) -> LookedAfter | None:
@@ -109,13 +109,13 @@ class BufferMaintenance:
         """What is wrong with the target of a shard that it has refused; "" where nothing shows, and None where there
         is no answer yet (the worker is woken by it). Finding out by a delivery would cost every shard a commit that
         fails, which takes up to the transaction's timeout."""
-        if owned.looking is None:
-            owned.looking = self.executor.submit(self._admin.target_trouble, owned.id)
-            owned.looking.add_done_callback(lambda _: self._wake())
+        if owned.queue.looking is None:
+            owned.queue.looking = self.executor.submit(self._admin.target_trouble, owned.id)
+            owned.queue.looking.add_done_callback(lambda _: self._wake())
             return None
-        if not owned.looking.done():
+        if not owned.queue.looking.done():
             return None
-        looking, owned.looking = owned.looking, None
+        looking, owned.queue.looking = owned.queue.looking, None
         try:
             return looking.result() or ""
         except QueueError as error:

@@ -62,38 +62,45 @@ class FairScheduler:
         """Shards and what they may take at most, while there is room. `shards` have been taken over."""
         self._room = self._left = room
         self._began_s = self._now_s()
-        hungry = sorted((owned for owned in shards if owned.hungry_since), key=attrgetter("hungry_since"))
-        others = sorted((owned for owned in shards if not owned.hungry_since), key=attrgetter("took_part"))
+        hungry = sorted((owned for owned in shards if owned.turns.hungry_since), key=attrgetter("turns.hungry_since"))
+        others = sorted(
+            (owned for owned in shards if not owned.turns.hungry_since), key=attrgetter("turns.took_part")
+        )
         wanting = {owned.id for owned in shards if not owned.held and self._is_due(owned)}
         for owned in others:
             if not self._has_room:
                 return
-            yield owned, self._paced(owned, self._left.part(max(1, len(wanting))).scaled(owned.share))
+            yield owned, self._paced(owned, self._left.part(max(1, len(wanting))).scaled(owned.bounds.share))
             wanting.discard(owned.id)
         for owned in hungry:
             if not self._has_room:
                 return
-            yield owned, self._paced(owned, self._left.scaled(owned.share))
+            yield owned, self._paced(owned, self._left.scaled(owned.bounds.share))
 
     def _paced(self, owned: Owned, room: Room) -> Room:
-        if owned.pace is None:
-            owned.pace = Pace(self._now_s)
-        owned.pace.begin()
-        return Room(owned.pace.bound(room.records, self._now_s() - self._began_s), room.bytes)
+        pace = owned.turns.pace
+        if pace is None:
+            pace = owned.turns.pace = Pace(self._now_s)
+        pace.begin()
+        return Room(pace.bound(room.records, self._now_s() - self._began_s), room.bytes)
 
     def took(self, owned: Owned, allowed: Room, part: ShardBatch | None, *, cut: bool = False) -> None:
         """The shard has taken `part` of what it was `allowed`. What a rate limit or a refusing target kept it from
         taking makes nobody hungry; `cut` says that more was due than fits."""
-        owned.hungry_since, owned.took_part = 0, 0.0
+        self.passed(owned)
         if part is None:  # most of many shards
             return
         taken = _size(part)
-        if owned.pace is not None:
-            owned.pace.did(max(taken.records - len(part.appends), len(part.appends)))  # a repeat is in both
+        if owned.turns.pace is not None:
+            owned.turns.pace.did(max(taken.records - len(part.appends), len(part.appends)))  # a repeat is in both
         self._left = self._left.without(taken)
         self._latest += 1
-        owned.hungry_since = self._latest if cut or allowed.is_filled_by(taken) else 0
-        owned.took_part = max(taken.records / self._room.records, taken.bytes / self._room.bytes)
+        owned.turns.hungry_since = self._latest if cut or allowed.is_filled_by(taken) else 0
+        owned.turns.took_part = max(taken.records / self._room.records, taken.bytes / self._room.bytes)
+
+    def passed(self, owned: Owned) -> None:
+        """The shard wants nothing of this batch."""
+        owned.turns.hungry_since, owned.turns.took_part = 0, 0.0
 
     @property
     def _has_room(self) -> bool:

@@ -5,7 +5,7 @@ indexed goes on being delivered, and the place is looked at again, with growing 
 from delay_service.core.errors import STORE_FULL, UNKNOWN_FORMAT, UNREADABLE
 from delay_service.core.shard import Shard
 from delay_service.worker.owned import Owned
-from delayline.clock import Clock
+from delay_service.worker.stalls import Stalls
 from delayline.errors import UnknownFormat
 from delayline.process import logs
 from mq.contract import Fetched, Source
@@ -17,9 +17,9 @@ log = logs.get(__name__)
 class Intake:
     """Called from the worker's thread."""
 
-    def __init__(self, source: Source, clock: Clock) -> None:
+    def __init__(self, source: Source, stalls: Stalls) -> None:
         self._source = source
-        self._clock = clock
+        self._stalls = stalls
 
     def unreadable(self, owned: Owned, core: Shard, detail: str) -> None:
         """What stands next cannot be read. An operator may have said to go on behind it."""
@@ -38,12 +38,12 @@ class Intake:
             self.hold_back(owned, core, UNKNOWN_FORMAT, f"at offset {core.position}: {error}")
         else:
             core.advance(max(fetched.next_offset, fetched.records[-1][0] + 1 if fetched.records else 0))
-            owned.read_on()
+            self._stalls.read_on(owned)
 
     def hold_back(self, owned: Owned, core: Shard, reason: str, detail: str) -> None:
         """Reading stops; maintenance tries again. Room may be there within a moment, another log hardly."""
-        if owned.reading_stalled != reason:
+        if owned.reading.stalled != reason:
             log.error("reading stopped", topic=owned.id.topic, partition=owned.id.name, reason=reason, detail=detail)
-        owned.stop_reading(reason, detail, self._clock.monotonic_s(), backs_off=reason != STORE_FULL)
+        self._stalls.stop_reading(owned, reason, detail, backs_off=reason != STORE_FULL)
         self._source.pause(owned.id)
         self._source.seek(owned.id, core.position)

@@ -27,10 +27,11 @@ from delay_service.core.pace import Reading
 from delay_service.core.shard import Shard
 from delay_service.worker.acquisition import Acquisition
 from delay_service.worker.buffer_maintenance import BufferMaintenance
+from delay_service.worker.checkpoints import Checkpoints
 from delay_service.worker.fair_scheduler import FairScheduler, Room
 from delay_service.worker.intake import Intake
 from delay_service.worker.narrowing import Narrowing
-from delay_service.worker.owned import TARGET, Owned, ShardStatus
+from delay_service.worker.owned import Owned, ShardStatus
 from delay_service.worker.rates import Rates
 from delay_service.worker.settings import WorkerSettings
 from delay_service.worker.shard_maintenance import ShardMaintenance
@@ -94,18 +95,20 @@ class Worker:
         self._owned: dict[ShardId, Owned] = {}
         self._committer = ThreadPoolExecutor(1, thread_name_prefix="commit")
         self._buffer_maintenance = BufferMaintenance(admin, source.wake, clock, settings.hold_max_ms)
-        self._stalls = Stalls(clock)
-        self._intake = Intake(source, clock)
+        self._stalls = Stalls(clock, settings.stall_max_s)
+        self._checkpoints = Checkpoints(settings.checkpoint_interval_s)
+        self._intake = Intake(source, self._stalls)
         self._keeper = ShardMaintenance(
             source, index, self._buffer_maintenance, self._stalls, settings.near_bytes_max, settings.clock_skew_max_ms
         )
-        self._narrowing = Narrowing(self._stalls, clock, observer, self._refuse)
+        self._narrowing = Narrowing(self._stalls, clock, observer)
         self._acquisition = Acquisition(
             source,
             admin,
             index,
             self._stalls,
             self._keeper,
+            self._checkpoints,
             settings.writer,
             settings.shard_of,
             self._commit,
@@ -115,7 +118,8 @@ class Worker:
         self.way_out = WayOut(
             admin,
             source,
-            clock,
+            self._stalls,
+            self._narrowing,
             self._commit_alone,
             self.wait_for_commit,
             self._acquisition.finish,
@@ -272,7 +276,9 @@ class Worker:
         batch: list[ShardBatch] = []
         now_s = self._now_s()
         self._rates.begin(shards, now_s)
-        running = [owned for owned in shards if owned.core is not None and owned.ready(now_s) and not owned.skewed]
+        running = [
+            owned for owned in shards if owned.core is not None and owned.ready(now_s) and not owned.upkeep.skewed
+        ]
         wanting = running if last else [owned for owned in running if self._wants_turn(owned, now_s)]
         running = self._narrowing.company(wanting, last=last)
         room = Room(self._settings.batch_records_max, self._settings.batch_bytes_max)
@@ -283,7 +289,7 @@ class Worker:
             self._turns.took(owned, allowed, part, cut=part is not None and owned.core.cut)
             if part is not None:
                 batch.append(part)
-                owned.last_commit_s = now_s
+                self._checkpoints.commits(owned, now_s)
             if self._narrowing.is_full(batch):
                 break
         return batch
@@ -291,51 +297,42 @@ class Worker:
     def _wants_turn(self, owned: Owned, now_s: float) -> bool:
         """Whether its part of a batch may be more than nothing. Hot: most of many shards have nothing to say."""
         assert owned.core is not None, "it is running"
-        news = owned.core.has_news or owned.refused_since_s is not None or self._is_due(owned)
-        if not (news or self._is_to_be_checked(owned, now_s)):
-            owned.hungry_since, owned.took_part = 0, 0.0
+        news = owned.core.has_news or owned.progress.refused_since_s is not None or self._is_due(owned)
+        if not (news or self._checkpoints.is_due(owned, now_s)):
+            self._turns.passed(owned)
             return False
         return True
 
-    def _is_to_be_checked(self, owned: Owned, now_s: float) -> bool:
-        return now_s - max(owned.last_commit_s, owned.checked_s) >= self._settings.checkpoint_interval_s
-
     def _take_from(self, owned: Owned, core: Shard, allowed: Room, now_s: float, *, last: bool) -> ShardBatch | None:
-        checkpoint = last or self._is_to_be_checked(owned, now_s)
+        checkpoint = last or self._checkpoints.is_due(owned, now_s)
         if checkpoint and core.caught_up:
-            owned.checked_s = now_s
+            self._checkpoints.asked(owned, now_s)
         deliveries = self._rates.allowed(owned)
-        records_max = min(bound for bound in (allowed.records, owned.take_max, deliveries) if bound is not None)
+        records_max = min(
+            bound for bound in (allowed.records, owned.bounds.take_max, deliveries) if bound is not None
+        )
         now_ms = self._source.now_ms(owned.id)
-        if owned.burying:
+        if owned.progress.burying:
             entries = self._index.shard(owned.id).due(now_ms, records_max, allowed.bytes)
-            core.bury((Key(due_ms, offset) for due_ms, offset, _ in entries), TARGET_REFUSES, owned.detail)
+            core.bury((Key(due_ms, offset) for due_ms, offset, _ in entries), TARGET_REFUSES, owned.progress.detail)
         part = core.take(now_ms, records_max, allowed.bytes, checkpoint=checkpoint, last=last)
         self._rates.took(owned, deliveries, len(part.deliveries) if part else 0)
         return part
 
     def _target_takes(self, owned: Owned) -> bool:
         """Whether a shard whose target has refused may be tried again: looked at first, and never by a delivery."""
-        if owned.refused_since_s is None:
+        if owned.progress.refused_since_s is None:
             return True
-        if owned.looking is None and not self._is_due(owned):
+        if owned.queue.looking is None and not self._is_due(owned):
             return True
         trouble = self._buffer_maintenance.takes_again(owned)
         if trouble:
-            self._refuse(owned, trouble)
-        return trouble == "" or (trouble is not None and owned.burying)
+            self._stalls.refuse(owned, trouble)
+        return trouble == "" or (trouble is not None and owned.progress.burying)
 
     def _is_due(self, owned: Owned) -> bool:
         due_ms = self._index.shard(owned.id).next_due_ms()
         return due_ms is not None and due_ms <= self._source.now_ms(owned.id)
-
-    def _refuse(self, owned: Owned, reason: str) -> None:
-        """The target takes nothing: wait, or bury what is due where it has been so for too long."""
-        now_s, stall_max_s = self._now_s(), self._settings.stall_max_s
-        if owned.refused_since_s is None:
-            owned.refused_since_s = now_s
-        self._stalls.stall(owned, TARGET, reason)
-        owned.burying = 0 < stall_max_s <= now_s - owned.refused_since_s
 
     def _settle(self) -> None:
         """Tell the shards of an ended commit what became of it."""
@@ -359,18 +356,14 @@ class Worker:
     def _succeeded(self, owned: Owned | None, part: ShardBatch) -> None:
         if owned is None or owned.core is None or not owned.core.busy:
             return
-        ends = owned.core.in_flight > 0
-        finished = owned.core.committed()
+        core = owned.core
+        ends = core.in_flight > 0
+        finished = core.committed()
         self._observer.finished(owned.id, finished._replace(at_ms=self._source.now_ms(owned.id)))
         delivers = bool(part.deliveries or part.elsewhere)
-        owned.take_max = None if owned.take_max is None or not delivers else 2 * owned.take_max
-        owned.burying = False
-        owned.grow()
-        suspect = owned.suspect
-        if ends or (suspect is not None and self._index.shard(owned.id).get(suspect.key) is None):
-            owned.delivered()  # or it was cancelled
-        owned.alone = owned.suspect is not None
-        if delivers or (owned.refused_since_s is None and owned.suspect is None):
+        self._stalls.buried(owned)
+        self._narrowing.succeeded(owned, core, ends=ends, delivers=delivers)
+        if delivers or (owned.progress.refused_since_s is None and owned.bounds.suspect is None):
             self._stalls.recover(owned)
 
     def _failed(self, batch: Sequence[ShardBatch], error: CommitError) -> None:
@@ -408,7 +401,7 @@ class Worker:
             if owned.core is None and self._acquisition.is_under_way:
                 continue  # woken when that can go on
             if owned.core is None or not owned.ready(now_s):
-                wait_s = min(wait_s, max(0.0, owned.retry_at_s - now_s))
+                wait_s = min(wait_s, max(0.0, owned.progress.retry_at_s - now_s))
             elif owned.held:
                 continue  # it ends with an event, or is looked at with the status
             elif owned.core.caught_up and (next_due_ms := self._index.shard(owned.id).next_due_ms()) is not None:

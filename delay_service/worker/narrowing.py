@@ -11,12 +11,13 @@ longer than a transaction may. So after one that failed
 What a broker says of a single record needs no operator: `mq.errors.DeliveryRefused`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
+from delay_service.core.dead import Refusal
 from delay_service.core.errors import COMMIT
 from delay_service.core.shard import Shard
-from delay_service.worker.owned import BACKOFF_FIRST_S, Owned, Suspect
+from delay_service.worker.owned import Owned, Suspect
 from delay_service.worker.stalls import COMMIT_UNKNOWN, Stalls
 from delayline.buffer.facts import message_id
 from delayline.buffer.record import decode_value
@@ -24,6 +25,11 @@ from delayline.clock import Clock
 from delayline.records.message import Key
 from mq.contract import ShardBatch
 from mq.errors import CommitAborted, CommitError, CommitUnknown, DeliveryRefused, Fenced, GroupTopicsBound, Refused
+
+SHARE_MIN = 1 / (1 << 20)
+"""Of the largest batch that can be configured, a record: nothing goes before the bytes of one do."""
+SHARE_GROWS = 1.1
+"""Seven commits double it."""
 
 
 class Observer(Protocol):
@@ -38,15 +44,12 @@ class Observer(Protocol):
 
 
 class Narrowing:
-    """Called from the worker's thread. `refuse` gets a shard whose target takes nothing, and the reason."""
+    """The only writer of `BatchBounds`. Called from the worker's thread."""
 
-    def __init__(
-        self, stalls: Stalls, clock: Clock, observer: Observer, refuse: Callable[[Owned, str], None]
-    ) -> None:
+    def __init__(self, stalls: Stalls, clock: Clock, observer: Observer) -> None:
         self._stalls = stalls
         self._clock = clock
         self._observer = observer
-        self._refuse = refuse
         self._most: int | None = None  # shards of one batch; None: any number
         self._alone_next = False
 
@@ -54,14 +57,14 @@ class Narrowing:
 
     def company(self, running: list[Owned], *, last: bool) -> list[Owned]:
         """Those of the shards that may share the next batch, or the one that goes alone."""
-        alone = [owned for owned in running if owned.alone]
+        alone = [owned for owned in running if owned.bounds.alone]
         if not alone:
             return running
-        others = [owned for owned in running if not owned.alone]
+        others = [owned for owned in running if not owned.bounds.alone]
         self._alone_next = not (self._alone_next or last)
         if others and not self._alone_next:
             return others
-        return [min(alone, key=lambda owned: owned.last_commit_s)]
+        return [min(alone, key=lambda owned: owned.commits.last_commit_s)]
 
     def is_full(self, batch: Sequence[ShardBatch]) -> bool:
         """Whether no other shard may join it."""
@@ -74,6 +77,30 @@ class Narrowing:
         if self._most is not None:
             self._most = None if self._most > 1 << 10 else 2 * self._most
 
+    def succeeded(self, owned: Owned, core: Shard, *, ends: bool, delivers: bool) -> None:
+        """The shard's part of it was: one that `ends` records, or `delivers` some."""
+        bounds = owned.bounds
+        bounds.take_max = None if bounds.take_max is None or not delivers else 2 * bounds.take_max
+        self.grow(owned)
+        suspect = bounds.suspect
+        if ends or (suspect is not None and core.pending()[0].get(suspect.key) is None):  # or it was cancelled
+            bounds.suspect = None
+            bounds.buried = {key: why for key, why in bounds.buried.items() if key in core.refusals}
+        bounds.alone = bounds.suspect is not None
+
+    def bury(self, owned: Owned, key: Key, why: Refusal) -> None:
+        """An operator has this suspect skipped."""
+        owned.bounds.buried[key] = why
+
+    def shrink(self, owned: Owned) -> None:
+        """A commit failed, or its end is unknown, perhaps because it took longer than a transaction may: the next one
+        is half as large, down to the single record."""
+        owned.bounds.share = max(owned.bounds.share / 2, SHARE_MIN)
+
+    def grow(self, owned: Owned) -> None:
+        """A commit went well. Slowly, so that where only the size was wrong, few commits fail."""
+        owned.bounds.share = min(owned.bounds.share * SHARE_GROWS, 1.0)
+
     def failed(self, owned: Owned, core: Shard, batch: Sequence[ShardBatch], error: CommitError) -> None:
         """Nothing is guessed: a batch that was not written is taken again, one of unknown fate is read back."""
         if isinstance(error, CommitUnknown | CommitAborted):
@@ -81,15 +108,15 @@ class Narrowing:
         match error:
             case CommitUnknown():
                 self._stalls.lose(owned, COMMIT_UNKNOWN, str(error))
-                if not owned.is_convicted:
-                    owned.retry_at_s = self._clock.monotonic_s()
+                if not owned.bounds.is_convicted:
+                    self._stalls.retry_now(owned)
             case Fenced(shards=shards) if owned.id in shards:
                 self._stalls.lose(owned, "fenced", str(error))
             case DeliveryRefused(shard=shard) if owned.id == shard:
                 self._refused(owned, core, error)
             case DeliveryRefused(shard=shard, of_record=False) if owned.id.topic == shard.topic:
                 core.aborted()
-                owned.suspect_target(self._clock.monotonic_s())
+                self._stalls.suspect_target(owned)
             case CommitAborted():
                 core.aborted()
                 self._stalls.stall(owned, COMMIT, str(error))
@@ -101,21 +128,24 @@ class Narrowing:
         if together > 1:
             self._most = max(1, together // 2)
         else:
-            owned.alone = True
+            owned.bounds.alone = True
         if core.in_flight > 1 or together > 1:
-            owned.backoff_s = BACKOFF_FIRST_S  # another batch is tried, not the same one again
+            self._stalls.begin_anew(owned)
         if core.in_flight > 1:
             self._observer.halved(reason)
-        owned.shrink()
-        key = core.lone
+        self.shrink(owned)
+        key, bounds = core.lone, owned.bounds
         if together == 1 and key is not None:
-            owned.suspect = self._suspected(owned, core, key)
-            if owned.is_convicted and key in owned.buried:
-                owned.buried[key] = owned.buried[key]._replace(left_out=True)  # not even its dead letter goes through
+            bounds.suspect = self._suspected(owned, core, key)
+            if bounds.is_convicted and key in bounds.buried:
+                bounds.buried[key] = bounds.buried[key]._replace(
+                    left_out=True
+                )  # not even its dead letter goes through
 
     def _suspected(self, owned: Owned, core: Shard, key: Key) -> Suspect:
-        if owned.suspect is not None and owned.suspect.key == key:
-            return owned.suspect._replace(tries=owned.suspect.tries + 1)
+        last = owned.bounds.suspect
+        if last is not None and last.key == key:
+            return last._replace(tries=last.tries + 1)
         value = core.pending()[0].get(key) or b"\x00"
         meta, packed = decode_value(value)
         return Suspect(key, message_id(owned.id, key, meta), len(packed), self._clock.now_ms())
@@ -125,11 +155,11 @@ class Narrowing:
         where its dead letter is what was refused."""
         if not error.of_record:
             core.aborted()
-            self._refuse(owned, error.reason)
+            self._stalls.refuse(owned, error.reason)
             return
         if core.in_flight > 1:
             self._observer.halved("refused")
-        owned.take_max = max(1, core.in_flight // 2)
+        owned.bounds.take_max = max(1, core.in_flight // 2)
         code = "refused-by-target" if error.refused is not Refused.APPEND else "refused-by-buffer"
         key = core.lone
         is_new = key is not None and key not in core.refusals  # what is halved or tried again is the same message

@@ -1,9 +1,7 @@
 """What a worker knows about a shard that was assigned to it.
 
-    waiting   assigned, takeover to be tried at `retry_at_s`; `stalled` says why the last try failed
-    running   taken over: records are read, due ones dispatched; `stalled` says why dispatch waits, if it does, and
-              `reading_stalled` why reading does: each goes on without the other; `skewed` that the clocks of this
-              machine and of the broker are too far apart to say what is due
+Dispatch (`State`) and reading (`ReadState`) stall apart: each goes on without the other. A third reason to wait is
+`skewed`: the clocks of this machine and of the broker are too far apart to say what is due.
 
 Every stall has a reason (a metric label), a sentence for the log, and a next try with growing distance. While the
 queue cannot be reached the distance stays small, so that work goes on soon after it is back.
@@ -12,6 +10,7 @@ queue cannot be reached the distance stays small, so that work goes on soon afte
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import NamedTuple
 
 from delay_service.core.dead import Refusal
@@ -31,12 +30,6 @@ OUTAGE_BACKOFF_MAX_S = 4.0
 BACKLOG_COUNTED_MAX = 1000
 """Of the running minute; what has been due for longer is counted by the minute, and all of it."""
 
-SHARE_MIN = 1 / (1 << 20)
-"""Of the largest batch that can be configured, a record: nothing goes before the bytes of one do."""
-SHARE_GROWS = 1.1
-"""Seven commits double it."""
-
-TARGET = "target"
 CLOCK_SKEW = "clock_skew"
 _MINUTE_MS = 60_000
 _BEHIND_ALL = (1 << 63) - 1
@@ -73,115 +66,163 @@ class LookedAfter(NamedTuple):
         return max(0, self.low_offset - self.trimmed_to)
 
 
-@dataclass(slots=True)
-class Owned:
-    """One assigned shard. Times are monotonic seconds."""
+class State(Enum):
+    """How an assigned shard stands. Revoked or lost, it leaves in any of them."""
 
-    id: ShardId
+    WAITING = (
+        "waiting"  # assigned -> waiting: takeover is tried at `retry_at_s`; `stalled` says why the last try failed
+    )
+    RUNNING = "running"  # waiting -> running: taken over; stalled -> running: what it stalled on went well
+    STALLED = "stalled"  # running -> stalled: due records wait until `retry_at_s`; running, stalled -> waiting: lost
+
+
+class ReadState(Enum):
+    """Whether the log of a running shard is read."""
+
+    READING = "reading"  # paused -> reading: resumed; retrying -> reading: what stood next has been read
+    FULL = "full"  # reading, retrying -> full: near-due records fill their share of memory, and the source is paused
+    STOPPED = "stopped"  # any -> stopped: what stands next cannot be indexed, and the source is paused
+    RETRYING = "retrying"  # stopped -> retrying: the source is resumed, and what stands next is not read yet
+    PAUSED = "paused"  # full, stopped -> paused: nothing speaks against reading, and the source is not resumed yet
+
+
+@dataclass(slots=True)
+class Progress:
+    """What `Stalls` writes: the running core, and why and until when dispatch waits."""
+
     core: Shard | None = None
     stalled: str | None = None
-    detail: str = ""
+    detail: str = ""  # also of reading
     stalled_since_s: float = 0.0
     backoff_s: float = BACKOFF_FIRST_S
     retry_at_s: float = 0.0
-    reading_stalled: str | None = None
-    reading_backoff_s: float = BACKOFF_FIRST_S
-    read_at_s: float = 0.0
-    paused: bool = False
+    refused_since_s: float | None = None  # since when the target has taken nothing, or may have
+    burying: bool = False  # the next batch goes to the dead letters
+
+    @property
+    def state(self) -> State:
+        if self.core is None:
+            return State.WAITING
+        return State.RUNNING if self.stalled is None else State.STALLED
+
+
+@dataclass(slots=True)
+class LogReading:
+    """What `Stalls` writes about reading; `stalled` is the reason of FULL, STOPPED and RETRYING."""
+
+    state: ReadState = ReadState.READING
+    stalled: str | None = None
+    backoff_s: float = BACKOFF_FIRST_S
+    retry_at_s: float = 0.0
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether the source is."""
+        return self.state not in (ReadState.READING, ReadState.RETRYING)
+
+
+@dataclass(slots=True)
+class CommitTimes:
+    """What `Checkpoints` writes."""
+
     last_commit_s: float = 0.0
     checked_s: float = 0.0  # when it was last asked how far it is
-    take_max: int | None = None
-    share: float = 1.0  # of a whole batch that it takes: commits of more were not heard of in time
-    hungry_since: int = 0  # number of the turn that did not suffice it; 0: the last one did (`fair_scheduler.py`)
+
+
+@dataclass(slots=True)
+class FairShare:
+    """What `FairScheduler` writes."""
+
+    hungry_since: int = 0  # number of the turn that did not suffice it; 0: the last one did
     took_part: float = 0.0  # what its last turn took up, of a whole batch
     pace: Pace | None = None  # of its turns
-    clock: ClockOffset | None = None
-    skewed: bool = False
+
+
+@dataclass(slots=True)
+class BatchBounds:
+    """What `Narrowing` writes."""
+
+    take_max: int | None = None
+    share: float = 1.0  # of a whole batch that it takes: commits of more were not heard of in time
     alone: bool = False  # its commit has failed without any other shard in it
     suspect: Suspect | None = None
     buried: dict[Key, Refusal] = field(default_factory=dict)  # what an operator has skipped, and is not committed
-    refused_since_s: float | None = None  # since when the target has taken nothing, or may have
-    looking: "Future[str | None] | None" = None  # whether the target would take something again
-    burying: bool = False  # the next batch goes to the dead letters
-    rate_max: int | None = None  # deliveries per second of its whole topic
-    rate_limited: bool = False  # messages that are due wait for that
-    tending: "Future[LookedAfter | None] | None" = None
-    looked_after: LookedAfter | None = None
-    accepted: Accepted | None = None  # what an operator has said of the next takeover
-    roller: Roller = field(default_factory=Roller)
-
-    def stall(self, reason: str, detail: str, now_s: float, backoff_max_s: float = BACKOFF_MAX_S) -> None:
-        """running, waiting -> the same, but nothing is tried before the backoff is over."""
-        if self.stalled != reason:
-            self.stalled_since_s = now_s
-        self.stalled, self.detail = reason, detail
-        self.backoff_s = min(self.backoff_s, backoff_max_s)
-        self.retry_at_s = now_s + self.backoff_s
-        self.backoff_s = min(self.backoff_s * 2, backoff_max_s)
-
-    def lose(self, reason: str, detail: str, now_s: float) -> None:
-        """running -> waiting: what was taken from the shard is void, it must be taken over anew."""
-        self.core = None
-        self.read_on()
-        self.stall(reason, detail, now_s)
-
-    def suspect_target(self, now_s: float) -> None:
-        """Another partition of its target has refused: this one is looked at before the next delivery."""
-        if self.refused_since_s is None:
-            self.refused_since_s = now_s
-
-    def stop_reading(self, reason: str, detail: str, now_s: float, *, backs_off: bool) -> None:
-        """running: what is indexed is still delivered."""
-        self.paused, self.reading_stalled, self.detail = True, reason, detail
-        self.read_at_s = now_s + self.reading_backoff_s if backs_off else now_s
-        self.reading_backoff_s = min(self.reading_backoff_s * 2, BACKOFF_MAX_S)
-
-    def read_on(self) -> None:
-        """What stood next has been read."""
-        self.reading_stalled, self.reading_backoff_s, self.read_at_s = None, BACKOFF_FIRST_S, 0.0
-
-    def recover(self, *, read: bool = True) -> None:
-        """What it stalled on went well this time. One that has stalled because of its log has not read yet: the
-        distance of its tries still grows."""
-        self.stalled, self.retry_at_s = None, 0.0
-        self.backoff_s = BACKOFF_FIRST_S if read else self.backoff_s
-        self.refused_since_s = None
-        self.detail = self.detail if self.reading_stalled else ""
-
-    def shrink(self) -> None:
-        """A commit failed, or its end is unknown, perhaps because it took longer than a transaction may: the next one
-        is half as large, down to the single record."""
-        self.share = max(self.share / 2, SHARE_MIN)
-
-    def grow(self) -> None:
-        """A commit went well. Slowly, so that where only the size was wrong, few commits fail."""
-        self.share = min(self.share * SHARE_GROWS, 1.0)
-
-    def ready(self, now_s: float) -> bool:
-        return self.retry_at_s <= now_s
-
-    @property
-    def held(self) -> bool:
-        """Whether dispatch waits for something that is not a moment: its clock, a look at its target, a resume."""
-        return self.skewed or self.looking is not None or (self.core is not None and self.core.cursor.paused)
-
-    @property
-    def reason(self) -> str | None:
-        """Why it stands still, in one word."""
-        if self.is_convicted:
-            return COMMIT
-        return self.stalled or self.reading_stalled or (CLOCK_SKEW if self.skewed else None)
 
     @property
     def is_convicted(self) -> bool:
         """Whether one record is why nothing is delivered, as far as can be seen."""
         return self.suspect is not None and self.suspect.tries >= SUSPECTED_MIN
 
-    def delivered(self) -> None:
-        """A commit that ended records went well."""
-        self.alone, self.suspect = False, None
-        if self.buried and self.core is not None:
-            self.buried = {key: why for key, why in self.buried.items() if key in self.core.refusals}
+
+@dataclass(slots=True)
+class QueueAnswers:
+    """What `BufferMaintenance` writes: its two questions that may be under way, and the last answer."""
+
+    looking: "Future[str | None] | None" = None  # whether the target would take something again
+    tending: "Future[LookedAfter | None] | None" = None
+    looked_after: LookedAfter | None = None
+
+
+@dataclass(slots=True)
+class Upkeep:
+    """What `ShardMaintenance` writes; the roller keeps its own place."""
+
+    clock: ClockOffset | None = None
+    skewed: bool = False
+    roller: Roller = field(default_factory=Roller)
+
+
+@dataclass(slots=True)
+class RateLimit:
+    """What `Rates` writes."""
+
+    limited: bool = False  # messages that are due wait for their topic's rate
+
+
+@dataclass(slots=True)
+class OperatorWord:
+    """What `WayOut` writes."""
+
+    accepted: Accepted | None = None  # what an operator has said of the next takeover
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Owned:
+    """One assigned shard: a record for each class that writes about it, and no other class does. Times are monotonic
+    seconds."""
+
+    id: ShardId
+    progress: Progress = field(default_factory=Progress)
+    reading: LogReading = field(default_factory=LogReading)
+    commits: CommitTimes = field(default_factory=CommitTimes)
+    turns: FairShare = field(default_factory=FairShare)
+    bounds: BatchBounds = field(default_factory=BatchBounds)
+    queue: QueueAnswers = field(default_factory=QueueAnswers)
+    upkeep: Upkeep = field(default_factory=Upkeep)
+    rate: RateLimit = field(default_factory=RateLimit)
+    operator: OperatorWord = field(default_factory=OperatorWord)
+
+    @property
+    def core(self) -> Shard | None:
+        """The shard itself, while it is taken over."""
+        return self.progress.core
+
+    def ready(self, now_s: float) -> bool:
+        """Whether nothing is waited for before the next try."""
+        return self.progress.retry_at_s <= now_s
+
+    @property
+    def held(self) -> bool:
+        """Whether dispatch waits for something that is not a moment: its clock, a look at its target, a resume."""
+        core = self.progress.core
+        return self.upkeep.skewed or self.queue.looking is not None or (core is not None and core.cursor.paused)
+
+    @property
+    def reason(self) -> str | None:
+        """Why it stands still, in one word."""
+        if self.bounds.is_convicted:
+            return COMMIT
+        return self.progress.stalled or self.reading.stalled or (CLOCK_SKEW if self.upkeep.skewed else None)
 
 
 @dataclass(frozen=True, slots=True)

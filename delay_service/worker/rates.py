@@ -57,7 +57,7 @@ class Rates:
 
     def begin(self, shards: Collection[Owned], now_s: float) -> None:
         """Fill the buckets of these shards' topics and share out what they hold; buckets of other topics are gone."""
-        limited = [owned for owned in shards if owned.rate_max is not None and owned.core is not None]
+        limited = [owned for owned in shards if _rate_max(owned) is not None]
         before, self._buckets, self._given = self._buckets, {}, {}
         for topic, found in groupby(sorted(limited, key=_topic), _topic):
             group = list(found)
@@ -68,7 +68,7 @@ class Rates:
 
     def allowed(self, owned: Owned) -> int | None:
         """How many deliveries of the shard may join this round; None: as many as like."""
-        is_limited = owned.rate_max is not None and not owned.burying
+        is_limited = _rate_max(owned) is not None and not owned.progress.burying
         return self._given.get(owned.id, 0) if is_limited else None
 
     def took(self, owned: Owned, allowed: int | None, deliveries: int) -> None:
@@ -77,11 +77,11 @@ class Rates:
             return
         self._buckets[owned.id.topic].tokens -= deliveries
         if allowed == 0:  # else the next round tells
-            owned.rate_limited = owned.id in self._given
+            owned.rate.limited = owned.id in self._given
 
     def wait_s(self, owned: Owned) -> float:
         """How long until the shard's topic has something to give."""
-        bucket = self._buckets.get(owned.id.topic) if owned.rate_max is not None else None
+        bucket = self._buckets.get(owned.id.topic) if _rate_max(owned) is not None else None
         return 0.0 if bucket is None else max(0.0, (bucket.step - bucket.tokens) / bucket.rate)
 
 
@@ -89,7 +89,12 @@ def _topic(owned: Owned) -> str:
     return owned.id.topic
 
 
+def _rate_max(owned: Owned) -> int | None:
+    """Deliveries per second of its whole topic, while it is taken over."""
+    return None if owned.core is None else owned.core.rate_max
+
+
 def _part(shards: Sequence[Owned]) -> float:
     """This worker's part of a topic's rate. It hears of new partitions later than of those it is given."""
     partitions = max(len(shards), *(len(owned.core.partitions) for owned in shards if owned.core is not None))
-    return (shards[0].rate_max or 0) * len(shards) / partitions
+    return (_rate_max(shards[0]) or 0) * len(shards) / partitions

@@ -3,12 +3,10 @@
 from collections.abc import Collection, Iterable, Iterator
 
 from delay_service.worker.buffer_maintenance import BufferMaintenance
-from delay_service.worker.owned import CLOCK_SKEW, Owned, ShardStatus, backlog
+from delay_service.worker.owned import CLOCK_SKEW, Owned, ReadState, ShardStatus, backlog
 from delay_service.worker.stalls import Stalls
 from mq.contract import Source
 from store.index import TimeIndex
-
-NEAR_FULL = "near_full"
 
 
 class ShardMaintenance:
@@ -47,31 +45,30 @@ class ShardMaintenance:
         full = self._index.shard(owned.id).memory_bytes() > self._near_bytes_max
         core.spills = full and core.waits
         full = full and not core.waits
-        if full and not owned.paused:
-            owned.paused, owned.reading_stalled = True, NEAR_FULL
+        if full and not owned.reading.is_paused:
+            self._stalls.fill(owned)
             self._source.pause(owned.id)
-        elif owned.paused and not full and now_s >= owned.read_at_s:
-            owned.paused = False
-            owned.reading_stalled = None if owned.reading_stalled == NEAR_FULL else owned.reading_stalled
+        elif owned.reading.is_paused and not full and now_s >= owned.reading.retry_at_s:
+            self._stalls.resume(owned)
             self._source.resume(owned.id)
 
     def _roll(self, owned: Owned) -> None:
         """Only while the log is read: what is rolled leaves the index until its re-append has been read."""
-        if owned.core is not None and not (owned.paused or owned.reading_stalled):
-            owned.roller.step(owned.core, self._index.shard(owned.id), self._source.now_ms(owned.id))
+        if owned.core is not None and owned.reading.state is ReadState.READING:
+            owned.upkeep.roller.step(owned.core, self._index.shard(owned.id), self._source.now_ms(owned.id))
 
     def compare_clock(self, owned: Owned) -> None:
         """Beyond the limit nobody can say what is due: ahead, it is no matter of ours alone (clients name moments by
         clocks like this one); behind, messages are late and nobody notices. Reading goes on, delivery waits
         until the clocks agree again."""
-        owned.clock = clock = self._source.clock_offset(owned.id)
+        owned.upkeep.clock = clock = self._source.clock_offset(owned.id)
         skewed = clock is not None and clock.beyond(self._clock_skew_max_ms)
-        if clock is not None and skewed and not owned.skewed:
+        if clock is not None and skewed and not owned.upkeep.skewed:
             detail = f"our clock is {clock.middle_ms / 1000:+.3f} s off that of broker {clock.broker}"
             self._stalls.stalled(owned.id, CLOCK_SKEW, detail)
-        elif owned.skewed and not skewed:
+        elif owned.upkeep.skewed and not skewed:
             self._stalls.gone_on(owned.id, CLOCK_SKEW)
-        owned.skewed = skewed
+        owned.upkeep.skewed = skewed
 
     def recreated(self, shards: Iterable[Owned]) -> Iterator[Owned]:
         """Have buffers trimmed and looked at; those shards whose buffer topic is found to be another one than their
@@ -87,16 +84,17 @@ class ShardMaintenance:
                     owned.core.partitions = found.partitions
 
     def _status(self, owned: Owned, now_s: float) -> ShardStatus:
-        again_s = max(owned.retry_at_s, owned.read_at_s if owned.reading_stalled else 0.0)
-        core, retry_s = owned.core, max(0.0, again_s - now_s)
+        progress, reading = owned.progress, owned.reading
+        again_s = max(progress.retry_at_s, reading.retry_at_s if reading.stalled else 0.0)
+        core, retry_s = progress.core, max(0.0, again_s - now_s)
         if core is None:
-            return ShardStatus(owned.id, False, owned.stalled, owned.detail, retry_s=retry_s)
-        index, cursor, looked_after = self._index.shard(owned.id), core.cursor, owned.looked_after
+            return ShardStatus(owned.id, False, progress.stalled, progress.detail, retry_s=retry_s)
+        index, cursor, looked_after = self._index.shard(owned.id), core.cursor, owned.queue.looked_after
         return ShardStatus(
             owned.id,
             core.settled,
             owned.reason,
-            owned.detail,
+            progress.detail,
             pending=index.pending(),
             repeats=core.repeats(),
             ingest_lag=max(0, self._source.log_end(owned.id) - core.position),
@@ -106,9 +104,9 @@ class ShardMaintenance:
             low_offset=cursor.low_offset,
             backlog=backlog(index, self._source.now_ms(owned.id)),
             low_appended_at_ms=None if looked_after is None else looked_after.appended_at_ms,
-            clock=owned.clock,
+            clock=owned.upkeep.clock,
             retry_s=retry_s,
-            rate_limited=owned.rate_limited,
+            rate_limited=owned.rate.limited,
             dispatch_paused=cursor.paused,
             held=0 if looked_after is None else looked_after.held,
         )

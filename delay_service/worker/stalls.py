@@ -7,7 +7,15 @@ from contextlib import contextmanager
 from typing import Any
 
 from delay_service.core.errors import COMMIT, ShardStalled
-from delay_service.worker.owned import BACKOFF_MAX_S, OUTAGE_BACKOFF_MAX_S, Owned
+from delay_service.core.shard import Shard as Core
+from delay_service.worker.owned import (
+    BACKOFF_FIRST_S,
+    BACKOFF_MAX_S,
+    OUTAGE_BACKOFF_MAX_S,
+    Owned,
+    Progress,
+    ReadState,
+)
 from delayline.clock import Clock
 from delayline.errors import UnknownFormat
 from delayline.process import logs
@@ -15,6 +23,8 @@ from delayline.records.message import Shard
 from mq.errors import QueueError, QueueUnavailable
 from store.errors import StoreDamaged, StoreError
 
+TARGET = "target"
+NEAR_FULL = "near_full"
 TAKEOVER = "takeover"
 COMMIT_UNKNOWN = "commit_unknown"
 UNAVAILABLE = "unavailable"
@@ -25,10 +35,13 @@ log = logs.get(__name__)
 
 
 class Stalls:
-    """Called from one thread. Lines are gathered until `write`."""
+    """The only writer of `Progress` and `LogReading`. Called from one thread. Lines are gathered until `write`.
 
-    def __init__(self, clock: Clock) -> None:
+    A target that has taken nothing for `stall_max_s` has what is due buried; 0: never."""
+
+    def __init__(self, clock: Clock, stall_max_s: float) -> None:
         self._clock = clock
+        self._stall_max_s = stall_max_s
         self._last_success_s = clock.monotonic_s()
         self._stalled: dict[str, dict[Shard, str]] = {}
         self._gone_on: dict[Shard, str] = {}
@@ -40,25 +53,112 @@ class Stalls:
         """A commit was written: the queue is there."""
         self._last_success_s = self._clock.monotonic_s()
 
+    def start(self, owned: Owned, core: Core) -> None:
+        """waiting -> running, once `recover` has followed."""
+        owned.progress.core = core
+
     def stall(self, owned: Owned, reason: str, detail: str) -> None:
-        """Nothing is tried before the backoff is over. Where the queue does not answer, and nothing has gone well
-        since the shard stalled, it is not the shard's own trouble: try again soon."""
-        if owned.stalled != reason:
+        """running, stalled -> stalled; waiting -> waiting. Nothing is tried before the backoff is over. Where the
+        queue does not answer, and nothing has gone well since the shard stalled, it is not the shard's own trouble:
+        try again soon."""
+        progress = owned.progress
+        if progress.stalled != reason:
             self.stalled(owned.id, reason, detail)
-        alone = owned.stalled is not None and owned.stalled_since_s < self._last_success_s
+        alone = progress.stalled is not None and progress.stalled_since_s < self._last_success_s
         own = alone or reason not in (UNAVAILABLE, TAKEOVER, COMMIT)
-        owned.stall(reason, detail, self._clock.monotonic_s(), BACKOFF_MAX_S if own else OUTAGE_BACKOFF_MAX_S)
+        self._back_off(progress, reason, detail, BACKOFF_MAX_S if own else OUTAGE_BACKOFF_MAX_S)
+
+    def _back_off(self, progress: Progress, reason: str, detail: str, backoff_max_s: float = BACKOFF_MAX_S) -> None:
+        now_s = self._clock.monotonic_s()
+        if progress.stalled != reason:
+            progress.stalled_since_s = now_s
+        progress.stalled, progress.detail = reason, detail
+        progress.backoff_s = min(progress.backoff_s, backoff_max_s)
+        progress.retry_at_s = now_s + progress.backoff_s
+        progress.backoff_s = min(progress.backoff_s * 2, backoff_max_s)
 
     def lose(self, owned: Owned, reason: str, detail: str) -> None:
-        """Everything taken from the shard is void."""
+        """running, stalled -> waiting: everything taken from the shard is void, it must be taken over anew."""
         self.stalled(owned.id, reason, detail)
-        owned.lose(reason, detail, self._clock.monotonic_s())
+        self.void(owned, reason, detail)
+
+    def void(self, owned: Owned, reason: str, detail: str) -> None:
+        """The same without a line of its own, where an operator waits for the answer."""
+        owned.progress.core = None
+        self.read_on(owned)
+        self._back_off(owned.progress, reason, detail)
 
     def recover(self, owned: Owned) -> None:
-        """What it stalled on went well this time."""
-        if owned.stalled is not None:
-            self.gone_on(owned.id, owned.stalled)
-        owned.recover(read=owned.stalled != OUT_OF_RANGE)
+        """stalled -> running: what it stalled on went well this time. One that has stalled because of its log has not
+        read yet: the distance of its tries still grows."""
+        progress, was = owned.progress, owned.progress.stalled
+        if was is not None:
+            self.gone_on(owned.id, was)
+        progress.stalled, progress.retry_at_s = None, 0.0
+        progress.backoff_s = progress.backoff_s if was == OUT_OF_RANGE else BACKOFF_FIRST_S
+        progress.refused_since_s = None
+        progress.detail = progress.detail if owned.reading.stalled else ""
+
+    def retry_now(self, owned: Owned) -> None:
+        """The next try is due."""
+        owned.progress.retry_at_s = self._clock.monotonic_s()
+
+    def retry_at_once(self, owned: Owned) -> None:
+        """An operator waits for it."""
+        owned.progress.retry_at_s = 0.0
+
+    def begin_anew(self, owned: Owned) -> None:
+        """Another batch is tried next, not the same one again."""
+        owned.progress.backoff_s = BACKOFF_FIRST_S
+
+    # --- a target that refuses
+
+    def suspect_target(self, owned: Owned) -> None:
+        """The target, or another partition of it, has refused: it is looked at before the next delivery."""
+        if owned.progress.refused_since_s is None:
+            owned.progress.refused_since_s = self._clock.monotonic_s()
+
+    def refuse(self, owned: Owned, reason: str) -> None:
+        """The target takes nothing: wait, or bury what is due where it has been so for too long."""
+        now_s = self._clock.monotonic_s()
+        self.suspect_target(owned)
+        self.stall(owned, TARGET, reason)
+        owned.progress.burying = 0 < self._stall_max_s <= now_s - (owned.progress.refused_since_s or 0.0)
+
+    def buried(self, owned: Owned) -> None:
+        """A batch was committed, with what was to be buried."""
+        owned.progress.burying = False
+
+    # --- reading
+
+    def stop_reading(self, owned: Owned, reason: str, detail: str, *, backs_off: bool) -> None:
+        """any -> stopped: what is indexed is still delivered."""
+        reading, now_s = owned.reading, self._clock.monotonic_s()
+        reading.state, reading.stalled, owned.progress.detail = ReadState.STOPPED, reason, detail
+        reading.retry_at_s = now_s + reading.backoff_s if backs_off else now_s
+        reading.backoff_s = min(reading.backoff_s * 2, BACKOFF_MAX_S)
+
+    def fill(self, owned: Owned) -> None:
+        """reading, retrying -> full."""
+        owned.reading.state, owned.reading.stalled = ReadState.FULL, NEAR_FULL
+
+    def resume(self, owned: Owned) -> None:
+        """full, paused -> reading; stopped -> retrying."""
+        reading = owned.reading
+        is_stopped = reading.state is ReadState.STOPPED
+        reading.state = ReadState.RETRYING if is_stopped else ReadState.READING
+        reading.stalled = reading.stalled if is_stopped else None
+
+    def read_on(self, owned: Owned) -> None:
+        """What stood next has been read, or is read anew. full, stopped -> paused; retrying -> reading."""
+        reading = owned.reading
+        reading.state = ReadState.PAUSED if reading.is_paused else ReadState.READING
+        reading.stalled, reading.backoff_s, reading.retry_at_s = None, BACKOFF_FIRST_S, 0.0
+
+    def skip(self, owned: Owned) -> None:
+        """The same, because an operator had it skipped: there is nothing to say any more."""
+        self.read_on(owned)
+        owned.progress.detail = ""
 
     @contextmanager
     def stalling(self, owned: Owned) -> Iterator[None]:

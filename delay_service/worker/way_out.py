@@ -7,11 +7,12 @@ from delay_service.core.dead import Refusal
 from delay_service.core.errors import COMMIT, UNKNOWN_FORMAT, UNREADABLE
 from delay_service.core.skipping import AT_TAKEOVER, SKIPPED, WAYS_OUT
 from delay_service.core.takeover import Accepted
+from delay_service.worker.narrowing import Narrowing
 from delay_service.worker.owned import Owned
+from delay_service.worker.stalls import Stalls
 from delayline.buffer.cursor import SKIPPED_MAX
 from delayline.buffer.outcome import encode_skipped
 from delayline.buffer.record import SKIP, encode_control
-from delayline.clock import Clock
 from delayline.process import logs
 from delayline.questions.inquiry import Skip, StallReport, Suspected
 from mq.contract import Admin, ShardBatch, Source
@@ -32,7 +33,8 @@ class WayOut:
         self,
         admin: Admin,
         source: Source,
-        clock: Clock,
+        stalls: Stalls,
+        narrowing: Narrowing,
         commit: Callable[[Sequence[ShardBatch]], None],
         settle: Callable[[], None],
         finish: Callable[[], None],
@@ -41,7 +43,8 @@ class WayOut:
     ) -> None:
         self._admin = admin
         self._source = source
-        self._clock = clock
+        self._stalls = stalls
+        self._narrowing = narrowing
         self._commit = commit
         self._settle = settle
         self._finish = finish
@@ -53,11 +56,13 @@ class WayOut:
         first, end = self._admin.log_range(owned.id)
         does, loses = WAYS_OUT.get(owned.reason or "", ("", ""))
         offset = first if owned.core is None else owned.core.position
-        suspect = owned.suspect
-        found = StallReport(owned.id, owned.reason, owned.detail, offset, first, end, does, loses, refused=refused)
+        suspect = owned.bounds.suspect
+        found = StallReport(
+            owned.id, owned.reason, owned.progress.detail, offset, first, end, does, loses, refused=refused
+        )
         if owned.reason != COMMIT:
             return found
-        if suspect is None or not owned.is_convicted:
+        if suspect is None or not owned.bounds.is_convicted:
             return replace(found, does="", loses="")
         key, message_id, size, since_ms, tries = suspect
         named = Suspected(message_id, key.due_ms, size, since_ms, tries)
@@ -100,39 +105,39 @@ class WayOut:
             self._commit([batch])
         except CommitError as error:
             core.aborted()
-            owned.lose("commit_unknown", str(error), self._clock.monotonic_s())  # read back what has become of it
+            self._stalls.void(owned, "commit_unknown", str(error))  # read back what has become of it
             raise
         core.committed()
         core.advance(wanted.through + 1)
-        owned.read_on()
-        owned.detail = ""
+        self._stalls.skip(owned)
         self._source.seek(owned.id, core.position)
 
     def _bury(self, owned: Owned, wanted: Skip) -> str:
         """Twice at most: as it came, and without what it holds (`narrowing.py`). Why it is not done yet; then it is
         tried again like any commit."""
-        suspect = owned.suspect
+        suspect = owned.bounds.suspect
         assert suspect is not None, "that was looked at"
         why = f"no commit went through with it, {suspect.tries} times; skipped by {wanted.by or 'an operator'}"
-        owned.buried[suspect.key] = Refusal(SKIPPED, why, ends=True)
+        self._narrowing.bury(owned, suspect.key, Refusal(SKIPPED, why, ends=True))
         for _ in range(2):
-            owned.retry_at_s = 0.0
+            self._stalls.retry_at_once(owned)
             if owned.core is None:
                 self._take_over(owned)
             if owned.core is not None:
-                owned.core.refusals.update(owned.buried)
+                owned.core.refusals.update(owned.bounds.buried)
             self._dispatch(owned)
-            if suspect.key not in owned.buried:
+            if suspect.key not in owned.bounds.buried:
                 return ""
-        return f"it was not written, and will be tried again: {owned.detail}"
+        return f"it was not written, and will be tried again: {owned.progress.detail}"
 
     def _accept(self, owned: Owned, wanted: Skip) -> None:
         """Taken over with what an operator has accepted; the log says so from then on."""
-        owned.accepted, owned.retry_at_s = Accepted(wanted.reason, wanted.through), 0.0
+        owned.operator.accepted = Accepted(wanted.reason, wanted.through)
+        self._stalls.retry_at_once(owned)
         try:
             self._take_over(owned)
         finally:
-            owned.accepted = None
+            owned.operator.accepted = None
         if owned.core is not None:
             note = f"{wanted.reason} was accepted, from {wanted.through} on, by {wanted.by or 'an operator'}"
             cursor, now_ms = owned.core.cursor, self._source.now_ms(owned.id)

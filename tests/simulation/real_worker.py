@@ -312,7 +312,9 @@ class RealWorker:
         self._worker.turn()
         new = [core for core in self._cores() if core.cursor.owner_epoch not in before]
         self.seen["taken over while paused"] += any(core.cursor.paused for core in new)
-        self.seen["seek out of range"] += any(o.stalled == "out_of_range" for o in self._worker._owned.values())
+        self.seen["seek out of range"] += any(
+            o.progress.stalled == "out_of_range" for o in self._worker._owned.values()
+        )
 
     def _clock_advances(self) -> None:
         self._clock.advance(self._rnd.choice((1, 20, 500, 2000, 20_000)))

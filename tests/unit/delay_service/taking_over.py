@@ -75,7 +75,7 @@ class Scene(Bench):
         self.worker.turn()
 
     def stalled(self) -> str | None:
-        return self.worker._owned[MAILS].stalled
+        return self.worker._owned[MAILS].progress.stalled
 
     def is_running(self) -> bool:
         return self.worker.core(MAILS) is not None

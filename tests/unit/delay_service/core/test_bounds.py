@@ -228,9 +228,9 @@ def test_a_shard_comes_back_to_full_batches_after_some_that_went_well() -> None:
     bench = Bench()
     bench.turn()
     owned = bench.worker._owned[ORDERS]
-    owned.shrink()
+    bench.worker._narrowing.shrink(owned)
     for number in range(8):
         bench.send(b"x", after(number))
         bench.clock.advance(1000)
         bench.turn()
-    assert owned.share == 1.0
+    assert owned.bounds.share == 1.0

@@ -125,7 +125,7 @@ def with_steps(scene: Scene, count: int) -> list[None]:
     index.retaining = retaining
     owned = scene.worker._owned[MAILS]
     scene.worker._stalls.lose(owned, "commit_unknown", "silence")
-    owned.retry_at_s = 0.0
+    scene.worker._stalls.retry_at_once(owned)
     scene.turn(1)
     for _ in range(2):
         scene.held.work()
@@ -360,7 +360,7 @@ def test_an_operator_takes_over_at_once_and_waits_for_a_commit_that_the_shard_ha
     assert scene.worker._in_flight is not None
     owned = scene.worker._owned[MAILS]
     scene.worker._stalls.lose(owned, "out_of_range", "gone")
-    owned.accepted = Accepted("out_of_range", 0)
+    owned.operator.accepted = Accepted("out_of_range", 0)
 
     scene.worker._take_over(owned)
 

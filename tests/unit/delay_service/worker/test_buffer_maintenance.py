@@ -39,8 +39,8 @@ class Place:
     def look(self, low_offset: int) -> LookedAfter | None:
         cursor = Cursor(topic_id=self.topic_id, low_offset=low_offset, next_offset=10)
         self.maintenance.look_after(self.owned, cursor)
-        assert self.owned.tending is not None
-        self.owned.tending.result()
+        assert self.owned.queue.tending is not None
+        self.owned.queue.tending.result()
         return self.maintenance.look_after(self.owned, cursor)
 
     @property

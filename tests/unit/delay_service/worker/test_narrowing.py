@@ -139,7 +139,7 @@ def test_shards_that_fell_due_together_are_told_apart() -> None:
     until(bench, lambda: len(bench.delivered("mail")) == 30 and report(bench).suspect is not None)
     mail = bench.worker.owned(MAIL)
     assert mail is not None
-    assert (mail.alone, mail.suspect) == (False, None)
+    assert (mail.bounds.alone, mail.bounds.suspect) == (False, None)
 
 
 def test_an_outage_leaves_no_suspect_behind() -> None:

@@ -282,7 +282,7 @@ def test_a_stall_that_ends_by_itself_has_no_way_out(bench: Bench) -> None:
     bench.turn()
     owned = bench.worker.owned(ORDERS)
     assert owned is not None
-    owned.stall("target", "refused", 0.0)
+    bench.worker._stalls.stall(owned, "target", "refused")
     assert "goes on by itself" in skip(bench, Skip("target", 0, 0)).refused
 
 

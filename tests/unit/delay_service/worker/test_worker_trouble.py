@@ -85,7 +85,7 @@ def test_a_takeover_without_an_answer_is_tried_again_soon_however_long_it_takes(
     for _ in range(30):
         bench.turn(1)
         bench.clock.advance(1000)
-    waiting = (stalled(bench), bench.worker._owned[ORDERS].backoff_s)
+    waiting = (stalled(bench), bench.worker._owned[ORDERS].progress.backoff_s)
     monkeypatch.setattr(bench.queue, "takeover", takeover)
     bench.clock.advance(4000)
     bench.turn()
@@ -133,7 +133,7 @@ def test_a_shard_that_alone_cannot_commit_is_tried_ever_more_rarely(bench: Bench
         bench.queue.append([Append(NAMES.buffer("mails"), "0", body)]).result()
         bench.turn(3)
         bench.clock.advance(700)
-    assert bench.worker._owned[ORDERS].backoff_s > 4.0
+    assert bench.worker._owned[ORDERS].progress.backoff_s > 4.0
 
 
 # --- clocks
