@@ -1,105 +1,80 @@
-"""One connection to a broker: requests out, answers in, in order.
+"""One connection to a broker for one thread at a time: the socket, deadlines and TLS around `session`.
 
-For one thread at a time. The socket never blocks: whoever waits does so in `receive`, for as long as it says, and a
-loop over many connections asks `arrived` whenever one is readable.
+The socket never blocks: whoever waits does so in `receive`, for as long as it says, and a loop over many connections
+asks `arrived` whenever one is readable.
 """
 
 import select
 import socket
 import ssl
-import struct
-from collections import deque
 from collections.abc import Mapping
-from typing import NamedTuple, NoReturn, TypeVar
+from typing import NoReturn, TypeVar
 
-from delayline import __version__
 from delayline.clock import Clock
 from kafkawire.client.address import Address
+from kafkawire.client.session import Answer, Session
+from kafkawire.client.versions import API_VERSIONS_VERSION, QUESTION, Versions, learned
 from kafkawire.protocol.apis import ApiKey
-from kafkawire.protocol.errors import (
-    AnswerLost,
-    ErrorCode,
-    FrameTooLarge,
-    Malformed,
-    Unreachable,
-    UnsupportedVersion,
-    WireError,
-)
-from kafkawire.protocol.frames import FRAME_BYTES_MAX
-from kafkawire.protocol.message import Message, RequestHeader, decode, encode, read_answer, request_frame
-from kafkawire.protocol.messages.cluster import ApiVersionsRequest, ApiVersionsResponse
+from kafkawire.protocol.errors import AnswerLost, Malformed, Unreachable, WireError
+from kafkawire.protocol.message import Message, decode
 from kafkawire.security.access import Access
 from kafkawire.security.sasl import advance, login
 
 A = TypeVar("A", bound=Message)
 
-API_VERSIONS_VERSION = 3
-"""The first with features; brokers speak it since 2.4."""
-LIFETIME_USED = 0.8
-"""Of a session's lifetime (KIP-368), before another connection takes over that authenticates anew."""
-ROOM_BYTES = 2 << 20
-"""The first room for an answer: twice what a fetch brings, mostly. More is made as bytes come, never on the word of a
-length."""
 BUFFERS_MAX = 1000
 """Of one `sendmsg`: Linux takes 1024 (IOV_MAX)."""
-
-_LENGTH = struct.Struct(">i")
-
-
-class _Expected(NamedTuple):
-    api: int
-    version: int
-    correlation_id: int
 
 
 class Connection:
     """Made by `connect`. It ends with the first failure: what was asked and not answered then may have been carried
-    out, or not (AnswerLost).
-
-    `versions` has the oldest and the newest version of each API that the broker speaks, `features` the levels that
-    the cluster has agreed on (KIP-584), `use_until_s` the monotonic time at which another connection takes over.
-    """
+    out, or not (AnswerLost)."""
 
     def __init__(self, channel: socket.socket, name: str, client_id: str, timeout_s: float, clock: Clock) -> None:
         channel.setblocking(False)
-        self.versions: Mapping[int, tuple[int, int]] = {}
-        self.features: Mapping[str, int] = {}
-        self.use_until_s = float("inf")
         self._channel = channel
         self._name = name
-        self._client_id = client_id
         self._timeout_s = timeout_s
         self._clock = clock
-        self._expected: deque[_Expected] = deque()
-        self._correlation_id = 0
-        self._held = bytearray(_LENGTH.size)  # room for the answer that is arriving, or for its length
-        self._filled = 0
-        self._missing = 0  # bytes of the answer that there is no room for yet
-        self._in_body = False
-        self.is_open = True
+        self._session = Session(client_id)
+        self._versions = Versions(name, {}, {})
 
     def fileno(self) -> int:
         return self._channel.fileno()
 
     @property
+    def is_open(self) -> bool:
+        return self._session.is_open
+
+    @property
     def in_flight(self) -> int:
         """How many requests wait for their answers."""
-        return len(self._expected)
+        return self._session.in_flight
+
+    @property
+    def use_until_s(self) -> float:
+        """The monotonic time at which another connection takes over."""
+        return self._session.use_until_s
+
+    @property
+    def versions(self) -> Mapping[int, tuple[int, int]]:
+        """The oldest and the newest version of each API that the broker speaks."""
+        return self._versions.apis
+
+    @property
+    def features(self) -> Mapping[str, int]:
+        """The levels that the cluster has agreed on (KIP-584)."""
+        return self._versions.features
 
     def version(self, api: ApiKey, newest: int, oldest: int) -> int:
         """The newest version up to `newest` that the broker speaks. Raises UnsupportedVersion below `oldest`."""
-        theirs = self.versions.get(api, (0, -1))
-        found = min(newest, theirs[1])
-        if found < max(oldest, theirs[0]):
-            raise UnsupportedVersion(f"{self._name}: {api.name} {theirs[0]}-{theirs[1]}, {oldest}-{newest} is needed")
-        return found
+        return self._versions.choose(api, newest, oldest)
 
     def is_alive(self) -> bool:
         """A broker closes idle connections: noticed before anything is sent, so that no request is in doubt."""
-        if self.is_open and not self._expected and self._wait(select.POLLIN, 0):
+        if self.is_open and not self.in_flight and self._wait(select.POLLIN, 0):
             try:
-                if self._read() is not None:
-                    raise Malformed("an answer to nothing")
+                self._read()
             except (OSError, WireError):
                 self.close()
         return self.is_open
@@ -115,10 +90,7 @@ class Connection:
         """Raises Unreachable where nothing was sent, AnswerLost where some of it may have been."""
         if not self.is_alive():
             raise Unreachable(f"{self._name}: the connection is closed")
-        self._correlation_id = (self._correlation_id + 1) & 0x7FFF_FFFF
-        header = RequestHeader(request.api, version, self._correlation_id, self._client_id)
-        frame = request_frame(header, encode(request, version))
-        self._expected.append(_Expected(request.api, version, self._correlation_id))
+        frame = self._session.request(request, version)
         try:
             self._write([memoryview(part).cast("B") for part in frame if len(part)])
         except OSError as error:
@@ -126,60 +98,61 @@ class Connection:
 
     def receive(self, answer: type[A], timeout_s: float | None = None) -> A:
         """The answer to the oldest request that has none yet. Raises AnswerLost, also for what cannot be read."""
-        version = self._expected[0].version if self._expected else 0
-        return self._decoded(answer, version, self._body(self._timeout_s if timeout_s is None else timeout_s))
-
-    def learn_versions(self) -> None:
-        """What the broker speaks. Raises UnsupportedVersion where it answers that it does not speak this question
-        itself: in the layout of version 0, whatever was asked (KIP-511). Anything else that is no answer raises
-        Unreachable or AnswerLost: another try may bring one."""
-        self.send(ApiVersionsRequest("delayline", __version__), API_VERSIONS_VERSION)
-        body = self._body(self._timeout_s)
-        if int.from_bytes(body[:2], "big") == ErrorCode.UNSUPPORTED_VERSION:
-            raise UnsupportedVersion(f"{self._name}: API_VERSIONS {API_VERSIONS_VERSION} is needed")
-        answer = self._decoded(ApiVersionsResponse, API_VERSIONS_VERSION, body)
-        if answer.error_code:
-            raise Unreachable(f"{self._name} does not tell its versions: error {answer.error_code}")
-        self.versions = {one.api_key: (one.min_version, one.max_version) for one in answer.api_keys}
-        self.features = {one.name: one.max_version_level for one in answer.finalized_features}
-
-    def _body(self, limit_s: float) -> memoryview:
-        give_up_s = self._clock.monotonic_s() + limit_s
-        while (body := self.arrived()) is None:
-            left_s = give_up_s - self._clock.monotonic_s()
-            if left_s <= 0 or not self._wait(select.POLLIN, left_s):
-                self.close()
-                raise AnswerLost(f"{self._name}: no answer within {limit_s:g} s")
-        return body
-
-    def _decoded(self, answer: type[A], version: int, body: memoryview) -> A:
+        found = self._next(self._timeout_s if timeout_s is None else timeout_s)
         try:
-            return decode(answer, version, body)
+            return decode(answer, found.version, found.body)
         except WireError as error:
             self._fail(error)
 
     def arrived(self) -> memoryview | None:
         """The body of the next answer, if all of it is there. Raises AnswerLost where the connection has ended, or
-        brings what is no answer to what was asked: nobody knows what the bytes behind that are worth."""
-        if not self.is_open:
-            raise AnswerLost(f"{self._name}: the connection is closed")
+        brings what is no answer to what was asked."""
+        answer = self._arrived()
+        return None if answer is None else answer.body
+
+    def learn_versions(self) -> None:
+        """What the broker speaks. Raises UnsupportedVersion where it does not speak this question itself, else
+        Unreachable or AnswerLost: another try may bring an answer."""
+        self.send(QUESTION, API_VERSIONS_VERSION)
+        body = self._next(self._timeout_s).body
         try:
-            payload = self._read()
-            return None if payload is None else self._answer(payload)
-        except (OSError, WireError) as error:
+            self._versions = learned(self._name, body)
+        except Malformed as error:
             self._fail(error)
 
-    def _answer(self, payload: bytearray) -> memoryview:
-        """Raises Malformed."""
-        if not self._expected:
-            raise Malformed("an answer to nothing")
-        return read_answer(*self._expected.popleft(), payload)
+    def authenticate(self, access: Access, host: str) -> None:
+        """Raises NotAuthenticated, Unreachable and AnswerLost."""
+        if access.credentials is None:
+            return
+        steps = login(access.credentials, host)
+        asking = advance(steps)
+        while not isinstance(asking, int):
+            asking = advance(steps, self.ask(asking.request, asking.version, asking.answer))
+        self._session.authenticated(asking, self._clock.monotonic_s())
 
     def close(self) -> None:
-        self.is_open = False
+        self._session.end()
         self._channel.close()
 
     # --- the socket
+
+    def _arrived(self) -> Answer | None:
+        """Raises AnswerLost."""
+        if not self.is_open:
+            raise AnswerLost(f"{self._name}: the connection is closed")
+        try:
+            return self._read()
+        except (OSError, WireError) as error:
+            self._fail(error)
+
+    def _next(self, limit_s: float) -> Answer:
+        give_up_s = self._clock.monotonic_s() + limit_s
+        while (answer := self._arrived()) is None:
+            left_s = give_up_s - self._clock.monotonic_s()
+            if left_s <= 0 or not self._wait(select.POLLIN, left_s):
+                self.close()
+                raise AnswerLost(f"{self._name}: no answer within {limit_s:g} s")
+        return answer
 
     def _fail(self, error: OSError | WireError) -> NoReturn:
         self.close()
@@ -212,32 +185,15 @@ class Connection:
             return self._channel.send(buffers[0])  # repeated as it is where it has to wait
         return self._channel.sendmsg(buffers[:BUFFERS_MAX])
 
-    def _read(self) -> bytearray | None:
-        """The payload of the next frame, or None while it is not all there. Raises OSError and FrameTooLarge."""
+    def _read(self) -> Answer | None:
+        """The next answer, or None while it is not all there. Raises OSError and WireError."""
         while True:
             try:
-                count = self._channel.recv_into(memoryview(self._held)[self._filled :])
+                count = self._channel.recv_into(self._session.room())
             except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
                 return None
-            if not count:
-                raise ConnectionResetError("closed by the broker")
-            self._filled += count
-            if self._filled < len(self._held):
-                continue
-            if self._missing:
-                more = min(self._missing, len(self._held))
-                self._held += bytes(more)
-                self._missing -= more
-                continue
-            held, self._filled, self._in_body = self._held, 0, not self._in_body
-            if not self._in_body:
-                self._held = bytearray(_LENGTH.size)
-                return held
-            (length,) = _LENGTH.unpack(held)
-            if not _LENGTH.size <= length <= FRAME_BYTES_MAX:
-                raise FrameTooLarge(f"a frame of {length} bytes")
-            self._held = bytearray(min(length, ROOM_BYTES))
-            self._missing = length - len(self._held)
+            if (answer := self._session.took(count)) is not None:
+                return answer
 
 
 def connect(address: Address, access: Access, client_id: str, timeout_s: float, clock: Clock) -> Connection:
@@ -247,7 +203,7 @@ def connect(address: Address, access: Access, client_id: str, timeout_s: float, 
     connection = Connection(_channel(address, access.tls, timeout_s), name, client_id, timeout_s, clock)
     try:
         connection.learn_versions()
-        _authenticate(connection, access, address.host, clock)
+        connection.authenticate(access, address.host)
     except AnswerLost as error:
         raise Unreachable(str(error)) from error
     except BaseException:
@@ -267,14 +223,3 @@ def _channel(address: Address, tls: ssl.SSLContext | None, timeout_s: float) -> 
         if channel is not None:
             channel.close()
         raise Unreachable(f"{address.host}:{address.port}: {error or 'no answer'}") from error
-
-
-def _authenticate(connection: Connection, access: Access, host: str, clock: Clock) -> None:
-    if access.credentials is None:
-        return
-    steps = login(access.credentials, host)
-    asking = advance(steps)
-    while not isinstance(asking, int):
-        asking = advance(steps, connection.ask(asking.request, asking.version, asking.answer))
-    if asking > 0:
-        connection.use_until_s = clock.monotonic_s() + LIFETIME_USED * asking / 1000

@@ -9,6 +9,7 @@
     └── WireError                bytes that cannot be read; the connection they came on cannot go on
         ├── Malformed            not the message that its header says
         ├── FrameTooLarge        a length prefix beyond the limit, or below zero
+        ├── Truncated            the stream ended where an answer was expected, or inside one
         ├── UnsupportedVersion   an API or a version of it that is not let through
         └── BatchError           the records of one partition; the rest of the request is sound
             ├── MalformedBatch   not one whole v2 batch: lengths, counts or varints that do not fit
@@ -115,6 +116,10 @@ class Malformed(WireError):
 
 class FrameTooLarge(WireError):
     """A frame longer than the limit, or of a length below zero."""
+
+
+class Truncated(WireError):
+    """The stream ended, between two frames or inside one."""
 
 
 class UnsupportedVersion(WireError):

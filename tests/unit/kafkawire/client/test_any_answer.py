@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 
 from delayline.clock import SystemClock
 from kafkawire.client.address import Address
-from kafkawire.client.blocking import ROOM_BYTES, connect
+from kafkawire.client.blocking import connect
 from kafkawire.client.metadata import TRANSACTION, Nodes
+from kafkawire.client.session import ROOM_BYTES
 from kafkawire.protocol.apis import ApiKey
-from kafkawire.protocol.errors import AnswerLost, PeerError, UnsupportedVersion
+from kafkawire.protocol.errors import AnswerLost, PeerError
 from kafkawire.protocol.message import RequestHeader, encode, response_frame
-from kafkawire.protocol.messages.cluster import ApiVersion, ApiVersionsResponse, Coordinator, FindCoordinatorResponse
+from kafkawire.protocol.messages.cluster import Coordinator, FindCoordinatorResponse
 from kafkawire.protocol.messages.metadata import (
     MetadataBroker,
     MetadataPartition,
@@ -202,12 +203,3 @@ def test_an_answer_of_any_length_comes_whole(peer: Peer, address: Address, lengt
         for _ in range(2):
             answer = connection.ask(MetadataRequest(topics=[]), 12, MetadataResponse)
             assert len(answer.cluster_id or "") == length
-
-
-@pytest.mark.parametrize("keys", [[], [ApiVersion(3, 5, 1)], [ApiVersion(3, 13, 20)], [ApiVersion(3, -5, -1)]])
-def test_a_broker_that_does_not_speak_what_is_needed_is_said_to(address: Address, keys: list[ApiVersion]) -> None:
-    with closing(connect(address, Access(), "tests", TIMEOUT_S, SystemClock())) as connection:
-        answer = ApiVersionsResponse(api_keys=keys)
-        connection.versions = {one.api_key: (one.min_version, one.max_version) for one in answer.api_keys}
-        with pytest.raises(UnsupportedVersion):
-            connection.version(ApiKey.METADATA, 12, 9)

@@ -478,7 +478,7 @@ def test_a_connection_at_the_end_of_its_session_gives_way_to_another(one: tuple[
     seen = read_bodies(reader, FIRST, 1)
     (link,) = reader._links.values()
     assert link.connection is not None
-    before, link.connection.use_until_s = link.connection, 0.0
+    before, link.connection._session.use_until_s = link.connection, 0.0
     cluster.append(FIRST, B, C)
     seen += read_bodies(reader, FIRST, 2)
     assert (seen, link.connection is before, before.is_open) == ([A, B, C], False, False)
@@ -555,7 +555,7 @@ def test_records_that_wait_come_before_those_that_the_next_leader_brings(two: tu
     read_until(reader, lambda _: bool(cluster.fetches))
     link = reader._links[1]
     assert link.connection is not None
-    link.connection.use_until_s = 0.0
+    link.connection._session.use_until_s = 0.0
     cluster.append(FIRST, *large[:20])
     seen = bodies(read_until(reader, bool, records_max=1), FIRST)
     cluster.append(FIRST, *large[20:])
