@@ -1,7 +1,6 @@
 """One shard: what a record changes, what is due, what the next commit says. Pure but for the index it is handed.
 
-The whole question "may this message be lost, or delivered twice?" is answered in this file. The rules, each of which
-has a mutant in tests/simulation that shows what breaks without it:
+The rules by which no message is lost or delivered twice; each has a mutant that shows what breaks without it:
 
   - What the cursor or a name ends is never indexed again; nothing else is inferred on replay.
   - Nothing is dispatched before the log has been read up to the end that was recorded after the claim.
@@ -77,6 +76,7 @@ class Shard:
         self.cut = False  # the latest batch had no room for all that was due
         self._starved = False  # and nothing due fitted beside what was decided: next time it comes first
         self.spills = False  # nothing more may wait in memory only; the worker says
+        self.rate_max = settings.rate_max  # deliveries per second of its whole topic; the worker keeps to it
         self._index = index
         self._settings = settings
         self._rules = plan.rules
@@ -102,11 +102,6 @@ class Shard:
     def settled(self) -> bool:
         """Whether it has caught up and the configured rules are in force: from here on, answers are true."""
         return self.caught_up and self._rules.latest.same_as(self._settings.rules)
-
-    @property
-    def rate_max(self) -> int | None:
-        """Deliveries per second of its whole topic: the worker keeps to it."""
-        return self._settings.rate_max
 
     @property
     def in_flight(self) -> int:

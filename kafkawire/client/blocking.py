@@ -13,7 +13,7 @@ from typing import NoReturn, TypeVar
 from delayline.clock import Clock
 from kafkawire.client.address import Address
 from kafkawire.client.session import Answer, Session
-from kafkawire.client.versions import API_VERSIONS_VERSION, QUESTION, Versions, learned
+from kafkawire.client.versions import API_VERSIONS_VERSION, QUESTION, BrokerVersions, learned
 from kafkawire.protocol.apis import ApiKey
 from kafkawire.protocol.errors import AnswerLost, Malformed, Unreachable, WireError
 from kafkawire.protocol.message import Message, decode
@@ -37,7 +37,7 @@ class Connection:
         self._timeout_s = timeout_s
         self._clock = clock
         self._session = Session(client_id)
-        self._versions = Versions(name, {}, {})
+        self._versions = BrokerVersions(name, {}, {})
 
     def fileno(self) -> int:
         return self._channel.fileno()

@@ -46,7 +46,7 @@ CORRELATION_IDS = 1 << 31
 _LENGTH = struct.Struct(">i")
 
 
-class State(Enum):
+class FrameState(Enum):
     """What the next byte belongs to. Transitions are those of the module's graph."""
 
     LENGTH = "to the length of a frame; -> BODY, ENDED"
@@ -73,7 +73,7 @@ class Session:
     """For one connection. `use_until_s` is the monotonic time at which another connection takes over."""
 
     def __init__(self, client_id: str, frame_bytes_max: int = FRAME_BYTES_MAX) -> None:
-        self.state = State.LENGTH
+        self.state = FrameState.LENGTH
         self.use_until_s = float("inf")
         self._client_id = client_id
         self._frame_bytes_max = frame_bytes_max
@@ -85,7 +85,7 @@ class Session:
 
     @property
     def is_open(self) -> bool:
-        return self.state is not State.ENDED
+        return self.state is not FrameState.ENDED
 
     @property
     def in_flight(self) -> int:
@@ -99,7 +99,7 @@ class Session:
 
     def end(self) -> None:
         """From any state. What has no answer gets none."""
-        self.state = State.ENDED
+        self.state = FrameState.ENDED
         self._held = bytearray()
 
     # --- out
@@ -146,22 +146,22 @@ class Session:
         self._filled += count
         if self._filled < len(self._held):
             return None
-        if self.state is State.LENGTH:
+        if self.state is FrameState.LENGTH:
             self._begin(_LENGTH.unpack(self._held)[0])
             return None
         if self._missing:
             self._widen()
             return None
         payload = self._held
-        self._expect(State.LENGTH, _LENGTH.size)
+        self._expect(FrameState.LENGTH, _LENGTH.size)
         return self._answer(payload)
 
     def _begin(self, length: int) -> None:
         if not _LENGTH.size <= length <= self._frame_bytes_max:
             self._fail(FrameTooLarge(f"a frame of {length} bytes"))
-        self._expect(State.BODY, length)
+        self._expect(FrameState.BODY, length)
 
-    def _expect(self, state: State, size: int) -> None:
+    def _expect(self, state: FrameState, size: int) -> None:
         self.state, self._filled = state, 0
         self._held = bytearray(min(size, ROOM_BYTES))
         self._missing = size - len(self._held)

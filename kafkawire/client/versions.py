@@ -15,7 +15,7 @@ API_VERSIONS_VERSION = 3
 QUESTION = ApiVersionsRequest("delayline", __version__)
 
 
-class Versions(NamedTuple):
+class BrokerVersions(NamedTuple):
     """`apis` has the oldest and the newest version of each API, `features` the levels that the cluster has agreed on
     (KIP-584)."""
 
@@ -34,7 +34,7 @@ class Versions(NamedTuple):
         return found
 
 
-def learned(broker: str, body: memoryview) -> Versions:
+def learned(broker: str, body: memoryview) -> BrokerVersions:
     """From the answer to QUESTION. Raises UnsupportedVersion where the broker does not speak this question itself: it
     says so in the layout of version 0, whatever was asked. Raises Unreachable for another error: another try may
     bring an answer; and Malformed."""
@@ -43,7 +43,7 @@ def learned(broker: str, body: memoryview) -> Versions:
     answer = decode(ApiVersionsResponse, API_VERSIONS_VERSION, body)
     if answer.error_code:
         raise Unreachable(f"{broker} does not tell its versions: error {answer.error_code}")
-    return Versions(
+    return BrokerVersions(
         broker,
         {one.api_key: (one.min_version, one.max_version) for one in answer.api_keys},
         {one.name: one.max_version_level for one in answer.finalized_features},

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from delayline.errors import Bug
-from kafkawire.client.session import CORRELATION_IDS, ROOM_BYTES, Answer, Session, State
+from kafkawire.client.session import CORRELATION_IDS, ROOM_BYTES, Answer, FrameState, Session
 from kafkawire.protocol.errors import FrameTooLarge, Malformed, Truncated, Unreachable, UnsupportedVersion, WireError
 from kafkawire.protocol.message import Message, decode, encode, read_request, response_frame
 from kafkawire.protocol.messages.cluster import (
@@ -85,7 +85,7 @@ def test_answers_come_whole_and_in_order_wherever_their_frames_are_cut(
         (answer.version, decode(type(body), answer.version, answer.body))
         for answer, (_, body) in zip(found, bodies, strict=True)
     ] == bodies
-    assert (session.state, session.in_flight) == (State.LENGTH, 0)
+    assert (session.state, session.in_flight) == (FrameState.LENGTH, 0)
 
 
 @settings(max_examples=examples(100), deadline=None)
@@ -97,15 +97,15 @@ def test_a_stream_that_ends_inside_a_frame_ends_the_session(kept: int, cuts: lis
     assert fed(session, cut_up(begun, cuts) if begun else []) == []
     with pytest.raises(Truncated):
         fed(session, [b""])
-    assert (session.state, session.in_flight) == (State.ENDED, 1)
+    assert (session.state, session.in_flight) == (FrameState.ENDED, 1)
 
 
 def test_a_body_is_awaited_once_its_length_is_known() -> None:
     session = asking((ASKED, VERSION))
     assert fed(session, [b"\0\0\0"]) == []
-    assert session.state is State.LENGTH
+    assert session.state is FrameState.LENGTH
     assert fed(session, [b"\x10"]) == []
-    assert session.state is State.BODY
+    assert session.state is FrameState.BODY
     assert len(session.room()) == 16
 
 
@@ -115,14 +115,14 @@ def test_a_length_out_of_bounds_ends_the_session(length: int) -> None:
     session.request(ASKED, VERSION)
     with pytest.raises(FrameTooLarge, match=f"a frame of {length} bytes"):
         fed(session, [struct.pack(">i", length)])
-    assert session.state is State.ENDED
+    assert session.state is FrameState.ENDED
 
 
 @pytest.mark.parametrize("length", [4, 100])
 def test_a_length_within_bounds_is_awaited(length: int) -> None:
     session = Session("test", frame_bytes_max=100)
     assert fed(session, [struct.pack(">i", length)]) == []
-    assert session.state is State.BODY
+    assert session.state is FrameState.BODY
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_what_is_no_answer_to_the_request_ends_the_session(answer: bytes, error:
     session = asking((ASKED, VERSION))
     with pytest.raises(error, match=why):
         fed(session, [answer])
-    assert session.state is State.ENDED
+    assert session.state is FrameState.ENDED
 
 
 def test_an_answer_to_nothing_ends_the_session() -> None:
@@ -145,14 +145,14 @@ def test_an_answer_to_nothing_ends_the_session() -> None:
     assert next(answers).version == VERSION
     with pytest.raises(Malformed, match="an answer to nothing"):
         next(answers)
-    assert session.state is State.ENDED
+    assert session.state is FrameState.ENDED
 
 
 def test_a_version_that_the_tables_do_not_have_is_not_asked() -> None:
     session = Session("test")
     with pytest.raises(UnsupportedVersion):
         session.request(ASKED, 99)
-    assert (session.state, session.in_flight) == (State.LENGTH, 0)
+    assert (session.state, session.in_flight) == (FrameState.LENGTH, 0)
 
 
 @pytest.mark.parametrize("size", [ROOM_BYTES - 100, ROOM_BYTES, ROOM_BYTES + 1, 4 * ROOM_BYTES + 7])
