@@ -128,7 +128,9 @@ def test_when_an_owner_dies_or_freezes_the_next_one_answers(
         page = threads.submit(HTTP.get, f"{api.url}/v1/messages", params={"topic": topic})
         answers = threads.map(lambda one: asked(api.url, one).status_code, ids[:2])  # one of each partition
         assert sorted(answers) == [200, 503]
-        listed = page.result().json()
+        answer = page.result()
+        assert answer.status_code == 200, answer.text
+        listed = answer.json()
         assert (len(listed["messages"]), listed["complete"], len(listed["missing_shards"])) == (4, False, 1)
     assert [state(api.url, one) for one in ids] == ["pending"] * 8
     assert [answered(lambda one=one: operate(api.url, "DELETE", one)).status_code for one in ids] == [204] * 8

@@ -16,6 +16,8 @@ from confluent_kafka.admin import (
 
 from cli import kafka_rights as table
 from delayline.schedule.rules import DEFAULT_RULES
+from mq.errors import QueueUnavailable
+from mq.kafka.queue import KafkaQueue
 from tests.conftest import started
 from tests.integration.kafka.conftest import PATIENCE_S, Place, soon
 from tests.integration.kafka.whole_worker import arrived, send, working
@@ -54,6 +56,15 @@ def grant(place: Place) -> None:
         future.result(PATIENCE_S)
 
 
+def _has_buffer(queue: KafkaQueue, topic: str) -> bool:
+    """False while the broker refuses: it applies rights some time after it has answered."""
+    try:
+        queue.ensure_buffer(topic, DEFAULT_RULES)
+    except QueueUnavailable:
+        return False
+    return True
+
+
 def test_a_worker_with_the_rights_on_the_page_delivers_also_to_a_partition_that_is_added(strict: "Kafka") -> None:
     with ExitStack() as stack:
         place = Place(strict, stack)
@@ -66,7 +77,7 @@ def test_a_worker_with_the_rights_on_the_page_delivers_also_to_a_partition_that_
             "sasl.password": "alice-secret",
         }
         queue = place.queue(bootstrap_servers=strict.sasl_servers, properties=login)
-        queue.ensure_buffer(place.topic, DEFAULT_RULES)
+        soon(lambda: _has_buffer(queue, place.topic))
         with working(place, queue) as worker:
             soon(lambda: len(worker.statuses) == 2 and worker.ready)
             send(place, queue, range(COUNT), 0)
