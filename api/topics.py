@@ -44,13 +44,16 @@ class Target:
     renewed_s: float = float("-inf")  # when a partition that it did not have was last looked for
 
     def partition_for(self, number: int | None, key: bytes | None) -> str:
-        """The partition's name: the given number, else by key, else the next in turn. Raises Refusal."""
+        """The partition's name: the given number, else by key, else the next in turn. Hot: once per message. Raises
+        Refusal."""
         partitions = self.info.partitions
-        named = named_partition(self.info, number, key)
-        if named is None and number is not None:
+        if number is None:
+            place = next(self.turns) % len(partitions) if key is None else partition_index(key, len(partitions))
+            return partitions[place]
+        if number >= len(partitions):
             detail = f"{self.info.name} has {len(partitions)} partitions, from 0"
             raise refused(INVALID_REQUEST, "/partition", "partition-unknown", detail)
-        return partitions[next(self.turns) % len(partitions)] if named is None else named
+        return partitions[number]
 
     def room(self, *, delayed: bool) -> int:
         """Bytes that a record may have. A delayed one gets headers of ours on its way."""

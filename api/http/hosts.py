@@ -43,7 +43,7 @@ class Hosts:
         if host is None:
             if scope["http_version"] == "1.1":
                 raise Refusal(INVALID_REQUEST, "HTTP/1.1 needs a Host header")
-        elif sum(name == b"host" for name, _ in scope["headers"]) > 1:
+        elif len(headers) < len(scope["headers"]) and _is_twice(scope):
             raise Refusal(INVALID_REQUEST, "the Host header stands twice")
         elif not self._is_ours(host):
             name = host.decode("latin-1")[:200]
@@ -56,6 +56,12 @@ class Hosts:
     def _check(self, host: bytes) -> bool:
         found = _HOST.fullmatch(host.decode("latin-1"))
         return found is not None and (_is_address(found[1]) or self._ours.match(found[1].lower()) is not None)
+
+
+def _is_twice(scope: Scope) -> bool:
+    """The Host header."""
+    given = [name for name, _ in scope["headers"]]
+    return given.count(b"host") > 1
 
 
 def _is_address(host: str) -> bool:

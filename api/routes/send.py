@@ -184,7 +184,7 @@ class SendRoutes:
             self._sender.hand_over(target, [append], request.scope["delayline.ticket"])
             return Answer(202) if mode is Mode.ONEWAY else json_answer(202, _unconfirmed(draft))
         (position,) = await self._sender.append(target, [append])
-        sent, replayed = self._sender.sent(topic, draft, position), False
+        (sent,), replayed = self._sender.sent(topic, [draft], [position]), False
         if isinstance(sent, SentMessage) and draft.is_claim:
             ((sent, replayed),) = await self._claims.settled(topic, [Sent(draft, position, sent)])
         if isinstance(sent, Refusal):
@@ -265,20 +265,21 @@ class SendRoutes:
 
     async def _sent(self, target: Target, batch: _Batch, appends: list[Append]) -> dict[int, _Sent]:
         topic, positions = target.info.name, await self._sender.append(target, appends)
-        stored: dict[int, Sent] = {}
-        for (index, draft), position in zip(batch.drafts.items(), positions, strict=True):
-            message = self._sender.sent(topic, draft, position)
-            if isinstance(message, Refusal):
-                batch.refusals[index] = message.under(f"/messages/{index}")
-            else:
-                stored[index] = Sent(draft, position, message)
-        answers = zip(stored, await self._claims.settled(topic, list(stored.values())), strict=True)
+        drafts = list(batch.drafts.values())
+        told: list[SentMessage | Refusal] = self._sender.sent(topic, drafts, positions)
+        claims = {
+            number: Sent(draft, positions[number], message)
+            for number, draft in enumerate(drafts)
+            if draft.is_claim and isinstance(message := told[number], SentMessage)
+        }
+        for number, (answer, _) in zip(claims, await self._claims.settled(topic, [*claims.values()]), strict=True):
+            told[number] = answer
         sent: dict[int, _Sent] = {}
-        for index, (answer, _) in answers:
-            if isinstance(answer, Refusal):
-                batch.refusals[index] = answer
-            else:
+        for number, (index, answer) in enumerate(zip(batch.drafts, told, strict=True)):
+            if isinstance(answer, SentMessage):
                 sent[index] = answer
+            else:
+                batch.refusals[index] = answer if number in claims else answer.under(f"/messages/{index}")
         return sent
 
 

@@ -46,12 +46,11 @@ class Admission:
     async def refused(self, topic: str, drafts: Mapping[int, Draft], *, atomic: bool) -> dict[int, Refusal]:
         """Those of the drafts, by index, that there is no room for. Raises Refusal where none is to be stored without
         the others. Hot: once per request."""
-        waiting = {index: draft for index, draft in drafts.items() if draft.directives}
-        if not waiting:
-            return {}
-        full = self._full(topic, adds=len(waiting), repeats=sum(draft.repeats for draft in waiting.values()))
+        repeats = [draft.repeats for draft in drafts.values() if draft.directives]
+        full = self._full(topic, adds=len(repeats), repeats=sum(repeats)) if repeats else None
         if full is None:
             return {}
+        waiting = {index: draft for index, draft in drafts.items() if draft.directives}
         names = await self._names(topic, waiting)
         refused = self._beyond_room(topic, waiting, names, await self._held(names.values()))
         if refused and atomic:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from concurrent.futures import Future
 from functools import lru_cache
+from typing import NamedTuple
 
 import structlog
 
@@ -14,7 +15,7 @@ from api.metrics import Metrics
 from api.sending.drafts import Draft, ScheduleValidator
 from api.services import Services
 from api.topics import Target, TopicBook
-from delayline.records.message import MessageId, Shard
+from delayline.records.message import Header, first_id
 from delayline.times import format_moment
 from mq.contract import Append, Position
 from mq.errors import PartitionUnknown, QueueUnavailable, TopicUnknown
@@ -94,23 +95,43 @@ class Sender:
         self._metrics.unconfirmed_failures.labels(target.info.name).inc(count)
         _log.warning("unconfirmed messages not stored", topic=target.info.name, messages=count, error=str(error))
 
-    def sent(self, topic: str, draft: Draft, position: Position) -> SentMessage | Refusal:
-        """What a stored message is to its sender."""
-        partition, accepted_at = partition_label(position.partition), _moment(position.appended_at_ms)
-        if not draft.directives:
-            return SentMessage(None, topic, partition, "delivered", accepted_at, None)
+    def sent(self, topic: str, drafts: Sequence[Draft], positions: Sequence[Position]) -> list[SentMessage | Refusal]:
+        """What stored messages are to their sender. Hot: once per message; those of a batch share their times."""
+        sent: list[SentMessage | Refusal] = []
+        told: tuple[Sequence[Header], int, _Times | Refusal] = (), -1, _Times(0, "")
+        for draft, (_, name, offset, at_ms) in zip(drafts, positions, strict=True):
+            partition, accepted_at, directives = partition_label(name), _moment(at_ms), draft.directives
+            if not directives:
+                sent.append(SentMessage(None, topic, partition, "delivered", accepted_at, None))
+                continue
+            if directives is not told[0] or at_ms != told[1]:
+                told = directives, at_ms, self._times(directives, at_ms)
+            if isinstance(times := told[2], Refusal):
+                sent.append(times)
+                continue
+            due_ms, due_at = times
+            message_id = first_id(topic, name, offset, due_ms)
+            sent.append(SentMessage(message_id, topic, partition, "accepted", accepted_at, due_at, draft.own_id))
+        return sent
+
+    def _times(self, directives: Sequence[Header], accepted_at_ms: int) -> "_Times | Refusal":
         try:
-            due_ms = self._judge.schedule(draft.directives, position.appended_at_ms).due_ms
+            due_ms = self._judge.schedule(directives, accepted_at_ms).due_ms
         except Refusal as refusal:
             return refusal
-        message_id = MessageId(Shard(topic, position.partition), position.offset, due_ms)
-        due_at = _moment(due_ms)
-        return SentMessage(str(message_id), topic, partition, "accepted", accepted_at, due_at, draft.own_id)
+        return _Times(due_ms, _moment(due_ms))
+
+
+class _Times(NamedTuple):
+    """When a message is due, and that moment as documents show it."""
+
+    due_ms: int
+    due_at: str
 
 
 def _highest(drafts: Sequence[Draft]) -> int:
     """The highest partition that is asked for by number; -1 where none is. Hot: once per request."""
-    return max((draft.partition for draft in drafts if draft.partition is not None), default=-1)
+    return max([draft.partition for draft in drafts if draft.partition is not None], default=-1)
 
 
 @lru_cache(1024)

@@ -42,6 +42,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self.address = ""
         self._guard = guard
         self._limits = guard.limits
+        self._bytes_max, self._fields_max = guard.limits.head_bytes_max, guard.limits.head_fields_max
         self._deadline: TimerHandle | None = None
         self._reading: TimerHandle | None = None  # of the answer, by the client
         self._unread_bytes = 0
@@ -112,15 +113,19 @@ class GuardedProtocol(HttpToolsProtocol):
         super().on_message_begin()
 
     def on_url(self, url: bytes) -> None:
-        self._count_head(len(url))
+        self._head_bytes += len(url)
+        if self._head_bytes > self._bytes_max:
+            self._stop(self._guard.head_too_large())
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Also for trailers, which uvicorn keeps with the headers."""
+        """Also for trailers, which uvicorn keeps with the headers. Hot: several times per request."""
         self._head_fields += 1
-        if self._head_fields > self._limits.head_fields_max:
+        self._head_bytes += len(name) + len(value) + 4
+        if self._head_fields > self._fields_max:
             self._stop(self._guard.too_many_fields())
-        self._count_head(len(name) + len(value) + 4)
+        if self._head_bytes > self._bytes_max:
+            self._stop(self._guard.head_too_large())
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
@@ -143,11 +148,6 @@ class GuardedProtocol(HttpToolsProtocol):
         if not self._open:  # answered before its end
             self._cancel_deadline()
             self._wait_for_the_next()
-
-    def _count_head(self, count: int) -> None:
-        self._head_bytes += count
-        if self._head_bytes > self._limits.head_bytes_max:
-            self._stop(self._guard.head_too_large())
 
     def _stop(self, refused: Refused) -> None:
         self._refused = refused

@@ -35,6 +35,36 @@ def test_an_atomic_batch_without_fault_is_stored_in_one_append() -> None:
     assert [record.value for record in door.records("orders")] == [b"good", b"good"]
 
 
+def test_every_member_has_headers_and_time_of_its_own_whatever_the_one_before_it_had() -> None:
+    door = Door()
+    given = [("a", 1000), ("a", 1000), ("b", 1000), ("b", 2000), (None, 2000), ("a", 1000)]
+    messages = [
+        {"partition": 0, "schedule": {"delay_ms": ms}, "headers": [{"name": "trace", "value": trace}] if trace else []}
+        for trace, ms in given
+    ]
+    answer = door.send({"messages": messages})
+    ids = [result["message"]["message_id"] for result in answer.json()["results"]]
+    assert ids == [f"orders.0.{offset}.{NOW_MS + ms}" for offset, (_, ms) in enumerate(given)]
+    assert [record.headers for record in door.records("delayline.buffer.orders")] == [
+        [*([(b"trace", trace.encode())] if trace else []), (b"delay-ms", b"%d" % ms)] for trace, ms in given
+    ]
+
+
+def test_what_was_said_of_one_topic_is_not_believed_of_the_next() -> None:
+    door = Door()
+    assert door.send(DELAYED).status_code == 201
+    assert problem(door.send(DELAYED, path="/v1/topics/plain/messages")) == (400, "topic-not-enabled")
+
+
+def test_a_moment_is_judged_anew_with_each_request() -> None:
+    door = Door()
+    expiring = DELAYED | {"schedule": {"delay": "1s", "expire_at": NOW_MS + 5000}}
+    assert door.send(expiring).status_code == 201
+    door.clock.advance(10_000)
+    assert problem(door.send(expiring)) == (400, "invalid-schedule")
+    assert len(door.records("delayline.buffer.orders")) == 1
+
+
 def test_a_batch_is_atomic_unless_it_says_otherwise() -> None:
     door = Door()
     assert problem(door.send({"messages": [GOOD, BAD]})) == (400, "invalid-body")

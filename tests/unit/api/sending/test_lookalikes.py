@@ -28,6 +28,13 @@ def test_a_users_own_header_under_delay_passes_and_is_counted() -> None:
     assert door.metric("delayline_unheeded_headers_total", **labels) == 1
 
 
+def test_it_is_counted_for_each_message_that_has_it() -> None:
+    door = Door()
+    assert door.send({"messages": [with_header("delay-reason")] * 3}).status_code == 201
+    labels = {"topic": "orders", "header": "delay-reason", "why": "unknown-name"}
+    assert door.metric("delayline_unheeded_headers_total", **labels) == 3
+
+
 def test_it_is_refused_where_unknown_names_are() -> None:
     answer = Door(refuse_unknown=True).send(with_header("delay-reason"))
     assert problem(answer) == (400, "invalid-body")
