@@ -1,7 +1,7 @@
-"""What the log asks of a shard, and the outcome: operations on pending messages, claims, and controls.
+"""What the log asks of a shard, and the outcome: operations on pending messages, conditional messages, and controls.
 
     operation   cancel a message, or deliver it at another time
-    claim       a message that takes its place only by a decision: it wants an own id or an idempotency key for
+    conditional a message that takes its place only by a decision: it wants an own id or an idempotency key for
                 itself, or its time comes from a calendar and is to be fixed
     control     pause, resume or purge the shard
 
@@ -10,7 +10,8 @@ is in flight then, so "pending" has one meaning, and the commit that makes the d
 them. Replay obeys names alone; what stands below O is never looked at again.
 
 One waits where its message has been re-appended and not been read back, because it must name the record that
-carries the message then, and where a late record keeps O before it. A claim that waits is not delivered.
+carries the message then, and where a late record keeps O before it. A conditional message that waits is not
+delivered.
 """
 
 from collections import deque
@@ -44,7 +45,8 @@ look for too."""
 
 
 class Asked(NamedTuple):
-    """What has been read and not been decided. A claim is the key of its record, which is in the index."""
+    """What has been read and not been decided. Of a conditional message it is the key of its record, which is in the
+    index."""
 
     offset: int
     accepted_at_ms: int
@@ -147,7 +149,7 @@ class Decided:
     appends: list[bytes] = field(default_factory=list)
     elsewhere: list[Append] = field(default_factory=list)
     rows: list[AuditRow] = field(default_factory=list)
-    named: dict[bytes, Key] = field(default_factory=dict)  # names that claims have got
+    named: dict[bytes, Key] = field(default_factory=dict)  # names that conditional messages have got
     resolved: list[tuple[int, Resolution]] = field(default_factory=list)  # offset of who asked, what came of it
     closed: dict[bytes, Known] = field(default_factory=dict)  # idempotency names of what has ended for good
     paused: bool | None = None
@@ -255,7 +257,7 @@ class _Deciding:
             case Operation() as operation:
                 return self._operate(asked, operation)
             case Key() as key:
-                return self._claim(key)
+                return self._decide_conditional(key)
 
     @property
     def has_room(self) -> bool:
@@ -280,17 +282,17 @@ class _Deciding:
 
     def _holder(self, name: bytes) -> Target | None:
         """Who has the name now, with those that have got it or lost it in this pass."""
-        # rule claim-batch: two claims of one batch would get the same name: delivered twice.
+        # rule conditional-batch: two conditional messages of one batch would get the same name: delivered twice.
         key = self.decided.named.get(name)
         found = self._view.holder(name) if key is None else self._view.at(key)
         # rule name-ended: a message that ends in this batch would refuse its name to the next one.
         return None if found is None or found.key in self.decided.ended else found
 
-    def _other(self, name: bytes, claimant: Target) -> Target | None:
-        """Who has the name. A claim that holds O back, being late, has got its names from one owner and is decided
-        once more by the next."""
+    def _other(self, name: bytes, candidate: Target) -> Target | None:
+        """Who has the name. A conditional message that holds O back, being late, has got its names from one owner and
+        is decided once more by the next."""
         holder = self._holder(name)
-        return None if holder is None or holder.key == claimant.key else holder
+        return None if holder is None or holder.key == candidate.key else holder
 
     # --- operations
 
@@ -348,35 +350,35 @@ class _Deciding:
             self.decided.end(target, Outcome.CANCELLED, CANCELLED, successor)
             self._carry_on(target, after.next_due_ms, after.next_terms)
 
-    # --- claims
+    # --- conditional messages
 
-    def _claim(self, key: Key) -> bool:
-        claimant = self._view.at(key)
-        if claimant is None or claimant.terms is None:
+    def _decide_conditional(self, key: Key) -> bool:
+        candidate = self._view.at(key)
+        if candidate is None or candidate.terms is None:
             return True  # named in the meantime
-        names = claimant.terms.names
-        # rule claim-moving: the message with the name cannot be found yet: two would have it.
+        names = candidate.terms.names
+        # rule conditional-moving: the message with the name cannot be found yet: two would have it.
         if any(self._waits(name) for name in names):
             return False
-        if not self._fits(weight(claimant.value)):
+        if not self._fits(weight(candidate.value)):
             return False
-        # rule claim-free: a request or an own id that is there already would be taken again: delivered twice.
-        if self._is_repetition(claimant, claimant.terms) or self._is_duplicate(claimant, claimant.terms):
+        # rule conditional-free: a request or an own id that is there already would be taken again: delivered twice.
+        if self._is_repetition(candidate, candidate.terms) or self._is_duplicate(candidate, candidate.terms):
             return True
-        # rule claim-gets: the next claim of the batch would get the same name: delivered twice.
+        # rule conditional-gets: the next conditional message of the batch would get the same name: delivered twice.
         self.decided.named.update(dict.fromkeys(names, key))
         self.decided.resolved.append((key.offset, Resolution(Outcome.APPLIED)))
-        if claimant.terms.series is not None and claimant.terms.series.cron is not None:
+        if candidate.terms.series is not None and candidate.terms.series.cron is not None:
             # rule calendar: the due time would depend on the calendar data of the machine that reads the record.
-            self._move(claimant, key.due_ms, SCHEDULED)
+            self._move(candidate, key.due_ms, SCHEDULED)
         return True
 
-    def _is_repetition(self, claimant: Target, terms: Terms) -> bool:
+    def _is_repetition(self, candidate: Target, terms: Terms) -> bool:
         """Whether this very request was accepted before."""
         if terms.idempotency is None:
             return False
         name = terms.names[-1]
-        first = self._other(name, claimant)
+        first = self._other(name, candidate)
         if first is not None and first.terms is not None and first.terms.idempotency is not None:
             known: Known | None = Known(first.message_id, first.terms.idempotency.digest)
         else:
@@ -386,25 +388,25 @@ class _Deciding:
             return False
         # rule key-reused: another request under the same key would be called a repetition: lost without a word.
         reason = IDEMPOTENCY if known.digest == terms.idempotency.digest else IDEMPOTENCY_REUSED
-        self._refuse(claimant, reason, known.message_id)
+        self._refuse(candidate, reason, known.message_id)
         return True
 
-    def _is_duplicate(self, claimant: Target, terms: Terms) -> bool:
+    def _is_duplicate(self, candidate: Target, terms: Terms) -> bool:
         """Whether a pending message keeps the own id. One that is to be replaced ends here."""
-        holder = None if terms.own_id is None else self._other(own_name(terms.own_id), claimant)
+        holder = None if terms.own_id is None else self._other(own_name(terms.own_id), candidate)
         if holder is None:
             return False
         # rule replace: an own id would be replaced against the sender's wish, or kept.
         if not terms.replaces:
-            self._refuse(claimant, OWN_ID, holder.message_id)
+            self._refuse(candidate, OWN_ID, holder.message_id)
             return True
         # rule name-replaced: the cursor does not cover what is replaced: a takeover would deliver it, too.
-        self.decided.cancel(holder, Outcome.SUPERSEDED, REPLACED, claimant.message_id)
+        self.decided.cancel(holder, Outcome.SUPERSEDED, REPLACED, candidate.message_id)
         return False
 
-    def _refuse(self, claimant: Target, reason: str, survivor: str) -> None:
-        self.decided.cancel(claimant, Outcome.DUPLICATE, reason, survivor)
-        self.decided.resolved.append((claimant.key.offset, Resolution(Outcome.DUPLICATE, reason, survivor)))
+    def _refuse(self, candidate: Target, reason: str, survivor: str) -> None:
+        self.decided.cancel(candidate, Outcome.DUPLICATE, reason, survivor)
+        self.decided.resolved.append((candidate.key.offset, Resolution(Outcome.DUPLICATE, reason, survivor)))
 
     # --- controls
 

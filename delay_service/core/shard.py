@@ -22,9 +22,9 @@ from operator import itemgetter
 
 from delay_service.core.dead import Refusal
 from delay_service.core.draft import ROLLED_BYTES_MAX, Draft, Drafter
+from delay_service.core.due import take_due
 from delay_service.core.forwarding import forward
 from delay_service.core.in_flight import CommitResult, InFlightBatch
-from delay_service.core.lateness import take_due
 from delay_service.core.low_water import LowWater, add_mark
 from delay_service.core.operations import BEHIND_ALL, DECIDED_MAX, NOTHING, Decided, Operations, Target
 from delay_service.core.pending_messages import PendingMessages
@@ -44,7 +44,7 @@ from delayline.buffer.record import (
     Operation,
     RulesChange,
     encode_rules,
-    is_claim,
+    is_conditional,
     read,
     version_of,
 )
@@ -99,7 +99,7 @@ class Shard:
         return self.position >= self.read_to
 
     @property
-    def settled(self) -> bool:
+    def is_authoritative(self) -> bool:
         """Whether it has caught up and the configured rules are in force: from here on, answers are true."""
         return self.caught_up and self._rules.latest.same_as(self._settings.rules)
 
@@ -126,7 +126,7 @@ class Shard:
     @property
     def has_news(self) -> bool:
         """Whether the next batch says something although nothing is due and no checkpoint is wanted."""
-        return bool(self._operations or self._to_roll or self._pending.is_unsettled or self._rules_to_announce())
+        return bool(self._operations or self._to_roll or self._pending.has_unbound_names or self._rules_to_announce())
 
     # --- reading
 
@@ -209,21 +209,21 @@ class Shard:
         self.position = offset + 1
 
     def _take_in(self, offset: int, accepted_at_ms: int, message: Message, near_until_ms: int | None) -> None:
-        """A message that asks for more than a time. A claim that O has passed has been decided: one that was a matter
-        of a calendar stands in a re-append now, another has had its names."""
+        """A message that asks for more than a time. A conditional message that O has passed has been decided: one
+        that was a matter of a calendar stands in a re-append now, another has had its names."""
         entry = Entry(message.due_ms, offset, message.value)
         names: list[Named] = []
         terminal = self._inherited.covers(entry.key)
         is_new = offset >= self._inherited.next_offset
-        if message.terms is not None and message.is_claim and not is_new and not terminal:
+        if message.terms is not None and message.is_conditional and not is_new and not terminal:
             series = message.terms.series
             terminal = series is not None and series.cron is not None
-            # rule claim-names: a claim decided by an earlier owner has its names, and another would get them too.
+            # rule conditional-names: a message decided by an earlier owner has its names; another would get them too.
             names = [] if terminal else self._pending.free((name, entry.key) for name in message.terms.names)
         self._put([] if terminal else [entry], near_until_ms, offset + 1, names)
-        # rule claim-below-O: a claim below O has been decided, and would be decided twice.
-        if message.is_claim and is_new:
-            # rule claim-asked: a claim that is never decided is never delivered.
+        # rule conditional-below-O: a conditional message below O has been decided, and would be decided twice.
+        if message.is_conditional and is_new:
+            # rule conditional-asked: a conditional message that is never decided is never delivered.
             self._operations.ask(offset, accepted_at_ms, entry.key)
 
     def _succeed(self, offset: int, message: Message, near_until_ms: int | None) -> None:
@@ -266,7 +266,7 @@ class Shard:
     def take(
         self, now_ms: int, records_max: int, bytes_max: int, *, checkpoint: bool = False, last: bool = False
     ) -> ShardBatch | None:
-        """What is due at `now_ms` (`lateness.py`) and the cursor of it, or None. With `checkpoint`, also a batch that
+        """What is due at `now_ms` (`due.py`) and the cursor of it, or None. With `checkpoint`, also a batch that
         only moves the cursor or says how far the shard is done; the `last` one says so before it is time again. One
         batch is in flight at most; `committed` or `aborted` must follow."""
         if self._taken is not None or not self.caught_up:
@@ -281,8 +281,8 @@ class Shard:
         # rule held: a paused shard would deliver, or deliver what a purge is about to cancel.
         held = paused or decided.purged_to is not None
         # rule late-max: too old a message would be delivered, or expire too early.
-        too_late_ms = now_ms - self._settings.late_max_ms
-        entries = [] if held else self._dispatchable(now_ms, too_late_ms, records_max, room, decided)
+        expired_before_ms = now_ms - self._settings.late_max_ms
+        entries = [] if held else self._dispatchable(now_ms, expired_before_ms, records_max, room, decided)
         # rule pause-late: a late record would keep O below a resume: the pause would never end.
         aside = self._in_the_way(now_ms, decided, room) if paused else []
         self._starved = self.cut and not entries and bool(decided.bytes)
@@ -297,7 +297,7 @@ class Shard:
         delivered_key = max(self.cursor.delivered_key, Key(*ended[-1])) if ended else self.cursor.delivered_key
         gone = (*ended, *decided.ended, *(target.key for target in aside))
         next_offset = min(self._next_offset(gone), decided.undecided)
-        draft = self._drafter.draft(entries, now_ms, too_late_ms, self.refusals)
+        draft = self._drafter.draft(entries, now_ms, expired_before_ms, self.refusals)
         draft.appends += decided.appends
         draft.elsewhere += decided.elsewhere
         draft.rows += decided.rows
@@ -324,7 +324,7 @@ class Shard:
 
     def _decide(self, bytes_max: int) -> Decided:
         """O passes no late record that waits, so it passes no operation behind one either."""
-        self._pending.settle_contested()
+        self._pending.resolve_contested()
         if not self._operations:
             return NOTHING
         before = min(self._late, default=self.position) if bytes_max else -1
@@ -334,26 +334,26 @@ class Shard:
         return forward(operation, self.id, self.partitions, self._settings.names)
 
     def _dispatchable(
-        self, now_ms: int, too_late_ms: int, records_max: int, bytes_max: int, decided: Decided
+        self, now_ms: int, expired_before_ms: int, records_max: int, bytes_max: int, decided: Decided
     ) -> list[PlainEntry]:
-        """What is due and may be delivered beside what is decided: nothing that it ends, and no claim that waits.
-        Late records that an operation waits for come first."""
+        """What is due and may be delivered beside what is decided: nothing that it ends, and no conditional message
+        that waits. Late records that an operation waits for come first."""
         ended, waiting = decided.ended, decided.undecided
         if self._late and waiting < BEHIND_ALL and (late := self._late_below(waiting, now_ms, ended)):
             return self._fitting(late[:records_max], bytes_max, decided)
         # rule due: a later moment would deliver early.
-        due = take_due(self._index, now_ms, too_late_ms, records_max, max(0, bytes_max))
+        due = take_due(self._index, now_ms, expired_before_ms, records_max, max(0, bytes_max))
         due = self._fitting(due, bytes_max, decided)
         if decided is NOTHING or not due:
             return due
-        # rule claim-turn: a claim that is not decided may turn out to be a duplicate: delivered twice.
-        held = [Key(due_ms, offset) for due_ms, offset, value in due if offset >= waiting and is_claim(value)]
+        # rule conditional-turn: a message that is not decided yet may turn out to be a duplicate: delivered twice.
+        held = [Key(due_ms, offset) for due_ms, offset, value in due if offset >= waiting and is_conditional(value)]
         # rule op-ends: what an operation ends would be delivered in the same commit.
         skipped = ended.union(held)
         entries = [entry for entry in due if entry[:2] not in skipped]
         if entries:
             last = entries[-1][:2]
-            # rule claim-late: D passes the claim, and O would, too: lost.
+            # rule conditional-late: D passes the conditional message, and O would, too: lost.
             self._late |= {key.offset: key for key in held if key < last}
         return entries
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from delay_service.core.lateness import NEVER_MS
+from delay_service.core.due import NEVER_MS
 from delayline.names import Names
 from delayline.schedule.rules import Rules
 

@@ -41,7 +41,7 @@ class Intake:
             self._stalls.read_on(owned)
 
     def hold_back(self, owned: Owned, core: Shard, reason: str, detail: str) -> None:
-        """Reading stops; maintenance tries again. Room may be there within a moment, another log hardly."""
+        """Reading stops; maintenance tries again. BatchBudget may be there within a moment, another log hardly."""
         if owned.reading.stalled != reason:
             log.error("reading stopped", topic=owned.id.topic, partition=owned.id.name, reason=reason, detail=detail)
         self._stalls.stop_reading(owned, reason, detail, backs_off=reason != STORE_FULL)

@@ -2,7 +2,7 @@
 
 One worker is one group member, one index, one committer. A turn of the loop:
 
-    settle    the commit in flight, if it has ended: tell each of its shards what became of it
+    complete  the commit in flight, if it has ended: tell each of its shards what became of it
     acquire   go on with taking over what was assigned, as far as there are answers (`acquisition.py`)
     dispatch  take what is due from every shard in turn, one batch, committed in the background
     read      records and assignments from the source, until something is due or happens
@@ -28,7 +28,7 @@ from delay_service.core.shard import Shard
 from delay_service.worker.acquisition import Acquisition
 from delay_service.worker.buffer_maintenance import BufferMaintenance
 from delay_service.worker.checkpoints import Checkpoints
-from delay_service.worker.fair_scheduler import FairScheduler, Room
+from delay_service.worker.fair_scheduler import BatchBudget, FairScheduler
 from delay_service.worker.intake import Intake
 from delay_service.worker.narrowing import Narrowing
 from delay_service.worker.owned import Owned, ShardStatus
@@ -36,7 +36,7 @@ from delay_service.worker.rates import Rates
 from delay_service.worker.settings import WorkerSettings
 from delay_service.worker.shard_maintenance import ShardMaintenance
 from delay_service.worker.stalls import OUT_OF_RANGE, Stalls
-from delay_service.worker.way_out import WayOut
+from delay_service.worker.way_out import Skipper
 from delayline.clock import Clock
 from delayline.process import logs
 from delayline.records.message import Key
@@ -115,7 +115,7 @@ class Worker:
             self._holds,
             acquirer,
         )
-        self.way_out = WayOut(
+        self.way_out = Skipper(
             admin,
             source,
             self._stalls,
@@ -185,7 +185,7 @@ class Worker:
 
     def turn(self) -> None:
         """One turn of the loop; waits at most `poll_wait_max_s`."""
-        self._settle()
+        self._complete_commit()
         self._acquire()
         self._dispatch()
         self._read()
@@ -196,7 +196,7 @@ class Worker:
         """Block until no commit is in flight, a claim neither, and its shards know how it ended."""
         while self._in_flight is not None:
             self._in_flight[0].exception()
-            self._settle()
+            self._complete_commit()
         self._acquisition.wait_for_claims()
 
     def owned(self, shard: ShardId) -> Owned | None:
@@ -225,19 +225,19 @@ class Worker:
     def _acquire(self) -> None:
         """Go on with takeovers; those in the commit in flight may have part in it, and wait for its end."""
         now_s = self._now_s()
-        unsettled = {part.shard for part in self._in_flight[1]} if self._in_flight is not None else ()
+        committing = {part.shard for part in self._in_flight[1]} if self._in_flight is not None else ()
         self._acquisition.turn(
             [
                 owned
                 for owned in self._owned.values()
-                # rule ask-settled: the cursor might be read before the commit in flight has written it: delivered
+                # rule ask-completed: the cursor might be read before the commit in flight has written it: delivered
                 # twice.
-                if owned.core is None and owned.ready(now_s) and owned.id not in unsettled
+                if owned.core is None and owned.ready(now_s) and owned.id not in committing
             ]
         )
 
     def _take_over(self, owned: Owned) -> None:
-        # rule take-settled: the shard may have part in the commit in flight: its claim would take that back.
+        # rule take-completed: the shard may have part in the commit in flight: its claim would take that back.
         self.wait_for_commit()  # it may have part in it
         self._acquisition.take_over(owned)
 
@@ -281,7 +281,7 @@ class Worker:
         ]
         wanting = running if last else [owned for owned in running if self._wants_turn(owned, now_s)]
         running = self._narrowing.company(wanting, last=last)
-        room = Room(self._settings.batch_records_max, self._settings.batch_bytes_max)
+        room = BatchBudget(self._settings.batch_records_max, self._settings.batch_bytes_max)
         for owned, allowed in self._turns.of_batch(running, room):
             if owned.core is None or not self._target_takes(owned):
                 continue
@@ -303,7 +303,9 @@ class Worker:
             return False
         return True
 
-    def _take_from(self, owned: Owned, core: Shard, allowed: Room, now_s: float, *, last: bool) -> ShardBatch | None:
+    def _take_from(
+        self, owned: Owned, core: Shard, allowed: BatchBudget, now_s: float, *, last: bool
+    ) -> ShardBatch | None:
         checkpoint = last or self._checkpoints.is_due(owned, now_s)
         if checkpoint and core.caught_up:
             self._checkpoints.asked(owned, now_s)
@@ -334,7 +336,7 @@ class Worker:
         due_ms = self._index.shard(owned.id).next_due_ms()
         return due_ms is not None and due_ms <= self._source.now_ms(owned.id)
 
-    def _settle(self) -> None:
+    def _complete_commit(self) -> None:
         """Tell the shards of an ended commit what became of it."""
         if self._in_flight is None or not self._in_flight[0].done():
             return
@@ -463,7 +465,7 @@ class Worker:
                 self._stalls.lose(owned, BufferRecreated.reason, "the buffer topic is gone, or another one")
 
     def _finish(self) -> None:
-        """A clean stop: settle, commit where every shard stands, flush the index, leave."""
+        """A clean stop: complete the commit, commit where every shard stands, flush the index, leave."""
         self.wait_for_commit()
         last = self._take(list(self._owned.values()), last=True)
         if last:

@@ -32,7 +32,7 @@ SHARE_GROWS = 1.1
 """Seven commits double it."""
 
 
-class Observer(Protocol):
+class HalvingObserver(Protocol):
     """Hears that a batch is taken again in halves, and why, and what was found by that."""
 
     def halved(self, reason: str) -> None:
@@ -46,7 +46,7 @@ class Observer(Protocol):
 class Narrowing:
     """The only writer of `BatchBounds`. Called from the worker's thread."""
 
-    def __init__(self, stalls: Stalls, clock: Clock, observer: Observer) -> None:
+    def __init__(self, stalls: Stalls, clock: Clock, observer: HalvingObserver) -> None:
         self._stalls = stalls
         self._clock = clock
         self._observer = observer

@@ -116,7 +116,7 @@ class LogReading:
     retry_at_s: float = 0.0
 
     @property
-    def is_paused(self) -> bool:
+    def is_fetch_paused(self) -> bool:
         """Whether the source is."""
         return self.state not in (ReadState.READING, ReadState.RETRYING)
 
@@ -181,7 +181,7 @@ class RateLimit:
 
 @dataclass(slots=True)
 class OperatorWord:
-    """What `WayOut` writes."""
+    """What `Skipper` writes."""
 
     accepted: Accepted | None = None  # what an operator has said of the next takeover
 

@@ -152,7 +152,7 @@ class Stalls:
     def read_on(self, owned: Owned) -> None:
         """What stood next has been read, or is read anew. full, stopped -> paused; retrying -> reading."""
         reading = owned.reading
-        reading.state = ReadState.PAUSED if reading.is_paused else ReadState.READING
+        reading.state = ReadState.PAUSED if reading.is_fetch_paused else ReadState.READING
         reading.stalled, reading.backoff_s, reading.retry_at_s = None, BACKOFF_FIRST_S, 0.0
 
     def skip(self, owned: Owned) -> None:

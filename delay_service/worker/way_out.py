@@ -23,11 +23,11 @@ NO_WAY_OUT = "it goes on by itself when the cause is gone: nothing is skipped fo
 log = logs.get(__name__)
 
 
-class WayOut:
+class Skipper:
     """Called from the worker's thread, which it blocks: an operator waits for the answer. `commit` waits for the one
-    in flight, and raises CommitError; `settle` only waits for it, for a shard has one batch at a time; `finish` waits
-    for takeovers that are under way; `take_over` takes a shard over or leaves it stalled; `dispatch` commits what a
-    shard has due, and waits for that."""
+    in flight, and raises CommitError; `complete` only waits for it, for a shard has one batch at a time; `finish`
+    waits for takeovers that are under way; `take_over` takes a shard over or leaves it stalled; `dispatch` commits
+    what a shard has due, and waits for that."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class WayOut:
         stalls: Stalls,
         narrowing: Narrowing,
         commit: Callable[[Sequence[ShardBatch]], None],
-        settle: Callable[[], None],
+        complete: Callable[[], None],
         finish: Callable[[], None],
         take_over: Callable[[Owned], None],
         dispatch: Callable[[Owned], None],
@@ -46,7 +46,7 @@ class WayOut:
         self._stalls = stalls
         self._narrowing = narrowing
         self._commit = commit
-        self._settle = settle
+        self._complete = complete
         self._finish = finish
         self._take_over = take_over
         self._dispatch = dispatch
@@ -70,7 +70,7 @@ class WayOut:
 
     def skip(self, owned: Owned, wanted: Skip, body: bytes) -> StallReport:
         """Raises QueueError."""
-        self._settle()
+        self._complete()
         if owned.core is None:
             self._finish()  # it may go on by itself, and not with the stall that was seen
         seen = self.report(owned)

@@ -23,7 +23,7 @@ Rules, each of which a test breaks:
 3. A write that was *refused* for the moment is sent again under the same sequence. Where it had been appended all the
    same (the leader changed while replicas were waited for), the sequence tells the next leader so.
 4. EndTxn(commit) without an answer, or with one that may be given after the coordinator has logged the end, is
-   repeated under the same id and epoch until an answer settles it: "no error" is given for a commit that is
+   repeated under the same id and epoch until an answer decides it: "no error" is given for a commit that is
    complete, CONCURRENT_TRANSACTIONS for one that is being completed, and with implicit partitions the epoch has gone
    up by then, so that no later transaction can be meant. Any other answer says only that the epoch is not ours any
    more (`TransactionCoordinator.endTransaction`): the fate is unknown.

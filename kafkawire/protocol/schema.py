@@ -109,7 +109,7 @@ def columns(cls: type[Struct]) -> list[tuple[str, Spec]]:
 # --- compiled
 
 
-class Codec(NamedTuple):
+class FieldCodec(NamedTuple):
     """What is done with a value of one type. `bytes_min` is the least that it takes on the wire."""
 
     read: Callable[[Reader], Any]
@@ -127,11 +127,11 @@ class _Step(NamedTuple):
     bytes_min: int
 
 
-_compiled: dict[tuple[type[Struct], int, bool], Codec] = {}
+_compiled: dict[tuple[type[Struct], int, bool], FieldCodec] = {}
 """As many as there are tables and versions of them."""
 
 
-def codec_of(cls: type[Struct], version: int, flexible: bool) -> Codec:
+def codec_of(cls: type[Struct], version: int, flexible: bool) -> FieldCodec:
     """`cls` as `version` has it. `flexible` versions have compact lengths and tagged fields (KIP-482)."""
     key = cls, version, flexible
     if key not in _compiled:
@@ -139,7 +139,7 @@ def codec_of(cls: type[Struct], version: int, flexible: bool) -> Codec:
     return _compiled[key]
 
 
-def _compile(cls: type[Struct], version: int, flexible: bool) -> Codec:
+def _compile(cls: type[Struct], version: int, flexible: bool) -> FieldCodec:
     present = [(name, spec) for name, spec in columns(cls) if version in spec.versions]
     steps = _steps([(name, spec) for name, spec in present if spec.tag is None], version, flexible)
     tagged = {spec.tag: (name, spec) for name, spec in present if spec.tag is not None}
@@ -160,14 +160,14 @@ def _compile(cls: type[Struct], version: int, flexible: bool) -> Codec:
         for step in steps:
             step.skip(reader)
 
-    return Codec(read, write, skip, sum(step.bytes_min for step in steps))
+    return FieldCodec(read, write, skip, sum(step.bytes_min for step in steps))
 
 
 class Slice(NamedTuple):
     """One field of a message in which only some are looked at."""
 
     name: str
-    codec: Codec
+    codec: FieldCodec
     data: memoryview
 
 
@@ -207,7 +207,7 @@ def write_elements(writer: Writer, flexible: bool, parts: Sequence[Buffer]) -> N
         writer.splice(part)
 
 
-def _field_codecs(cls: type[Struct], version: int, flexible: bool) -> list[tuple[str, Codec]]:
+def _field_codecs(cls: type[Struct], version: int, flexible: bool) -> list[tuple[str, FieldCodec]]:
     return [
         (name, _value_codec(spec, version, flexible))
         for name, spec in columns(cls)
@@ -215,8 +215,8 @@ def _field_codecs(cls: type[Struct], version: int, flexible: bool) -> list[tuple
     ]
 
 
-def _up_to(cls: type[Struct], version: int, flexible: bool, name: str) -> tuple[list[Codec], Codec]:
-    before: list[Codec] = []
+def _up_to(cls: type[Struct], version: int, flexible: bool, name: str) -> tuple[list[FieldCodec], FieldCodec]:
+    before: list[FieldCodec] = []
     for field_name, codec in _field_codecs(cls, version, flexible):
         if field_name == name:
             return before, codec
@@ -258,7 +258,7 @@ def _run(run: list[tuple[str, str]]) -> _Step:
     return _Step(read, write_one if len(names) == 1 else write_all, skip, layout.size)
 
 
-def _single(name: str, codec: Codec) -> _Step:
+def _single(name: str, codec: FieldCodec) -> _Step:
     def read(reader: Reader, values: dict[str, Any]) -> None:
         values[name] = codec.read(reader)
 
@@ -268,7 +268,7 @@ def _single(name: str, codec: Codec) -> _Step:
     return _Step(read, write, codec.skip, codec.bytes_min)
 
 
-def _value_codec(spec: Spec, version: int, flexible: bool) -> Codec:
+def _value_codec(spec: Spec, version: int, flexible: bool) -> FieldCodec:
     nullable = version in spec.null
     if spec.is_array:
         length = _length("int32", flexible)
@@ -279,7 +279,7 @@ def _value_codec(spec: Spec, version: int, flexible: bool) -> Codec:
     return _element_codec(spec.kind, nullable, version, flexible)
 
 
-def _element_codec(kind: str | type[Struct], nullable: bool, version: int, flexible: bool) -> Codec:
+def _element_codec(kind: str | type[Struct], nullable: bool, version: int, flexible: bool) -> FieldCodec:
     if not isinstance(kind, str):
         codec = codec_of(kind, version, flexible)
         return _nullable_struct(codec) if nullable else codec
@@ -306,27 +306,27 @@ def _length(kind: str, flexible: bool) -> _Length:
     return _Length(Reader.int32_length, Writer.int32_length, 4)
 
 
-def _fixed(layout: struct.Struct) -> Codec:
+def _fixed(layout: struct.Struct) -> FieldCodec:
     def read(reader: Reader) -> Any:
         return reader.unpack(layout)[0]
 
     def write(writer: Writer, value: Any) -> None:
         writer.small += layout.pack(value)
 
-    return Codec(read, write, lambda reader: reader.advance(layout.size), layout.size)
+    return FieldCodec(read, write, lambda reader: reader.advance(layout.size), layout.size)
 
 
-def _text(length: _Length, nullable: bool) -> Codec:
+def _text(length: _Length, nullable: bool) -> FieldCodec:
     return _counted(length, nullable, Reader.text, str.encode)
 
 
-def _bytes(length: _Length, nullable: bool) -> Codec:
+def _bytes(length: _Length, nullable: bool) -> FieldCodec:
     return _counted(length, nullable, Reader.take, lambda value: value)
 
 
 def _counted(
     length: _Length, nullable: bool, take: Callable[[Reader, int], Any], as_bytes: Callable[[Any], Buffer]
-) -> Codec:
+) -> FieldCodec:
     """Something behind its length in bytes."""
 
     def read(reader: Reader) -> Any:
@@ -347,7 +347,7 @@ def _counted(
         size = length.read(reader)
         reader.advance(_null_size(nullable) if size == NULL else size)
 
-    return Codec(read, write, skip, length.bytes_min)
+    return FieldCodec(read, write, skip, length.bytes_min)
 
 
 def _null(nullable: bool) -> None:
@@ -365,7 +365,7 @@ def _null_length(nullable: bool) -> int:
     return NULL
 
 
-def _array(length: _Length, element: Codec, nullable: bool) -> Codec:
+def _array(length: _Length, element: FieldCodec, nullable: bool) -> FieldCodec:
     def count(reader: Reader) -> int:
         size = length.read(reader)
         if size != NULL:
@@ -390,10 +390,10 @@ def _array(length: _Length, element: Codec, nullable: bool) -> Codec:
         for _ in range(count(reader)):
             element.skip(reader)
 
-    return Codec(read, write, skip, length.bytes_min)
+    return FieldCodec(read, write, skip, length.bytes_min)
 
 
-def _int32_array(length: _Length, nullable: bool) -> Codec:
+def _int32_array(length: _Length, nullable: bool) -> FieldCodec:
     """Node ids and partitions: read in one go."""
 
     def read(reader: Reader) -> Any:
@@ -414,10 +414,10 @@ def _int32_array(length: _Length, nullable: bool) -> Codec:
         size = length.read(reader)
         reader.advance(_null_size(nullable) if size == NULL else 4 * size)
 
-    return Codec(read, write, skip, length.bytes_min)
+    return FieldCodec(read, write, skip, length.bytes_min)
 
 
-def _nullable_struct(codec: Codec) -> Codec:
+def _nullable_struct(codec: FieldCodec) -> FieldCodec:
     """A structure behind one byte: -1 is null, 1 present."""
 
     def read(reader: Reader) -> Any:
@@ -432,7 +432,7 @@ def _nullable_struct(codec: Codec) -> Codec:
         if reader.int8_length() != NULL:
             codec.skip(reader)
 
-    return Codec(read, write, skip, 1)
+    return FieldCodec(read, write, skip, 1)
 
 
 # --- tagged fields
@@ -474,7 +474,7 @@ def _tags(cls: type[Struct], tagged: dict[int, tuple[str, Spec]], version: int) 
     return _Step(read, write, skip, 1)
 
 
-def _read_tagged(codec: Codec, data: memoryview, outer: Reader) -> Any:
+def _read_tagged(codec: FieldCodec, data: memoryview, outer: Reader) -> Any:
     reader = Reader(data, outer.items_left)
     value = codec.read(reader)
     if reader.at != reader.end:
@@ -483,7 +483,7 @@ def _read_tagged(codec: Codec, data: memoryview, outer: Reader) -> Any:
     return value
 
 
-def _written(codec: Codec, value: Any) -> bytes:
+def _written(codec: FieldCodec, value: Any) -> bytes:
     writer = Writer()
     codec.write(writer, value)
     return b"".join(writer.finish())

@@ -6,7 +6,7 @@ Between any two steps it may crash, lose its shard, or have its clock, its log a
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from delay_service.core.lateness import NEVER_MS
+from delay_service.core.due import NEVER_MS
 from delay_service.core.shard import Shard as RealShard
 from delay_service.core.shard_settings import ShardSettings
 from delay_service.core.takeover import Plan

@@ -24,9 +24,11 @@ EXPIRED_MAX = 5000
 """Of one commit: an outcome row each."""
 
 
-def take_due(index: ShardIndex, now_ms: int, too_late_ms: int, records_max: int, bytes_max: int) -> list[PlainEntry]:
-    """What is due at `now_ms`, at most `records_max` (0: none). What was due before `too_late_ms` comes first and by
-    itself: it is no delivery, and need not wait for what bounds those."""
-    if too_late_ms > 0 and (late := index.due(too_late_ms - 1, EXPIRED_MAX, bytes_max)):
+def take_due(
+    index: ShardIndex, now_ms: int, expired_before_ms: int, records_max: int, bytes_max: int
+) -> list[PlainEntry]:
+    """What is due at `now_ms`, at most `records_max` (0: none). What was due before `expired_before_ms` comes first
+    and by itself: it is no delivery, and need not wait for what bounds those."""
+    if expired_before_ms > 0 and (late := index.due(expired_before_ms - 1, EXPIRED_MAX, bytes_max)):
         return late
     return index.due(now_ms, records_max, bytes_max)
