@@ -1,4 +1,4 @@
-"""What a batch says about the records that it takes: each is delivered, buried, expires, or goes on as a series.
+"""What a batch says about the records that it takes: delivered, dead-lettered, expired, or a series that goes on.
 
 Pure; called once per batch by `delay_service.core.shard`, which decides what is taken.
 """
@@ -9,9 +9,9 @@ from itertools import compress, repeat
 from operator import itemgetter
 
 from delay_service.core.dead import Refusal, as_it_came, encode_dead, left_out
-from delay_service.core.operations import Known, Move, Target
 from delay_service.core.retries import EXHAUSTED, RETRIED, as_sent_back, give_back
 from delay_service.core.series import Firing, fire
+from delay_service.core.targets import Known, Move, Target
 from delayline.buffer.facts import message_id, row_name
 from delayline.buffer.outcome import (
     DEADLINE,
@@ -148,7 +148,7 @@ class Drafter:
             why = Refusal(
                 meta.dead_code, meta.dead_reason or "", target.key in refused and refused[target.key].left_out
             )
-            self._bury(draft, target.key, target.name, meta.accepted_at_ms, why, as_it_came(target.packed))
+            self._dead_letter(draft, target.key, target.name, meta.accepted_at_ms, why, as_it_came(target.packed))
         else:
             terms = target.terms or _NO_TERMS
             self._with_terms(draft, target, terms, now_ms, expired_before_ms, refused.get(target.key))
@@ -176,7 +176,7 @@ class Drafter:
         elif refusal is not None:
             original = decode_packed(target.packed)
             original = original if terms.retry is None else as_sent_back(original, terms.retry)
-            self._bury(draft, target.key, target.name, accepted_at_ms, refusal, original, successor)
+            self._dead_letter(draft, target.key, target.name, accepted_at_ms, refusal, original, successor)
             outcome = None  # its row is written
         # rule deadline: a message would be delivered behind its deadline, or expire at it.
         elif expires_ms is not None and now_ms > expires_ms:
@@ -216,7 +216,7 @@ class Drafter:
         draft.moved[target.key], body = target.carried_on(due_ms, terms)
         draft.appends.append(body)
 
-    def _bury(
+    def _dead_letter(
         self,
         draft: Draft,
         key: Key,

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from delay_service.core.dead import as_it_came
 from delay_service.core.draft import Drafter
-from delay_service.core.operations import Known, Target
 from delay_service.core.pending_reappends import PendingReappends
+from delay_service.core.targets import Known, Target
 from delayline.buffer.record import Operation
 from delayline.questions.inquiry import Held, RequestedNames
 from delayline.records.message import Key, MessageId, Shard
@@ -44,7 +44,7 @@ class Pending(NamedTuple):
 
 
 class PendingMessages:
-    """See the module docstring. A `View` for `operations`."""
+    """See the module docstring. A `targets.View` for `operations`."""
 
     def __init__(
         self, shard: Shard, index: ShardIndex, drafter: Drafter, forward: Forward, retention_ms: int
@@ -58,6 +58,18 @@ class PendingMessages:
         self._contested: dict[bytes, list[Key]] = {}
         self._owed: dict[bytes, Key] = {}
         self._remembered: OrderedDict[bytes, tuple[int, Known]] = OrderedDict()  # its oldest is found at once
+
+    def waiting(self) -> tuple[ShardIndex, Mapping[str, tuple[Key, bytes]]]:
+        """The index, and by message id what is re-appended and not read back: its new due time, its old value."""
+        return self._index, self.moving.all()
+
+    def value(self, key: Key) -> bytes | None:
+        """The index value of a pending record."""
+        return self._index.get(key)
+
+    def repeats(self) -> int:
+        """How many messages that repeat are pending, with those that are re-appended and not read back."""
+        return self._index.repeats() + self.moving.repeats()
 
     # --- names
 
@@ -128,7 +140,7 @@ class PendingMessages:
     def _present(self, keys: Iterable[Key | None]) -> Key | None:
         return next((key for key in keys if key is not None and self._index.get(key) is not None), None)
 
-    # --- operations.View
+    # --- targets.View
 
     def carrier(self, ref: MessageId) -> Target | None:
         """The record that carries this message, or the series that it is an occurrence of, now."""

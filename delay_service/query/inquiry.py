@@ -109,7 +109,7 @@ class WorkerInquiry:
         return self._threads.submit(self._held, shard, requested)
 
     def _held(self, shard: ShardId, requested: Sequence[RequestedNames]) -> list[Held]:
-        return self._ask(lambda worker: [self._core(worker, shard).register.held(names) for names in requested])
+        return self._ask(lambda worker: [self._core(worker, shard).messages.held(names) for names in requested])
 
     def page(self, shards: Sequence[ShardId], query: Query) -> "Future[list[Listing]]":
         """See `delayline.questions.inquiry.Owners`."""
@@ -240,7 +240,7 @@ class WorkerInquiry:
 
     @staticmethod
     def _pending(core: Shard, message_id: MessageId) -> Found | None:
-        pending = core.register.find(message_id)
+        pending = core.messages.find(message_id)
         if pending is None:
             return None
         _, key, record, accepted_at_ms, version, terms = pending

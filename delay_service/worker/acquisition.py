@@ -289,7 +289,7 @@ class Acquisition:
         yield from preparing(index, chosen)
         core = Shard(owned.id, chosen, index, settings, is_prepared=True)
         core.partitions = bounds.partitions
-        core.refusals.update(owned.bounds.buried)
+        core.refusals.update(owned.bounds.dead_lettered)
         self._checkpoints.begin(owned)
         self._stalls.start(owned, core)
         self._stalls.recover(owned)

@@ -13,7 +13,7 @@ Nobody starves. Who is not hungry takes less than an equal part by definition, s
 of those, whoever has had a turn goes behind all the others. Where there is less room than shards, who got nothing is
 before all who got something, for those are hungry now.
 
-BatchBudget is also time: what costs more than a plain message, such as a repeat, is taken in smaller parts
+A budget is also time: what costs more than a plain message, such as a repeat, is taken in smaller parts
 (`pace.py`).
 """
 

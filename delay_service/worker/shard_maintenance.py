@@ -96,7 +96,7 @@ class ShardMaintenance:
             owned.reason,
             progress.detail,
             pending=index.pending(),
-            repeats=core.repeats(),
+            repeats=core.messages.repeats(),
             ingest_lag=max(0, self._source.log_end(owned.id) - core.position),
             oldest_due_ms=index.next_due_ms(),
             owner_epoch=cursor.owner_epoch,

@@ -90,7 +90,7 @@ class Skipper:
             if wanted.reason in AT_TAKEOVER:
                 self._accept(owned, wanted)
             elif wanted.reason == COMMIT:
-                return self.report(owned, self._bury(owned, wanted))
+                return self.report(owned, self._dead_letter(owned, wanted))
             else:
                 self._pass_over(owned, wanted, body)
         except CommitError as error:
@@ -112,21 +112,21 @@ class Skipper:
         self._stalls.skip(owned)
         self._source.seek(owned.id, core.position)
 
-    def _bury(self, owned: Owned, wanted: Skip) -> str:
+    def _dead_letter(self, owned: Owned, wanted: Skip) -> str:
         """Twice at most: as it came, and without what it holds (`narrowing.py`). Why it is not done yet; then it is
         tried again like any commit."""
         suspect = owned.bounds.suspect
         assert suspect is not None, "that was looked at"
         why = f"no commit went through with it, {suspect.tries} times; skipped by {wanted.by or 'an operator'}"
-        self._narrowing.bury(owned, suspect.key, Refusal(SKIPPED, why, ends=True))
+        self._narrowing.dead_letter(owned, suspect.key, Refusal(SKIPPED, why, ends=True))
         for _ in range(2):
             self._stalls.retry_at_once(owned)
             if owned.core is None:
                 self._take_over(owned)
             if owned.core is not None:
-                owned.core.refusals.update(owned.bounds.buried)
+                owned.core.refusals.update(owned.bounds.dead_lettered)
             self._dispatch(owned)
-            if suspect.key not in owned.bounds.buried:
+            if suspect.key not in owned.bounds.dead_lettered:
                 return ""
         return f"it was not written, and will be tried again: {owned.progress.detail}"
 

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, TypeVar
 
 from kafkawire.protocol.apis import ApiKey, is_flexible, is_let_through, response_header_is_flexible
+from kafkawire.protocol.codec import FieldCodec, codec_of
 from kafkawire.protocol.errors import Malformed, UnsupportedVersion
 from kafkawire.protocol.primitives import ITEMS_MAX, NULL, Buffer, Reader, Writer, length_of
-from kafkawire.protocol.schema import FieldCodec, Struct, codec_of
+from kafkawire.protocol.schema import Struct
 
 _LENGTH = struct.Struct(">i")
 _REQUEST = struct.Struct(">hhi")

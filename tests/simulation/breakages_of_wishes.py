@@ -59,7 +59,7 @@ BREAKAGES_OF_WISHES = (
     Mutant(
         "a name is bound although its batch may be aborted",
         "abort-safe",
-        after("self._pending.bind(${targets[0]}.named, ())"),
+        after("self.messages.bind(${targets[0]}.named, ())"),
     ),
     Mutant(
         "the checkpoint passes a name that is owed",
