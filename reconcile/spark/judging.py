@@ -29,6 +29,7 @@ from reconcile.logic.plan import Range
 from reconcile.logic.skips import Skipped, ended_after, excused
 from reconcile.logic.suspects import Behind, Suspect, batches, judged_behind, named
 from reconcile.logic.testimony import Found, window_of
+from reconcile.logic.unread import doubted
 from reconcile.logic.whereabouts import Whereabouts, where_of
 from reconcile.logic.windows import Tally, Window, latest, sums
 from reconcile.report.repair_plan import MESSAGES_MAX, Place, place_of
@@ -163,12 +164,12 @@ class Judging:
         rules = Rules(self._late_after_ms, _settled(task), task.audit_gaps, list(_unread(task)))
         found = chain(named(suspects), self._looked_up(suspects, task, rules))
         for one in found:
-            yield _untold(_lost(excused(one, skips), task), task)
+            yield _doubted(excused(one, skips), task)
         yield from self._mistimed(suspects, windows, task)
         if skips:
             yield from self._after_skips(windows, skips, task)
         for one in self._unpaired(windows, task):
-            yield _untold(one, task)
+            yield _doubted(one, task)
 
     def _suspects(self, cells: DataFrame, windows: Windows, has_gaps: bool) -> list[Suspect]:
         suspects = [Suspect(*row) for row in rows_of(ledger_cells.suspects(cells, has_gaps).toArrow())]
@@ -341,21 +342,5 @@ def _unread(task: Task) -> Iterator[Unread]:
                     yield Unread(topic, number, part.start, part.end)
 
 
-def _lost(found: Found, task: Task) -> Found:
-    """A successor that is missing may be among what was gone before it was read."""
-    shard = task.shards.get(found.topic, {}).get(found.shard)
-    if shard is None or not shard.lost or found.category != Category.MISSING or found.done_ms is None:
-        return found
-    return _unauditable(found) if found.done_ms < shard.lost_until_ms else found
-
-
-def _untold(found: Found, task: Task) -> Found:
-    """The outcome of a record that seems to have none may stand in an audit record that could not be read."""
-    shard = task.shards.get(found.topic, {}).get(found.shard)
-    if shard is None or found.category != Category.MISSING or found.done_ms is not None:
-        return found
-    return _unauditable(found) if shard.untold_from <= found.offset < shard.untold_below else found
-
-
-def _unauditable(found: Found) -> Found:
-    return found._replace(category=Category.UNAUDITABLE.value)
+def _doubted(found: Found, task: Task) -> Found:
+    return doubted(found, task.shards.get(found.topic, {}).get(found.shard))
