@@ -29,10 +29,12 @@ class Job:
         self.spark = spark
         self.world = World(folder / "archive", *(topics or ("orders", "mail")))
         self.out = folder / "out"
+        self.keep_rows_ms: int | None = None
 
     def run(self, threshold: int = 0) -> "Verdict":
         self.world.write()
-        verdict = run_here(self.spark, self.world.folder, self.out, ManualClock(self.world.at_ms), threshold)
+        clock = ManualClock(self.world.at_ms)
+        verdict = run_here(self.spark, self.world.folder, self.out, clock, threshold, keep_rows_ms=self.keep_rows_ms)
         assert verdict.summary == decode_summary((self.out / "summary.json").read_bytes())
         for topic in verdict.summary.topics:
             assert topic.ledger.difference == 0, topic
