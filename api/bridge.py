@@ -28,8 +28,8 @@ class Bridge:
             return future.result()
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[None] = loop.create_future()
-        settle = partial(_settle, waiter)
-        future.add_done_callback(lambda _: self._enqueue(loop, settle))
+        resolve = partial(_resolve, waiter)
+        future.add_done_callback(lambda _: self._enqueue(loop, resolve))
         timer = loop.call_later(timeout_s, _expire, waiter)
         try:
             await waiter
@@ -62,7 +62,7 @@ def _wake(loop: asyncio.AbstractEventLoop, call: Callable[..., Any]) -> None:
         loop.call_soon_threadsafe(call)
 
 
-def _settle(waiter: asyncio.Future[None]) -> None:
+def _resolve(waiter: asyncio.Future[None]) -> None:
     if not waiter.done():
         waiter.set_result(None)
 

@@ -52,7 +52,7 @@ class Target:
             raise refused(INVALID_REQUEST, "/partition", "partition-unknown", detail)
         return partitions[next(self.turns) % len(partitions)] if named is None else named
 
-    def room(self, *, delayed: bool) -> int:
+    def record_bytes_for(self, *, delayed: bool) -> int:
         """Bytes that a record may have. A delayed one gets headers of ours on its way."""
         return self.record_bytes_max - HEADER_ROOM_BYTES if delayed else self.record_bytes_max
 

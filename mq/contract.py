@@ -240,7 +240,7 @@ class Client(Protocol):
         name -> offset to read next); False where the time ran out first. What was appended between a read and this
         call counts, so that nothing is missed. Raises TopicUnknown, PartitionUnknown, QueueUnavailable."""
 
-    def settled(self, topic: str, partition: str, timeout_s: float) -> bool:
+    def is_stable(self, topic: str, partition: str, timeout_s: float) -> bool:
         """Block until of everything that stands in the partition now it is decided whether it can be read, also of
         what somebody else has begun; False where the time ran out first. For who concludes from what he does not
         find. Raises TopicUnknown, PartitionUnknown, QueueUnavailable."""
@@ -370,7 +370,7 @@ class Queue(Client, Admin, Protocol):
 
     def claim(self, name: str) -> Claim:
         """Be the only one who appends under `name`, on whatever machine. When this returns, nothing can be stored any
-        more under an earlier claim of that name, and what was stored under one can be read where `settled` says so.
+        more under an earlier claim of that name, and what was stored under one can be read where `is_stable` says so.
         Raises QueueUnavailable."""
 
     def close(self) -> None:

@@ -79,7 +79,7 @@ class FreeSpace:
         self._min_bytes = min_bytes
         self._unchecked = _FREE_CHECK_BYTES
 
-    def claim(self, size: int, *, reserve: bool) -> None:
+    def admit(self, size: int, *, reserve: bool) -> None:
         """`reserve`: down to a quarter of what is to stay free. Raises StoreFull."""
         self._unchecked += size
         if self._min_bytes <= 0 or self._unchecked < _FREE_CHECK_BYTES:

@@ -119,7 +119,7 @@ class DiskTier:
         for name, key in names:
             batch.put(keys.name_row(keys.encode_record(self._number, *key), name), b"")
             batch.put(keys.lookup_row(self._number, name), keys.encode_key(key))
-        self._database.space.claim(sum(map(len, map(_VALUE, entries))), reserve=reserve)
+        self._database.space.admit(sum(map(len, map(_VALUE, entries))), reserve=reserve)
         self._database.write(batch, ranges)
         self._owed = _Removal()
         self._count += len(rows)
@@ -127,7 +127,7 @@ class DiskTier:
         if rows and rows[0] < self._floor:
             self._lower_floor(rows[0])
 
-    def name(self, name: bytes, key: Key) -> None:
+    def bind(self, name: bytes, key: Key) -> None:
         """Raises StoreFull."""
         record = keys.encode_record(self._number, *key)
         batch = self._database.batch()
@@ -240,7 +240,7 @@ class DiskTier:
             self._remove_names(rows, removal)
         self._count -= len(rows)
         self._owed.add(removal)
-        self._try_settle()
+        self._try_write_owed()
 
     def _remove_names(self, rows: Iterable[bytes], removal: _Removal) -> None:
         """A name that a later record has taken over stays with that one."""
@@ -266,7 +266,7 @@ class DiskTier:
             self.remove([key], None)
         return present
 
-    def settle(self) -> None:
+    def write_owed(self) -> None:
         """Write what is owed. Raises StoreFull."""
         if not self._owed:
             return
@@ -275,9 +275,9 @@ class DiskTier:
         self._database.write(batch, ranges, self._owed.freed_bytes)
         self._owed = _Removal()
 
-    def _try_settle(self) -> None:
+    def _try_write_owed(self) -> None:
         try:
-            self.settle()
+            self.write_owed()
         except StoreFull as error:
             log.warning("index removal postponed: no room on disk", shard_number=self._number, detail=str(error))
 

@@ -98,7 +98,7 @@ class ShardIndex(Protocol):
         it delivers nothing before it has caught up). `names` are further ways to find some of them (`lookup`), kept
         as long as they are. Raises StoreFull: then nothing of the call is present."""
 
-    def name(self, name: bytes, key: Key) -> None:
+    def bind(self, name: bytes, key: Key) -> None:
         """One more way to find a record that is present; whoever had this name has it no more. Raises StoreFull."""
 
     def due(self, until_ms: int, records_max: int, bytes_max: int) -> list[PlainEntry]:

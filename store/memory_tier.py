@@ -125,9 +125,9 @@ class MemoryTier:
                 self._order.add(number)
             bucket.put(ordered[at:end])
         for name, key in names:
-            self.name(name, key)
+            self.bind(name, key)
 
-    def name(self, name: bytes, key: Key) -> None:
+    def bind(self, name: bytes, key: Key) -> None:
         self._by_name[name] = key
         self._names.setdefault(key, []).append(name)
 

@@ -121,12 +121,12 @@ class RocksIndex:
 
     def flush(self) -> None:
         """Raises StoreFull."""
-        self._settle()
+        self._write_owed()
         self._database.flush()
 
-    def _settle(self) -> None:
+    def _write_owed(self) -> None:
         for shard in self._shards.values():
-            shard.settle()
+            shard.write_owed()
 
     def disk_bytes(self) -> int:
         """The size of the files that hold records; what was written lately may not be in them yet."""
@@ -140,7 +140,7 @@ class RocksIndex:
         """On a full disk the latest writes are lost, as after a crash."""
         try:
             try:
-                self._settle()
+                self._write_owed()
             finally:
                 self._database.close()
         except StoreFull as error:
@@ -197,12 +197,12 @@ class RocksShard:
         self._counts.add(list(map(_DUE, ordered)), list(map(_OFFSET, far)))
         self._counts.repeats.add(ordered)
 
-    def name(self, name: bytes, key: Key) -> None:
+    def bind(self, name: bytes, key: Key) -> None:
         self._require_ready()
         if self._near.get(key) is not None:
-            self._near.name(name, key)
+            self._near.bind(name, key)
         else:
-            self._far.name(name, key)
+            self._far.bind(name, key)
             self._near.forget_name(name)
 
     def due(self, until_ms: int, records_max: int, bytes_max: int) -> list[PlainEntry]:
@@ -263,9 +263,9 @@ class RocksShard:
     def keys(self, after: Key, limit: int) -> list[Key]:
         return sorted(self._near.keys(after, limit) + self._far.keys(after, limit))[:limit]
 
-    def settle(self) -> None:
+    def write_owed(self) -> None:
         """Write removals that a full disk had refused. Raises StoreFull."""
-        self._far.settle()
+        self._far.write_owed()
 
     def _require_ready(self) -> None:
         if not self._ready:

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-ROOMS = ("delayline", "kafkawire", "cli", "mq", "store", "delay_service", "api", "proxy", "reconcile", "rocketmq")
+PACKAGES = ("delayline", "kafkawire", "cli", "mq", "store", "delay_service", "api", "proxy", "reconcile", "rocketmq")
 
 pytestmark = pytest.mark.skipif(not (ROOT / ".git").exists(), reason="not a clone: what belongs to it is unknown")
 
@@ -41,7 +41,7 @@ def tracked() -> tuple[str, ...]:
 
 
 def product() -> list[str]:
-    return [name for name in tracked() if name.endswith(".py") and name.split("/")[0] in ROOMS]
+    return [name for name in tracked() if name.endswith(".py") and name.split("/")[0] in PACKAGES]
 
 
 def pages() -> list[str]:

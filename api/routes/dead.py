@@ -161,7 +161,7 @@ class DeadRoutes:
         kept.append((REDRIVEN, letter.content.message_id.encode()))
         if time is not None:
             kept.append(time)
-        body, room = encode_body(key, value, kept), target.room(delayed=time is not None)
+        body, room = encode_body(key, value, kept), target.record_bytes_for(delayed=time is not None)
         if len(body) > room:
             raise Refusal(TOO_LARGE, f"dead letter {letter.id} has {len(body)} bytes, the topic takes {room}")
         partition = letter.content.partition

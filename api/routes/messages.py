@@ -11,7 +11,7 @@ from api.http.endpoint import ETAG, VIEW, Endpoint, Reply, query_of
 from api.http.problems import ALREADY_TERMINAL, NOT_FOUND, Refusal
 from api.http.routing import add_route
 from api.reading.views import message_out, operation_out
-from api.sending.claims import Claims
+from api.sending.decisions import DecisionWaiter
 from api.services import Services
 from api.topics import TopicBook
 from delayline.buffer.record import Operation, read
@@ -36,13 +36,13 @@ _GET_MESSAGE = Endpoint(
 class MessageRoutes:
     """Questions about single messages go to their owners."""
 
-    def __init__(self, services: Services, topics: TopicBook, bridge: Bridge, claims: Claims) -> None:
+    def __init__(self, services: Services, topics: TopicBook, bridge: Bridge, decisions: DecisionWaiter) -> None:
         self._owners = services.owners
         self._client = services.client
         self._rules = services.settings.rules
         self._names = Names(services.settings.namespace)
         self._topics = topics
-        self._claims = claims
+        self._decisions = decisions
         self._timeout_s = services.settings.owner_timeout_s
         self._bridge = bridge
 
@@ -80,7 +80,7 @@ class MessageRoutes:
         target = await self._topics.ask(lambda: self._target(operation))
         if target is None:
             raise Refusal(NOT_FOUND, "there is no such operation, or its record is not kept any more")
-        resolution = await self._claims.outcome(operation, OPERATION_WAIT_S)
+        resolution = await self._decisions.outcome(operation, OPERATION_WAIT_S)
         return json_answer(200, operation_out(operation, resolution, target))
 
     def _target(self, operation: OperationId) -> str | None:

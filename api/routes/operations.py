@@ -22,7 +22,7 @@ from api.http.requests import read_body
 from api.http.routing import add_route
 from api.reading.views import ending_out, operation_out
 from api.routes.messages import MessageRoutes
-from api.sending.claims import Claims
+from api.sending.decisions import DecisionWaiter
 from api.sending.drafts import ScheduleValidator
 from api.sending.sender import Sender
 from api.services import Services
@@ -80,7 +80,7 @@ class OperationRoutes:
         topics: TopicBook,
         sender: Sender,
         judge: ScheduleValidator,
-        claims: Claims,
+        decisions: DecisionWaiter,
         messages: MessageRoutes,
     ) -> None:
         self._settings = services.settings
@@ -88,7 +88,7 @@ class OperationRoutes:
         self._topics = topics
         self._sender = sender
         self._judge = judge
-        self._claims = claims
+        self._decisions = decisions
         self._messages = messages
 
     def register(self, router: APIRouter) -> None:
@@ -141,7 +141,7 @@ class OperationRoutes:
         if found.state not in WAITING:
             raise _too_late(found)
         operation = await self._stored(message_id, directives, options.version)
-        resolution = await self._claims.decided(*operation, options.wait_s)
+        resolution = await self._decisions.decided(*operation, options.wait_s)
         if resolution is None:
             return _accepted(operation, message_id, options)
         if resolution.outcome is not Outcome.APPLIED:

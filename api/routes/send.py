@@ -38,7 +38,7 @@ from api.http.problems import (
 from api.http.requests import Query, read_body
 from api.http.routing import add_route
 from api.sending.admission import Admission
-from api.sending.claims import Claims, Sent
+from api.sending.decisions import DecisionWaiter, Sent
 from api.sending.drafts import Draft, Drafter, ScheduleValidator
 from api.sending.sender import Sender
 from api.services import Services
@@ -127,7 +127,7 @@ class SendRoutes:
         sender: Sender,
         drafter: Drafter,
         judge: ScheduleValidator,
-        claims: Claims,
+        decisions: DecisionWaiter,
         admission: Admission,
     ) -> None:
         self._settings = services.settings
@@ -136,7 +136,7 @@ class SendRoutes:
         self._sender = sender
         self._drafter = drafter
         self._judge = judge
-        self._claims = claims
+        self._decisions = decisions
         self._admission = admission
         self._keys = IdempotencyKeys()
 
@@ -185,8 +185,8 @@ class SendRoutes:
             return Answer(202) if mode is Mode.ONEWAY else json_answer(202, _unconfirmed(draft))
         (position,) = await self._sender.append(target, [append])
         sent, replayed = self._sender.sent(topic, draft, position), False
-        if isinstance(sent, SentMessage) and draft.is_claim:
-            ((sent, replayed),) = await self._claims.settled(topic, [Sent(draft, position, sent)])
+        if isinstance(sent, SentMessage) and draft.is_conditional:
+            ((sent, replayed),) = await self._decisions.await_decisions(topic, [Sent(draft, position, sent)])
         if isinstance(sent, Refusal):
             raise sent
         return json_answer(201, sent, [*_location(sent), *((_REPLAYED,) if replayed else ())])
@@ -272,7 +272,7 @@ class SendRoutes:
                 batch.refusals[index] = message.under(f"/messages/{index}")
             else:
                 stored[index] = Sent(draft, position, message)
-        answers = zip(stored, await self._claims.settled(topic, list(stored.values())), strict=True)
+        answers = zip(stored, await self._decisions.await_decisions(topic, list(stored.values())), strict=True)
         sent: dict[int, _Sent] = {}
         for index, (answer, _) in answers:
             if isinstance(answer, Refusal):

@@ -88,7 +88,7 @@ class Draft(NamedTuple):
     idempotency: Idempotency | None = None
 
     @property
-    def is_claim(self) -> bool:
+    def is_conditional(self) -> bool:
         """Whether it wants a name for itself, which its owner decides."""
         return self.own_id is not None or self.idempotency is not None
 

@@ -49,7 +49,7 @@ class Sender:
     def place(self, target: Target, draft: Draft) -> Append:
         """Where the draft goes. Raises Refusal: no such partition, too large for the topic."""
         delayed = bool(draft.directives)
-        room = target.room(delayed=delayed)
+        room = target.record_bytes_for(delayed=delayed)
         if len(draft.body) > room:
             detail = f"the record has {len(draft.body)} bytes, the topic takes {room}"
             raise refused(TOO_LARGE, "", "too-large", detail)

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from delay_service.core.draft import Draft
-from delay_service.core.operations import Decided, Move
+from delay_service.core.operations import Decided
+from delay_service.core.targets import Move
 from delayline.buffer.outcome import AuditRow, PlainRows
 from delayline.questions.inquiry import Resolution
 from delayline.records.message import Key
@@ -14,9 +15,9 @@ from mq.contract import ShardBatch
 
 @dataclass(slots=True)
 class InFlightBatch:
-    """A batch in flight: `ended` are the keys (due_ms, offset) that it delivers, buries or lets expire, `moved` those
-    that go on in another record, some of both. `replaced` are those of all these that a re-append has been read of
-    since, each with its successor's key."""
+    """A batch in flight: `ended` are the keys (due_ms, offset) that it delivers, dead-letters or lets expire, `moved`
+    those that go on in another record, some of both. `replaced` are those of all these that a re-append has been read
+    of since, each with its successor's key."""
 
     batch: ShardBatch
     ended: list[tuple[int, int]]
@@ -30,6 +31,11 @@ class InFlightBatch:
     def ends(self, key: Key) -> bool:
         """Whether the record is gone once the batch is committed. Rare for what is not moved."""
         return key in self.moved or key in self.decided.ended or key in self.ended
+
+    @property
+    def only_key(self) -> Key | None:
+        """The record that it ends, if that is the only one."""
+        return Key(*self.ended[0]) if len(self.ended) == 1 else None
 
     @property
     def surplus(self) -> list[Key]:

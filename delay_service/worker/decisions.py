@@ -1,4 +1,5 @@
-"""What has become of records that asked for something: operations, controls, claims. For callers that wait."""
+"""What has become of records that asked for something: operations, controls, conditional messages. For callers that
+wait."""
 
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence

@@ -97,7 +97,7 @@ class Progress:
     backoff_s: float = BACKOFF_FIRST_S
     retry_at_s: float = 0.0
     refused_since_s: float | None = None  # since when the target has taken nothing, or may have
-    burying: bool = False  # the next batch goes to the dead letters
+    dead_lettering: bool = False  # the next batch goes to the dead letters
 
     @property
     def state(self) -> State:
@@ -116,7 +116,7 @@ class LogReading:
     retry_at_s: float = 0.0
 
     @property
-    def is_paused(self) -> bool:
+    def is_fetch_paused(self) -> bool:
         """Whether the source is."""
         return self.state not in (ReadState.READING, ReadState.RETRYING)
 
@@ -146,7 +146,7 @@ class BatchBounds:
     share: float = 1.0  # of a whole batch that it takes: commits of more were not heard of in time
     alone: bool = False  # its commit has failed without any other shard in it
     suspect: Suspect | None = None
-    buried: dict[Key, Refusal] = field(default_factory=dict)  # what an operator has skipped, and is not committed
+    dead_lettered: dict[Key, Refusal] = field(default_factory=dict)  # skipped by an operator, not committed yet
 
     @property
     def is_convicted(self) -> bool:
@@ -181,7 +181,7 @@ class RateLimit:
 
 @dataclass(slots=True)
 class OperatorWord:
-    """What `WayOut` writes."""
+    """What `Skipper` writes."""
 
     accepted: Accepted | None = None  # what an operator has said of the next takeover
 

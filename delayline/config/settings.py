@@ -24,7 +24,7 @@ from delayline.config.sections import (
     Mq,
     Proxy,
     Reconcile,
-    Retry,
+    RetrySection,
     Section,
     Store,
     TopicRule,
@@ -53,7 +53,7 @@ class Settings(Section):
     log: Log = Log()
     topics: Topics = Topics()
     delay: Delay = Delay()
-    retry: Retry = Retry()
+    retry: RetrySection = RetrySection()
     proxy: Proxy = Proxy()
     reconcile: Reconcile = Reconcile()
 

@@ -229,15 +229,15 @@ class Resolution:
     count: int = 0
 
 
-class Claim(NamedTuple):
-    """The names that a message would have for itself."""
+class RequestedNames(NamedTuple):
+    """The names that a conditional message asks for."""
 
     own_id: str | None = None
     idempotency_key: str | None = None
 
 
 class Held(StrEnum):
-    """Who has a name of a claim already."""
+    """Who has one of the requested names already."""
 
     FREE = "free"  # nobody that is known
     REQUEST = "request"  # a request with this idempotency key was accepted
@@ -259,8 +259,9 @@ class Owners(Protocol):
     def all_decided(self, shard: Shard, offsets: Sequence[int]) -> Future[list[Resolution]]:
         """The same of many records of a shard, in the order of `offsets`, once all of them are decided."""
 
-    def held(self, shard: Shard, claims: Sequence[Claim]) -> Future[list[Held]]:
-        """Who has the names of these claims, in their order: what adds no message to those that wait."""
+    def held(self, shard: Shard, requested: Sequence[RequestedNames]) -> Future[list[Held]]:
+        """Who has these names, in the order of `requested`: a message that is refused for its names, or replaces
+        another, adds none to those that wait."""
 
     def page(self, shards: Sequence[Shard], query: Query) -> Future[list[Listing]]:
         """Messages of these shards. One listing per process."""

@@ -189,7 +189,7 @@ class Connection:
         """The next answer, or None while it is not all there. Raises OSError and WireError."""
         while True:
             try:
-                count = self._channel.recv_into(self._session.room())
+                count = self._channel.recv_into(self._session.receive_buffer())
             except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
                 return None
             if (answer := self._session.took(count)) is not None:

@@ -124,12 +124,12 @@ class Session:
             self.took(0)
         while rest:
             count = min(len(self._held) - self._filled, len(rest))
-            self.room()[:count] = rest[:count]
+            self.receive_buffer()[:count] = rest[:count]
             rest = rest[count:]
             if (answer := self.took(count)) is not None:
                 yield answer
 
-    def room(self) -> memoryview:
+    def receive_buffer(self) -> memoryview:
         """Where the next bytes are to be put: never room for more than the frame that is arriving. It may move once
         they are there: nobody keeps it until `took`."""
         if not self.is_open:
@@ -137,8 +137,8 @@ class Session:
         return memoryview(self._held)[self._filled :]
 
     def took(self, count: int) -> Answer | None:
-        """So many bytes were put into `room`, 0 at the end of the stream: the answer that they complete. Raises
-        WireError."""
+        """So many bytes were put into `receive_buffer`, 0 at the end of the stream: the answer that they complete.
+        Raises WireError."""
         if not self.is_open:
             raise Bug("bytes for a session that has ended")
         if not count:

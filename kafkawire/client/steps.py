@@ -149,7 +149,7 @@ class Aborted(NamedTuple):
 
 
 class Unknown(NamedTuple):
-    """All or none. The next Open settles it: what is then still open is aborted."""
+    """All or none. The next Open resolves it: what is then still open is aborted."""
 
     code: int
 

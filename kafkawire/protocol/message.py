@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, TypeVar
 
 from kafkawire.protocol.apis import ApiKey, is_flexible, is_let_through, response_header_is_flexible
+from kafkawire.protocol.codec import FieldCodec, codec_of
 from kafkawire.protocol.errors import Malformed, UnsupportedVersion
 from kafkawire.protocol.primitives import ITEMS_MAX, NULL, Buffer, Reader, Writer, length_of
-from kafkawire.protocol.schema import Codec, Struct, codec_of
+from kafkawire.protocol.schema import Struct
 
 _LENGTH = struct.Struct(">i")
 _REQUEST = struct.Struct(">hhi")
@@ -32,7 +33,7 @@ class Message(Struct):
 M = TypeVar("M", bound=Message)
 
 
-def body_codec(cls: type[Message], version: int) -> Codec:
+def body_codec(cls: type[Message], version: int) -> FieldCodec:
     """Raises UnsupportedVersion for one that is not let through."""
     if not is_let_through(cls.api, version):
         raise UnsupportedVersion(f"{cls.__name__} version {version}")

@@ -20,7 +20,7 @@ from mq.embedded.mark import LogId
 from mq.embedded.writer import GroupWriter
 from mq.errors import QueueDamaged, QueueFormat, QueueUnavailable
 from mq.local.ledger import Ledger
-from mq.local.queue import RECORD_BYTES_MAX, TOPICS_MAX, Limits, LocalQueue, installation
+from mq.local.queue import RECORD_BYTES_MAX, TOPICS_MAX, LocalLimits, LocalQueue, installation
 from mq.local.steps import TrimStep
 from mq.local.storage import StoredTopic
 from mq.local.topic import Partition, Topic
@@ -62,7 +62,7 @@ class EmbeddedQueue(LocalQueue):
         log: RocksLog,
         names: Names,
         clock: Clock,
-        limits: Limits,
+        limits: LocalLimits,
         second_mark: Path | None = None,
     ) -> None:
         """Takes over `folder` and `log`, failing or not. Raises as `open` does."""
@@ -122,7 +122,7 @@ class EmbeddedQueue(LocalQueue):
             else:
                 _refuse(ours, found.loss, found.of_log)
             log = RocksLog(ours.log, disk_free_min_bytes, free_bytes)
-            limits = Limits(partitions, record_bytes_max, topics_max, group_topics_max)
+            limits = LocalLimits(partitions, record_bytes_max, topics_max, group_topics_max)
             queue = cls(ours, log, names, clock, limits, second_mark)
             queue.given_up = found.of_log is not None
             return queue

@@ -70,7 +70,7 @@ class KafkaQueue:
         client = KafkaClient(settings, self._cluster, self._readers, clock, self._finisher, appending)
         self._client = client
         self.append, self.read, self.offsets, self.wait = client.append, client.read, client.offsets, client.wait
-        self.settled, self.record_bytes_max = client.settled, client.record_bytes_max
+        self.is_stable, self.record_bytes_max = client.is_stable, client.record_bytes_max
         self.trouble = client.trouble  # brokers mend themselves, or say so for each partition
         self._members: WeakSet[Membership] = WeakSet()
         self._buffered: set[str] = set()  # topics whose buffers this process has asked for; bounded by the topics

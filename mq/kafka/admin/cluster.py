@@ -210,7 +210,7 @@ class Cluster:
         level = IsolationLevel.READ_COMMITTED if readable else IsolationLevel.READ_UNCOMMITTED
         return self._offsets(topic, partitions, OffsetSpec.latest(), level)
 
-    def settled(self, topic: str, partition: int, timeout_s: float) -> bool:
+    def is_stable(self, topic: str, partition: int, timeout_s: float) -> bool:
         """Whether within `timeout_s` all that stands in the log now could be read, or was aborted."""
         end = self.log_ends(topic, (partition,))[partition]
         give_up_s = self._clock.monotonic_s() + timeout_s

@@ -8,7 +8,7 @@ OFFSETS_TOPIC = "__consumer_offsets"
 class Finisher(Protocol):
     """Any thread may call it."""
 
-    def settle(self, transactional_id: str) -> bool:
+    def recover(self, transactional_id: str) -> bool:
         """Have every partition hear what this id's last transaction came to, before somebody goes on under the id.
         True where the id's producers had to be fenced for that. Raises QueueUnavailable."""
 
@@ -27,7 +27,7 @@ class Finisher(Protocol):
 class Nobody:
     """For who only looks, and goes on in nobody's place: what hangs is left hanging."""
 
-    def settle(self, _transactional_id: str) -> bool:
+    def recover(self, _transactional_id: str) -> bool:
         return False
 
     def unheard(self, _transactional_id: str, _group: str | None) -> frozenset[tuple[str, int]]:

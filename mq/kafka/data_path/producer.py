@@ -145,7 +145,7 @@ class WireTransactions:
         self._detail = self._lacking = ""
         self.open()
         if self._has_lost_sight():
-            self._settle()
+            self._recover()
         self._batches = batches_of(sends, self._clock.now_ms(), self._limits, self._codec)
         self._terms = self._nothing._replace(batches=[batch.records for batch in self._batches], offsets=offsets)
         if offsets and metadata is not None:
@@ -171,7 +171,7 @@ class WireTransactions:
         if self._machine.state is State.READY:
             return
         self._phase = self._detail = self._lacking = ""
-        self._settle()
+        self._recover()
         outcome = self._drive(Open(), within_s)
         if isinstance(outcome, steps.Aborted):
             raise self._aborted(outcome)
@@ -182,10 +182,10 @@ class WireTransactions:
         alive = [connection.is_alive() for connection in self._connections.values()]
         return self._lost_sight or not all(alive)
 
-    def _settle(self) -> None:
+    def _recover(self) -> None:
         """Raises Aborted."""
         try:
-            is_fenced = self._finisher.settle(self._nothing.transactional_id)
+            is_fenced = self._finisher.recover(self._nothing.transactional_id)
         except QueueUnavailable as error:
             raise Aborted(KafkaError(NO_ANSWER, str(error))) from error
         self._lost_sight = False
@@ -197,7 +197,7 @@ class WireTransactions:
         """Nothing is written where a partition has not heard of an earlier transaction's end: that one would share
         this one's. Raises Aborted."""
         if self._unheard():
-            self._settle()
+            self._recover()
         if unheard := self._unheard():
             error = KafkaError(
                 ErrorCode.LEADER_NOT_AVAILABLE, "it has not heard yet how an earlier transaction ended"

@@ -10,7 +10,7 @@ Nothing here is guessed. What a transaction came to is its coordinator's word (D
 partition has heard of it is the partition's (DescribeProducers); what is missing is written there as the coordinator
 would have written it (WriteTxnMarkers). That changes nothing else, and may be done twice. A producer that goes on
 under the same id makes the coordinator forget its word, and ends in its own way what it finds open, committed or not:
-so this comes before anybody does that, see `settle`. What nobody goes on with, a sweep finds.
+so this comes before anybody does that, see `recover`. What nobody goes on with, a sweep finds.
 """
 
 import struct
@@ -113,17 +113,17 @@ class Verdict(NamedTuple):
     places: frozenset[Place] | None = None
     fenced: bool = False
 
-    def is_about(self, found: "Standing") -> bool:
+    def is_about(self, found: "OpenTransaction") -> bool:
         """For certain: the next transaction's records have another epoch."""
         in_it = found.producer_id == self.producer_id and (self.places is None or found.place in self.places)
         return in_it and (found.epoch == self.epoch - 1 or (self.fenced and found.epoch == self.epoch))
 
-    def may_be_about(self, found: "Standing") -> bool:
+    def may_be_about(self, found: "OpenTransaction") -> bool:
         """Or about one that has begun since."""
         return self._replace(fenced=True).is_about(found)
 
 
-class Standing(NamedTuple):
+class OpenTransaction(NamedTuple):
     """A transaction that a partition takes for open."""
 
     leader: int
@@ -137,7 +137,7 @@ class Standing(NamedTuple):
 class Seen(NamedTuple):
     """What stands open, and the partitions that nobody could be asked about."""
 
-    standing: frozenset[Standing]
+    standing: frozenset[OpenTransaction]
     unseen: frozenset[Place]
 
     def beside(self, other: "Seen") -> "Seen":
@@ -162,8 +162,8 @@ class Hanging:
         self._pause = pause
         self._lock = Lock()
         self._unfinished: dict[Verdict, frozenset[Place]] = {}  # where partitions had no leader to be asked
-        self._before: frozenset[Standing] = frozenset()  # seen by the last sweep
-        self._told: frozenset[Standing] = frozenset()
+        self._before: frozenset[OpenTransaction] = frozenset()  # seen by the last sweep
+        self._told: frozenset[OpenTransaction] = frozenset()
         self._forbidden = ""
         self._offsets_rows = 0  # partitions of the groups' offsets
 
@@ -172,10 +172,10 @@ class Hanging:
 
     # --- mq.kafka.data_path.finishing.Finisher
 
-    def settle(self, transactional_id: str) -> bool:
+    def recover(self, transactional_id: str) -> bool:
         """What could not be reached is left to a sweep. Raises QueueUnavailable."""
         with self._lock, _telling(f"what {transactional_id} has come to"):
-            return self._patiently(partial(self._settle, transactional_id), self._timeout_s)
+            return self._patiently(partial(self._recover, transactional_id), self._timeout_s)
 
     def unheard(self, transactional_id: str, group: str | None) -> frozenset[Place]:
         if not self._unfinished:
@@ -218,7 +218,7 @@ class Hanging:
                 log.error("a transaction hangs of which no coordinator knows how it ended", **_said(found))
                 self._told |= {found}
 
-    def _settle(self, transactional_id: str) -> bool:
+    def _recover(self, transactional_id: str) -> bool:
         described = self._described(transactional_id)
         verdict = self._decided(described)
         if verdict is None and described.transaction_state in UNDER_WAY and self._names.is_writer(transactional_id):
@@ -372,7 +372,7 @@ class Hanging:
             held_up = [place for place in seen if readable[place] < written[place]]
             producers = _producers(asked, held_up) if held_up else {}
         standing = (
-            Standing(
+            OpenTransaction(
                 leader,
                 place,
                 one.producer_id,
@@ -387,7 +387,7 @@ class Hanging:
         silent = set(held_up) - producers.keys()
         return Seen(frozenset(standing), frozenset(set(places) - seen | silent))
 
-    def _mark(self, verdict: Verdict, standing: Iterable[Standing]) -> frozenset[Place]:
+    def _mark(self, verdict: Verdict, standing: Iterable[OpenTransaction]) -> frozenset[Place]:
         """Where it could not be written now: too few replicas are in sync, or the leader has changed again. Raises
         NotAllowed."""
         refused: set[Place] = set()
@@ -469,7 +469,7 @@ def _says(topic: str, row: PartitionOffset | PartitionProducers) -> bool:
     return row.error_code == 0
 
 
-def _said(found: Standing) -> dict[str, object]:
+def _said(found: OpenTransaction) -> dict[str, object]:
     """For a line of the log."""
     topic, row = found.place
     return {"topic": topic, "partition": row, "producer_id": found.producer_id, "from_offset": found.first_offset}

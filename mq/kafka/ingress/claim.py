@@ -26,7 +26,7 @@ class KafkaClaim:
     def __init__(self, settings: KafkaSettings, transactional_id: str, clock: Clock, finisher: Finisher) -> None:
         """Raises QueueUnavailable."""
         self._settings, self._id, self._clock = settings, transactional_id, clock
-        finisher.settle(transactional_id)
+        finisher.recover(transactional_id)
         with trouble.telling(f"claiming {transactional_id}"):
             self._producer: Producer | None = initialised(settings, transactional_id, settings.request_timeout_s)
 

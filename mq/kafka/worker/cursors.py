@@ -90,7 +90,7 @@ def owner_of(client_id: str) -> Owner:
 class OwnWriter(Protocol):
     """A worker of this process: what it can have left open, and what a takeover tells it."""
 
-    def settle(self, within_s: float) -> None:
+    def end_abandoned(self, within_s: float) -> None:
         """End what a producer that was given up has left open, once no commit is under way: unless that takes longer
         than `within_s`. 0 is for who asks in the course of a commit. Raises QueueUnavailable."""
 
@@ -183,7 +183,7 @@ class Cursors:
         may not have ended yet what the one before it has left open. Raises QueueUnavailable, UnknownFormat."""
         own = [(writer, within_s if writer.tenure(shard) is not None else 0.0) for writer in tuple(self._own)]
         for writer, wait_s in own:
-            writer.settle(wait_s)
+            writer.end_abandoned(wait_s)
         try:
             return self._decided(shard, buffer, partition)
         except QueueUnavailable:
@@ -199,9 +199,9 @@ class Cursors:
         waited = _covers(latest, mirrored) and self._clock.monotonic_s() >= self._mirror_only_until_s
         if waited:
             with suppress(QueueUnavailable):
-                settled = self._committed(self._stable, buffer, partition)
-                if _covers(settled, mirrored):
-                    return settled
+                stable = self._committed(self._stable, buffer, partition)
+                if _covers(stable, mirrored):
+                    return stable
         cursor = self._mirror.cursor(shard, whole=True)
         if cursor is None:  # nobody has claimed the shard yet, or somebody has made the topic anew
             return self._committed(self._stable, buffer, partition)
@@ -243,7 +243,7 @@ class Cursors:
                 return
             if writer_of(writer) in map(writer_of, self._cluster.members()):
                 return
-            if not self._finisher.settle(writer):
+            if not self._finisher.recover(writer):
                 with trouble.telling(f"fencing {writer}"):
                     self._shut_out(writer)
             self._fenced_until_s[writer] = now_s + self._settings.session_timeout_s

@@ -249,7 +249,7 @@ class Relay:
         if not is_full:
             flushed, self._flushing = self._flushing, []
             for turn in flushed:
-                self.settle(turn)
+                self.release(turn)
 
     # --- requests
 
@@ -295,7 +295,7 @@ class Relay:
         if all(grant.granted for grant in self._grants):
             self.client.release(NO_ROOM)
 
-    def settle(self, turn: Turn) -> None:
+    def release(self, turn: Turn) -> None:
         """Nothing is held of its request any more."""
         if turn.grant is not None:
             self._grants.discard(turn.grant)
@@ -360,7 +360,7 @@ class Relay:
         elif (refused := refuse(turn.api_key, turn.version, body, self._hub.view.hidden)) is not None:
             self._hub.metrics.refused_requests.inc()
             self.answer_here(turn, refused)
-            self.settle(turn)
+            self.release(turn)
         else:
             concealed = conceal(turn.api_key, turn.version, body, self._hub.view.hidden)
             turn.asked = concealed.asked
@@ -399,7 +399,7 @@ class Relay:
         if self.client.is_held_for(BROKER_NOT_READING):
             self._flushing.append(turn)
         else:
-            self.settle(turn)
+            self.release(turn)
 
     # --- what the split needs
 

@@ -71,7 +71,8 @@ class Split:
         self._upstream = upstream
         self._sequencer = Sequencer()
         self._open: dict[ClientProduce, None] = {}
-        self._pieces: dict[Batch, PartitionBatch] = {}  # of batches that the sequencer has; bounded by what is open
+        # Of batches that the sequencer has: bounded by what is open.
+        self._partitions: dict[Batch, PartitionBatch] = {}
         self._unnamed = hub.unnamed()
         self._rights = Rights(hub.clock)
         self._asking = False
@@ -93,7 +94,7 @@ class Split:
     def close(self) -> None:
         self._closed = True
         self._open.clear()
-        self._pieces.clear()
+        self._partitions.clear()
         self._events.clear()
 
     def concerns(self, request: ProduceRequest) -> bool:
@@ -120,12 +121,16 @@ class Split:
 
     # --- looking at records
 
-    def _prove(self, pieces: list[PartitionBatch]) -> None:
+    def _prove(self, partitions: list[PartitionBatch]) -> None:
         """Nothing is unpacked for a client that may not write to the topic."""
-        topics = [piece.topic for piece in pieces if compressed_bytes(piece.records) and self._looks_at(piece.topic)]
-        asked = self._rights.ask(topics, pieces) if topics else None
+        topics = [
+            partition.topic
+            for partition in partitions
+            if compressed_bytes(partition.records) and self._looks_at(partition.topic)
+        ]
+        asked = self._rights.ask(topics, partitions) if topics else None
         if asked is None:
-            self._look(pieces)
+            self._look(partitions)
         else:
             self._asking = True
             self._upstream.ask(asked)
@@ -137,75 +142,79 @@ class Split:
         """The broker's answer to `Upstream.ask`."""
         self._asking = False
         denied = self._rights.answered(response)
-        for piece in asked.pieces:
-            if (code := denied.get(piece.topic)) is not None:
-                piece.denied = Refusal(code, f"the broker takes no records of this client for {piece.topic}")
-        self._look(asked.pieces)
+        for partition in asked.partitions:
+            if (code := denied.get(partition.topic)) is not None:
+                partition.denied = Refusal(code, f"the broker takes no records of this client for {partition.topic}")
+        self._look(asked.partitions)
 
-    def _look(self, pieces: list[PartitionBatch]) -> None:
+    def _look(self, partitions: list[PartitionBatch]) -> None:
         """Here, where that takes no time worth speaking of; else beside the event loop."""
-        compressed = sum(compressed_bytes(piece.records) for piece in pieces if piece.denied is None)
+        compressed = sum(compressed_bytes(partition.records) for partition in partitions if partition.denied is None)
         inline = Allowance(INLINE_PLAIN_BYTES)
         try:
             if compressed > INLINE_BYTES:
                 raise _TooMuchInline
-            seen = self._see_all(pieces, inline)
-            if compressed and any(one.refusal and one.refusal.code == ErrorCode.MESSAGE_TOO_LARGE for one in pieces):
+            seen = self._see_all(partitions, inline)
+            if compressed and any(
+                one.refusal and one.refusal.code == ErrorCode.MESSAGE_TOO_LARGE for one in partitions
+            ):
                 raise _TooMuchInline
         except _TooMuchInline:
             self._asking = True
-            self._upstream.run(self._look_beside(pieces))
+            self._upstream.run(self._look_beside(partitions))
         else:
-            self._looked(pieces, seen, INLINE_PLAIN_BYTES - inline.left)
+            self._looked(partitions, seen, INLINE_PLAIN_BYTES - inline.left)
 
-    async def _look_beside(self, pieces: list[PartitionBatch]) -> None:
-        for piece in pieces:
-            piece.refusal = None
+    async def _look_beside(self, partitions: list[PartitionBatch]) -> None:
+        for partition in partitions:
+            partition.refusal = None
         limit = self._hub.settings.limits.plain_bytes_max
         allowance = Allowance(limit)
         async with self._hub.looking:
-            seen = await asyncio.to_thread(self._see_all, pieces, allowance)
+            seen = await asyncio.to_thread(self._see_all, partitions, allowance)
         if self._closed:
             return
-        if any(one.refusal and one.refusal.code == ErrorCode.MESSAGE_TOO_LARGE for one in pieces):
+        if any(one.refusal and one.refusal.code == ErrorCode.MESSAGE_TOO_LARGE for one in partitions):
             self._hub.metrics.limited.labels("plain_bytes_max").inc()
         self._asking = False
-        self._looked(pieces, seen, limit - allowance.left)
+        self._looked(partitions, seen, limit - allowance.left)
         self._upstream.take_up()
 
-    def _see_all(self, pieces: list[PartitionBatch], allowance: Allowance) -> Looks:
-        """Perhaps in a thread: nothing but the pieces is touched."""
+    def _see_all(self, partitions: list[PartitionBatch], allowance: Allowance) -> Looks:
+        """Perhaps in a thread: nothing but the partitions is touched."""
         seen: Looks = {}
-        for piece in pieces:
-            if piece.records is None:
-                piece.refusal = Refusal(ErrorCode.INVALID_RECORD, "a null records field")
-            elif self._hub.settings.is_delay_enabled(piece.topic):
-                self._see(piece, piece.records, seen, allowance)
-            elif piece.denied is not None:
-                piece.refusal = piece.denied
+        for partition in partitions:
+            if partition.records is None:
+                partition.refusal = Refusal(ErrorCode.INVALID_RECORD, "a null records field")
+            elif self._hub.settings.is_delay_enabled(partition.topic):
+                self._see(partition, partition.records, seen, allowance)
+            elif partition.denied is not None:
+                partition.refusal = partition.denied
             else:
-                piece.refusal = self._unnamed.refusal(piece.topic, piece.records, allowance)
+                partition.refusal = self._unnamed.refusal(partition.topic, partition.records, allowance)
         return seen
 
     def _looked(
         self,
-        pieces: list[PartitionBatch],
+        partitions: list[PartitionBatch],
         seen: Looks,
         plain_bytes: int,
     ) -> None:
         if any(found is not None and found.scan.plain for _, found in seen.values()):
-            self._upstream.grow(pieces[0].production.paid, plain_bytes)
-        delayed = {piece.topic for piece, (_, found) in seen.items() if found and found.delayed and not found.refusal}
+            self._upstream.grow(partitions[0].production.paid, plain_bytes)
+        delayed = {
+            partition.topic for partition, (_, found) in seen.items() if found and found.delayed and not found.refusal
+        }
         unknown = delayed - self._hub.twins.known if delayed else delayed
         if unknown:
             self._asking = True
-            self._upstream.run(self._look_again(sorted(unknown), pieces, seen))
+            self._upstream.run(self._look_again(sorted(unknown), partitions, seen))
         else:
-            self._go(pieces, seen)
+            self._go(partitions, seen)
 
     def _see(
         self,
-        piece: PartitionBatch,
+        partition: PartitionBatch,
         data: Buffer,
         seen: Looks,
         allowance: Allowance,
@@ -215,79 +224,79 @@ class Split:
         try:
             kind = kind_of(data)
             if kind is Kind.LEGACY:
-                piece.refusal = self._hub.screen.look_at_legacy(piece.topic)
+                partition.refusal = self._hub.screen.look_at_legacy(partition.topic)
             elif kind is Kind.BATCH:
                 records = read_batch(data)
-                if piece.denied is not None:
-                    piece.refusal, seen[piece] = piece.denied, (records, None)
+                if partition.denied is not None:
+                    partition.refusal, seen[partition] = partition.denied, (records, None)
                     return
-                check_compression(records.head, piece.production.header.version)
-                seen[piece] = (
+                check_compression(records.head, partition.production.header.version)
+                seen[partition] = (
                     records,
-                    self._hub.screen.look(piece.topic, records, self._hub.clock.now_ms(), allowance),
+                    self._hub.screen.look(partition.topic, records, self._hub.clock.now_ms(), allowance),
                 )
         except BatchError as error:
-            piece.refusal = refusal_of(error)
+            partition.refusal = refusal_of(error)
             if records is not None:
-                seen[piece] = records, None
+                seen[partition] = records, None
 
     async def _look_again(
         self,
         topics: list[str],
-        pieces: list[PartitionBatch],
+        partitions: list[PartitionBatch],
         seen: Looks,
     ) -> None:
         for topic in topics:
             await self._hub.twins.learn(topic)
         if not self._closed:
             self._asking = False
-            self._go(pieces, seen)
+            self._go(partitions, seen)
             self._upstream.take_up()
 
-    def _go(self, pieces: list[PartitionBatch], seen: Looks) -> None:
-        for piece in pieces:
-            if piece in seen:
-                self._enter(piece, *seen[piece])
-            elif piece.refusal is not None:
-                self._result(piece, refused(piece, piece.refusal))
+    def _go(self, partitions: list[PartitionBatch], seen: Looks) -> None:
+        for partition in partitions:
+            if partition in seen:
+                self._enter(partition, *seen[partition])
+            elif partition.refusal is not None:
+                self._result(partition, refused(partition, partition.refusal))
             else:
-                assert piece.records is not None, "null is refused"
-                self._load(piece, piece.records)
+                assert partition.records is not None, "null is refused"
+                self._load(partition, partition.records)
         self._ship()
 
-    def _enter(self, piece: PartitionBatch, records: Records, seen: Seen | None) -> None:
+    def _enter(self, partition: PartitionBatch, records: Records, seen: Seen | None) -> None:
         """A batch goes to the sequencer."""
         delayed = 0
         if seen is not None:
-            piece.refusal = seen.refusal
-            piece.parts = seen.scan.split(frozenset() if seen.refusal else seen.delayed)
-            delayed = len(piece.parts.delayed_at)
+            partition.refusal = seen.refusal
+            partition.parts = seen.scan.split(frozenset() if seen.refusal else seen.delayed)
+            delayed = len(partition.parts.delayed_at)
             if delayed:
-                piece.refusal = self._unfit(piece, seen)
-        head, request = records.head, piece.production.request
-        batch = piece.batch = Batch(
-            piece.topic,
-            piece.index,
+                partition.refusal = self._unfit(partition, seen)
+        head, request = records.head, partition.production.request
+        batch = partition.batch = Batch(
+            partition.topic,
+            partition.index,
             head.producer_id,
             head.producer_epoch,
             head.base_sequence,
             max(head.record_count, 1),
             delayed,
             request.acks,
-            piece.refusal.code if piece.refusal else ErrorCode.NONE,
+            partition.refusal.code if partition.refusal else ErrorCode.NONE,
         )
-        self._pieces[batch] = piece
+        self._partitions[batch] = partition
         self._tell(batch)
 
-    def _unfit(self, piece: PartitionBatch, seen: Seen) -> Refusal | None:
-        target = self._hub.twins.target(piece.topic)
+    def _unfit(self, partition: PartitionBatch, seen: Seen) -> Refusal | None:
+        target = self._hub.twins.target(partition.topic)
         if isinstance(target, Unready):
             return Refusal(ErrorCode.NOT_ENOUGH_REPLICAS, target.reason)
-        assert piece.parts is not None, "it was split"
-        full = self._hub.full(piece.topic, adds=seen.adds, repeats=seen.repeats) if seen.adds else None
+        assert partition.parts is not None, "it was split"
+        full = self._hub.full(partition.topic, adds=seen.adds, repeats=seen.repeats) if seen.adds else None
         if full is not None:
             return Refusal(ErrorCode.POLICY_VIOLATION, full)
-        return fits(seen, piece.parts, target)
+        return fits(seen, partition.parts, target)
 
     # --- what the sequencer wants done
 
@@ -312,41 +321,41 @@ class Split:
             self._upstream.take_up()
 
     def _do(self, output: Output) -> None:
-        piece = self._pieces[output.batch]
+        partition = self._partitions[output.batch]
         match output:
             case SendTarget(batch, base_sequence):
-                self._send_target(piece, batch, base_sequence)
+                self._send_target(partition, batch, base_sequence)
             case ProbeTarget(batch):
-                self._load(piece, probe(piece, batch))
+                self._load(partition, probe(partition, batch))
             case SendBuffer(batch, base_sequence):
-                self._upstream.run(self._write_buffer(batch, self._write(piece, base_sequence)))
+                self._upstream.run(self._write_buffer(batch, self._write(partition, base_sequence)))
             case Ask(batch, side):
                 self._upstream.run(self._ask(batch, side))
             case Answer(batch, code, verbatim):
-                self._answer(piece, batch, code, verbatim)
+                self._answer(partition, batch, code, verbatim)
             case Close(_, reason):
                 self._upstream.close(reason)
 
-    def _send_target(self, piece: PartitionBatch, batch: Batch, base_sequence: int) -> None:
+    def _send_target(self, partition: PartitionBatch, batch: Batch, base_sequence: int) -> None:
         try:
-            records = target_part(piece, base_sequence)
+            records = target_part(partition, base_sequence)
         except CorruptBatch as error:
-            piece.told = refused(piece, refusal_of(error))
+            partition.told = refused(partition, refusal_of(error))
             self._tell(TargetAnswered(batch, error.code))
         else:
-            self._load(piece, records)
+            self._load(partition, records)
 
-    def _write(self, piece: PartitionBatch, base_sequence: int) -> Write:
-        delayed = piece.parts.delayed if piece.parts is not None else None
+    def _write(self, partition: PartitionBatch, base_sequence: int) -> Write:
+        delayed = partition.parts.delayed if partition.parts is not None else None
         assert delayed is not None, "it has delayed records"
         records = b"".join(delayed.encode(base_sequence))
-        head, header = delayed.head, piece.production.header
+        head, header = delayed.head, partition.production.header
         return Write(
-            topic=piece.topic,
-            partition=piece.index,
+            topic=partition.topic,
+            partition=partition.index,
             records=records,
             version=header.version,
-            transactional_id=piece.production.request.transactional_id if head.is_transactional else None,
+            transactional_id=partition.production.request.transactional_id if head.is_transactional else None,
             producer_id=head.producer_id,
             epoch=head.producer_epoch,
         )
@@ -369,16 +378,16 @@ class Split:
 
     # --- to the broker, and back
 
-    def _load(self, piece: PartitionBatch, records: Buffer) -> None:
-        if not self._shipments or not self._shipments[-1].takes(piece):
-            production = piece.production
+    def _load(self, partition: PartitionBatch, records: Buffer) -> None:
+        if not self._shipments or not self._shipments[-1].takes(partition):
+            production = partition.production
             request = ProduceRequest(
                 production.request.transactional_id,
                 acks_towards_target(production.request),
                 production.request.timeout_ms,
             )
             self._shipments.append(UpstreamProduce(production.header, request))
-        self._shipments[-1].load(piece, records)
+        self._shipments[-1].load(partition, records)
 
     def _ship(self) -> None:
         shipments, self._shipments = self._shipments, []
@@ -390,43 +399,43 @@ class Split:
         """The broker's answer. Raises PeerError for one that leaves something out."""
         readdress_endpoints(response, self._hub.view)
         told = {(topic.name, one.index): one for topic in response.responses for one in topic.partition_responses}
-        if told.keys() != shipment.pieces.keys():
+        if told.keys() != shipment.partitions.keys():
             raise PeerError("the broker answered other partitions than it was sent")
-        for key, piece in shipment.pieces.items():
-            production = piece.production
+        for key, partition in shipment.partitions.items():
+            production = partition.production
             production.throttle_time_ms = max(production.throttle_time_ms, response.throttle_time_ms)
             production.endpoints = response.node_endpoints or production.endpoints
-            self._answered(piece, told[key])
+            self._answered(partition, told[key])
         self._ship()
 
-    def _answered(self, piece: PartitionBatch, told: ProducedPartition) -> None:
-        if piece.batch is None:
-            self._result(piece, told)
+    def _answered(self, partition: PartitionBatch, told: ProducedPartition) -> None:
+        if partition.batch is None:
+            self._result(partition, told)
             return
-        piece.told = told
-        if piece.parts is not None and piece.parts.immediate_at:
+        partition.told = told
+        if partition.parts is not None and partition.parts.immediate_at:
             for error in told.record_errors:
-                error.batch_index = piece.parts.immediate_at[error.batch_index]
-        self._tell(TargetAnswered(piece.batch, told.error_code))
+                error.batch_index = partition.parts.immediate_at[error.batch_index]
+        self._tell(TargetAnswered(partition.batch, told.error_code))
 
     # --- to the client
 
-    def _answer(self, piece: PartitionBatch, batch: Batch, code: int, verbatim: bool) -> None:
-        del self._pieces[batch]
-        if verbatim and piece.told is not None:
-            result = piece.told
-        elif piece.refusal is not None and code == piece.refusal.code:
-            result = refused(piece, piece.refusal)
+    def _answer(self, partition: PartitionBatch, batch: Batch, code: int, verbatim: bool) -> None:
+        del self._partitions[batch]
+        if verbatim and partition.told is not None:
+            result = partition.told
+        elif partition.refusal is not None and code == partition.refusal.code:
+            result = refused(partition, partition.refusal)
             self._hub.metrics.refused_batches.inc()
         else:
-            result = ProducedPartition(piece.index, code, NO_OFFSET)
+            result = ProducedPartition(partition.index, code, NO_OFFSET)
         if code == ErrorCode.NONE and batch.delayed:
-            self._hub.metrics.accepted.labels(piece.topic, "kafka").inc(batch.delayed)
-        self._result(piece, result)
+            self._hub.metrics.accepted.labels(partition.topic, "kafka").inc(batch.delayed)
+        self._result(partition, result)
 
-    def _result(self, piece: PartitionBatch, result: ProducedPartition) -> None:
-        production = piece.production
-        production.results[piece.key] = result
+    def _result(self, partition: PartitionBatch, result: ProducedPartition) -> None:
+        production = partition.production
+        production.results[partition.key] = result
         production.missing -= 1
         if production.turn is None and result.error_code != ErrorCode.NONE:
             self._upstream.end(f"error {result.error_code} for a producer that takes no answers")
@@ -436,7 +445,7 @@ class Split:
     def _finish(self, production: ClientProduce) -> None:
         del self._open[production]
         self.bytes_held -= production.size
-        self._upstream.settle(production.paid)
+        self._upstream.release(production.paid)
         if production.turn is None:
             return
         response = ProduceResponse(

@@ -43,7 +43,7 @@ class Told(NamedTuple):
     replayed: bool = False
 
 
-class Claims:
+class DecisionWaiter:
     """Waits for decisions."""
 
     def __init__(self, services: Services, bridge: Bridge) -> None:
@@ -80,16 +80,16 @@ class Claims:
             raise OwnerUnavailable("the operation's shard has no owner right now")
         return standing.next_offset > operation.offset
 
-    async def settled(self, topic: str, sent: Sequence[Sent]) -> list[Told]:
-        """What the senders are told; of a claim once it is decided."""
+    async def await_decisions(self, topic: str, sent: Sequence[Sent]) -> list[Told]:
+        """What the senders are told; of a conditional message once it is decided."""
         answers = [Told(one.message) for one in sent]
-        claims = [number for number, one in enumerate(sent) if one.draft.is_claim]
-        told = await asyncio.gather(*(self._claimed(topic, sent[number]) for number in claims))
-        for number, answer in zip(claims, told, strict=True):
+        conditional = [number for number, one in enumerate(sent) if one.draft.is_conditional]
+        told = await asyncio.gather(*(self._answer(topic, sent[number]) for number in conditional))
+        for number, answer in zip(conditional, told, strict=True):
             answers[number] = answer
         return answers
 
-    async def _claimed(self, topic: str, sent: Sent) -> Told:
+    async def _answer(self, topic: str, sent: Sent) -> Told:
         shard = Shard(topic, sent.position.partition)
         resolution = await self.decided(shard, sent.position.offset, self._operation_timeout_s)
         if resolution is None:
