@@ -26,7 +26,7 @@ fast: the minutes of a day add up to 2^20."""
 
 
 def _counted(numbers: Sequence[int], width: int) -> Iterable[tuple[int, int]]:
-    """How many of them lie in which stretch of `width`. Mostly one holds all of a batch, which costs no counting."""
+    """How many of them are in which stretch of `width`. Mostly one holds all of a batch, which costs no counting."""
     if not numbers:
         return ()
     first = min(numbers) // width

@@ -278,7 +278,7 @@ class Database:
         return self._rocks.property_int_value("rocksdb.live-sst-files-size") or 0
 
     def statistics(self) -> dict[str, int]:
-        """RocksDB's counters, where `open` was told to keep them."""
+        """RocksDB's counters, if `open` was asked to keep them."""
         lines = (self._options.get_statistics() or "").splitlines()
         counters = (line.partition(" COUNT : ") for line in lines)
         return {name: int(count) for name, _, count in counters if count.isdigit()}

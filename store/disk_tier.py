@@ -147,8 +147,9 @@ class DiskTier:
     # --- reading
 
     def read(self, until_ms: int, records_max: int, bytes_max: int) -> list[PlainEntry]:
-        """The lowest records due at or before `until_ms`, up to and with the one that passes `bytes_max`: whoever
-        merges them with others needs to know where to stop. Copies one record more. Hot: once per record."""
+        """The lowest records due at or before `until_ms`, up to and with the one that passes `bytes_max`: the
+        caller merges them with those in memory, and must know where to stop. Copies one record more. Hot: once per
+        record."""
         limit = keys.first_after_ms(self._number, until_ms)
         if not self._count or (self._head and self._head[0] >= limit):
             return []

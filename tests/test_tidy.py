@@ -15,8 +15,10 @@ PACKAGES = ("delayline", "kafkawire", "cli", "mq", "store", "delay_service", "ap
 
 pytestmark = pytest.mark.skipif(not (ROOT / ".git").exists(), reason="not a clone: what belongs to it is unknown")
 
-FILE_LINES_MAX = 500
-"""Beside the tags of rules, so that nobody leaves one out for want of room."""
+FILE_LINES_MAX = 400
+"""Without the tags of rules: a tag must not be left out to stay below a bound."""
+LONGER = {"proxy/kafka/produce/sequencer/gate.py": 460}
+"""The sequencer's state machine, in the order in which an event passes it: its rules refer to each other's states."""
 FUNCTION_LINES_P95_MAX = 35
 
 CLOCK_MODULES = ("delayline/clock.py", "rocketmq/clock.py")
@@ -113,7 +115,8 @@ def test_every_module_says_what_it_is() -> None:
 
 def test_every_file_fits_a_head() -> None:
     lines = {name: _counted((ROOT / name).read_text()) for name in product()}
-    assert {name: count for name, count in lines.items() if count > FILE_LINES_MAX} == {}
+    assert {name: count for name, count in lines.items() if count > LONGER.get(name, FILE_LINES_MAX)} == {}
+    assert [name for name in LONGER if lines[name] <= FILE_LINES_MAX] == [], "no exception that is not needed"
 
 
 def _counted(source: str) -> int:

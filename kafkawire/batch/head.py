@@ -40,7 +40,7 @@ KNOWN_ATTRIBUTES = CODEC_BITS | APPEND_TIME_BIT | TRANSACTIONAL_BIT | _CONTROL_B
 
 
 class Kind(Enum):
-    """What stands in the records field of a partition."""
+    """What is in the records field of a partition."""
 
     NULL = auto()  # no field at all: must not reach a broker
     EMPTY = auto()  # no bytes: an authorized client gets error 87
@@ -143,7 +143,7 @@ def head_at(data: Buffer, at: int) -> Head:
 
 
 def codec_of(head: Head) -> Codec:
-    """Raises MalformedBatch for a compression that nobody knows."""
+    """Raises MalformedBatch for an unknown compression."""
     if head.attributes & CODEC_BITS > Codec.ZSTD:
         raise MalformedBatch("an unknown compression")
     return head.codec

@@ -14,7 +14,7 @@ Its length stands before the attributes, behind the end of the record before."""
 
 
 def walk(plain: bytes, count: int, records_max: int = RECORDS_MAX) -> list[Span]:
-    """Where `count` records stand in `plain`. Raises MalformedBatch when they do not fill it exactly.
+    """Where `count` records are in `plain`. Raises MalformedBatch when they do not fill it exactly.
 
     Hot: once per record of a batch in which a name occurs. Varints of one and two bytes are read in line.
     """

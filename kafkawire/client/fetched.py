@@ -2,7 +2,7 @@
 
     records field = (batch | batch ...) and, at the end, perhaps the beginning of another one
 
-Whoever reads what is committed reads it as Kafka's CompletedFetch does: the answer names the aborted transactions
+Committed records are read as Kafka's CompletedFetch does it: the answer names the aborted transactions
 that touch it, each by its producer and the offset where it begins; what such a producer has written from there up to
 the marker of the abort is left out. Markers themselves are no records.
 
@@ -228,7 +228,7 @@ class Batches:
 
 
 def _plain(head: Head, checked: bytes) -> tuple[bytes, int]:
-    """Decompressed, and where the records stand in it."""
+    """Decompressed, and where the records are in it."""
     codec = codec_of(head)
     if codec is Codec.NONE:
         return checked, RECORDS_AT

@@ -1,4 +1,5 @@
-"""Where brokers, leaders and coordinators are, and connections to them. Any thread may ask; whoever asks waits."""
+"""Where brokers, leaders and coordinators are, and connections to them. Any thread may ask, and waits for the
+answer."""
 
 from threading import RLock
 from typing import TypeVar
@@ -29,7 +30,7 @@ log = logs.get(__name__)
 
 
 class Nodes:
-    """What it has learned it believes until it is told to `forget`."""
+    """What it has learned is kept until `forget`."""
 
     def __init__(
         self, bootstrap: tuple[Address, ...], access: Access, client_id: str, timeout_s: float, clock: Clock
@@ -59,7 +60,7 @@ class Nodes:
 
     def leader(self, topic: str, partition: int) -> int:
         """The node that leads the partition. Raises TopicMissing, and Unreachable where there is none right now or
-        nobody answers; AnswerLost, NotAuthenticated, UnsupportedVersion."""
+        no broker answers; AnswerLost, NotAuthenticated, UnsupportedVersion."""
         found = self.known_leader(topic, partition)
         if found is not None:
             return found

@@ -8,7 +8,7 @@
               ENDED
 
 Brokers answer in the order in which they were asked, so an answer belongs to the oldest request that has none, and
-its correlation id has to say so. After an error nobody knows what the bytes behind it are worth: the session has
+its correlation id has to say so. After an error it is unknown what the bytes behind it are worth: the session has
 ended, and its requests without an answer may have been carried out, or not.
 
     Malformed            an answer to nothing, to another request, or one whose header cannot be read
@@ -131,7 +131,7 @@ class Session:
 
     def receive_buffer(self) -> memoryview:
         """Where the next bytes are to be put: never room for more than the frame that is arriving. It may move once
-        they are there: nobody keeps it until `took`."""
+        they are there: no caller keeps it until `took`."""
         if not self.is_open:
             raise Bug("room in a session that has ended")
         return memoryview(self._held)[self._filled :]

@@ -1,7 +1,7 @@
 """The client's side of SASL: PLAIN (RFC 4616), SCRAM (RFC 5802), OAUTHBEARER (RFC 7628, KIP-255), GSSAPI (RFC 4752).
 
 Without I/O of its own. What it is handed may have some: a token may have to be fetched, a KDC may have to be asked.
-So `advance` may block where the mechanism is one of the last two; whoever has an event loop calls it in a thread.
+So `advance` may block where the mechanism is one of the last two; callers with an event loop call it in a thread.
 """
 
 import hashlib
@@ -40,7 +40,7 @@ VERSION = 1
 
 
 def login(credentials: Credentials, host: str) -> Login:
-    """KIP-43 and KIP-152, for whoever has a connection to this host. Raises NotAuthenticated and NoToken, out of the
+    """KIP-43 and KIP-152, for an open connection to this host. Raises NotAuthenticated and NoToken, out of the
     generator."""
     mechanism = credentials.mechanism
     shaken: SaslHandshakeResponse = yield Asking(SaslHandshakeRequest(mechanism), VERSION, SaslHandshakeResponse)

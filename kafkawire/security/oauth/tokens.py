@@ -13,7 +13,7 @@ USED = 0.8
 """Of a token's life, before the next one is fetched."""
 
 AGAIN_S = 1.0
-"""From a failure to the next try, while there is no token: who asks sooner hears of the last failure."""
+"""From a failure to the next try, while there is no token: a caller that asks sooner gets the last failure."""
 
 RENEW_S = 10.0
 """From one try to the next while there is still a token: a file or a command may have none newer yet, and a broker
