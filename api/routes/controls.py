@@ -23,7 +23,7 @@ from api.sending.sender import Sender
 from api.services import Services
 from api.topics import TopicBook
 from delayline.buffer.record import encode_control
-from delayline.questions.inquiry import Resolution
+from delayline.questions.inquiry import DueQuery, Resolution
 from delayline.records.message import Shard
 from mq.contract import Append
 
@@ -54,6 +54,9 @@ _PURGE = Endpoint(
     ],
     refuses=[400, 404, 503],
 )
+
+_OF_ANY_TIME = DueQuery(start=0, width=1, number=1)
+"""What is before and behind its one minute counts, too."""
 
 
 class ControlRoutes:
@@ -115,10 +118,11 @@ class ControlRoutes:
         return count, missing
 
     async def _pending(self, topic: str) -> tuple[int, int, Sequence[Shard]]:
+        """Owners are asked to count: figures are half a second old, and lack shards that were taken over since."""
         shards = await self._survey.shards(topic)
-        known = [one for one in await self._survey.figures() if one.ready and one.shard in shards]
+        known = await self._survey.due_counts(shards, _OF_ANY_TIME)
         missing = await self._survey.missing(shards, {one.shard for one in known})
-        return sum(one.pending for one in known), 0, missing
+        return sum(sum(one.counts) for one in known), 0, missing
 
     async def _purged(self, topic: str) -> tuple[int, int, Sequence[Shard]]:
         cancelled, missing = await self.purge_all(topic)

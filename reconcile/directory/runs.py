@@ -6,7 +6,7 @@
     reads-<run>.json        what is read of the buffers
     runs/<run>/             the report
     manifest-<run>.json     created whole or not at all, and never replaced: the one commit
-    <room>/run=<earlier>/   folders that this run has merged are removed by the next one
+    <room>/run=<earlier>/   folders that this run has merged or dropped are removed by the next one
     latest.json             a hint where the last manifest is; one that is missing or old costs a look around
     summary.json, ...       copies of the last run's report; the next run makes them again where they are not its
     reported.json           the last run whose result has been reported (reported.py)
@@ -63,10 +63,12 @@ class Said(NamedTuple):
 
 
 class Merging(NamedTuple):
-    """`where` all rows are with this run, and folders that nobody reads any more once it is true."""
+    """`where` all rows are with this run, what nobody reads any more once it is true, and the first run whose report
+    is kept."""
 
     where: Whereabouts
     leftovers: Sequence[str] = ()
+    reports_from: int = 1
 
 
 class Stages(Protocol):
@@ -82,8 +84,8 @@ class Stages(Protocol):
     def judge(self, task: Task) -> Judgement:
         """Write findings and windows."""
 
-    def merge(self, task: Task) -> Merging:
-        """Put small folders of earlier runs together."""
+    def merge(self, task: Task, judgement: Judgement) -> Merging:
+        """Put small folders of earlier runs together, and drop rows that are not to be kept."""
 
     def report(self, manifest: Manifest, task: Task, judgement: Judgement) -> Mapping[str, bytes]:
         """What people and monitoring see of the run, by file name."""
@@ -213,9 +215,9 @@ class _Run:
         task = task_of(plan, reads, self._previous, counted, stalled_after_ms)
         say(Step("judging"))
         judgement = self._stages.judge(task)
-        merged = self._stages.merge(task)
+        merged = self._stages.merge(task, judgement)
         after = manifest_after(plan, reads, self._previous, counted, task, judgement, merged.where)
-        manifest = replace(after, leftovers=list(merged.leftovers))
+        manifest = replace(after, leftovers=list(merged.leftovers), reports_from=merged.reports_from)
         self._commit(manifest, plan.held, self._stages.report(manifest, task, judgement))
         return manifest
 
@@ -269,7 +271,7 @@ class _Run:
         """Of this run and of those of the day before it. Raises BadInput."""
         if data := report.get("repair-plan.json"):
             yield decode_repair_plan(data)
-        for run in range(manifest.run - 1, 0, -1):
+        for run in range(manifest.run - 1, manifest.reports_from - 1, -1):
             name = f"runs/{run}/repair-plan.json"
             if data := self._files.read(name):
                 plan = _repair_plan(data, name)

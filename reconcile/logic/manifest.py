@@ -171,9 +171,11 @@ class Merge(NamedTuple):
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """Its existence makes a run true. `audit`: the offset to be read next, by partition. By hour since the epoch:
     `rows`, the runs that have rows and cells there, but for what is `merged`; `windows`, those that have judged
-    windows there; `unpaired`, `moved`, those that have such rows (pairing.py). `leftovers`: folders that nobody reads
-    any more; the next run removes them. `written`: how many rows this run has written into each of its folders,
-    without those that got none; whoever reads a folder must get as many (parquet_store.py)."""
+    windows there; `unpaired`, `moved`, those that have such rows (pairing.py); `forgotten`, those that have dropped
+    rows there (forgetting.py). `reports_from`: the first run whose report, plan and reads are kept. `leftovers`: what
+    nobody reads any more; the next run removes it.
+    `written`: how many rows this run has written into each of its folders, without those that got none; whoever reads
+    a folder must get as many (parquet_store.py)."""
 
     v: int = FORMAT_VERSION
     run: int
@@ -188,6 +190,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     windows: dict[int, Spans] = {}
     unpaired: dict[int, Spans] = {}
     moved: dict[int, Spans] = {}
+    forgotten: dict[int, list[int]] = {}
+    reports_from: int = 1
     leftovers: list[str] = []
     written: dict[str, int]
 

@@ -10,13 +10,14 @@ from delayline.clock import Clock
 from reconcile.directory import reported
 from reconcile.directory.files import Files
 from reconcile.directory.lock import Lock, this_process
-from reconcile.directory.runs import Merging, Said, carry_out
+from reconcile.directory.runs import Merging, Said, carry_out, read_manifest
 from reconcile.errors import BadInput
 from reconcile.frames.schemas import MALFORMED
 from reconcile.logic.advance import Counted, Judgement, Task
+from reconcile.logic.forgetting import after_forgetting, reports_from, reports_of, to_forget
 from reconcile.logic.ledger import Category
 from reconcile.logic.manifest import Manifest, Plan, Reads
-from reconcile.logic.whereabouts import Whereabouts, after, to_merge
+from reconcile.logic.whereabouts import Merged, after, to_merge
 from reconcile.progress import Say
 from reconcile.readers.contract import Reader
 from reconcile.report.metrics import render_metrics
@@ -26,6 +27,7 @@ from reconcile.report.summary import MALFORMED_MAX, Summary, decode_summary, enc
 from reconcile.report.summing import Rows, summarise
 from reconcile.settings import JobSettings
 from reconcile.spark.counting import Counting
+from reconcile.spark.forgetting import forget
 from reconcile.spark.judging import Judging
 from reconcile.spark.merging import leftovers, merge
 from reconcile.spark.parquet_store import ParquetStore
@@ -89,10 +91,22 @@ class _Stages:
     def judge(self, task: Task) -> Judgement:
         return self._judging.judge(task)
 
-    def merge(self, task: Task) -> Merging:
-        where = Whereabouts(task.rows, task.merged)
+    def merge(self, task: Task, judgement: Judgement) -> Merging:
+        keep_ms = self._settings.keep_rows_ms
+        dropped = [] if keep_ms is None else self._forget(task, judgement, keep_ms)
+        where = after_forgetting(task.where, dropped, task.run)
         done = merge(self._rooms, to_merge(where, task.run), task.run)
-        return Merging(after(where, done, task.run), leftovers(done))
+        first = task.reports_from if keep_ms is None else reports_from(task, keep_ms, self._read_at_ms)
+        old = reports_of(range(task.reports_from, first))
+        return Merging(after(where, done, task.run), [*leftovers([*dropped, *done]), *old], first)
+
+    def _forget(self, task: Task, judgement: Judgement, keep_ms: int) -> list[Merged]:
+        dropped = list(to_forget(task, judgement, keep_ms, self._read_at_ms))
+        forget(self._rooms, dropped, task.windows, task.run)
+        return dropped
+
+    def _read_at_ms(self, run: int) -> int:
+        return read_manifest(self._files, run).at_ms
 
     def report(self, manifest: Manifest, task: Task, judgement: Judgement) -> Mapping[str, bytes]:
         rows = self._rows(manifest.run, judgement)
