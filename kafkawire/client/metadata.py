@@ -55,6 +55,7 @@ class Nodes:
 
     def known_leader(self, topic: str, partition: int) -> int | None:
         """Does not wait; None where it would have to be asked for."""
+        # Without the lock: a topic's dict is replaced whole, never changed, so a reader sees the old or the new one.
         found = self._leaders.get(topic, {}).get(partition, NO_LEADER)
         return None if found == NO_LEADER else found
 
@@ -68,6 +69,7 @@ class Nodes:
             found = self.known_leader(topic, partition)
             if found is not None:
                 return found
+            # Looked up again above, under the lock: of many threads that miss the same topic one asks.
             leaders = self._find_leaders(topic)
         if partition not in leaders:
             raise TopicMissing(f"{topic} has no partition {partition}")
@@ -77,6 +79,7 @@ class Nodes:
 
     def forget(self, topic: str) -> None:
         """Its leaders are not where they were thought to be."""
+        # The whole topic: leaders of its other partitions have often moved with it, when a node went.
         self._leaders.pop(topic, None)
 
     def _find_leaders(self, topic: str) -> dict[int, int]:
@@ -112,8 +115,10 @@ class Nodes:
         asked = self._any()
         version = asked.version(ApiKey.METADATA, newest, oldest)
         topics = None if names is None else [MetadataTopicName(name=name) for name in names]
+        # A lookup must not create topics: a deleted topic would come back, with the broker's default partitions.
         request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
         answer = self._ask(asked, request, version, MetadataResponse)
+        # Replaced, not merged: a node that has left must not be dialled for ever.
         self._addresses = {one.node_id: Address(one.host, one.port) for one in answer.brokers}
         return answer.topics
 
@@ -138,6 +143,7 @@ class Nodes:
         request = FindCoordinatorRequest(key_type=kind, coordinator_keys=[key])
         answer = self._ask(asked, request, version, FindCoordinatorResponse)
         found = next((one for one in answer.coordinators if one.key == key), None)
+        # Some brokers answer node -1 without an error while the coordinator moves.
         if found is None or (found.node_id < 0 and not found.error_code):
             raise Unreachable(f"the coordinator of {key}: the broker names none")
         if found.error_code:
@@ -174,7 +180,9 @@ class Nodes:
     def _servers(self) -> list[Address]:
         """Where to begin: another bootstrap server each time, then the others, then the nodes that are known."""
         first = self._next_server % len(self._bootstrap)
+        # In turn: a first bootstrap server that hangs would cost every lookup its timeout.
         self._next_server += 1
+        # Also the learned nodes: the bootstrap servers may all have been replaced since this process started.
         known = [one for one in self._addresses.values() if one not in self._bootstrap]
         return [*self._bootstrap[first:], *self._bootstrap[:first], *known]
 
@@ -193,6 +201,7 @@ class Nodes:
         except (Unreachable, AnswerLost) as error:
             self._hang_up()
             log.debug("asking another broker", detail=str(error))
+            # Once only: two brokers that do not answer are trouble that the caller has to wait out.
             return self._any().ask(request, version, answer)
 
     def _hang_up(self) -> None:

@@ -44,6 +44,7 @@ def elements(
         for codec in before:
             codec.skip(reader)
         value = field_codec.read(reader)
+        # Back to its beginning: the fields behind the one that was read have to be skipped, too.
         reader.at = start
         whole.skip(reader)
         yield value, reader.data[start : reader.at]
@@ -53,6 +54,7 @@ def write_elements(writer: Writer, flexible: bool, parts: Sequence[Buffer]) -> N
     """An array of elements that are encoded already."""
     length_codec("int32", flexible).write(writer, len(parts))
     for part in parts:
+        # As bytes: an element that was not changed is not encoded again.
         writer.splice(part)
 
 
