@@ -1,7 +1,11 @@
 // Dialogs: the browser's own <dialog>, which keeps the focus inside and gives it back where it came from.
 
-import { h } from "./dom.js";
+import { Problem, Unreachable } from "./api.js";
+import { h, show } from "./dom.js";
 import { submitting } from "./forms.js";
+import { incomplete } from "./parts.js";
+
+const AGAIN_MS = 1000;
 
 /**
  * Ask in a dialog. `body` are nodes, `act(form)` does it and throws what the server says; resolves to whether it was
@@ -37,6 +41,41 @@ export function ask({ title, body, confirm, act, isDangerous = false, isReady = 
 async function waitFor(isReady, yes, form, place) {
   yes.disabled = true;
   yes.disabled = !(await submitting(form, place, isReady));
+}
+
+/**
+ * How much a dialog is about: the server is asked before the person is. `read()` resolves to its answer, `text(answer)`
+ * says it. Part of a dialog's body, and its `isReady`. A count that is not whole can be confirmed; it is asked for again
+ * every second, until it is whole or the dialog is closed.
+ */
+export function counting(read, text) {
+  const said = h("p", { class: "countdown", role: "status" }, "Counting\u2026");
+  const missing = h("div", { class: "answer" });
+  const draw = (answer) => {
+    show(said, text(answer));
+    show(missing, incomplete(answer, "It is asked for again every second."));
+    return answer.complete !== false;
+  };
+  const isReady = async () => {
+    if (!draw(await read())) untilWhole(missing, read, draw);
+  };
+  return { body: [said, missing], isReady };
+}
+
+async function untilWhole(place, read, draw) {
+  let isWhole = false;
+  while (!isWhole) {
+    await new Promise((resolve) => { setTimeout(resolve, AGAIN_MS); });
+    if (!place.isConnected) return;
+    if (place.closest("form").dataset.busy) continue; // what is being done changes the count
+    isWhole = await read().then(draw, unlessUnexpected);
+  }
+}
+
+/** What was counted before stays, and the next second asks again. */
+function unlessUnexpected(error) {
+  if (!(error instanceof Problem || error instanceof Unreachable)) throw error;
+  return false;
 }
 
 /** A line that can be read out: what has been done. */

@@ -79,14 +79,15 @@ export function problemBox(problem, isSummary = false) {
     h("p", { class: "fine" }, `${status} ${problem.type || "problem"}`, requestId ? `, request ${requestId}` : null));
 }
 
-/** Something is missing in what is shown. */
-export function incomplete(list) {
+/** Something is missing in what is shown; `advice` says what will become of that. */
+export function incomplete(list, advice = "") {
   if (list.complete !== false) return null;
   const missing = list.missing_shards ?? [];
   return h("div", { class: "notice warn", role: "status" },
     h("p", { class: "notice-title" }, "This is not all of it"),
     h("p", null, missing.length ? "No owner answers for these shards right now: " : "Some shards did not answer.",
-      missing.map((shard, index) => [index ? ", " : "", h("code", null, shardName(shard))])));
+      missing.map((shard, index) => [index ? ", " : "", h("code", null, shardName(shard))])),
+    advice ? h("p", { class: "fine" }, advice) : null);
 }
 
 export function shardName(shard) {

@@ -18,12 +18,12 @@ from api.http.problems import TOPIC_NOT_ENABLED, Refusal
 from api.http.requests import Query, refuse_body
 from api.http.routing import add_route
 from api.reading.survey import Survey, shard_out
-from api.sending.claims import Claims
+from api.sending.decisions import DecisionWaiter
 from api.sending.sender import Sender
 from api.services import Services
 from api.topics import TopicBook
 from delayline.buffer.record import encode_control
-from delayline.questions.inquiry import Resolution
+from delayline.questions.inquiry import DueQuery, Resolution
 from delayline.records.message import Shard
 from mq.contract import Append
 
@@ -55,16 +55,21 @@ _PURGE = Endpoint(
     refuses=[400, 404, 503],
 )
 
+_OF_ANY_TIME = DueQuery(start=0, width=1, number=1)
+"""What is before and behind its one minute counts, too."""
+
 
 class ControlRoutes:
     """What can be done to a topic."""
 
-    def __init__(self, services: Services, topics: TopicBook, survey: Survey, sender: Sender, claims: Claims) -> None:
+    def __init__(
+        self, services: Services, topics: TopicBook, survey: Survey, sender: Sender, decisions: DecisionWaiter
+    ) -> None:
         self._settings = services.settings
         self._topics = topics
         self._survey = survey
         self._sender = sender
-        self._claims = claims
+        self._decisions = decisions
 
     def register(self, router: APIRouter) -> None:
         add_route(router, "POST", "/v1/topics/{topic}:pause", self.pause, _PAUSE)
@@ -113,10 +118,11 @@ class ControlRoutes:
         return count, missing
 
     async def _pending(self, topic: str) -> tuple[int, int, Sequence[Shard]]:
+        """Owners are asked to count: figures are half a second old, and lack shards that were taken over since."""
         shards = await self._survey.shards(topic)
-        known = [one for one in await self._survey.figures() if one.ready and one.shard in shards]
+        known = await self._survey.due_counts(shards, _OF_ANY_TIME)
         missing = await self._survey.missing(shards, {one.shard for one in known})
-        return sum(one.pending for one in known), 0, missing
+        return sum(sum(one.counts) for one in known), 0, missing
 
     async def _purged(self, topic: str) -> tuple[int, int, Sequence[Shard]]:
         cancelled, missing = await self.purge_all(topic)
@@ -132,6 +138,6 @@ class ControlRoutes:
         shards = [Shard(topic, position.partition) for position in positions]
         wait_s = self._settings.operation_timeout_s
         asking = zip(shards, positions, strict=True)
-        found = await asyncio.gather(*(self._claims.decided(shard, at.offset, wait_s) for shard, at in asking))
+        found = await asyncio.gather(*(self._decisions.decided(shard, at.offset, wait_s) for shard, at in asking))
         missing = [shard for shard, resolution in zip(shards, found, strict=True) if resolution is None]
         return [resolution for resolution in found if resolution is not None], missing

@@ -137,8 +137,8 @@ class ManagingRoutes:
         return unread
 
     async def _delete(self, topic: str, *, forced: bool) -> None:
-        """Raises Refusal where something waits after all: it was accepted meanwhile. Figures follow a purge half a
-        second late, so after one only the cursors are asked."""
+        """Raises Refusal where something waits after all: it was accepted meanwhile. After a purge only the cursors
+        are asked, which follow it a moment later."""
         until_s = self._until_s()
         while True:
             try:

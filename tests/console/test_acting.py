@@ -1,6 +1,7 @@
 """What is done by hand, and what the server says about it."""
 
 import re
+from typing import Any
 
 import pytest
 from playwright.sync_api import Page, Route, expect
@@ -248,6 +249,72 @@ def test_a_purge_counts_and_wants_the_topics_name_typed(
     page.get_by_role("button", name="Purge the topic").click()
     expect(page.locator(".toast")).to_contain_text("3 messages cancelled.")
     assert {state(server, message_id) for message_id in sent} == {"cancelled"}
+
+
+def counted_bit_by_bit(page: Page, path: str, topic: str, answers: list[Any]) -> list[str]:
+    """The page gets one of these answers after the other, and then the server's. A status is a problem of that
+    status. The list grows by what was asked."""
+    asked: list[str] = []
+
+    def answer(route: Route) -> None:
+        if not 0 <= len(asked) < len(answers):
+            return route.continue_()
+        given = answers[len(asked)]
+        asked.append(route.request.url)
+        if isinstance(given, int):
+            return route.fulfill(status=given, json={"type": "/problems/x", "title": "Not now", "status": given})
+        return route.fulfill(json={"topic": topic, "cancelled": 0, "dry_run": True, **given})
+
+    page.route(f"**{path}", answer)
+    return asked
+
+
+def waiting(matched: int, topic: str, *missing: int) -> dict[str, Any]:
+    shards = [{"topic": topic, "partition": number} for number in missing]
+    return {"matched": matched, "too_late": 0, "unknown": 0, "complete": not missing, "missing_shards": shards}
+
+
+def test_a_purges_count_that_is_not_whole_is_asked_for_again_until_it_is(
+    open_page: OpenPage, send: Send, topic: str
+) -> None:
+    send("x", delay="1h")
+    page = open_page(f"#/topics/{topic}")
+    partly = [waiting(0, topic, 0, 1, 2, 3), 503, waiting(2, topic, 3)]
+    asked = counted_bit_by_bit(page, ":purge?dry_run=true", topic, partly)
+    page.get_by_role("button", name="Purge").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text(f"No owner answers for these shards right now: {topic}.0, {topic}.1")
+    expect(dialog).to_contain_text("It is asked for again every second.")
+    expect(dialog).to_contain_text("1 message waits now.")
+    expect(dialog).not_to_contain_text("This is not all of it")
+    assert len(asked) == len(partly)
+
+
+@pytest.mark.thorough
+def test_all_that_match_are_counted_again_until_every_shard_has_answered(
+    open_page: OpenPage, send: Send, topic: str
+) -> None:
+    send("x", delay="1h")
+    page = open_page(f"#/messages?topic={topic}")
+    counted_bit_by_bit(page, "/v1/messages:cancel", topic, [waiting(0, topic, 1)])
+    page.get_by_role("button", name="Cancel all that match").click()
+    expect(page.get_by_role("dialog")).to_contain_text("0 messages match now.")
+    expect(page.get_by_role("dialog")).to_contain_text("1 message matches now.")
+    expect(page.get_by_role("dialog")).not_to_contain_text("This is not all of it")
+
+
+@pytest.mark.thorough
+def test_a_dialog_that_was_closed_asks_no_more(open_page: OpenPage, send: Send, topic: str) -> None:
+    send("x", delay="1h")
+    page = open_page(f"#/topics/{topic}")
+    asked = counted_bit_by_bit(page, ":purge?dry_run=true", topic, [waiting(0, topic, 0)] * 100)
+    page.get_by_role("button", name="Purge").click()
+    expect(page.get_by_role("dialog")).to_contain_text("This is not all of it")
+    page.get_by_role("button", name="Leave it").click()
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    before = len(asked)
+    page.clock.run_for(10_000)
+    assert len(asked) == before
 
 
 @pytest.mark.thorough

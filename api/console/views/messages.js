@@ -2,7 +2,7 @@
 
 import { get, LONG_MS, post, Problem } from "../api.js";
 import { away, whenShort } from "../clock.js";
-import { ask, toast } from "../dialogs.js";
+import { ask, counting, toast } from "../dialogs.js";
 import { h, show } from "../dom.js";
 import { count, counted, duration, fromField, toField, epoch, UNKNOWN, zoneName } from "../format.js";
 import { clearFaults, field, input, select, showProblem, valueOf } from "../forms.js";
@@ -141,19 +141,17 @@ export function outcome({ matched, cancelled, too_late: late, unknown, complete 
 /** Asks the server how many match before it asks the person. */
 async function cancelAll({ state: _, ...given }) {
   const filter = Object.fromEntries(Object.entries(given).filter(([, value]) => value));
-  const missing = h("div", { class: "answer" });
-  const matching = h("p", { class: "countdown", role: "status" }, "Counting\u2026");
+  const { body, isReady } = counting(
+    () => post("v1/messages:cancel", { filter, dry_run: true }, LONG_MS),
+    ({ matched }) => `${counted(matched, "message matches", "messages match")} now.`,
+  );
   return ask({
     title: "Cancel all that match?",
-    body: [facts(...Object.entries(filter).map(([name, value]) => [name.replace("_", " "), h("code", null, value)])), matching, missing,
+    body: [facts(...Object.entries(filter).map(([name, value]) => [name.replace("_", " "), h("code", null, value)])), body,
       h("p", null, "None of them will ever be delivered.")],
     confirm: "Cancel them",
     isDangerous: true,
-    isReady: async () => {
-      const found = await post("v1/messages:cancel", { filter, dry_run: true }, LONG_MS);
-      show(matching, `${counted(found.matched, "message matches", "messages match")} now.`);
-      show(missing, incomplete(found));
-    },
+    isReady,
     act: async () => {
       toast(outcome(await post("v1/messages:cancel", { filter, dry_run: false }, LONG_MS)));
     },

@@ -2,7 +2,7 @@
 
 import { get, LONG_MS, post, request } from "../api.js";
 import { away, nowMs, whenShort } from "../clock.js";
-import { ask, toast } from "../dialogs.js";
+import { ask, counting, toast } from "../dialogs.js";
 import { h, show } from "../dom.js";
 import { count, counted, duration, epoch, UNKNOWN } from "../format.js";
 import { field, input, valueOf } from "../forms.js";
@@ -225,23 +225,21 @@ function remove(name) {
 /** All that waits goes: the name has to be typed, and the server is asked first how much that is. */
 function purge(name) {
   const path = topicPath(name, ":purge");
-  const missing = h("div", { class: "answer" });
-  const found = h("p", { class: "countdown", role: "status" }, "Counting\u2026");
+  const { body, isReady } = counting(
+    async () => (await request("POST", path, { query: { dry_run: true }, timeoutMs: LONG_MS })).body,
+    ({ matched }) => `${counted(matched, "message waits", "messages wait")} now.`,
+  );
   return ask({
     title: `Purge ${name}?`,
-    body: [found, missing, h("p", null, "Everything that waits in this topic is cancelled. What has been delivered stays."),
+    body: [body, h("p", null, "Everything that waits in this topic is cancelled. What has been delivered stays."),
       field("Type the topic's name to confirm", "confirm", input())],
     confirm: "Purge the topic",
     isDangerous: true,
-    isReady: async () => {
-      const { body } = await request("POST", path, { query: { dry_run: true }, timeoutMs: LONG_MS });
-      show(found, `${counted(body.matched, "message waits", "messages wait")} now.`);
-      show(missing, incomplete(body));
-    },
+    isReady,
     setUp: typing(name),
     act: async () => {
-      const { body } = await request("POST", path, { timeoutMs: LONG_MS });
-      toast(decided(body, `${counted(body.cancelled, "message")} cancelled.`));
+      const { body: done } = await request("POST", path, { timeoutMs: LONG_MS });
+      toast(decided(done, `${counted(done.cancelled, "message")} cancelled.`));
     },
   });
 }

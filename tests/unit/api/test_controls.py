@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from delayline.buffer.outcome import Outcome
-from delayline.questions.inquiry import Resolution, ShardFigures
+from delayline.questions.inquiry import DueCounts, Resolution, ShardFigures
 from delayline.records.headers import CONTROL
 from delayline.records.message import Shard
 from mq.errors import QueueUnavailable
@@ -80,8 +80,7 @@ def test_shards_that_do_not_decide_in_time_are_named(kind: str) -> None:
 def test_a_dry_run_counts_what_waits_and_writes_nothing() -> None:
     made = door()
     made.queue.ensure_buffer("orders", made.rules)
-    made.owners.shards = [ShardFigures(shard, ready=shard.name != "2", owner_epoch=1, pending=10) for shard in SHARDS]
-    made.owners.shards.append(ShardFigures(Shard("mail", "0"), ready=True, owner_epoch=1, pending=99))
+    made.owners.counts = [DueCounts(shard, (1, 2, 7)) for shard in SHARDS if shard.name != "2"]
     answer = made.request("POST", path("purge"), params={"dry_run": "true"})
     assert (answer.status_code, answer.json()) == (
         200,
@@ -95,6 +94,18 @@ def test_a_dry_run_counts_what_waits_and_writes_nothing() -> None:
         },
     )
     assert written(made, "purge") == []
+
+
+def test_a_dry_run_counts_in_shards_of_which_there_are_no_figures_yet() -> None:
+    """Figures are half a second old: the first message of a topic is not in them at first."""
+    made = door()
+    made.queue.ensure_buffer("orders", made.rules)
+    made.owners.shards = [ShardFigures(SHARDS[0], ready=True, owner_epoch=1, pending=0)]
+    made.owners.counts = [DueCounts(shard, (0, 0, 1)) for shard in SHARDS]
+    answer = made.request("POST", path("purge"), params={"dry_run": "true"}).json()
+    assert (answer["matched"], answer["complete"], answer["missing_shards"]) == (4, True, [])
+    (asked,) = made.owners.asked
+    assert asked[0] == SHARDS
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -39,7 +39,11 @@ def test_every_member_has_headers_and_time_of_its_own_whatever_the_one_before_it
     door = Door()
     given = [("a", 1000), ("a", 1000), ("b", 1000), ("b", 2000), (None, 2000), ("a", 1000)]
     messages = [
-        {"partition": 0, "schedule": {"delay_ms": ms}, "headers": [{"name": "trace", "value": trace}] if trace else []}
+        {
+            "partition": 0,
+            "schedule": {"delay_ms": ms},
+            "headers": [{"name": "trace", "value": trace}] if trace else [],
+        }
         for trace, ms in given
     ]
     answer = door.send({"messages": messages})
