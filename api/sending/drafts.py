@@ -201,13 +201,13 @@ def _schedule_of(verdict: Verdict) -> Schedule | Immediate:
 
 
 class _Headers(NamedTuple):
-    """What a message's headers and its schedule become: encoded, and what of it a draft says. `asked_at_ms` is None
-    where that is the same at any moment. `unheeded` are names that are counted for each message that has them."""
+    """What a message's headers and its schedule become: encoded, and what of it a draft says. `unheeded` are names
+    that are counted for each message that has them."""
 
     topic: str
     given: Sequence[HeaderIn] | None
     schedule: ScheduleIn | None
-    asked_at_ms: int | None
+    asked_at_ms: int
     headers: Sequence[Header]
     encoded: bytes
     directives: Sequence[Header]
@@ -221,7 +221,7 @@ class _Headers(NamedTuple):
             self.schedule == message.schedule
             and self.given == message.headers
             and self.topic == topic
-            and self.asked_at_ms in (None, now_ms)
+            and (self.asked_at_ms == now_ms or self.schedule is None or _is_timeless(self.schedule))
         )
 
 
@@ -286,12 +286,12 @@ class Drafter:
             topic,
             message.headers,
             schedule,
-            None if schedule is None or _is_timeless(schedule) else now_ms,
+            now_ms,
             headers,
             encode_headers(headers),
             directives,
             None if schedule is None else schedule.own_id,
-            any(name in REPEATING for name, _ in directives),
+            not REPEATING.isdisjoint([name for name, _ in directives]),
             unheeded,
         )
 
