@@ -2,7 +2,7 @@
 
 One worker is one group member, one index, one committer. A turn of the loop:
 
-    complete  the commit in flight, if it has ended: tell each of its shards what became of it
+    complete  the commit in flight, if it has ended: tell each of its shards its outcome
     acquire   go on with taking over what was assigned, as far as there are answers (`acquisition.py`)
     dispatch  take what is due from every shard in turn, one batch, committed in the background
     read      records and assignments from the source, until something is due or happens
@@ -264,7 +264,7 @@ class Worker:
             self.wait_for_commit()
 
     def _complete_commit(self) -> None:
-        """Tell the shards of an ended commit what became of it."""
+        """Tell the shards of an ended commit its outcome."""
         if self._in_flight is None or not self._in_flight[0].done():
             return
         future, batch, started_s = self._in_flight

@@ -176,7 +176,7 @@ class WireReader:
                 self._hear(link, link.connection, now_s)
 
     def _place(self, now_s: float) -> None:
-        """Give every partition to the link of its leader; look for those that nobody knows."""
+        """Give every partition to the link of its leader; look for those without one."""
         for at, reading in list(self._homeless.items()):
             if now_s < reading.backoff.until_s or at.topic in self._looking:
                 continue
@@ -256,7 +256,7 @@ class WireReader:
             self._moved(reading)
 
     def _drop(self, link: Link, now_s: float) -> None:
-        """The connection has ended, as those do that nobody uses: another one is opened, at once the first time."""
+        """The connection has ended, as idle ones do: another one is opened, at once the first time."""
         if link.connection is not None:
             link.connection.close()
         link.connection, link.asked = None, {}

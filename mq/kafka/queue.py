@@ -48,7 +48,7 @@ class KafkaQueue:
     """Client and Admin, and the maker of Sources and Sinks, on a Kafka cluster. Any thread may call it."""
 
     def __init__(self, settings: KafkaSettings, clock: Clock) -> None:
-        """Asks nobody anything yet. Raises ConfigError for properties that are not spoken, or that the library does
+        """Connects to nothing yet. Raises ConfigError for properties that are not spoken, or that the library does
         not take."""
         self._settings = settings
         self._clock = clock
@@ -212,7 +212,7 @@ class KafkaQueue:
         return self._brokers.offset(leader)
 
     def close(self) -> None:
-        """Let go. Later calls raise QueueUnavailable; workers are closed by whoever opened them."""
+        """Let go. Later calls raise QueueUnavailable; workers are closed by their opener."""
         if not self._closing.is_set():
             self._closing.set()
             self._client.close()

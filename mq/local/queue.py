@@ -101,7 +101,7 @@ class LocalQueue:
             return self._claims[name]
 
     def append_under(self, claim: "_LocalClaim", records: Sequence[Append]) -> None:
-        """Whoever claims the name next waits for it. Raises as `Claim.append` does."""
+        """The next claim of the name waits for it. Raises as `Claim.append` does."""
         with self._claiming:
             if self._claims.get(claim.name) is not claim:
                 raise ClaimLost(f"{claim.name} has been claimed by another process since")

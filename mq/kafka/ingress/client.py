@@ -266,7 +266,7 @@ class KafkaClient:
         return self._readers.wait(topic, numbers, timeout_s)
 
     def is_stable(self, topic: str, partition: str, timeout_s: float) -> bool:
-        """A transaction that is committed can be read when its marker stands in the log, a moment after its end was
+        """A transaction that is committed can be read when its marker is in the log, a moment after its end was
         acknowledged; one whose producer is dead hides what is behind it until its coordinator gives it up."""
         self._check()
         return self._cluster.is_stable(topic, self._number(topic, partition), timeout_s)

@@ -236,7 +236,7 @@ class KafkaSink:
         return TopicPartition(buffer, int(part.shard.name), part.cursor.next_offset, metadata=metadata)
 
     def _signed(self, cursor: Cursor) -> Cursor:
-        """With the id that whoever takes over has to fence."""
+        """With the id that the next owner has to fence."""
         return replace(cursor, writer=self._id) if self._retired else cursor
 
     def _sends(self, part: ShardBatch, elsewhere: Iterable[Send]) -> Iterator[Send | Bulk]:
