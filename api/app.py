@@ -45,7 +45,7 @@ from api.routes.records import RecordRoutes
 from api.routes.send import SendRoutes
 from api.routes.stalls import StallRoutes
 from api.sending.admission import Admission
-from api.sending.claims import Claims
+from api.sending.decisions import DecisionWaiter
 from api.sending.drafts import Drafter, ScheduleValidator
 from api.sending.sender import Sender
 from api.services import Services
@@ -114,20 +114,20 @@ def create_app(services: Services) -> DelaylineApi:
     reader = Reader(services.client, services.admin)
     places = Streams(settings.followers_max, share_of(settings.followers_max, share))
     followers = Followers(reader, follower_threads, places, settings.heartbeat_s, services.clock, closing)
-    claims = Claims(services, bridge)
+    decisions = DecisionWaiter(services, bridge)
     survey = Survey(services, topics, bridge)
     admission = Admission(services, topics, bridge)
-    sends = SendRoutes(services, topics, sender, drafter, judge, claims, admission)
+    sends = SendRoutes(services, topics, sender, drafter, judge, decisions, admission)
     sends.register(app.router)
     app.add_middleware(SendingPath, send=sends.send)
     app.add_middleware(Edge, problems=problems, in_flight=in_flight, hosts=Hosts(settings.hosts))  # the outermost
-    messages = MessageRoutes(services, topics, bridge, claims)
+    messages = MessageRoutes(services, topics, bridge, decisions)
     messages.register(app.router)
     FindingRoutes(services, topics, survey).register(app.router)
-    operations = OperationRoutes(services, topics, sender, judge, claims, messages)
+    operations = OperationRoutes(services, topics, sender, judge, decisions, messages)
     operations.register(app.router)
     BulkRoutes(services, topics, BulkCancel(services, topics, survey, sender, bridge)).register(app.router)
-    controls = ControlRoutes(services, topics, survey, sender, claims)
+    controls = ControlRoutes(services, topics, survey, sender, decisions)
     controls.register(app.router)
     ManagingRoutes(services, topics, controls).register(app.router)
     StallRoutes(services, topics, bridge).register(app.router)
@@ -166,7 +166,7 @@ def create_worker_app(
 def _framework(version: str, closing: Closing, pools: Sequence[ThreadPoolExecutor]) -> DelaylineApi:
     """Without FastAPI's pages: they load their scripts from elsewhere, which many networks do not allow. Without its
     redirects: a path with a slash too many is unknown, and a POST is never asked to go elsewhere. Without its
-    telemetry: it costs 4 us per request, and what is measured stands in `api.metrics`."""
+    telemetry: it costs 4 us per request, and what is measured is in `api.metrics`."""
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:

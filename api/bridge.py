@@ -28,8 +28,8 @@ class Bridge:
             return future.result()
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[None] = loop.create_future()
-        settle = partial(_settle, waiter)
-        future.add_done_callback(lambda _: self._enqueue(loop, settle))
+        resolve = partial(_resolve, waiter)
+        future.add_done_callback(lambda _: self._enqueue(loop, resolve))
         timer = loop.call_later(timeout_s, _expire, waiter)
         try:
             await waiter
@@ -57,12 +57,12 @@ class Bridge:
 
 
 def _wake(loop: asyncio.AbstractEventLoop, call: Callable[..., Any]) -> None:
-    """After the loop has ended nobody waits any more, and it says so by refusing."""
+    """A loop that has ended refuses calls, and then no request waits any more."""
     if not loop.is_closed():
         loop.call_soon_threadsafe(call)
 
 
-def _settle(waiter: asyncio.Future[None]) -> None:
+def _resolve(waiter: asyncio.Future[None]) -> None:
     if not waiter.done():
         waiter.set_result(None)
 

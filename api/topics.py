@@ -52,7 +52,7 @@ class Target:
             raise refused(INVALID_REQUEST, "/partition", "partition-unknown", detail)
         return partitions[next(self.turns) % len(partitions)] if named is None else named
 
-    def room(self, *, delayed: bool) -> int:
+    def record_bytes_for(self, *, delayed: bool) -> int:
         """Bytes that a record may have. A delayed one gets headers of ours on its way."""
         return self.record_bytes_max - HEADER_ROOM_BYTES if delayed else self.record_bytes_max
 
@@ -163,7 +163,7 @@ class TopicBook:
             raise QueueUnavailable("the queue did not answer in time") from error
 
     async def _learn(self, topic: str, delayed: bool) -> Target:
-        """Whoever asks the same while the answer is under way shares it."""
+        """Requests that ask the same while the answer is under way share it."""
         under_way = self._learning.get((topic, delayed))
         if under_way is None:
             under_way = asyncio.ensure_future(self.ask(lambda: self._look_up(topic, delayed)))

@@ -20,8 +20,7 @@ from cli.proxies import kafka_proxy
 from cli.queues import Watch, open_embedded, open_queue
 from cli.worker_thread import WorkerThread
 from delay_service.core.history import History
-from delay_service.core.lateness import NEVER_MS
-from delay_service.core.shard_settings import ShardSettings
+from delay_service.core.shard_settings import NEVER_MS, ShardSettings
 from delay_service.query.inquiry import WorkerInquiry
 from delay_service.query.owners.listener import Listener
 from delay_service.worker.decisions import Decisions

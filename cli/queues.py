@@ -50,7 +50,7 @@ def open_embedded(
 
 
 def open_kafka(settings: Settings, clock: Clock, address: str = "") -> "KafkaQueue":
-    """Asks nobody anything yet. Raises ConfigError."""
+    """Connects to nothing yet. Raises ConfigError."""
     try:
         from mq.kafka.queue import KafkaQueue
         from mq.kafka.settings import KafkaSettings

@@ -81,6 +81,10 @@ def run(
     stalled_after: Annotated[
         str, typer.Option(help="A topic with a shard that was silent for this long is not judged.")
     ] = "1h",
+    keep_rows: Annotated[
+        str | None,
+        typer.Option(help="Drop rows of closed hours after this time, for example 90d.", show_default=False),
+    ] = None,
     threshold: Annotated[int, typer.Option(help="Number of findings that are tolerated.")] = 0,
     against: Annotated[
         str, typer.Option(help="audit; or targets: compare what earlier runs read with the topics themselves.")
@@ -115,6 +119,7 @@ def run(
             "input": input,
             "late_after": late_after,
             "stalled_after": stalled_after,
+            "keep_rows": keep_rows,
             "threshold": threshold,
             "against": against,
             "since": since,

@@ -112,7 +112,7 @@ def _refuse_embedded(settings: "Settings", command: str) -> None:
 def run_process(
     settings: "Settings", rooms: "Rooms", address: Address, welcome: "Callable[[Settings, str, str], str]"
 ) -> None:
-    """Until it is told to stop. Raises CannotListen, and whatever ended one of its threads."""
+    """Until a signal stops it. Raises CannotListen, and whatever ended one of its threads."""
     import api.server
     from delay_service.worker.interpreter import set_up_interpreter
     from delayline.config import is_loopback

@@ -16,7 +16,7 @@ from mq.audited import Positions
 from mq.contract import Audited, LogRecord
 from mq.local.group import Batch, Group
 from mq.local.ledger import Ledger
-from mq.local.queue import RECORD_BYTES_MAX, TOPICS_MAX, Limits, LocalQueue, installation
+from mq.local.queue import RECORD_BYTES_MAX, TOPICS_MAX, LocalLimits, LocalQueue, installation
 from mq.local.steps import Step, T_co, carry_out
 from mq.local.storage import StoredTopic
 from mq.local.topic import Partition
@@ -46,7 +46,7 @@ class MemoryQueue(LocalQueue):
         ledger = Ledger(installation(namespace))
         storage = MemoryStorage(bytes_max)
         committer = DirectCommitter(ledger, storage, clock)
-        limits = Limits(partitions, record_bytes_max, topics_max, group_topics_max)
+        limits = LocalLimits(partitions, record_bytes_max, topics_max, group_topics_max)
         super().__init__(ledger, storage, committer, clock, limits)
 
     def _positions(self) -> Positions:

@@ -37,6 +37,7 @@ def _arguments(arguments: Sequence[str]) -> dict[str, str | int | None]:
     parser.add_argument("--input", help="the archive's folder, for --reader parquet")
     parser.add_argument("--late-after", help="what is delivered later than that is late; 60s")
     parser.add_argument("--stalled-after", help="so long may a shard be silent; 1h")
+    parser.add_argument("--keep-rows", help="rows of closed hours are dropped after that; default: never")
     parser.add_argument("--threshold", type=int, help="so many findings are tolerated; 0")
     parser.add_argument("--against", choices=AGAINST, help="the audit, or the target topics themselves; audit")
     parser.add_argument("--since", help="against targets: what was due so long ago or later; 1d")

@@ -177,7 +177,7 @@ class Repair:
 
     def _check_settled(self, topic: str, name: str, what: str) -> None:
         """Raises CannotJudge."""
-        if not self._queue.settled(topic, name, SETTLED_S):
+        if not self._queue.is_stable(topic, name, SETTLED_S):
             raise CannotJudge(
                 f"{topic}, partition {name}: a transaction has been open for {SETTLED_S:.0f} s, and what it hides "
                 f"may be {what}; find its producer, or abort it, and repeat this"

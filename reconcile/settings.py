@@ -9,6 +9,9 @@ from delayline.errors import ConfigError, MalformedDirective
 from delayline.times import parse_duration_ms
 
 AGAINST = ("audit", "targets")
+KEEP_ROWS_MS_MIN = 86_400_000
+"""A repair may be planned for as long (`runs.REPAIRED_WITHIN_MS`)."""
+
 READERS = ("kafka", "kafka-connector", "embedded", "parquet")
 
 
@@ -18,8 +21,9 @@ class JobSettings:
     archive that the reader `parquet` reads. What is delivered more than `late_after_ms` after its due time is late; a
     topic whose shards have said nothing for `stalled_after_ms` cannot be judged; up to `threshold` findings in the
     windows judged are tolerated. `against`: the audit, or the target topics themselves, and then what was due in the
-    last `since_ms`. `master`: Spark's, None for this machine's cores, or what spark-submit says. `push_metrics` and
-    `webhook`: whom to tell how it has ended (notices.py), None as the installation's settings say."""
+    last `since_ms`. `keep_rows_ms`: how long rows of closed hours are kept, None for ever. `master`: Spark's, None
+    for this machine's cores, or what spark-submit says. `push_metrics` and `webhook`: whom to tell how it has ended
+    (notices.py), None as the installation's settings say."""
 
     output: str
     reader: str | None = None
@@ -29,6 +33,7 @@ class JobSettings:
     threshold: int = 0
     against: str = "audit"
     since_ms: int = 86_400_000
+    keep_rows_ms: int | None = None
     master: str | None = None
     push_metrics: str | None = field(default=None, repr=False)
     webhook: str | None = field(default=None, repr=False)
@@ -42,6 +47,8 @@ class JobSettings:
             raise ConfigError("--input: the folder of an archive goes with --reader parquet.")
         if self.against not in AGAINST:
             raise ConfigError(f"--against: expected {' or '.join(AGAINST)}, not {self.against!r}.")
+        if self.keep_rows_ms is not None and self.keep_rows_ms < KEEP_ROWS_MS_MIN:
+            raise ConfigError("--keep-rows: at least 1d.")
         if self.threshold < 0:
             raise ConfigError("--threshold: it cannot be negative.")
 
@@ -55,9 +62,14 @@ def read_settings(given: Mapping[str, Any]) -> JobSettings:
     """From what stands on a command line: durations as text, and None where nothing was given. Raises ConfigError."""
     if given.get("since") is not None and given.get("against") != "targets":
         raise ConfigError("--since: it goes with --against targets.")
-    durations = {f"{name}_ms": _duration(name, given.get(name)) for name in ("late_after", "stalled_after", "since")}
+    if given.get("keep_rows") is not None and given.get("against") == "targets":
+        raise ConfigError("--keep-rows: it does not go with --against targets, which changes nothing in the ledger.")
+    durations = {f"{name}_ms": _duration(name, given.get(name)) for name in _DURATIONS}
     others = {name: value for name, value in given.items() if f"{name}_ms" not in durations}
     return JobSettings(**{name: value for name, value in (others | durations).items() if value is not None})
+
+
+_DURATIONS = ("late_after", "stalled_after", "since", "keep_rows")
 
 
 def _duration(name: str, text: str | None) -> int | None:

@@ -26,7 +26,7 @@ fast: the minutes of a day add up to 2^20."""
 
 
 def _counted(numbers: Sequence[int], width: int) -> Iterable[tuple[int, int]]:
-    """How many of them lie in which stretch of `width`. Mostly one holds all of a batch, which costs no counting."""
+    """How many of them are in which stretch of `width`. Mostly one holds all of a batch, which costs no counting."""
     if not numbers:
         return ()
     first = min(numbers) // width
@@ -71,6 +71,8 @@ class SegmentCounts:
     def add(self, offsets: Sequence[int]) -> None:
         for segment, count in _counted(offsets, SEGMENT_OFFSETS):
             self._counts[segment] = self._counts.get(segment, 0) + count
+            # A segment that is empty stays in the heap until it surfaces: removing from the middle of a heap is
+            # linear.
             self._order.add(segment)
 
     def subtract(self, offsets: Sequence[int]) -> None:
@@ -86,6 +88,7 @@ class SegmentCounts:
         """At or below the lowest offset present, by less than a segment."""
         while self._order:
             segment = self._order.lowest()
+            # An empty segment is dropped here, once, so that the loop is amortised constant.
             if segment in self._counts:
                 return segment << SEGMENT_BITS
             self._order.pop()
@@ -126,7 +129,7 @@ class MinuteCounts:
             cells[at] += count
         else:
             cells.insert(at, cell << _COUNT_BITS | count)
-        if len(cells) > SPARSE_MAX:
+            # At a quarter the dense form takes twice the memory, and half the time.
             dense = self.dense[day] = array("I", [0]) * _DAY_MINUTES
             for packed in self.sparse.pop(day):
                 dense[packed >> _COUNT_BITS] = packed & _COUNT_MASK
@@ -141,6 +144,7 @@ class MinuteCounts:
             else:
                 self._subtract_sparse(day, cell, count)
             self.totals[day] -= count
+            # Empty days go, or a worker that runs for years would keep one entry per day that it has seen.
             if not self.totals[day]:
                 del self.totals[day]
                 self.sparse.pop(day, None)
@@ -181,6 +185,7 @@ def _spread(cells: "array[int]", first: int, buckets: Buckets, counts: list[int]
         slot = buckets.slot(first + (cells[at] >> _COUNT_BITS))
         next_slot = buckets.start + slot * buckets.width if slot <= buckets.number else first + _DAY_MINUTES
         end = bisect_left(cells, (next_slot - first) << _COUNT_BITS, at)
+        # The sum of packed cells carries the sum of the minutes in the high bits; the mask leaves the counts.
         counts[slot] += sum(cells[at:end]) & _COUNT_MASK
         at = end
 

@@ -176,7 +176,7 @@ class MemoryShard:
         self._near |= near
         self._order = sorted([*self._order, *near, *far])
 
-    def name(self, name: bytes, key: Key) -> None:
+    def bind(self, name: bytes, key: Key) -> None:
         self._require_ready()
         self._near_names.pop(name, None)
         if key in self._near:

@@ -18,7 +18,7 @@ from api.http.problems import TOPIC_NOT_ENABLED, Refusal
 from api.http.requests import Query, refuse_body
 from api.http.routing import add_route
 from api.reading.survey import Survey, shard_out
-from api.sending.claims import Claims
+from api.sending.decisions import DecisionWaiter
 from api.sending.sender import Sender
 from api.services import Services
 from api.topics import TopicBook
@@ -62,12 +62,14 @@ _OF_ANY_TIME = DueQuery(start=0, width=1, number=1)
 class ControlRoutes:
     """What can be done to a topic."""
 
-    def __init__(self, services: Services, topics: TopicBook, survey: Survey, sender: Sender, claims: Claims) -> None:
+    def __init__(
+        self, services: Services, topics: TopicBook, survey: Survey, sender: Sender, decisions: DecisionWaiter
+    ) -> None:
         self._settings = services.settings
         self._topics = topics
         self._survey = survey
         self._sender = sender
-        self._claims = claims
+        self._decisions = decisions
 
     def register(self, router: APIRouter) -> None:
         add_route(router, "POST", "/v1/topics/{topic}:pause", self.pause, _PAUSE)
@@ -136,6 +138,6 @@ class ControlRoutes:
         shards = [Shard(topic, position.partition) for position in positions]
         wait_s = self._settings.operation_timeout_s
         asking = zip(shards, positions, strict=True)
-        found = await asyncio.gather(*(self._claims.decided(shard, at.offset, wait_s) for shard, at in asking))
+        found = await asyncio.gather(*(self._decisions.decided(shard, at.offset, wait_s) for shard, at in asking))
         missing = [shard for shard, resolution in zip(shards, found, strict=True) if resolution is None]
         return [resolution for resolution in found if resolution is not None], missing

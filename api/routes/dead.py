@@ -8,7 +8,8 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from api.bodies.schemas import DeadPage, RedriveIn, RedriveOut
+from api.bodies.answers import DeadPage, RedriveOut
+from api.bodies.requests import RedriveIn
 from api.http.answers import json_answer
 from api.http.decoding import decode
 from api.http.endpoint import Endpoint, Number, Reply, Text, query_of
@@ -161,7 +162,7 @@ class DeadRoutes:
         kept.append((REDRIVEN, letter.content.message_id.encode()))
         if time is not None:
             kept.append(time)
-        body, room = encode_body(key, value, kept), target.room(delayed=time is not None)
+        body, room = encode_body(key, value, kept), target.record_bytes_for(delayed=time is not None)
         if len(body) > room:
             raise Refusal(TOO_LARGE, f"dead letter {letter.id} has {len(body)} bytes, the topic takes {room}")
         partition = letter.content.partition

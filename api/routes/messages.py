@@ -1,17 +1,17 @@
-"""GET /v1/messages/{id}: what has become of a message, or of an operation."""
+"""GET /v1/messages/{id}: the outcome of a message, or of an operation."""
 
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from api.bodies.schemas import MessageOut, OperationOut
+from api.bodies.answers import MessageOut, OperationOut
 from api.bridge import Bridge
 from api.http.answers import json_answer
 from api.http.endpoint import ETAG, VIEW, Endpoint, Reply, query_of
 from api.http.problems import ALREADY_TERMINAL, NOT_FOUND, Refusal
 from api.http.routing import add_route
 from api.reading.views import message_out, operation_out
-from api.sending.claims import Claims
+from api.sending.decisions import DecisionWaiter
 from api.services import Services
 from api.topics import TopicBook
 from delayline.buffer.record import Operation, read
@@ -21,7 +21,7 @@ from delayline.records.message import MessageId, OperationId
 from mq.errors import OffsetOutOfRange, PartitionUnknown, TopicUnknown
 
 OPERATION_WAIT_S = 0.5
-"""Who asks for an operation that stands in the log hears of it as soon as it is decided, or that it is not."""
+"""How long a request for an operation waits for its decision."""
 
 
 _GET_MESSAGE = Endpoint(
@@ -36,13 +36,13 @@ _GET_MESSAGE = Endpoint(
 class MessageRoutes:
     """Questions about single messages go to their owners."""
 
-    def __init__(self, services: Services, topics: TopicBook, bridge: Bridge, claims: Claims) -> None:
+    def __init__(self, services: Services, topics: TopicBook, bridge: Bridge, decisions: DecisionWaiter) -> None:
         self._owners = services.owners
         self._client = services.client
         self._rules = services.settings.rules
         self._names = Names(services.settings.namespace)
         self._topics = topics
-        self._claims = claims
+        self._decisions = decisions
         self._timeout_s = services.settings.owner_timeout_s
         self._bridge = bridge
 
@@ -62,7 +62,7 @@ class MessageRoutes:
         return json_answer(200, message_out(found, full=full), [(b"etag", b'"%d"' % found.version)])
 
     async def found(self, message_id: MessageId) -> Found:
-        """Raises Refusal where there is no such message, or nobody remembers it; OwnerUnavailable."""
+        """Raises Refusal where there is no such message, or its history is gone; OwnerUnavailable."""
         try:
             answer = await self._bridge.result(self._owners.find(message_id), self._timeout_s)
         except TimeoutError as error:
@@ -80,7 +80,7 @@ class MessageRoutes:
         target = await self._topics.ask(lambda: self._target(operation))
         if target is None:
             raise Refusal(NOT_FOUND, "there is no such operation, or its record is not kept any more")
-        resolution = await self._claims.outcome(operation, OPERATION_WAIT_S)
+        resolution = await self._decisions.outcome(operation, OPERATION_WAIT_S)
         return json_answer(200, operation_out(operation, resolution, target))
 
     def _target(self, operation: OperationId) -> str | None:

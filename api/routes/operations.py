@@ -12,7 +12,8 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from api.bodies.schemas import MessageOut, OperationOut, PatchIn
+from api.bodies.answers import MessageOut, OperationOut
+from api.bodies.requests import PatchIn
 from api.http.answers import Answer, json_answer
 from api.http.decoding import decode
 from api.http.endpoint import APPLIED, CONDITIONS, ETAG, LOCATION, WAIT, Endpoint, Reply
@@ -22,7 +23,7 @@ from api.http.requests import read_body
 from api.http.routing import add_route
 from api.reading.views import ending_out, operation_out
 from api.routes.messages import MessageRoutes
-from api.sending.claims import Claims
+from api.sending.decisions import DecisionWaiter
 from api.sending.drafts import ScheduleValidator
 from api.sending.sender import Sender
 from api.services import Services
@@ -80,7 +81,7 @@ class OperationRoutes:
         topics: TopicBook,
         sender: Sender,
         judge: ScheduleValidator,
-        claims: Claims,
+        decisions: DecisionWaiter,
         messages: MessageRoutes,
     ) -> None:
         self._settings = services.settings
@@ -88,7 +89,7 @@ class OperationRoutes:
         self._topics = topics
         self._sender = sender
         self._judge = judge
-        self._claims = claims
+        self._decisions = decisions
         self._messages = messages
 
     def register(self, router: APIRouter) -> None:
@@ -134,14 +135,14 @@ class OperationRoutes:
         done: State | None = None,
     ) -> Response | None:
         """Have the owner do it: None where it is done, or the message's state says that it was; an answer where
-        nobody has decided yet. Raises Refusal where it cannot be done, and OwnerUnavailable."""
+        no owner has decided yet. Raises Refusal where it cannot be done, and OwnerUnavailable."""
         found = await self._messages.found(message_id)
         if found.state is done:
             return None
         if found.state not in WAITING:
             raise _too_late(found)
         operation = await self._stored(message_id, directives, options.version)
-        resolution = await self._claims.decided(*operation, options.wait_s)
+        resolution = await self._decisions.decided(*operation, options.wait_s)
         if resolution is None:
             return _accepted(operation, message_id, options)
         if resolution.outcome is not Outcome.APPLIED:

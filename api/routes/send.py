@@ -11,17 +11,8 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from api.bodies.schemas import (
-    BatchAnswer,
-    BatchIn,
-    LooseBatchIn,
-    MemberResult,
-    MessageIn,
-    PreviewIn,
-    PreviewOut,
-    SentMessage,
-    UnconfirmedMessage,
-)
+from api.bodies.answers import BatchAnswer, MemberResult, PreviewOut, SentMessage, UnconfirmedMessage
+from api.bodies.requests import BatchIn, LooseBatchIn, MessageIn, PreviewIn
 from api.http.answers import Answer, json_answer
 from api.http.decoding import decode, has_unknown_field
 from api.http.endpoint import ETAG, LOCATION, REPLAYED, Choice, Endpoint, Reply, RequestHeader
@@ -38,7 +29,7 @@ from api.http.problems import (
 from api.http.requests import Query, read_body
 from api.http.routing import add_route
 from api.sending.admission import Admission
-from api.sending.claims import Claims, Sent
+from api.sending.decisions import DecisionWaiter, Sent
 from api.sending.drafts import Draft, Drafter, ScheduleValidator
 from api.sending.sender import Sender
 from api.services import Services
@@ -127,7 +118,7 @@ class SendRoutes:
         sender: Sender,
         drafter: Drafter,
         judge: ScheduleValidator,
-        claims: Claims,
+        decisions: DecisionWaiter,
         admission: Admission,
     ) -> None:
         self._settings = services.settings
@@ -136,7 +127,7 @@ class SendRoutes:
         self._sender = sender
         self._drafter = drafter
         self._judge = judge
-        self._claims = claims
+        self._decisions = decisions
         self._admission = admission
         self._keys = IdempotencyKeys()
 
@@ -185,8 +176,8 @@ class SendRoutes:
             return Answer(202) if mode is Mode.ONEWAY else json_answer(202, _unconfirmed(draft))
         (position,) = await self._sender.append(target, [append])
         sent, replayed = self._sender.sent(topic, draft, position), False
-        if isinstance(sent, SentMessage) and draft.is_claim:
-            ((sent, replayed),) = await self._claims.settled(topic, [Sent(draft, position, sent)])
+        if isinstance(sent, SentMessage) and draft.is_conditional:
+            ((sent, replayed),) = await self._decisions.await_decisions(topic, [Sent(draft, position, sent)])
         if isinstance(sent, Refusal):
             raise sent
         return json_answer(201, sent, [*_location(sent), *((_REPLAYED,) if replayed else ())])
@@ -272,7 +263,7 @@ class SendRoutes:
                 batch.refusals[index] = message.under(f"/messages/{index}")
             else:
                 stored[index] = Sent(draft, position, message)
-        answers = zip(stored, await self._claims.settled(topic, list(stored.values())), strict=True)
+        answers = zip(stored, await self._decisions.await_decisions(topic, list(stored.values())), strict=True)
         sent: dict[int, _Sent] = {}
         for index, (answer, _) in answers:
             if isinstance(answer, Refusal):
@@ -325,7 +316,7 @@ def _check_whole(batch: _Batch, atomic: bool) -> None:
 
 
 def _check_decided(batch: _Batch, sent: Mapping[int, _Sent], atomic: bool) -> None:
-    """Raises Refusal: all of an atomic batch is stored, and of some members nobody knows yet whether they stay."""
+    """Raises Refusal: all of an atomic batch is stored, and of some members it is unknown yet whether they stay."""
     if not atomic or not any(refusal.status == 503 for refusal in batch.refusals.values()):
         return
     detail = "all is stored; of the messages with a problem it is not decided yet whether their own ids were free"

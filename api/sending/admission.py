@@ -13,11 +13,11 @@ from api.http.problems import LIMIT_EXCEEDED, Refusal
 from api.sending.drafts import Draft
 from api.services import Services
 from api.topics import TopicBook, named_partition
-from delayline.questions.inquiry import Claim, Held, OwnerUnavailable
+from delayline.questions.inquiry import Held, OwnerUnavailable, RequestedNames
 from delayline.records.message import Shard
 from mq.errors import QueueError
 
-_Name = tuple[Shard, Claim]
+_Name = tuple[Shard, RequestedNames]
 
 
 class _Added(NamedTuple):
@@ -78,36 +78,36 @@ class Admission:
 
     async def _names(self, topic: str, waiting: Mapping[int, Draft]) -> dict[int, _Name]:
         """What the drafts that claim a name would be called, and where; of a topic that is there."""
-        claims = {index: draft for index, draft in waiting.items() if draft.is_claim}
-        if not claims:
+        conditional = {index: draft for index, draft in waiting.items() if draft.is_conditional}
+        if not conditional:
             return {}
         try:
             info = await self._topics.info(topic)
         except QueueError:
             return {}
         names = {}
-        for index, draft in claims.items():
+        for index, draft in conditional.items():
             partition = named_partition(info, draft.partition, draft.place_key)
             if partition is not None:
                 key = None if draft.idempotency is None else draft.idempotency.key
-                names[index] = Shard(topic, partition), Claim(draft.own_id, key)
+                names[index] = Shard(topic, partition), RequestedNames(draft.own_id, key)
         return names
 
     async def _held(self, names: Iterable[_Name]) -> dict[_Name, Held]:
         """Who has these names, as far as the owners of their shards answer."""
-        claims: dict[Shard, list[Claim]] = {}
-        for shard, claim in dict.fromkeys(names):
-            claims.setdefault(shard, []).append(claim)
-        answers = await asyncio.gather(*(self._asked(shard, some) for shard, some in claims.items()))
+        requested: dict[Shard, list[RequestedNames]] = {}
+        for shard, one in dict.fromkeys(names):
+            requested.setdefault(shard, []).append(one)
+        answers = await asyncio.gather(*(self._asked(shard, some) for shard, some in requested.items()))
         return {
-            (shard, claim): held
-            for (shard, some), answer in zip(claims.items(), answers, strict=True)
-            for claim, held in zip(some, answer, strict=False)
+            (shard, one): held
+            for (shard, some), answer in zip(requested.items(), answers, strict=True)
+            for one, held in zip(some, answer, strict=False)
         }
 
-    async def _asked(self, shard: Shard, claims: Sequence[Claim]) -> Sequence[Held]:
+    async def _asked(self, shard: Shard, requested: Sequence[RequestedNames]) -> Sequence[Held]:
         try:
-            return await self._bridge.result(self._owners.held(shard, claims), self._timeout_s)
+            return await self._bridge.result(self._owners.held(shard, requested), self._timeout_s)
         except (TimeoutError, OwnerUnavailable, QueueError):
             return ()
 

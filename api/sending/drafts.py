@@ -15,7 +15,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 from msgspec.structs import replace
 
-from api.bodies.schemas import HeaderIn, MessageIn, ScheduleIn, TimeIn
+from api.bodies.requests import HeaderIn, MessageIn, ScheduleIn, TimeIn
 from api.http.problems import (
     INVALID_BODY,
     INVALID_SCHEDULE,
@@ -88,7 +88,7 @@ class Draft(NamedTuple):
     idempotency: Idempotency | None = None
 
     @property
-    def is_claim(self) -> bool:
+    def is_conditional(self) -> bool:
         """Whether it wants a name for itself, which its owner decides."""
         return self.own_id is not None or self.idempotency is not None
 

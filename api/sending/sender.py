@@ -1,4 +1,4 @@
-"""Appending drafts, and what the client is told about them."""
+"""Appends drafts, and makes the answers to the client."""
 
 from collections.abc import Sequence
 from concurrent.futures import Future
@@ -6,7 +6,7 @@ from functools import lru_cache
 
 import structlog
 
-from api.bodies.schemas import SentMessage
+from api.bodies.answers import SentMessage
 from api.bridge import Bridge
 from api.http.in_flight import Ticket
 from api.http.problems import TOO_LARGE, Refusal, refused
@@ -49,7 +49,7 @@ class Sender:
     def place(self, target: Target, draft: Draft) -> Append:
         """Where the draft goes. Raises Refusal: no such partition, too large for the topic."""
         delayed = bool(draft.directives)
-        room = target.room(delayed=delayed)
+        room = target.record_bytes_for(delayed=delayed)
         if len(draft.body) > room:
             detail = f"the record has {len(draft.body)} bytes, the topic takes {room}"
             raise refused(TOO_LARGE, "", "too-large", detail)

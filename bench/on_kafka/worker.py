@@ -76,7 +76,7 @@ def shards_of(topics: Sequence[str]) -> list[Shard]:
 
 def _caught_up(worker: Worker, shard: Shard) -> bool:
     core = worker.core(shard)
-    return core is not None and core.settled
+    return core is not None and core.is_authoritative
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What a batch says about the records that it takes: each is delivered, buried, expires, or goes on as a series.
+"""What a batch says about the records that it takes: delivered, dead-lettered, expired, or a series that goes on.
 
 Pure; called once per batch by `delay_service.core.shard`, which decides what is taken.
 """
@@ -9,9 +9,9 @@ from itertools import compress, repeat
 from operator import itemgetter
 
 from delay_service.core.dead import Refusal, as_it_came, encode_dead, left_out
-from delay_service.core.operations import Known, Move, Target
 from delay_service.core.retries import EXHAUSTED, RETRIED, as_sent_back, give_back
 from delay_service.core.series import Firing, fire
+from delay_service.core.targets import Known, Move, Target
 from delayline.buffer.facts import message_id, row_name
 from delayline.buffer.outcome import (
     DEADLINE,
@@ -93,20 +93,21 @@ class Drafter:
         named = message_id(self._shard, key, meta)
         return Target(key, value, meta, packed, named, row_name(named, meta.terms if meta else None))
 
-    def draft(self, entries: Sequence[PlainEntry], now_ms: int, too_late_ms: int, refused: Refusals) -> Draft:
-        """What was due before `too_late_ms` expires. Hot: a plain message asks for nothing but a time (its index
-        value begins with a zero), nearly every batch has no other, and that goes by column (bench/floors.py)."""
+    def draft(self, entries: Sequence[PlainEntry], now_ms: int, expired_before_ms: int, refused: Refusals) -> Draft:
+        """What was due before `expired_before_ms` expires. Hot: a plain message asks for nothing but a time (its
+        index value begins with a zero), nearly every batch has no other, and that goes by column
+        (bench/floors.py)."""
         draft = Draft()
         if not entries:
             return draft
         dues_ms, offsets, values = zip(*entries, strict=True)
         # rule plain-all: one record that is late, refused or asks for more would be delivered like a plain one.
-        if min(dues_ms) >= too_late_ms and not refused and not any(map(_FIRST_BYTE, values)):
+        if min(dues_ms) >= expired_before_ms and not refused and not any(map(_FIRST_BYTE, values)):
             draft.deliveries = self._deliver_plain(draft, dues_ms, offsets, values)
             return draft
         plain = [
             # rule plain-one: a record that is too late or refused would be delivered like a plain one.
-            value[0] == 0 and due_ms >= too_late_ms and not (refused and (due_ms, offset) in refused)
+            value[0] == 0 and due_ms >= expired_before_ms and not (refused and (due_ms, offset) in refused)
             for due_ms, offset, value in entries
         ]
         found = list(compress(entries, plain))
@@ -116,7 +117,7 @@ class Drafter:
             if is_plain:
                 draft.deliveries.append(next(sealed))
             else:
-                self._unusual(draft, Entry(*entry), now_ms, too_late_ms, refused)
+                self._unusual(draft, Entry(*entry), now_ms, expired_before_ms, refused)
         return draft
 
     def _deliver_plain(
@@ -138,7 +139,7 @@ class Drafter:
             return repeat(None)
         return rows.dues_ms if self._timestamp == "due" else rows.accepted_at_ms()
 
-    def _unusual(self, draft: Draft, entry: Entry, now_ms: int, too_late_ms: int, refused: Refusals) -> None:
+    def _unusual(self, draft: Draft, entry: Entry, now_ms: int, expired_before_ms: int, refused: Refusals) -> None:
         """A record with metadata: one that could not be read or whose directive was refused goes as it came, another
         has been re-appended or asks for more than a time. Or one that is too late, or refused by its target."""
         target = self.target(entry.key, entry.value)
@@ -147,10 +148,10 @@ class Drafter:
             why = Refusal(
                 meta.dead_code, meta.dead_reason or "", target.key in refused and refused[target.key].left_out
             )
-            self._bury(draft, target.key, target.name, meta.accepted_at_ms, why, as_it_came(target.packed))
+            self._dead_letter(draft, target.key, target.name, meta.accepted_at_ms, why, as_it_came(target.packed))
         else:
             terms = target.terms or _NO_TERMS
-            self._with_terms(draft, target, terms, now_ms, too_late_ms, refused.get(target.key))
+            self._with_terms(draft, target, terms, now_ms, expired_before_ms, refused.get(target.key))
 
     def _with_terms(
         self,
@@ -158,7 +159,7 @@ class Drafter:
         target: Target,
         terms: Terms,
         now_ms: int,
-        too_late_ms: int,
+        expired_before_ms: int,
         refusal: Refusal | None,
     ) -> None:
         due_ms, offset = target.key
@@ -175,13 +176,13 @@ class Drafter:
         elif refusal is not None:
             original = decode_packed(target.packed)
             original = original if terms.retry is None else as_sent_back(original, terms.retry)
-            self._bury(draft, target.key, target.name, accepted_at_ms, refusal, original, successor)
+            self._dead_letter(draft, target.key, target.name, accepted_at_ms, refusal, original, successor)
             outcome = None  # its row is written
         # rule deadline: a message would be delivered behind its deadline, or expire at it.
         elif expires_ms is not None and now_ms > expires_ms:
             outcome, reason = Outcome.EXPIRED, DEADLINE
         # rule late-tick: a series would expire by a missed tick that it makes up for: lost.
-        elif firing.tick_ms < too_late_ms:
+        elif firing.tick_ms < expired_before_ms:
             outcome, reason = Outcome.EXPIRED, LATE_MAX
         elif terms.retry is not None:
             outcome, reason = self._give_back(draft, target, terms.retry)
@@ -215,7 +216,7 @@ class Drafter:
         draft.moved[target.key], body = target.carried_on(due_ms, terms)
         draft.appends.append(body)
 
-    def _bury(
+    def _dead_letter(
         self,
         draft: Draft,
         key: Key,

@@ -1,4 +1,4 @@
-"""What happened to messages that go on waiting: moved by somebody, or carried on in another record by the worker.
+"""What happened to messages that go on waiting: rescheduled, or carried on in another record by the worker.
 
 Kept in memory beside the endings (`delay_service.core.history`), packed, the newest of each message.
 """

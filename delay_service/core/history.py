@@ -197,7 +197,7 @@ class History:
         return found if first_due_ms in (None, found.id.due_ms) else None
 
     def _found(self, shard: Shard, offset: int, known: _Ending, number: int) -> Found:
-        """`number` is its place in the columns, where it stands in some."""
+        """`number` is its place in the columns, where it is in some."""
         outcome, reason = _outcome(known), None
         if isinstance(known, bytes):
             at_ms, due_ms, first_due_ms, accepted_at_ms, _ = _PACKED.unpack_from(known)

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from delay_service.core.draft import Draft
-from delay_service.core.operations import Decided, Move
+from delay_service.core.operations import Decided
+from delay_service.core.targets import Move
 from delayline.buffer.outcome import AuditRow, PlainRows
 from delayline.questions.inquiry import Resolution
 from delayline.records.message import Key
@@ -14,9 +15,9 @@ from mq.contract import ShardBatch
 
 @dataclass(slots=True)
 class InFlightBatch:
-    """A batch in flight: `ended` are the keys (due_ms, offset) that it delivers, buries or lets expire, `moved` those
-    that go on in another record, some of both. `replaced` are those of all these that a re-append has been read of
-    since, each with its successor's key."""
+    """A batch in flight: `ended` are the keys (due_ms, offset) that it delivers, dead-letters or lets expire, `moved`
+    those that go on in another record, some of both. `replaced` are those of all these that a re-append has been read
+    of since, each with its successor's key."""
 
     batch: ShardBatch
     ended: list[tuple[int, int]]
@@ -32,6 +33,11 @@ class InFlightBatch:
         return key in self.moved or key in self.decided.ended or key in self.ended
 
     @property
+    def only_key(self) -> Key | None:
+        """The record that it ends, if that is the only one."""
+        return Key(*self.ended[0]) if len(self.ended) == 1 else None
+
+    @property
     def surplus(self) -> list[Key]:
         """Re-appends that are not ours, of messages that this very batch ends."""
         return [new for old, new in self.replaced if old not in self.moved]
@@ -39,7 +45,7 @@ class InFlightBatch:
 
 class CommitResult(NamedTuple):
     """What a commit made true: for metrics, history and waiting callers. `resolved` says of the records, by offset,
-    that asked for something what has become of it; `versions` are those of re-appended messages; `plain` are the
+    that asked for something its outcome; `versions` are those of re-appended messages; `plain` are the
     rows that are not among `rows`."""
 
     rows: Sequence[AuditRow]

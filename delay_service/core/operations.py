@@ -1,7 +1,7 @@
-"""What the log asks of a shard, and the outcome: operations on pending messages, claims, and controls.
+"""What the log asks of a shard, and the outcome: operations on pending messages, conditional messages, and controls.
 
     operation   cancel a message, or deliver it at another time
-    claim       a message that takes its place only by a decision: it wants an own id or an idempotency key for
+    conditional a message that takes its place only by a decision: it wants an own id or an idempotency key for
                 itself, or its time comes from a calendar and is to be fixed
     control     pause, resume or purge the shard
 
@@ -10,19 +10,21 @@ is in flight then, so "pending" has one meaning, and the commit that makes the d
 them. Replay obeys names alone; what stands below O is never looked at again.
 
 One waits where its message has been re-appended and not been read back, because it must name the record that
-carries the message then, and where a late record keeps O before it. A claim that waits is not delivered.
+carries the message then, and where a late record keeps O before it. A conditional message that waits is not
+delivered.
 """
 
 from collections import deque
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from delay_service.core.series import skip
+from delay_service.core.targets import Known, Move, Target, View
 from delay_service.core.weight import ROW_BYTES, row_weight, weight
 from delayline.buffer.facts import row_name
 from delayline.buffer.outcome import CANCELLED, FORWARDED, PURGED, REPLACED, RESCHEDULED, SCHEDULED, AuditRow, Outcome
-from delayline.buffer.record import Control, Meta, Operation, encode_reappend
+from delayline.buffer.record import Control, Operation
 from delayline.questions.inquiry import IDEMPOTENCY, IDEMPOTENCY_REUSED, OWN_ID, VERSION_MISMATCH, Resolution
 from delayline.records.message import BEFORE_ALL, Key, MessageId
 from delayline.records.record import accepted_at_ms_of
@@ -44,94 +46,12 @@ look for too."""
 
 
 class Asked(NamedTuple):
-    """What has been read and not been decided. A claim is the key of its record, which is in the index."""
+    """What has been read and not been decided. Of a conditional message it is the key of its record, which is in the
+    index."""
 
     offset: int
     accepted_at_ms: int
     what: Operation | Control | Key
-
-
-class Move(NamedTuple):
-    """A re-append: whose, when it is due, and under which names it will be found."""
-
-    message_id: str
-    due_ms: int
-    names: tuple[bytes, ...] = ()
-
-
-class Target(NamedTuple):
-    """A pending record of a message. `message_id` is that of its first acceptance, `name` what outcome rows call it:
-    of a series, the occurrence."""
-
-    key: Key
-    value: bytes
-    meta: Meta | None
-    packed: bytes
-    message_id: str
-    name: str
-
-    @property
-    def terms(self) -> Terms | None:
-        return self.meta.terms if self.meta else None
-
-    @property
-    def is_dead(self) -> bool:
-        """Whether it only goes to the dead letters: there is no message to do anything with."""
-        return self.meta is not None and self.meta.dead_code is not None
-
-    @property
-    def version(self) -> int:
-        return self.meta.version if self.meta else 0
-
-    def carried_on(self, due_ms: int, terms: Terms | None = None) -> "tuple[Move, bytes]":
-        """In another record: what is known of it before it is read back, and its body. With `terms` instead of its
-        own ones, where they are given."""
-        # rule moved-names: a name would be free while its series goes on: two messages would have it.
-        names = tuple(self.terms.names) if self.terms else ()
-        body = encode_reappend(self.value, self.key, self.message_id, due_ms, terms)
-        return Move(self.message_id, due_ms, names), body
-
-    @property
-    def closing(self) -> "list[tuple[bytes, Known]]":
-        """What to remember of it when it has ended."""
-        terms = self.terms
-        if terms is None or terms.idempotency is None:
-            return []
-        return [(terms.names[-1], Known(self.message_id, terms.idempotency.digest))]
-
-
-class Known(NamedTuple):
-    """A message that has ended, and whose idempotency key is remembered."""
-
-    message_id: str
-    digest: str
-
-
-class View(Protocol):
-    """What a shard knows of its pending messages, with nothing in flight."""
-
-    def carrier(self, ref: MessageId) -> Target | None:
-        """The record that carries this message now."""
-
-    def holder(self, name: bytes) -> Target | None:
-        """The message that has this name."""
-
-    def at(self, key: Key) -> Target | None:
-        """A record by its key."""
-
-    def is_moving(self, name: bytes) -> bool:
-        """Whether the message with this name or id has been re-appended and not been read back."""
-
-    def anything_moves(self) -> bool: ...
-
-    def remembered(self, name: bytes) -> Known | None:
-        """An ended message by its idempotency name."""
-
-    def scan(self, after: Key, limit: int) -> list[Target]:
-        """Records by due time, behind `after`."""
-
-    def forward(self, operation: Operation) -> Append | None:
-        """The record that passes it on to the shard that it belongs to, where that is another one."""
 
 
 @dataclass(slots=True)
@@ -147,7 +67,7 @@ class Decided:
     appends: list[bytes] = field(default_factory=list)
     elsewhere: list[Append] = field(default_factory=list)
     rows: list[AuditRow] = field(default_factory=list)
-    named: dict[bytes, Key] = field(default_factory=dict)  # names that claims have got
+    named: dict[bytes, Key] = field(default_factory=dict)  # names that conditional messages have got
     resolved: list[tuple[int, Resolution]] = field(default_factory=list)  # offset of who asked, what came of it
     closed: dict[bytes, Known] = field(default_factory=dict)  # idempotency names of what has ended for good
     paused: bool | None = None
@@ -255,7 +175,7 @@ class _Deciding:
             case Operation() as operation:
                 return self._operate(asked, operation)
             case Key() as key:
-                return self._claim(key)
+                return self._decide_conditional(key)
 
     @property
     def has_room(self) -> bool:
@@ -280,17 +200,17 @@ class _Deciding:
 
     def _holder(self, name: bytes) -> Target | None:
         """Who has the name now, with those that have got it or lost it in this pass."""
-        # rule claim-batch: two claims of one batch would get the same name: delivered twice.
+        # rule conditional-batch: two conditional messages of one batch would get the same name: delivered twice.
         key = self.decided.named.get(name)
         found = self._view.holder(name) if key is None else self._view.at(key)
         # rule name-ended: a message that ends in this batch would refuse its name to the next one.
         return None if found is None or found.key in self.decided.ended else found
 
-    def _other(self, name: bytes, claimant: Target) -> Target | None:
-        """Who has the name. A claim that holds O back, being late, has got its names from one owner and is decided
-        once more by the next."""
+    def _other(self, name: bytes, candidate: Target) -> Target | None:
+        """Who has the name. A conditional message that holds O back, being late, has got its names from one owner and
+        is decided once more by the next."""
         holder = self._holder(name)
-        return None if holder is None or holder.key == claimant.key else holder
+        return None if holder is None or holder.key == candidate.key else holder
 
     # --- operations
 
@@ -348,35 +268,35 @@ class _Deciding:
             self.decided.end(target, Outcome.CANCELLED, CANCELLED, successor)
             self._carry_on(target, after.next_due_ms, after.next_terms)
 
-    # --- claims
+    # --- conditional messages
 
-    def _claim(self, key: Key) -> bool:
-        claimant = self._view.at(key)
-        if claimant is None or claimant.terms is None:
+    def _decide_conditional(self, key: Key) -> bool:
+        candidate = self._view.at(key)
+        if candidate is None or candidate.terms is None:
             return True  # named in the meantime
-        names = claimant.terms.names
-        # rule claim-moving: the message with the name cannot be found yet: two would have it.
+        names = candidate.terms.names
+        # rule conditional-moving: the message with the name cannot be found yet: two would have it.
         if any(self._waits(name) for name in names):
             return False
-        if not self._fits(weight(claimant.value)):
+        if not self._fits(weight(candidate.value)):
             return False
-        # rule claim-free: a request or an own id that is there already would be taken again: delivered twice.
-        if self._is_repetition(claimant, claimant.terms) or self._is_duplicate(claimant, claimant.terms):
+        # rule conditional-free: a request or an own id that is there already would be taken again: delivered twice.
+        if self._is_repetition(candidate, candidate.terms) or self._is_duplicate(candidate, candidate.terms):
             return True
-        # rule claim-gets: the next claim of the batch would get the same name: delivered twice.
+        # rule conditional-gets: the next conditional message of the batch would get the same name: delivered twice.
         self.decided.named.update(dict.fromkeys(names, key))
         self.decided.resolved.append((key.offset, Resolution(Outcome.APPLIED)))
-        if claimant.terms.series is not None and claimant.terms.series.cron is not None:
+        if candidate.terms.series is not None and candidate.terms.series.cron is not None:
             # rule calendar: the due time would depend on the calendar data of the machine that reads the record.
-            self._move(claimant, key.due_ms, SCHEDULED)
+            self._move(candidate, key.due_ms, SCHEDULED)
         return True
 
-    def _is_repetition(self, claimant: Target, terms: Terms) -> bool:
+    def _is_repetition(self, candidate: Target, terms: Terms) -> bool:
         """Whether this very request was accepted before."""
         if terms.idempotency is None:
             return False
         name = terms.names[-1]
-        first = self._other(name, claimant)
+        first = self._other(name, candidate)
         if first is not None and first.terms is not None and first.terms.idempotency is not None:
             known: Known | None = Known(first.message_id, first.terms.idempotency.digest)
         else:
@@ -386,25 +306,25 @@ class _Deciding:
             return False
         # rule key-reused: another request under the same key would be called a repetition: lost without a word.
         reason = IDEMPOTENCY if known.digest == terms.idempotency.digest else IDEMPOTENCY_REUSED
-        self._refuse(claimant, reason, known.message_id)
+        self._refuse(candidate, reason, known.message_id)
         return True
 
-    def _is_duplicate(self, claimant: Target, terms: Terms) -> bool:
+    def _is_duplicate(self, candidate: Target, terms: Terms) -> bool:
         """Whether a pending message keeps the own id. One that is to be replaced ends here."""
-        holder = None if terms.own_id is None else self._other(own_name(terms.own_id), claimant)
+        holder = None if terms.own_id is None else self._other(own_name(terms.own_id), candidate)
         if holder is None:
             return False
         # rule replace: an own id would be replaced against the sender's wish, or kept.
         if not terms.replaces:
-            self._refuse(claimant, OWN_ID, holder.message_id)
+            self._refuse(candidate, OWN_ID, holder.message_id)
             return True
         # rule name-replaced: the cursor does not cover what is replaced: a takeover would deliver it, too.
-        self.decided.cancel(holder, Outcome.SUPERSEDED, REPLACED, claimant.message_id)
+        self.decided.cancel(holder, Outcome.SUPERSEDED, REPLACED, candidate.message_id)
         return False
 
-    def _refuse(self, claimant: Target, reason: str, survivor: str) -> None:
-        self.decided.cancel(claimant, Outcome.DUPLICATE, reason, survivor)
-        self.decided.resolved.append((claimant.key.offset, Resolution(Outcome.DUPLICATE, reason, survivor)))
+    def _refuse(self, candidate: Target, reason: str, survivor: str) -> None:
+        self.decided.cancel(candidate, Outcome.DUPLICATE, reason, survivor)
+        self.decided.resolved.append((candidate.key.offset, Resolution(Outcome.DUPLICATE, reason, survivor)))
 
     # --- controls
 

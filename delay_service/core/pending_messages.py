@@ -1,7 +1,7 @@
 """The pending messages of a shard by message id and by name: what the index knows, and what it cannot know yet.
 
-Names (own ids and idempotency keys) are unique among pending messages, and a claim gets its names only by a decision
-(`operations`). Two things make them more than a column of the index:
+Names (own ids and idempotency keys) are unique among pending messages, and a conditional message gets its names only
+by a decision (`operations`). Two things make them more than a column of the index:
 
   - While a shard is read again, two records may stand side by side that had the same name one after the other,
     because the record that ended the first one is read later. Their names are *contested* until all has been read.
@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 from delay_service.core.dead import as_it_came
 from delay_service.core.draft import Drafter
-from delay_service.core.operations import Known, Target
 from delay_service.core.pending_reappends import PendingReappends
+from delay_service.core.targets import Known, Target
 from delayline.buffer.record import Operation
-from delayline.questions.inquiry import Claim, Held
+from delayline.questions.inquiry import Held, RequestedNames
 from delayline.records.message import Key, MessageId, Shard
 from delayline.records.record import Record, accepted_at_ms_of, decode_packed
 from delayline.schedule.terms import Terms, key_name, own_name
@@ -44,7 +44,7 @@ class Pending(NamedTuple):
 
 
 class PendingMessages:
-    """See the module docstring. A `View` for `operations`."""
+    """See the module docstring. A `targets.View` for `operations`."""
 
     def __init__(
         self, shard: Shard, index: ShardIndex, drafter: Drafter, forward: Forward, retention_ms: int
@@ -59,10 +59,23 @@ class PendingMessages:
         self._owed: dict[bytes, Key] = {}
         self._remembered: OrderedDict[bytes, tuple[int, Known]] = OrderedDict()  # its oldest is found at once
 
+    def waiting(self) -> tuple[ShardIndex, Mapping[str, tuple[Key, bytes]]]:
+        """The index, and by message id what is re-appended and not read back: its new due time, its old value."""
+        return self._index, self.moving.all()
+
+    def value(self, key: Key) -> bytes | None:
+        """The index value of a pending record."""
+        return self._index.get(key)
+
+    def repeats(self) -> int:
+        """How many messages that repeat are pending, with those that are re-appended and not read back."""
+        return self._index.repeats() + self.moving.repeats()
+
     # --- names
 
     def free(self, names: Iterable[Name]) -> list[Name]:
-        """Those that nobody has, of a decided claim or a re-append that is read; the others are contested."""
+        """Those that no message has, of a conditional message that was decided, or a re-append that is read; the
+        others are contested."""
         free: list[Name] = []
         for name, key in names:
             holder = self._index.lookup(name)
@@ -73,11 +86,11 @@ class PendingMessages:
                 self._contested.setdefault(name, [holder]).append(key)
         return free
 
-    def settle_contested(self) -> None:
+    def resolve_contested(self) -> None:
         """Everything has been read: of those that had a name one after the other, at most one is still there."""
         for name, keys in self._contested.items():
             if self._bound(name) is None:
-                # rule name-settled: a message would not be found by a name that two records had one after the other.
+                # rule name-resolved: a message would not be found by a name that two records had one after the other.
                 self._owed.update((name, key) for key in keys if self._index.get(key) is not None)
         self._contested.clear()
         self.write_owed()
@@ -95,13 +108,13 @@ class PendingMessages:
             while self._owed:
                 name, key = next(iter(self._owed.items()))
                 if self._index.get(key) is not None:
-                    self._index.name(name, key)
+                    self._index.bind(name, key)
                 del self._owed[name]
         except StoreFull:
             return
 
     @property
-    def is_unsettled(self) -> bool:
+    def has_unbound_names(self) -> bool:
         """Whether names wait for the next batch."""
         return bool(self._contested or self._owed)
 
@@ -116,7 +129,7 @@ class PendingMessages:
 
     def _key_of(self, name: bytes) -> Key | None:
         """Of a record that is present. A name may be contested for a moment."""
-        # rule name-contested: until it is settled no message would be found by the name, and a second one could get
+        # rule name-contested: until it is resolved no message would be found by the name, and a second one could get
         # it.
         return self._bound(name) or self._present(self._contested.get(name, ()))
 
@@ -127,7 +140,7 @@ class PendingMessages:
     def _present(self, keys: Iterable[Key | None]) -> Key | None:
         return next((key for key in keys if key is not None and self._index.get(key) is not None), None)
 
-    # --- operations.View
+    # --- targets.View
 
     def carrier(self, ref: MessageId) -> Target | None:
         """The record that carries this message, or the series that it is an occurrence of, now."""
@@ -185,9 +198,9 @@ class PendingMessages:
         found = self.holder(name)
         return None if found is None else self._pending(found, version=found.version)
 
-    def held(self, claim: Claim) -> Held:
-        """Who has a name of this claim; a request that was accepted goes before, as where claims are decided."""
-        own_id, key = claim
+    def held(self, requested: RequestedNames) -> Held:
+        """Who has one of these names. An accepted request comes first, as where conditional messages are decided."""
+        own_id, key = requested
         if key is not None and (self.remembered(key_name(key)) or self.find_named(key_name(key))):
             return Held.REQUEST
         holder = None if own_id is None else self.find_named(own_name(own_id))

@@ -39,5 +39,5 @@ class Roller:
             self._after = BEFORE_ALL
             return
         keys = index.keys(max(self._after, Key(now_ms + DUE_AFTER_MS, 0)), SCANNED_MAX)
-        core.roll(key for key in keys if key.offset < core.position - allowed // 2)
+        core.rolls.ask(key for key in keys if key.offset < core.position - allowed // 2)
         self._after = keys[-1] if len(keys) == SCANNED_MAX else BEFORE_ALL

@@ -16,6 +16,7 @@ class RulesLog:
 
     def __init__(self, first_offset: int, rules: Rules) -> None:
         self._changes: list[tuple[int, Rules]] = [(first_offset, rules)]
+        self.announced = False  # the configured rules are written, or in the batch in flight, and not read back yet
 
     @property
     def latest(self) -> Rules:
@@ -29,6 +30,14 @@ class RulesLog:
     def change(self, record_offset: int, rules: Rules) -> None:
         """A rules record was read: it is in force behind itself."""
         self._changes.append((record_offset + 1, rules))
+        self.announced = False
+
+    def announcement(self, configured: Rules) -> Rules | None:
+        """The configured rules, if they are to be written to the log: they must be there before anything relies on
+        them, because the next owner may be configured otherwise."""
+        if self.announced or self.latest.same_as(configured):
+            return None
+        return configured.following(self.latest)
 
     def forget_below(self, offset: int) -> None:
         """Keep only what `at` needs for `offset` and above."""

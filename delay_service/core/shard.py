@@ -16,24 +16,27 @@ States of a shard: catching up (position < read_to) -> idle <-> in flight (one b
 ends it). A commit whose fate is unknown ends the object: the shard is taken over anew.
 """
 
-from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from operator import itemgetter
 
 from delay_service.core.dead import Refusal
-from delay_service.core.draft import ROLLED_BYTES_MAX, Draft, Drafter
+from delay_service.core.draft import Draft, Drafter
+from delay_service.core.due import Due, DueRecords, Limits
 from delay_service.core.forwarding import forward
 from delay_service.core.in_flight import CommitResult, InFlightBatch
-from delay_service.core.lateness import take_due
+from delay_service.core.late import LateRecords
 from delay_service.core.low_water import LowWater, add_mark
-from delay_service.core.operations import BEHIND_ALL, DECIDED_MAX, NOTHING, Decided, Operations, Target
+from delay_service.core.operations import NOTHING, Decided, Operations
 from delay_service.core.pending_messages import PendingMessages
 from delay_service.core.pending_reappends import PendingReappend
 from delay_service.core.refusals import Refusals
+from delay_service.core.rolls import Rollable, Rolls
 from delay_service.core.shard_settings import ShardSettings
 from delay_service.core.skipping import skip
 from delay_service.core.takeover import Plan, prepare
-from delay_service.core.weight import fitting, weight
+from delay_service.core.targets import Target
+from delay_service.core.weight import weight
 from delayline.buffer.cursor import Cursor
 from delayline.buffer.outcome import AuditRow, Outcome, encode_audit
 from delayline.buffer.record import (
@@ -44,7 +47,6 @@ from delayline.buffer.record import (
     Operation,
     RulesChange,
     encode_rules,
-    is_claim,
     read,
     version_of,
 )
@@ -52,6 +54,7 @@ from delayline.buffer.shapes import PlainRecords, read_plain
 from delayline.errors import Bug
 from delayline.records.message import Key
 from delayline.records.message import Shard as ShardId
+from delayline.schedule.rules import Rules
 from mq.contract import Append, LogRecord, ShardBatch
 from mq.errors import Refused
 from store.index import Checkpoint, Entry, Named, PlainEntry, ShardIndex
@@ -81,15 +84,15 @@ class Shard:
         self._settings = settings
         self._rules = plan.rules
         self._drafter = Drafter(shard, settings.names, settings.timestamp)
-        self._pending = PendingMessages(shard, index, self._drafter, self._forward, settings.idempotency_retention_ms)
+        self.messages = PendingMessages(shard, index, self._drafter, self._forward, settings.idempotency_retention_ms)
         self._inherited = plan.cursor
-        self._late: dict[int, Key] = {}  # by offset: pending records with a key <= D
+        self._late = LateRecords()
+        self._due = DueRecords(index, self._late, self._drafter)
+        self.rolls = Rolls(index, self._drafter)
         self._controls: list[AuditRow] = []
-        self._to_roll: dict[Key, None] = {}
         self._operations = Operations()
         self.refusals = Refusals()
-        self._taken: InFlightBatch | None = None
-        self._rules_announced = False
+        self.in_flight: InFlightBatch | None = None
         self._low_water = LowWater(settings.low_water_interval_ms)
 
     @property
@@ -99,24 +102,9 @@ class Shard:
         return self.position >= self.read_to
 
     @property
-    def settled(self) -> bool:
+    def is_authoritative(self) -> bool:
         """Whether it has caught up and the configured rules are in force: from here on, answers are true."""
         return self.caught_up and self._rules.latest.same_as(self._settings.rules)
-
-    @property
-    def in_flight(self) -> int:
-        """How many records the batch in flight ends; 0 also for one that only moves the cursor."""
-        return len(self._taken.ended) if self._taken else 0
-
-    @property
-    def lone(self) -> Key | None:
-        """The record that the batch in flight ends, where that is one."""
-        return Key(*self._taken.ended[0]) if self._taken and self.in_flight == 1 else None
-
-    @property
-    def busy(self) -> bool:
-        """Whether a batch is in flight."""
-        return self._taken is not None
 
     @property
     def waits(self) -> bool:
@@ -126,7 +114,7 @@ class Shard:
     @property
     def has_news(self) -> bool:
         """Whether the next batch says something although nothing is due and no checkpoint is wanted."""
-        return bool(self._operations or self._to_roll or self._pending.is_unsettled or self._rules_to_announce())
+        return bool(self._operations or self.rolls or self.messages.has_unbound_names or self._announcement())
 
     # --- reading
 
@@ -169,7 +157,7 @@ class Shard:
     def _highest_delivered(self) -> Key:
         """D, as if the commit in flight had succeeded."""
         # rule D-flight: a record below the D of the commit in flight would not count as late: lost.
-        return (self._taken.batch.cursor if self._taken else self.cursor).delivered_key
+        return (self.in_flight.batch.cursor if self.in_flight else self.cursor).delivered_key
 
     def _put(
         self, entries: Sequence[PlainEntry], near_until_ms: int | None, end: int, names: Sequence[Named] = ()
@@ -177,9 +165,7 @@ class Shard:
         """Index the records read so far; only then is everything below `end` read."""
         if entries:
             self._index.put(entries, near_until_ms, names)
-            passed = self._highest_delivered()
-            if min(entries)[0] <= passed.due_ms:
-                self._late |= {entry[1]: Key(*entry[:2]) for entry in entries if entry[:2] <= passed}
+            self._late.read(entries, self._highest_delivered())
         self.position = max(self.position, end)
 
     def _obey(self, offset: int, accepted_at_ms: int, meaning: BufferRecord, near_until_ms: int | None) -> None:
@@ -202,28 +188,27 @@ class Shard:
                     self._end_by_name(key)
             case RulesChange(rules):
                 self._rules.change(offset, rules)
-                self._rules_announced = False
         # rule row-once: below O the row has been written: twice in the audit.
         if is_new and not isinstance(meaning, Operation | Control):
             self._controls.append(AuditRow(offset, None, None, accepted_at_ms, Outcome.APPLIED))
         self.position = offset + 1
 
     def _take_in(self, offset: int, accepted_at_ms: int, message: Message, near_until_ms: int | None) -> None:
-        """A message that asks for more than a time. A claim that O has passed has been decided: one that was a matter
-        of a calendar stands in a re-append now, another has had its names."""
+        """A message that asks for more than a time. A conditional message that O has passed has been decided: one
+        that was a matter of a calendar is in a re-append now, another has had its names."""
         entry = Entry(message.due_ms, offset, message.value)
         names: list[Named] = []
         terminal = self._inherited.covers(entry.key)
         is_new = offset >= self._inherited.next_offset
-        if message.terms is not None and message.is_claim and not is_new and not terminal:
+        if message.terms is not None and message.is_conditional and not is_new and not terminal:
             series = message.terms.series
             terminal = series is not None and series.cron is not None
-            # rule claim-names: a claim decided by an earlier owner has its names, and another would get them too.
-            names = [] if terminal else self._pending.free((name, entry.key) for name in message.terms.names)
+            # rule conditional-names: a message decided by an earlier owner has its names; another would get them too.
+            names = [] if terminal else self.messages.free((name, entry.key) for name in message.terms.names)
         self._put([] if terminal else [entry], near_until_ms, offset + 1, names)
-        # rule claim-below-O: a claim below O has been decided, and would be decided twice.
-        if message.is_claim and is_new:
-            # rule claim-asked: a claim that is never decided is never delivered.
+        # rule conditional-below-O: a conditional message below O has been decided, and would be decided twice.
+        if message.is_conditional and is_new:
+            # rule conditional-asked: a conditional message that is never decided is never delivered.
             self._operations.ask(offset, accepted_at_ms, entry.key)
 
     def _succeed(self, offset: int, message: Message, near_until_ms: int | None) -> None:
@@ -238,9 +223,9 @@ class Shard:
         # it.
         names = [(origin.encode(), entry.key)] if origin else []
         # rule reappend-names: the message would lose its own id and its idempotency key.
-        names += self._pending.free((name, entry.key) for name in (terms.names if terms else ()))
+        names += self.messages.free((name, entry.key) for name in (terms.names if terms else ()))
         self._put([] if terminal else [entry], near_until_ms, entry.offset + 1, names)
-        self._pending.moving.pop(origin or "")  # not before it is indexed: there may be no room
+        self.messages.moving.pop(origin or "")  # not before it is indexed: there may be no room
 
     def _end_by_name(self, key: Key) -> None:
         """A record that we read names `key`. Behind the recorded end it is our own word, read back: `committed`
@@ -248,65 +233,53 @@ class Shard:
         if not self.caught_up:
             self._index.discard(key)
             # rule late-named: a record that has ended would hold O back for ever.
-            self._late.pop(key.offset, None)  # it has ended
+            self._late.forget(key.offset)
 
     def _end_by_reappend(self, key: Key, successor: Key) -> None:
         """A re-append that we read replaces `key`. It need not be ours: a repair puts messages into the log again.
         Where it was mistaken and the record is pending, only one of the two may be delivered, and the log says which.
         What is in flight ends with its commit, or here if that fails."""
-        if self._taken is not None and self._taken.ends(key):
-            self._taken.replaced.append((key, successor))
+        if self.in_flight is not None and self.in_flight.ends(key):
+            self.in_flight.replaced.append((key, successor))
             return
         self._index.discard(key)
-        self._late.pop(key.offset, None)
-        self._to_roll.pop(key, None)
+        self._late.forget(key.offset)
+        self.rolls.cancel(key)
 
     # --- taking a batch
 
     def take(
         self, now_ms: int, records_max: int, bytes_max: int, *, checkpoint: bool = False, last: bool = False
     ) -> ShardBatch | None:
-        """What is due at `now_ms` (`lateness.py`) and the cursor of it, or None. With `checkpoint`, also a batch that
+        """What is due at `now_ms` (`due.py`) and the cursor of it, or None. With `checkpoint`, also a batch that
         only moves the cursor or says how far the shard is done; the `last` one says so before it is time again. One
         batch is in flight at most; `committed` or `aborted` must follow."""
-        if self._taken is not None or not self.caught_up:
+        if self.in_flight is not None or not self.caught_up:
             return None
-        self.cut = False
         budget = 0 if self._starved else max(1, bytes_max // 2)  # the other half is for what is due
         # rule abort-safe: nothing may be true of a decision before its commit: an aborted one would be lost.
         decided = self._decide(budget)
-        room = bytes_max - decided.bytes
         # rule pause-kept: a pause would end with the next commit.
         paused = self.cursor.paused if decided.paused is None else decided.paused
-        # rule held: a paused shard would deliver, or deliver what a purge is about to cancel.
-        held = paused or decided.purged_to is not None
         # rule late-max: too old a message would be delivered, or expire too early.
-        too_late_ms = now_ms - self._settings.late_max_ms
-        entries = [] if held else self._dispatchable(now_ms, too_late_ms, records_max, room, decided)
-        # rule pause-late: a late record would keep O below a resume: the pause would never end.
-        aside = self._in_the_way(now_ms, decided, room) if paused else []
-        self._starved = self.cut and not entries and bool(decided.bytes)
-        room -= sum(weight(target.value) for target in aside)
-        # rule pause-dead: an unreadable late record would keep O below a resume, too.
-        entries += [(*target.key, target.value) for target in aside if target.is_dead]
-        aside = [target for target in aside if not target.is_dead]
-        if not (entries or aside or checkpoint or self._to_roll or decided or self._rules_to_announce()):
+        expired_before_ms = now_ms - self._settings.late_max_ms
+        limits = Limits(now_ms, expired_before_ms, records_max, bytes_max - decided.bytes)
+        due = self._due.select(limits, decided, self.cursor.delivered_key, paused=paused)
+        self.cut, self._starved = due.cut, due.starved
+        if not (due.entries or due.carried_on or checkpoint or self.rolls or decided or self._announcement()):
             return None
-        ended = list(map(_KEY, entries))
+        ended = list(map(_KEY, due.entries))
         # rule D-key: a D above the last key would take the record between for delivered: lost.
         delivered_key = max(self.cursor.delivered_key, Key(*ended[-1])) if ended else self.cursor.delivered_key
-        gone = (*ended, *decided.ended, *(target.key for target in aside))
+        gone = (*ended, *decided.ended, *(target.key for target in due.carried_on))
+        # O passes no operation that is not decided: the next owner decides it.
         next_offset = min(self._next_offset(gone), decided.undecided)
-        draft = self._drafter.draft(entries, now_ms, too_late_ms, self.refusals)
-        draft.appends += decided.appends
-        draft.elsewhere += decided.elsewhere
-        draft.rows += decided.rows
-        draft.moved |= decided.moved
-        room -= sum(weight(value) for _, _, value in entries) if self._to_roll else 0
-        for target in (*aside, *self._rolled(draft, next_offset, delivered_key, decided, room)):
-            draft.roll(target)
+        draft = self._drafter.draft(due.entries, now_ms, expired_before_ms, self.refusals)
+        self._fill(draft, due, decided, next_offset, delivered_key)
         draft.name(ended, next_offset, decided.cancelled)
-        self._announce_rules(draft)
+        if (rules := self._announcement()) is not None:
+            draft.appends.append(encode_rules(rules))
+            self._rules.announced = True
         # rule row-O: above O the record is read again, and its row would be written twice.
         draft.rows += [row for row in self._controls if row.offset < next_offset]
         cursor = self._next_cursor(next_offset, delivered_key, paused)
@@ -317,73 +290,45 @@ class Shard:
         audit = list(encode_audit(self.id, cursor.owner_epoch, now_ms, draft.rows, draft.plain))
         batch = ShardBatch(self.id, cursor, draft.deliveries, draft.appends, audit, draft.dead, draft.elsewhere)
         if pending is not None:
-            add_mark(batch, self._index, entries, pending, now_ms)
+            add_mark(batch, self._index, due.entries, pending, now_ms)
         # rule index-after: the index loses nothing before the commit is true: an aborted batch would be lost.
-        self._taken = InFlightBatch(batch, ended, draft.moved, decided, draft, now_ms, pending)
+        self.in_flight = InFlightBatch(batch, ended, draft.moved, decided, draft, now_ms, pending)
         return batch
+
+    def _fill(self, draft: Draft, due: Due, decided: Decided, next_offset: int, delivered_key: Key) -> None:
+        """Add what is decided, and the records that go on in another one."""
+        draft.appends += decided.appends
+        draft.elsewhere += decided.elsewhere
+        draft.rows += decided.rows
+        draft.moved |= decided.moved
+        rolled: Iterable[Target] = ()
+        if self.rolls and decided.purged_to is None:
+            bytes_left = due.bytes_left - sum(weight(value) for _, _, value in due.entries)
+            rollable = Rollable(next_offset, delivered_key, decided.ended)
+            rolled = self.rolls.chosen(rollable, bytes_left, alone=not (draft.rows or draft.plain))
+        for target in (*due.carried_on, *rolled):
+            draft.roll(target)
+
+    def _announcement(self) -> Rules | None:
+        return self._rules.announcement(self._settings.rules)
 
     def _decide(self, bytes_max: int) -> Decided:
         """O passes no late record that waits, so it passes no operation behind one either."""
-        self._pending.settle_contested()
+        self.messages.resolve_contested()
         if not self._operations:
             return NOTHING
-        before = min(self._late, default=self.position) if bytes_max else -1
-        return self._operations.decide(before, self._pending, bytes_max)
+        lowest = self._late.lowest()
+        before = (self.position if lowest is None else lowest) if bytes_max else -1
+        return self._operations.decide(before, self.messages, bytes_max)
 
     def _forward(self, operation: Operation) -> Append | None:
         return forward(operation, self.id, self.partitions, self._settings.names)
 
-    def _dispatchable(
-        self, now_ms: int, too_late_ms: int, records_max: int, bytes_max: int, decided: Decided
-    ) -> list[PlainEntry]:
-        """What is due and may be delivered beside what is decided: nothing that it ends, and no claim that waits.
-        Late records that an operation waits for come first."""
-        ended, waiting = decided.ended, decided.undecided
-        if self._late and waiting < BEHIND_ALL and (late := self._late_below(waiting, now_ms, ended)):
-            return self._fitting(late[:records_max], bytes_max, decided)
-        # rule due: a later moment would deliver early.
-        due = take_due(self._index, now_ms, too_late_ms, records_max, max(0, bytes_max))
-        due = self._fitting(due, bytes_max, decided)
-        if decided is NOTHING or not due:
-            return due
-        # rule claim-turn: a claim that is not decided may turn out to be a duplicate: delivered twice.
-        held = [Key(due_ms, offset) for due_ms, offset, value in due if offset >= waiting and is_claim(value)]
-        # rule op-ends: what an operation ends would be delivered in the same commit.
-        skipped = ended.union(held)
-        entries = [entry for entry in due if entry[:2] not in skipped]
-        if entries:
-            last = entries[-1][:2]
-            # rule claim-late: D passes the claim, and O would, too: lost.
-            self._late |= {key.offset: key for key in held if key < last}
-        return entries
-
-    def _fitting(self, entries: Sequence[PlainEntry], bytes_max: int, decided: Decided) -> list[PlainEntry]:
-        """A record that is larger than every batch goes alone."""
-        found = fitting(entries, bytes_max, alone=not decided.bytes)
-        self.cut = len(found) < len(entries)
-        return found
-
-    def _late_below(self, offset: int, now_ms: int, ended: Container[Key]) -> list[PlainEntry]:
-        """Everything up to D that is pending is late; what the batch in flight would have made so may not be."""
-        last = min(self.cursor.delivered_key, Key(now_ms, BEHIND_ALL))
-        keys = sorted(key for key in self._late.values() if key.offset < offset and key <= last and key not in ended)
-        values = ((key, self._index.get(key)) for key in keys)
-        return [(*key, value) for key, value in values if value is not None]
-
-    def _in_the_way(self, now_ms: int, decided: Decided, bytes_max: int) -> list[Target]:
-        """Late records of a paused shard that operations wait for. They cannot be delivered, and without them nothing
-        could be cancelled or resumed: they are carried on behind those operations, or buried if they are dead."""
-        if not self._late or decided.undecided == BEHIND_ALL:
-            return []
-        late = self._late_below(decided.undecided, now_ms, decided.ended)[:DECIDED_MAX]
-        late = self._fitting(late, bytes_max, decided)
-        return [self._drafter.target(Key(due_ms, offset), value) for due_ms, offset, value in late]
-
     def _next_offset(self, taken: Sequence[tuple[int, int]]) -> int:
         """O: the read position, or the first late record that stays behind."""
-        remaining = self._late.keys() - {offset for _, offset in taken} if self._late else ()
+        lowest = self._late.lowest(without={offset for _, offset in taken}) if self._late else None
         # rule O-late: a takeover would begin behind a late record that is still pending: lost.
-        return min(remaining) if remaining else self.position
+        return lowest if lowest is not None else self.position
 
     def _next_cursor(self, next_offset: int, delivered_key: Key, paused: bool) -> Cursor:
         lowest = self._index.low_offset()
@@ -403,139 +348,86 @@ class Shard:
             skipped=tuple(one for one in self.cursor.skipped if one[1] > low_offset),
         )
 
-    def _rolled(
-        self, draft: Draft, next_offset: int, delivered_key: Key, decided: Decided, room: int
-    ) -> Iterator[Target]:
-        """The records that `roll` asked for and that this commit neither delivers nor leaves unread, in `room` bytes
-        that are left of the batch. One that is larger than every batch goes alone."""
-        room, alone = min(room, ROLLED_BYTES_MAX), not (draft.rows or draft.plain)
-        for key in self._to_roll if decided.purged_to is None else ():
-            if room <= 0:
-                return
-            # rule roll-below: at or above O the old record would be read again beside the new one: delivered twice.
-            value = self._index.get(key) if key > delivered_key and key.offset < next_offset else None
-            # rule roll-ended: what an operation ends in this commit would go on in another record.
-            if value is None or key in decided.ended:
-                continue
-            target = self._drafter.target(key, value)
-            if not target.is_dead:  # that is due at once: it pins nothing for long
-                if room < weight(value) and not alone:
-                    return
-                room, alone = room - weight(value), False
-                yield target
-
-    def _rules_to_announce(self) -> bool:
-        return not (self._rules_announced or self._rules.latest.same_as(self._settings.rules))
-
-    def _announce_rules(self, draft: Draft) -> None:
-        """Configured rules that differ from those in force go into the log before anything relies on them."""
-        if self._rules_to_announce():
-            draft.appends.append(encode_rules(self._settings.rules.following(self._rules.latest)))
-            self._rules_announced = True
-
     def take_skip(self, through: int, body: bytes, now_ms: int, reason: str) -> ShardBatch:
         """A batch that passes over what stands from `position` up to the offset `through`, whether or not the shard
         has caught up; none may be in flight. `body` is what could be read of it."""
-        self._taken = skip(self.id, self.cursor, (self.position, through), body, now_ms, reason)
-        return self._taken.batch
+        self.in_flight = skip(self.id, self.cursor, (self.position, through), body, now_ms, reason)
+        return self.in_flight.batch
 
     # --- the commit's result
 
     def committed(self) -> CommitResult:
         """The batch in flight is true: the index may forget what it ended."""
-        taken = self._in_flight()
-        self._taken = None
+        taken = self._ending()
+        self.in_flight = None
         self.cursor = cursor = taken.batch.cursor
         if taken.pending is not None:
             self._low_water.said(cursor, taken.pending, taken.at_ms)
         if self._late:
             # rule late-gone: a late record that has ended would hold O back for ever.
             for _, offset in (*taken.ended, *taken.decided.ended, *taken.moved):
-                self._late.pop(offset, None)
+                self._late.forget(offset)
         self._operations.forget(taken.decided)
         # rule row-kept: while O is held back the rows wait, or they would be lost.
         self._controls = [row for row in self._controls if row.offset >= cursor.next_offset]
         values = [(key, move, self._index.get(key)) for key, move in taken.moved.items()]
-        self._forget_requests(taken)
+        self.refusals.forget((*taken.ended, *taken.decided.ended))
+        self.rolls.committed(cursor.delivered_key, taken.moved.keys() | taken.decided.ended)
         # rule key-kept: a repeated request would be accepted as a new one: delivered twice.
-        self._pending.remember((*taken.decided.closed.items(), *taken.draft.closed), taken.at_ms)
+        self.messages.remember((*taken.decided.closed.items(), *taken.draft.closed), taken.at_ms)
         # rule index-gone: the old record would stay pending beside its successor, or though cancelled: delivered
         # twice.
         gone = taken.decided.ended.union(taken.moved)
-        if taken.decided.named or self._pending.owes:
+        if taken.decided.named or self.messages.owes:
             # rule bind: a message would not be found by its name, or the name would go to a record that has ended.
-            self._pending.bind(taken.decided.named, gone.union(taken.ended))
+            self.messages.bind(taken.decided.named, gone.union(taken.ended))
         self._index.remove(sorted(gone.union(taken.ended)) if gone else taken.ended, self._checkpoint())
         for key, (message_id, due_ms, names), value in values:
             if value is not None and self._index.lookup(message_id.encode()) is None:
-                self._pending.moving.add(message_id, PendingReappend(Key(due_ms, key.offset), value, names))
-        self.bury(taken.surplus, *SURPLUS)
+                self.messages.moving.add(message_id, PendingReappend(Key(due_ms, key.offset), value, names))
+        self.dead_letter(taken.surplus, *SURPLUS)
         self._rules.forget_below(cursor.low_offset)
         versions = {move.message_id: version_of(value) + 1 for _, move, value in values if value is not None}
         return CommitResult(taken.draft.rows, taken.at_ms, taken.decided.resolved, versions, taken.draft.plain)
 
     def aborted(self) -> None:
         """For certain nothing of the batch in flight was written; the same records will be taken again."""
-        replaced = self._in_flight().replaced
-        self._taken = None
-        self._rules_announced = False
-        passed = self.cursor.delivered_key
+        replaced = self._ending().replaced
+        self.in_flight = None
+        self._rules.announced = False
         # rule abort-late: what the batch has not made late would hold O back, and be delivered out of turn.
-        self._late = {offset: key for offset, key in self._late.items() if key <= passed}
+        self._late.keep_up_to(self.cursor.delivered_key)
         for key, successor in replaced:
             self._end_by_reappend(key, successor)
 
     def refused(self, code: str, reason: str, what: Refused = Refused.DELIVERY) -> bool:
         """For certain nothing was written, because a record of the batch in flight is refused. A batch of one has
         found it: it goes to the dead-letter topic with the next batch. Else take fewer. False: nothing is left."""
-        taken, key = self._in_flight(), self.lone
+        taken = self._ending()
+        key = taken.only_key
         if what is Refused.APPEND and (key is None or taken.moved.keys() != {key}):
-            self._to_roll.clear()  # what is carried on for an operation, or only to be moved
+            self.rolls.clear()  # what is carried on for an operation, or only to be moved
             key = None
         helps = len(taken.ended) > 1 or (key is not None and self.refusals.learn(key, code, reason, what))
         self.aborted()
         return helps
 
-    def bury(self, keys: Iterable[Key], code: str, reason: str) -> None:
+    def dead_letter(self, keys: Iterable[Key], code: str, reason: str) -> None:
         """These pending records go to the dead-letter topic when they are due, with this reason."""
         self.refusals.update(dict.fromkeys(keys, Refusal(code, reason)))
 
-    def _forget_requests(self, taken: InFlightBatch) -> None:
-        for key in (*taken.ended, *taken.decided.ended) if self.refusals else ():
-            self.refusals.pop(Key(*key), None)
-        passed = taken.batch.cursor.delivered_key
-        gone = taken.moved.keys() | taken.decided.ended
-        self._to_roll = {key: None for key in self._to_roll if key > passed and key not in gone}
-
-    def _in_flight(self) -> InFlightBatch:
-        if self._taken is None:
+    def _ending(self) -> InFlightBatch:
+        if self.in_flight is None:
             raise Bug(f"{self.id}: no batch is in flight")
-        return self._taken
+        return self.in_flight
 
     def _checkpoint(self) -> Checkpoint:
         # rule checkpoint: a record or a name that only the memory holds would not be read again after a crash: lost.
-        lowest = (self.cursor.next_offset, self.position, self._index.memory_low(), self._pending.owed_low())
+        lowest = (self.cursor.next_offset, self.position, self._index.memory_low(), self.messages.owed_low())
         offset = max(min(offset for offset in lowest if offset is not None), self.cursor.low_offset)
         return Checkpoint(offset, self.cursor.topic_id, self._rules.encode(offset))
 
     # --- requests
-
-    def roll(self, keys: Iterable[Key]) -> None:
-        """Re-append these pending records in the next commits, so that they no longer pin the low offset."""
-        self._to_roll.update(dict.fromkeys(keys))
-
-    @property
-    def register(self) -> PendingMessages:
-        """What is pending, by message id and by name."""
-        return self._pending
-
-    def pending(self) -> tuple[ShardIndex, Mapping[str, tuple[Key, bytes]]]:
-        """The index, and by message id what is re-appended and not read back: its new due time, its old value."""
-        return self._index, self._pending.moving.all()
-
-    def repeats(self) -> int:
-        """How many messages that repeat are pending, with those that are re-appended and not read back."""
-        return self._index.repeats() + self._pending.moving.repeats()
 
     def due_ms(self, record: LogRecord) -> int | None:
         """When the message of a buffer record is due; None for a record that is no message."""

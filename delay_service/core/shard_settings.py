@@ -2,9 +2,11 @@
 
 from dataclasses import dataclass
 
-from delay_service.core.lateness import NEVER_MS
 from delayline.names import Names
 from delayline.schedule.rules import Rules
+
+NEVER_MS = 1 << 62
+"""Later than this no message can be."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Questions about many messages, answered from the worker's index and history in bounded stretches.
 
 The worker's thread is asked for some hundred entries at a time, and between two stretches it goes on delivering.
-Here, in the thread of whoever asks, the stretches become one list:
+Here, in the caller's thread, the stretches become one list:
 
     front   a shard, how far it has been looked at (everything up to `looked`), and what was found there and is not in
             the list yet. The lowest front goes first: what it shows is the next row, and where it has nothing to show
@@ -204,7 +204,7 @@ class _Walk:
 
     def _look(self, core: Shard, after: Key, limit: int, bytes_max: int) -> Stretch:
         """In the worker's thread."""
-        index, moving = core.pending()
+        index, moving = core.messages.waiting()
         entries = index.scan(after, limit, bytes_max)
         is_end = not entries or (len(entries) < limit and not index.keys(entries[-1].key, 1))
         upto = None if is_end else entries[-1].key
@@ -237,7 +237,7 @@ def _start(shard: ShardId, query: Query) -> Key:
 
 
 def _next_due_ms(core: Shard) -> int | None:
-    index, moving = core.pending()
+    index, moving = core.messages.waiting()
     due_times_ms = [key.due_ms for key, _ in moving.values()]
     if (next_due_ms := index.next_due_ms()) is not None:
         due_times_ms.append(next_due_ms)
@@ -267,7 +267,7 @@ def _named(ask: Ask, shards: Sequence[ShardId], query: Query, own_id: str) -> Li
     def looking(some: Sequence[ShardId]) -> Callable[[Worker], list[tuple[ShardId, Pending | None]]]:
         def question(worker: Worker) -> list[tuple[ShardId, Pending | None]]:
             cores = ((shard, owned_core(worker, shard)) for shard in some)
-            return [(shard, core.register.find_named(own_name(own_id))) for shard, core in cores if core is not None]
+            return [(shard, core.messages.find_named(own_name(own_id))) for shard, core in cores if core is not None]
 
         return question
 
@@ -341,7 +341,7 @@ def due_counts(ask: Ask, shards: Sequence[ShardId], query: DueQuery) -> list[Due
 
 def _count(core: Shard, buckets: Buckets) -> tuple[int, ...]:
     """In the worker's thread."""
-    index, moving = core.pending()
+    index, moving = core.messages.waiting()
     counts = index.histogram(buckets)
     for key, _ in moving.values():
         counts[buckets.slot(key.due_ms // MINUTE_MS)] += 1
@@ -372,7 +372,8 @@ def figures(status: ShardStatus) -> ShardFigures:
 
 
 def owned_core(worker: Worker, shard: ShardId) -> Shard | None:
-    """The shard, where this worker has taken it over and read it to the end: before, nobody knows what is pending."""
+    """The shard, where this worker has taken it over and read it to the end: before, it is unknown what is
+    pending."""
     core = worker.core(shard)
     return core if core is not None and core.caught_up else None
 

@@ -21,7 +21,6 @@ from delay_service.worker.owned import Owned
 from delayline.names import Names
 from delayline.questions.inquiry import (
     WAITING,
-    Claim,
     DueCounts,
     DueQuery,
     Found,
@@ -30,6 +29,7 @@ from delayline.questions.inquiry import (
     Listing,
     OwnerUnavailable,
     Query,
+    RequestedNames,
     Resolution,
     ShardFigures,
     Skip,
@@ -104,12 +104,12 @@ class WorkerInquiry:
         """See `delayline.questions.inquiry.Owners`."""
         return self._decisions.ask_all(shard, offsets)
 
-    def held(self, shard: ShardId, claims: Sequence[Claim]) -> "Future[list[Held]]":
+    def held(self, shard: ShardId, requested: Sequence[RequestedNames]) -> "Future[list[Held]]":
         """See `delayline.questions.inquiry.Owners`."""
-        return self._threads.submit(self._held, shard, claims)
+        return self._threads.submit(self._held, shard, requested)
 
-    def _held(self, shard: ShardId, claims: Sequence[Claim]) -> list[Held]:
-        return self._ask(lambda worker: [self._core(worker, shard).register.held(claim) for claim in claims])
+    def _held(self, shard: ShardId, requested: Sequence[RequestedNames]) -> list[Held]:
+        return self._ask(lambda worker: [self._core(worker, shard).messages.held(names) for names in requested])
 
     def page(self, shards: Sequence[ShardId], query: Query) -> "Future[list[Listing]]":
         """See `delayline.questions.inquiry.Owners`."""
@@ -172,8 +172,8 @@ class WorkerInquiry:
             return None
 
     def _find_occurrence(self, message_id: MessageId) -> Found | Gone | None:
-        """The one that waits is told like a message. Of those before it nobody keeps how they ended, and of those
-        behind it nobody knows whether there will be any."""
+        """The one that waits is answered like a message. The outcomes of those before it are not kept, and of those
+        behind it it is unknown whether there will be any."""
         series = self._find(message_id._replace(occurrence=None))
         if not isinstance(series, Found) or series.state not in WAITING:
             return None if series is None else Gone()
@@ -208,7 +208,7 @@ class WorkerInquiry:
         None where nothing has ever stood there. Raises OwnerUnavailable while a transaction may hide it."""
         found = self._look(message_id)
         if found is None:
-            if not self._client.settled(self._names.buffer(message_id.shard.topic), message_id.shard.name, 0.0):
+            if not self._client.is_stable(self._names.buffer(message_id.shard.topic), message_id.shard.name, 0.0):
                 raise OwnerUnavailable("a transaction is open that may hide the message")
             found = self._look(message_id)  # it may have ended between the two questions
         return found
@@ -240,7 +240,7 @@ class WorkerInquiry:
 
     @staticmethod
     def _pending(core: Shard, message_id: MessageId) -> Found | None:
-        pending = core.register.find(message_id)
+        pending = core.messages.find(message_id)
         if pending is None:
             return None
         _, key, record, accepted_at_ms, version, terms = pending

@@ -10,7 +10,7 @@ A round takes over what waits, in the order of `delay_service.core.takeover`; on
 
 Rules, each of which a test breaks:
 
-1. A shard is not asked about while a commit that it has part in is unsettled: one that was lost and is assigned
+1. A shard is not asked about while a commit that it has part in has not ended: one that was lost and is assigned
    again, or whose log was out of range meanwhile. The cursor might be read before that commit has written it, and the
    claim, of the same epoch as if it had not, would take it back. Commits of other shards go on: they touch neither
    this shard's cursor nor its stability, and no fence reaches our own writer while it is a member of the group. What
@@ -141,7 +141,7 @@ class Acquisition:
 
     def turn(self, waiting: Sequence[Owned]) -> None:
         """Go on with the round as far as answers are there; or begin one with the shards that wait, none of which
-        has part in a commit that is unsettled."""
+        has part in a commit that has not ended."""
         if self._stage is None and waiting:
             self._stage = Fencing(self._ask(waiting, self._look))
         while isinstance(self._stage, Waiting) and self._stage.future.done():
@@ -289,7 +289,7 @@ class Acquisition:
         yield from preparing(index, chosen)
         core = Shard(owned.id, chosen, index, settings, is_prepared=True)
         core.partitions = bounds.partitions
-        core.refusals.update(owned.bounds.buried)
+        core.refusals.update(owned.bounds.dead_lettered)
         self._checkpoints.begin(owned)
         self._stalls.start(owned, core)
         self._stalls.recover(owned)

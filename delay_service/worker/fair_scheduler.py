@@ -2,18 +2,19 @@
 
 A shard is *hungry* when it took everything that its last turn allowed: more of it is due. Then:
 
-  1. Whoever is not hungry comes first, and gets at most an equal part of the room that is left: one of as many as
-     there are shards that still want something, the hungry ones included. So a few due messages are in every batch,
-     however many thousands of another shard, or of another topic, are due beside them. Who took least the last time
-     is first: what the small ones leave over is there for the larger ones.
+  1. A shard that is not backlogged comes first, and gets at most an equal part of the budget that is left: one of as
+  many as there are shards that still want something, the hungry ones included. So a few due messages are in every
+  batch, however many thousands of another shard, or of another topic, are due beside them. Who took least the last
+  time is first: what the small ones leave over is there for the larger ones.
   2. The hungry ones get the rest, everything that is left to the one that has waited longest. A commit at full load
      thus touches few partitions, which is what makes it cheap.
 
-Nobody starves. Who is not hungry takes less than an equal part by definition, so something is left for the hungry;
-of those, whoever has had a turn goes behind all the others. Where there is less room than shards, who got nothing is
-before all who got something, for those are hungry now.
+No shard starves. One that is not backlogged takes less than an equal part by definition, so something is left for the
+backlogged; of those, one that has had a turn goes behind all the others. Where the budget is less than the shards
+need, one that got nothing is before all who got something, for those are hungry now.
 
-Room is also time: what costs more than a plain message, such as a repeat, is taken in smaller parts (`pace.py`).
+A budget is also time: what costs more than a plain message, such as a repeat, is taken in smaller parts
+(`pace.py`).
 """
 
 from collections.abc import Callable, Collection, Iterator
@@ -25,24 +26,24 @@ from delay_service.worker.owned import Owned
 from mq.contract import ShardBatch
 
 
-class Room(NamedTuple):
+class BatchBudget(NamedTuple):
     """What fits in: so many records, and bytes of what is sent."""
 
     records: int
     bytes: int
 
-    def part(self, of: int) -> "Room":
+    def part(self, of: int) -> "BatchBudget":
         """One of so many equal parts; of records one at least, which the index gives however large it is."""
-        return Room(max(1, self.records // of), self.bytes // of)
+        return BatchBudget(max(1, self.records // of), self.bytes // of)
 
-    def scaled(self, share: float) -> "Room":
+    def scaled(self, share: float) -> "BatchBudget":
         """As much of it; of records one at least."""
-        return self if share >= 1.0 else Room(max(1, int(self.records * share)), int(self.bytes * share))
+        return self if share >= 1.0 else BatchBudget(max(1, int(self.records * share)), int(self.bytes * share))
 
-    def without(self, taken: "Room") -> "Room":
-        return Room(self.records - taken.records, self.bytes - taken.bytes)
+    def without(self, taken: "BatchBudget") -> "BatchBudget":
+        return BatchBudget(self.records - taken.records, self.bytes - taken.bytes)
 
-    def is_filled_by(self, taken: "Room") -> bool:
+    def is_filled_by(self, taken: "BatchBudget") -> bool:
         """Whether one more record, of the mean size of those that were taken, would have been too much."""
         records, size = taken
         return self.records <= records or self.bytes * records < size * (records + 1)
@@ -55,10 +56,10 @@ class FairScheduler:
         self._is_due = is_due
         self._now_s = now_s
         self._began_s = 0.0
-        self._room = self._left = Room(0, 0)
+        self._room = self._left = BatchBudget(0, 0)
         self._latest = 0  # number of the latest turn
 
-    def of_batch(self, shards: Collection[Owned], room: Room) -> Iterator[tuple[Owned, Room]]:
+    def of_batch(self, shards: Collection[Owned], room: BatchBudget) -> Iterator[tuple[Owned, BatchBudget]]:
         """Shards and what they may take at most, while there is room. `shards` have been taken over."""
         self._room = self._left = room
         self._began_s = self._now_s()
@@ -77,16 +78,16 @@ class FairScheduler:
                 return
             yield owned, self._paced(owned, self._left.scaled(owned.bounds.share))
 
-    def _paced(self, owned: Owned, room: Room) -> Room:
+    def _paced(self, owned: Owned, room: BatchBudget) -> BatchBudget:
         pace = owned.turns.pace
         if pace is None:
             pace = owned.turns.pace = Pace(self._now_s)
         pace.begin()
-        return Room(pace.bound(room.records, self._now_s() - self._began_s), room.bytes)
+        return BatchBudget(pace.bound(room.records, self._now_s() - self._began_s), room.bytes)
 
-    def took(self, owned: Owned, allowed: Room, part: ShardBatch | None, *, cut: bool = False) -> None:
+    def took(self, owned: Owned, allowed: BatchBudget, part: ShardBatch | None, *, cut: bool = False) -> None:
         """The shard has taken `part` of what it was `allowed`. What a rate limit or a refusing target kept it from
-        taking makes nobody hungry; `cut` says that more was due than fits."""
+        taking makes no shard backlogged; `cut` says that more was due than fits."""
         self.passed(owned)
         if part is None:  # most of many shards
             return
@@ -107,6 +108,6 @@ class FairScheduler:
         return min(self._left) > 0
 
 
-def _size(part: ShardBatch) -> Room:
+def _size(part: ShardBatch) -> BatchBudget:
     records = len(part.deliveries) + len(part.dead) + len(part.appends) + len(part.elsewhere)
-    return Room(records, part.written_bytes)
+    return BatchBudget(records, part.written_bytes)

@@ -2,7 +2,7 @@
 
 One worker is one group member, one index, one committer. A turn of the loop:
 
-    settle    the commit in flight, if it has ended: tell each of its shards what became of it
+    complete  the commit in flight, if it has ended: tell each of its shards its outcome
     acquire   go on with taking over what was assigned, as far as there are answers (`acquisition.py`)
     dispatch  take what is due from every shard in turn, one batch, committed in the background
     read      records and assignments from the source, until something is due or happens
@@ -26,27 +26,21 @@ from delay_service.core.in_flight import CommitResult
 from delay_service.core.pace import Reading
 from delay_service.core.shard import Shard
 from delay_service.worker.acquisition import Acquisition
+from delay_service.worker.batching import Batching
 from delay_service.worker.buffer_maintenance import BufferMaintenance
 from delay_service.worker.checkpoints import Checkpoints
-from delay_service.worker.fair_scheduler import FairScheduler, Room
 from delay_service.worker.intake import Intake
-from delay_service.worker.narrowing import Narrowing
+from delay_service.worker.narrowing import HalvingObserver, Narrowing
 from delay_service.worker.owned import Owned, ShardStatus
-from delay_service.worker.rates import Rates
 from delay_service.worker.settings import WorkerSettings
 from delay_service.worker.shard_maintenance import ShardMaintenance
 from delay_service.worker.stalls import OUT_OF_RANGE, Stalls
-from delay_service.worker.way_out import WayOut
+from delay_service.worker.way_out import Skipper
 from delayline.clock import Clock
 from delayline.process import logs
-from delayline.records.message import Key
 from delayline.records.message import Shard as ShardId
 from mq.contract import Admin, Assigned, Event, Fetched, Lost, Revoked, ShardBatch, Sink, Source, Unreadable
-from mq.errors import (
-    CommitError,
-    QueueClosed,
-    QueueUnavailable,
-)
+from mq.errors import CommitError, QueueClosed, QueueUnavailable
 from store.index import TimeIndex
 
 T = TypeVar("T")
@@ -54,20 +48,15 @@ TIDIED_ONE_IN = 20
 """Of the loop's time, where it has thousands of shards: their status is older then."""
 UNREACHABLE = "the queue cannot be reached"
 COMMITS_FAIL = "commits fail"
-TARGET_REFUSES = "target-refuses"
 log = logs.get(__name__)
 
 
-class Observer(Protocol):
+class Observer(HalvingObserver, Protocol):
     """Hears what the worker did; must not raise and must not take long."""
 
     def finished(self, shard: ShardId, finished: CommitResult) -> None: ...
 
     def committed(self, seconds: float) -> None: ...
-
-    def halved(self, reason: str) -> None: ...
-
-    def group_topic_refused(self, topic: str) -> None: ...
 
 
 class Worker:
@@ -104,6 +93,9 @@ class Worker:
             source, index, self.buffer_maintenance, self.stalls, settings.near_bytes_max, settings.clock_skew_max_ms
         )
         self.narrowing = Narrowing(self.stalls, clock, observer)
+        self._batching = Batching(
+            source, index, clock, settings, self.buffer_maintenance, self.stalls, self.narrowing, self._checkpoints
+        )
         self.acquisition = Acquisition(
             source,
             admin,
@@ -117,7 +109,7 @@ class Worker:
             self._holds,
             acquirer,
         )
-        self.way_out = WayOut(
+        self.way_out = Skipper(
             admin,
             source,
             self.stalls,
@@ -131,8 +123,7 @@ class Worker:
         self._in_flight: tuple[Future[None], Sequence[ShardBatch], float] | None = None
         self._questions: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._stopping = threading.Event()
-        self._rates = Rates(self._is_due)
-        self._turns, self._reading = FairScheduler(self._is_due, self._now_s), Reading(self._now_s)
+        self._reading = Reading(self._now_s)
         self._next_commit_s = 0.0
         self._next_trim_s = 0.0
         self._next_status_s = 0.0
@@ -187,7 +178,7 @@ class Worker:
 
     def turn(self) -> None:
         """One turn of the loop; waits at most `poll_wait_max_s`."""
-        self._settle()
+        self._complete_commit()
         self._acquire()
         self.dispatch()
         self.read()
@@ -198,7 +189,7 @@ class Worker:
         """Block until no commit is in flight, a claim neither, and its shards know how it ended."""
         while self._in_flight is not None:
             self._in_flight[0].exception()
-            self._settle()
+            self._complete_commit()
         self.acquisition.wait_for_claims()
 
     def owned(self, shard: ShardId) -> Owned | None:
@@ -227,19 +218,19 @@ class Worker:
     def _acquire(self) -> None:
         """Go on with takeovers; those in the commit in flight may have part in it, and wait for its end."""
         now_s = self._now_s()
-        unsettled = {part.shard for part in self._in_flight[1]} if self._in_flight is not None else ()
+        committing = {part.shard for part in self._in_flight[1]} if self._in_flight is not None else ()
         self.acquisition.turn(
             [
                 owned
                 for owned in self._owned.values()
-                # rule ask-settled: the cursor might be read before the commit in flight has written it: delivered
+                # rule ask-completed: the cursor might be read before the commit in flight has written it: delivered
                 # twice.
-                if owned.core is None and owned.ready(now_s) and owned.id not in unsettled
+                if owned.core is None and owned.ready(now_s) and owned.id not in committing
             ]
         )
 
     def take_over(self, owned: Owned) -> None:
-        # rule take-settled: the shard may have part in the commit in flight: its claim would take that back.
+        # rule take-completed: the shard may have part in the commit in flight: its claim would take that back.
         self.wait_for_commit()  # it may have part in it
         self.acquisition.take_over(owned)
 
@@ -260,7 +251,7 @@ class Worker:
         now_s = self._now_s()
         if self._in_flight is not None or now_s < self._next_commit_s:
             return
-        batch = self._take(list(self._owned.values()))
+        batch = self._batching.take(list(self._owned.values()))
         if batch:
             future = self._commit(batch)
             self._in_flight = future, batch, now_s
@@ -270,74 +261,12 @@ class Worker:
     def _dispatch_alone(self, owned: Owned) -> None:
         """Commit one batch of this shard, and wait for the end."""
         self.wait_for_commit()
-        if batch := self._take([owned]):
+        if batch := self._batching.take([owned]):
             self._in_flight = self._commit(batch), batch, self._now_s()
             self.wait_for_commit()
 
-    def _take(self, shards: list[Owned], *, last: bool = False) -> list[ShardBatch]:
-        batch: list[ShardBatch] = []
-        now_s = self._now_s()
-        self._rates.begin(shards, now_s)
-        running = [
-            owned for owned in shards if owned.core is not None and owned.ready(now_s) and not owned.upkeep.skewed
-        ]
-        wanting = running if last else [owned for owned in running if self._wants_turn(owned, now_s)]
-        running = self.narrowing.company(wanting, last=last)
-        room = Room(self.settings.batch_records_max, self.settings.batch_bytes_max)
-        for owned, allowed in self._turns.of_batch(running, room):
-            if owned.core is None or not self._target_takes(owned):
-                continue
-            part = self._take_from(owned, owned.core, allowed, now_s, last=last)
-            self._turns.took(owned, allowed, part, cut=part is not None and owned.core.cut)
-            if part is not None:
-                batch.append(part)
-                self._checkpoints.commits(owned, now_s)
-            if self.narrowing.is_full(batch):
-                break
-        return batch
-
-    def _wants_turn(self, owned: Owned, now_s: float) -> bool:
-        """Whether its part of a batch may be more than nothing. Hot: most of many shards have nothing to say."""
-        assert owned.core is not None, "it is running"
-        news = owned.core.has_news or owned.progress.refused_since_s is not None or self._is_due(owned)
-        if not (news or self._checkpoints.is_due(owned, now_s)):
-            self._turns.passed(owned)
-            return False
-        return True
-
-    def _take_from(self, owned: Owned, core: Shard, allowed: Room, now_s: float, *, last: bool) -> ShardBatch | None:
-        checkpoint = last or self._checkpoints.is_due(owned, now_s)
-        if checkpoint and core.caught_up:
-            self._checkpoints.asked(owned, now_s)
-        deliveries = self._rates.allowed(owned)
-        records_max = min(
-            bound for bound in (allowed.records, owned.bounds.take_max, deliveries) if bound is not None
-        )
-        now_ms = self._source.now_ms(owned.id)
-        if owned.progress.burying:
-            entries = self._index.shard(owned.id).due(now_ms, records_max, allowed.bytes)
-            core.bury((Key(due_ms, offset) for due_ms, offset, _ in entries), TARGET_REFUSES, owned.progress.detail)
-        part = core.take(now_ms, records_max, allowed.bytes, checkpoint=checkpoint, last=last)
-        self._rates.took(owned, deliveries, len(part.deliveries) if part else 0)
-        return part
-
-    def _target_takes(self, owned: Owned) -> bool:
-        """Whether a shard whose target has refused may be tried again: looked at first, and never by a delivery."""
-        if owned.progress.refused_since_s is None:
-            return True
-        if owned.queue.looking is None and not self._is_due(owned):
-            return True
-        trouble = self.buffer_maintenance.takes_again(owned)
-        if trouble:
-            self.stalls.refuse(owned, trouble)
-        return trouble == "" or (trouble is not None and owned.progress.burying)
-
-    def _is_due(self, owned: Owned) -> bool:
-        due_ms = self._index.shard(owned.id).next_due_ms()
-        return due_ms is not None and due_ms <= self._source.now_ms(owned.id)
-
-    def _settle(self) -> None:
-        """Tell the shards of an ended commit what became of it."""
+    def _complete_commit(self) -> None:
+        """Tell the shards of an ended commit its outcome."""
         if self._in_flight is None or not self._in_flight[0].done():
             return
         future, batch, started_s = self._in_flight
@@ -356,21 +285,20 @@ class Worker:
                 self._succeeded(self._owned.get(part.shard), part)
 
     def _succeeded(self, owned: Owned | None, part: ShardBatch) -> None:
-        if owned is None or owned.core is None or not owned.core.busy:
+        if owned is None or owned.core is None or (taken := owned.core.in_flight) is None:
             return
-        core = owned.core
-        ends = core.in_flight > 0
+        core, ends = owned.core, bool(taken.ended)
         finished = core.committed()
         self._observer.finished(owned.id, finished._replace(at_ms=self._source.now_ms(owned.id)))
         delivers = bool(part.deliveries or part.elsewhere)
-        self.stalls.buried(owned)
+        self.stalls.dead_lettered(owned)
         self.narrowing.succeeded(owned, core, ends=ends, delivers=delivers)
         if delivers or (owned.progress.refused_since_s is None and owned.bounds.suspect is None):
             self.stalls.recover(owned)
 
     def _failed(self, batch: Sequence[ShardBatch], error: CommitError) -> None:
         for owned in [self._owned[part.shard] for part in batch if part.shard in self._owned]:
-            if owned.core is not None and owned.core.busy:
+            if owned.core is not None and owned.core.in_flight is not None:
                 self.narrowing.failed(owned, owned.core, batch, error)
         self.stalls.trouble(COMMITS_FAIL, f"{type(error).__name__}: {error}")
 
@@ -408,19 +336,15 @@ class Worker:
                 continue  # it ends with an event, or is looked at with the status
             elif owned.core.caught_up and (next_due_ms := self._index.shard(owned.id).next_due_ms()) is not None:
                 due_s = (next_due_ms - self._source.now_ms(owned.id)) / 1000
-                wait_s = min(wait_s, max(due_s, self._rates.wait_s(owned)))
+                wait_s = min(wait_s, max(due_s, self._batching.wait_s(owned)))
         return wait_s
 
     def _handle(self, event: Event) -> None:
         match event:
-            case Fetched(shard=shard):
-                owned = self._owned.get(shard)
+            case Fetched() | Unreadable():
+                owned = self._owned.get(event.shard)
                 if owned is not None and owned.core is not None:
-                    self._intake.take_in(owned, owned.core, event)
-            case Unreadable(shard=shard, detail=detail):
-                owned = self._owned.get(shard)
-                if owned is not None and owned.core is not None:
-                    self._intake.unreadable(owned, owned.core, detail)
+                    self._intake.handle(owned, owned.core, event)
             case Assigned(shards):
                 for shard in shards:
                     self._owned[shard] = Owned(shard)
@@ -465,9 +389,9 @@ class Worker:
                 self.stalls.lose(owned, BufferRecreated.reason, "the buffer topic is gone, or another one")
 
     def _finish(self) -> None:
-        """A clean stop: settle, commit where every shard stands, flush the index, leave."""
+        """A clean stop: complete the commit, commit where every shard stands, flush the index, leave."""
         self.wait_for_commit()
-        last = self._take(list(self._owned.values()), last=True)
+        last = self._batching.take(list(self._owned.values()), last=True)
         if last:
             self._in_flight = self._commit(last), last, self._now_s()
             self.wait_for_commit()

@@ -32,7 +32,7 @@ SHARE_GROWS = 1.1
 """Seven commits double it."""
 
 
-class Observer(Protocol):
+class HalvingObserver(Protocol):
     """Hears that a batch is taken again in halves, and why, and what was found by that."""
 
     def halved(self, reason: str) -> None:
@@ -46,7 +46,7 @@ class Observer(Protocol):
 class Narrowing:
     """The only writer of `BatchBounds`. Called from the worker's thread."""
 
-    def __init__(self, stalls: Stalls, clock: Clock, observer: Observer) -> None:
+    def __init__(self, stalls: Stalls, clock: Clock, observer: HalvingObserver) -> None:
         self._stalls = stalls
         self._clock = clock
         self._observer = observer
@@ -83,14 +83,14 @@ class Narrowing:
         bounds.take_max = None if bounds.take_max is None or not delivers else 2 * bounds.take_max
         self.grow(owned)
         suspect = bounds.suspect
-        if ends or (suspect is not None and core.pending()[0].get(suspect.key) is None):  # or it was cancelled
+        if ends or (suspect is not None and core.messages.value(suspect.key) is None):  # or it was cancelled
             bounds.suspect = None
-            bounds.buried = {key: why for key, why in bounds.buried.items() if key in core.refusals}
+            bounds.dead_lettered = {key: why for key, why in bounds.dead_lettered.items() if key in core.refusals}
         bounds.alone = bounds.suspect is not None
 
-    def bury(self, owned: Owned, key: Key, why: Refusal) -> None:
+    def dead_letter(self, owned: Owned, key: Key, why: Refusal) -> None:
         """An operator has this suspect skipped."""
-        owned.bounds.buried[key] = why
+        owned.bounds.dead_lettered[key] = why
 
     def shrink(self, owned: Owned) -> None:
         """A commit failed, or its end is unknown, perhaps because it took longer than a transaction may: the next one
@@ -129,16 +129,16 @@ class Narrowing:
             self._most = max(1, together // 2)
         else:
             owned.bounds.alone = True
-        if core.in_flight > 1 or together > 1:
+        if _ended(core) > 1 or together > 1:
             self._stalls.begin_anew(owned)
-        if core.in_flight > 1:
+        if _ended(core) > 1:
             self._observer.halved(reason)
         self.shrink(owned)
-        key, bounds = core.lone, owned.bounds
+        key, bounds = _only_key(core), owned.bounds
         if together == 1 and key is not None:
             bounds.suspect = self._suspected(owned, core, key)
-            if bounds.is_convicted and key in bounds.buried:
-                bounds.buried[key] = bounds.buried[key]._replace(
+            if bounds.is_convicted and key in bounds.dead_lettered:
+                bounds.dead_lettered[key] = bounds.dead_lettered[key]._replace(
                     left_out=True
                 )  # not even its dead letter goes through
 
@@ -146,24 +146,33 @@ class Narrowing:
         last = owned.bounds.suspect
         if last is not None and last.key == key:
             return last._replace(tries=last.tries + 1)
-        value = core.pending()[0].get(key) or b"\x00"
+        value = core.messages.value(key) or b"\x00"
         meta, packed = decode_value(value)
         return Suspect(key, message_id(owned.id, key, meta), len(packed), self._clock.now_ms())
 
     def _refused(self, owned: Owned, core: Shard, error: DeliveryRefused) -> None:
-        """One record that cannot be written is found by halving what is taken; alone, it is buried, without its body
-        where its dead letter is what was refused."""
+        """One record that cannot be written is found by halving what is taken; alone, it is dead-lettered, without
+        its body where its dead letter is what was refused."""
         if not error.of_record:
             core.aborted()
             self._stalls.refuse(owned, error.reason)
             return
-        if core.in_flight > 1:
+        if _ended(core) > 1:
             self._observer.halved("refused")
-        owned.bounds.take_max = max(1, core.in_flight // 2)
+        owned.bounds.take_max = max(1, _ended(core) // 2)
         code = "refused-by-target" if error.refused is not Refused.APPEND else "refused-by-buffer"
-        key = core.lone
+        key = _only_key(core)
         is_new = key is not None and key not in core.refusals  # what is halved or tried again is the same message
         if is_new and isinstance(error.__cause__, GroupTopicsBound):
             self._observer.group_topic_refused(owned.id.topic)
         if not core.refused(code, error.reason, error.refused):
             self._stalls.stall(owned, COMMIT, error.reason)
+
+
+def _ended(core: Shard) -> int:
+    """How many records the batch in flight ends; 0 also for one that only moves the cursor."""
+    return len(core.in_flight.ended) if core.in_flight is not None else 0
+
+
+def _only_key(core: Shard) -> Key | None:
+    return core.in_flight.only_key if core.in_flight is not None else None

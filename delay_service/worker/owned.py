@@ -62,7 +62,7 @@ class LookedAfter(NamedTuple):
 
     @property
     def held(self) -> int:
-        """Offsets that nobody needs but the reconcile job."""
+        """Offsets that only the reconcile job needs."""
         return max(0, self.low_offset - self.trimmed_to)
 
 
@@ -97,7 +97,7 @@ class Progress:
     backoff_s: float = BACKOFF_FIRST_S
     retry_at_s: float = 0.0
     refused_since_s: float | None = None  # since when the target has taken nothing, or may have
-    burying: bool = False  # the next batch goes to the dead letters
+    dead_lettering: bool = False  # the next batch goes to the dead letters
 
     @property
     def state(self) -> State:
@@ -116,7 +116,7 @@ class LogReading:
     retry_at_s: float = 0.0
 
     @property
-    def is_paused(self) -> bool:
+    def is_fetch_paused(self) -> bool:
         """Whether the source is."""
         return self.state not in (ReadState.READING, ReadState.RETRYING)
 
@@ -146,7 +146,7 @@ class BatchBounds:
     share: float = 1.0  # of a whole batch that it takes: commits of more were not heard of in time
     alone: bool = False  # its commit has failed without any other shard in it
     suspect: Suspect | None = None
-    buried: dict[Key, Refusal] = field(default_factory=dict)  # what an operator has skipped, and is not committed
+    dead_lettered: dict[Key, Refusal] = field(default_factory=dict)  # skipped by an operator, not committed yet
 
     @property
     def is_convicted(self) -> bool:
@@ -181,7 +181,7 @@ class RateLimit:
 
 @dataclass(slots=True)
 class OperatorWord:
-    """What `WayOut` writes."""
+    """What `Skipper` writes."""
 
     accepted: Accepted | None = None  # what an operator has said of the next takeover
 
@@ -231,7 +231,7 @@ class ShardStatus:
     messages that are due and not delivered, of the running minute at most BACKLOG_COUNTED_MAX; `low_appended_at_ms`
     is when the record at `low_offset` was appended; `retry_s` how long until a stalled shard tries again;
     `rate_limited` that what is due waits for its topic's rate; `dispatch_paused` that nothing is delivered before
-    somebody resumes the topic; `held` are offsets below `low_offset` that are kept for the reconcile job."""
+    an operator resumes the topic; `held` are offsets below `low_offset` that are kept for the reconcile job."""
 
     id: ShardId
     ready: bool

@@ -68,7 +68,7 @@ class Rates:
 
     def allowed(self, owned: Owned) -> int | None:
         """How many deliveries of the shard may join this round; None: as many as like."""
-        is_limited = _rate_max(owned) is not None and not owned.progress.burying
+        is_limited = _rate_max(owned) is not None and not owned.progress.dead_lettering
         return self._given.get(owned.id, 0) if is_limited else None
 
     def took(self, owned: Owned, allowed: int | None, deliveries: int) -> None:

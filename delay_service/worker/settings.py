@@ -1,4 +1,4 @@
-"""What a worker is told once, when it is made."""
+"""Settings of a worker, for its whole life."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,4 +23,4 @@ class WorkerSettings:
     status_interval_s: float = 0.5
     clock_skew_max_ms: int = 5000  # beyond it nobody can say what is due
     hold_max_ms: int = 86_400_000  # what the reconcile job has not read is kept for so long; 0: for no moment
-    stall_max_s: float = 0.0  # a target that refuses for longer has its due messages buried; 0: never
+    stall_max_s: float = 0.0  # a target that refuses for longer has its due messages dead-lettered; 0: never

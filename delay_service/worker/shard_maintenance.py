@@ -1,4 +1,4 @@
-"""What a worker does for its shards now and then: memory, old records, clocks, buffers, and what is told of them."""
+"""What a worker does for its shards now and then: memory, old records, clocks, buffers, and their status."""
 
 from collections.abc import Collection, Iterable, Iterator
 
@@ -45,10 +45,10 @@ class ShardMaintenance:
         full = self._index.shard(owned.id).memory_bytes() > self._near_bytes_max
         core.spills = full and core.waits
         full = full and not core.waits
-        if full and not owned.reading.is_paused:
+        if full and not owned.reading.is_fetch_paused:
             self._stalls.fill(owned)
             self._source.pause(owned.id)
-        elif owned.reading.is_paused and not full and now_s >= owned.reading.retry_at_s:
+        elif owned.reading.is_fetch_paused and not full and now_s >= owned.reading.retry_at_s:
             self._stalls.resume(owned)
             self._source.resume(owned.id)
 
@@ -58,8 +58,8 @@ class ShardMaintenance:
             owned.upkeep.roller.step(owned.core, self._index.shard(owned.id), self._source.now_ms(owned.id))
 
     def compare_clock(self, owned: Owned) -> None:
-        """Beyond the limit nobody can say what is due: ahead, it is no matter of ours alone (clients name moments by
-        clocks like this one); behind, messages are late and nobody notices. Reading goes on, delivery waits
+        """Beyond the limit it is unknown what is due: ahead, it is no matter of ours alone (clients name moments by
+        clocks like this one); behind, messages are late and no metric shows it. Reading goes on, delivery waits
         until the clocks agree again."""
         owned.upkeep.clock = clock = self._source.clock_offset(owned.id)
         skewed = clock is not None and clock.beyond(self._clock_skew_max_ms)
@@ -92,11 +92,11 @@ class ShardMaintenance:
         index, cursor, looked_after = self._index.shard(owned.id), core.cursor, owned.queue.looked_after
         return ShardStatus(
             owned.id,
-            core.settled,
+            core.is_authoritative,
             owned.reason,
             progress.detail,
             pending=index.pending(),
-            repeats=core.repeats(),
+            repeats=core.messages.repeats(),
             ingest_lag=max(0, self._source.log_end(owned.id) - core.position),
             oldest_due_ms=index.next_due_ms(),
             owner_epoch=cursor.owner_epoch,

@@ -37,7 +37,7 @@ log = logs.get(__name__)
 class Stalls:
     """The only writer of `Progress` and `LogReading`. Called from one thread. Lines are gathered until `write`.
 
-    A target that has taken nothing for `stall_max_s` has what is due buried; 0: never."""
+    A target that has taken nothing for `stall_max_s` has what is due dead-lettered; 0: never."""
 
     def __init__(self, clock: Clock, stall_max_s: float) -> None:
         self._clock = clock
@@ -119,15 +119,15 @@ class Stalls:
             owned.progress.refused_since_s = self._clock.monotonic_s()
 
     def refuse(self, owned: Owned, reason: str) -> None:
-        """The target takes nothing: wait, or bury what is due where it has been so for too long."""
+        """The target takes nothing: wait, or dead-letter what is due where it has been so for too long."""
         now_s = self._clock.monotonic_s()
         self.suspect_target(owned)
         self.stall(owned, TARGET, reason)
-        owned.progress.burying = 0 < self._stall_max_s <= now_s - (owned.progress.refused_since_s or 0.0)
+        owned.progress.dead_lettering = 0 < self._stall_max_s <= now_s - (owned.progress.refused_since_s or 0.0)
 
-    def buried(self, owned: Owned) -> None:
-        """A batch was committed, with what was to be buried."""
-        owned.progress.burying = False
+    def dead_lettered(self, owned: Owned) -> None:
+        """A batch was committed, with what was to be dead-lettered."""
+        owned.progress.dead_lettering = False
 
     # --- reading
 
@@ -152,7 +152,7 @@ class Stalls:
     def read_on(self, owned: Owned) -> None:
         """What stood next has been read, or is read anew. full, stopped -> paused; retrying -> reading."""
         reading = owned.reading
-        reading.state = ReadState.PAUSED if reading.is_paused else ReadState.READING
+        reading.state = ReadState.PAUSED if reading.is_fetch_paused else ReadState.READING
         reading.stalled, reading.backoff_s, reading.retry_at_s = None, BACKOFF_FIRST_S, 0.0
 
     def skip(self, owned: Owned) -> None:

@@ -1,4 +1,4 @@
-"""How a stalled shard is looked at, and made to go on, by its owner: nobody else writes for it."""
+"""How a stalled shard is looked at, and made to go on, by its owner: no other process may write for it."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -23,11 +23,11 @@ NO_WAY_OUT = "it goes on by itself when the cause is gone: nothing is skipped fo
 log = logs.get(__name__)
 
 
-class WayOut:
+class Skipper:
     """Called from the worker's thread, which it blocks: an operator waits for the answer. `commit` waits for the one
-    in flight, and raises CommitError; `settle` only waits for it, for a shard has one batch at a time; `finish` waits
-    for takeovers that are under way; `take_over` takes a shard over or leaves it stalled; `dispatch` commits what a
-    shard has due, and waits for that."""
+    in flight, and raises CommitError; `complete` only waits for it, for a shard has one batch at a time; `finish`
+    waits for takeovers that are under way; `take_over` takes a shard over or leaves it stalled; `dispatch` commits
+    what a shard has due, and waits for that."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class WayOut:
         stalls: Stalls,
         narrowing: Narrowing,
         commit: Callable[[Sequence[ShardBatch]], None],
-        settle: Callable[[], None],
+        complete: Callable[[], None],
         finish: Callable[[], None],
         take_over: Callable[[Owned], None],
         dispatch: Callable[[Owned], None],
@@ -46,7 +46,7 @@ class WayOut:
         self._stalls = stalls
         self._narrowing = narrowing
         self._commit = commit
-        self._settle = settle
+        self._complete = complete
         self._finish = finish
         self._take_over = take_over
         self._dispatch = dispatch
@@ -70,7 +70,7 @@ class WayOut:
 
     def skip(self, owned: Owned, wanted: Skip, body: bytes) -> StallReport:
         """Raises QueueError."""
-        self._settle()
+        self._complete()
         if owned.core is None:
             self._finish()  # it may go on by itself, and not with the stall that was seen
         seen = self.report(owned)
@@ -90,7 +90,7 @@ class WayOut:
             if wanted.reason in AT_TAKEOVER:
                 self._accept(owned, wanted)
             elif wanted.reason == COMMIT:
-                return self.report(owned, self._bury(owned, wanted))
+                return self.report(owned, self._dead_letter(owned, wanted))
             else:
                 self._pass_over(owned, wanted, body)
         except CommitError as error:
@@ -112,21 +112,21 @@ class WayOut:
         self._stalls.skip(owned)
         self._source.seek(owned.id, core.position)
 
-    def _bury(self, owned: Owned, wanted: Skip) -> str:
+    def _dead_letter(self, owned: Owned, wanted: Skip) -> str:
         """Twice at most: as it came, and without what it holds (`narrowing.py`). Why it is not done yet; then it is
         tried again like any commit."""
         suspect = owned.bounds.suspect
         assert suspect is not None, "that was looked at"
         why = f"no commit went through with it, {suspect.tries} times; skipped by {wanted.by or 'an operator'}"
-        self._narrowing.bury(owned, suspect.key, Refusal(SKIPPED, why, ends=True))
+        self._narrowing.dead_letter(owned, suspect.key, Refusal(SKIPPED, why, ends=True))
         for _ in range(2):
             self._stalls.retry_at_once(owned)
             if owned.core is None:
                 self._take_over(owned)
             if owned.core is not None:
-                owned.core.refusals.update(owned.bounds.buried)
+                owned.core.refusals.update(owned.bounds.dead_lettered)
             self._dispatch(owned)
-            if suspect.key not in owned.bounds.buried:
+            if suspect.key not in owned.bounds.dead_lettered:
                 return ""
         return f"it was not written, and will be tried again: {owned.progress.detail}"
 

@@ -1,4 +1,4 @@
-"""What stands in a buffer topic, and how each record is told from the others.
+"""The kinds of records in a buffer topic, and how to tell them apart.
 
     message    as a client sent it: any record without one of the headers below
     operation  as a client sent it, with `delay-op`: cancels or reschedules the message that `delay-ref` names
@@ -78,13 +78,13 @@ class Message(NamedTuple):
     terms: Terms | None = None
 
     @property
-    def is_claim(self) -> bool:
+    def is_conditional(self) -> bool:
         """Whether it takes its place only by a decision: it wants a name for itself, or a time that was read from a
         calendar is to be fixed."""
-        return self.replaces is None and _claims(self.terms)
+        return self.replaces is None and _has_condition(self.terms)
 
 
-def _claims(terms: Terms | None) -> bool:
+def _has_condition(terms: Terms | None) -> bool:
     if terms is None:
         return False
     return bool(terms.names) or (terms.series is not None and terms.series.cron is not None)
@@ -160,10 +160,10 @@ def decode_value(value: bytes) -> tuple[Meta | None, bytes]:
     return _META.decode(value[start : start + length]), value[start + length :]
 
 
-def is_claim(value: bytes) -> bool:
-    """The same (`Message.is_claim`) of an index value."""
+def is_conditional(value: bytes) -> bool:
+    """The same (`Message.is_conditional`) of an index value."""
     meta, _ = decode_value(value)
-    return meta is not None and meta.origin is None and _claims(meta.terms)
+    return meta is not None and meta.origin is None and _has_condition(meta.terms)
 
 
 def is_repeat(value: bytes) -> bool:

@@ -60,7 +60,7 @@ _ONE_BYTE = [1 + (first >> 1) if first < 0x80 and not first & 1 else int(first =
 
 
 class _Shape(NamedTuple):
-    """A layout. The directive stands in [cut_at, cut_end), counted from where the section begins, as kept_at is; its
+    """A layout. The directive is in [cut_at, cut_end), counted from where the section begins, as kept_at is; its
     value is part `part`. Without a directive the cut is empty, and `delays` knows a fixed part. Where the general way
     has to be gone, `directive` is None and `delays` empty."""
 
@@ -204,7 +204,7 @@ class Reader:
 
 
 class _Header(NamedTuple):
-    """Where a header stands in its body."""
+    """Where a header is in its body."""
 
     name: bytes
     begin: int

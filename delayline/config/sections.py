@@ -222,7 +222,7 @@ class Delay(Section):
         return _pattern_of(self.topics)
 
 
-class Retry(Section):
+class RetrySection(Section):
     """Messages that consumer groups send back because they have failed with them."""
 
     attempts_max: int = Field(default=RETRY_ATTEMPTS_MAX, ge=0, le=RETRY_ATTEMPTS_END)
@@ -267,7 +267,7 @@ class RocketmqProxy(Section):
 
 
 class Proxy(Section):
-    """Doors for unmodified clients; port 0 is off."""
+    """Ports for unmodified clients; port 0 is off."""
 
     kafka: KafkaProxy = KafkaProxy()
     rocketmq: RocketmqProxy = RocketmqProxy()

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from delayline.http.places import Full, Places, share_of
+from delayline.http.places import NoPlace, Places, share_of
 
 RETRY_AFTER_S = 1
 LINGERING_MAX = 64
@@ -49,8 +49,8 @@ class Refused(NamedTuple):
 
 MALFORMED = Refused("malformed-request", 400, "this is no HTTP/1.1 request")
 _FULL = {
-    Full.ALL: Refused("too-many-connections", 503, "there are as many connections as there may be, all of them busy"),
-    Full.ADDRESS: Refused("too-many-of-address", 429, "your address has as many connections as one may have"),
+    NoPlace.ALL: Refused("too-many-connections", 503, "all connections that the server allows are busy"),
+    NoPlace.ADDRESS: Refused("too-many-of-address", 429, "your address has as many connections as one may have"),
 }
 
 
@@ -86,5 +86,5 @@ class Guard:
         return Refused("head-too-slow", 408, detail)
 
     @staticmethod
-    def full(why: Full) -> Refused:
+    def full(why: NoPlace) -> Refused:
         return _FULL[why]

@@ -15,7 +15,7 @@ IPV6_PREFIX = 64
 """One customer's network: the other half of an address is free for him to choose."""
 
 
-class Full(Enum):
+class NoPlace(Enum):
     """Why there is no place."""
 
     ALL = "too-many"
@@ -41,13 +41,13 @@ class Places:
         self._waiting: dict[str, dict[Occupant, None]] = {}  # of each address, the longest first
         self.taken = 0
 
-    def enter(self, occupant: Occupant) -> Full | None:
+    def enter(self, occupant: Occupant) -> NoPlace | None:
         """Take a place, as one who waits. Why not, where there is none."""
         if len(self._occupants.get(occupant.address, ())) >= self._per_address_max:
             if not self._evict(occupant.address):
-                return Full.ADDRESS
+                return NoPlace.ADDRESS
         elif self.taken >= self.places_max and not self._evict(self._most_waiting()):
-            return Full.ALL
+            return NoPlace.ALL
         self._occupants.setdefault(occupant.address, set()).add(occupant)
         self.taken += 1
         self.waits(occupant)

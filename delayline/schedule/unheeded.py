@@ -1,4 +1,4 @@
-"""What senders wrote about a delay and nobody heeds: directives for topics that `delay.topics` does not name, and
+"""Delays that senders ask for and that have no effect: directives for topics that `delay.topics` does not name, and
 unknown names under `delay-`. Such messages go straight to their topic, so it is counted and said: the log, a metric,
 `/v1/topics/{topic}`, the console and `delayline doctor` show it.
 """

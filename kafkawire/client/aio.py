@@ -18,8 +18,8 @@ READ_BYTES = 1 << 16
 """At a time: what a StreamReader holds before it stops the socket."""
 
 
-class Connection:
-    """Made by `connect`. It ends with the first failure; whoever asked and has no answer yet hears AnswerLost."""
+class AsyncConnection:
+    """Made by `connect`. It ends with the first failure; requests without an answer fail with AnswerLost."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, client_id: str) -> None:
         self._reader = reader
@@ -90,14 +90,16 @@ class Connection:
                 future.set_exception(AnswerLost(reason))
 
 
-async def connect(address: Address, access: Access, client_id: str, timeout_s: float, clock: Clock) -> Connection:
+async def connect(
+    address: Address, access: Access, client_id: str, timeout_s: float, clock: Clock
+) -> AsyncConnection:
     """Connected and authenticated. Raises Unreachable, NotAuthenticated."""
     try:
         async with asyncio.timeout(timeout_s):
             reader, writer = await asyncio.open_connection(*address, ssl=access.tls)
     except (OSError, TimeoutError) as error:
         raise Unreachable(f"{address.host}:{address.port}: {error or 'no answer'}") from error
-    connection = Connection(reader, writer, client_id)
+    connection = AsyncConnection(reader, writer, client_id)
     try:
         await connection.authenticate(access, address.host, timeout_s, clock)
     except AnswerLost as error:

@@ -1,6 +1,6 @@
 """One connection to a broker for one thread at a time: the socket, deadlines and TLS around `session`.
 
-The socket never blocks: whoever waits does so in `receive`, for as long as it says, and a loop over many connections
+The socket never blocks: only `receive` waits, as long as its caller says, and a loop over many connections
 asks `arrived` whenever one is readable.
 """
 
@@ -72,6 +72,8 @@ class Connection:
 
     def is_alive(self) -> bool:
         """A broker closes idle connections: noticed before anything is sent, so that no request is in doubt."""
+        # With nothing asked, readable means the end of the stream or bytes that answer nothing: both end the
+        # connection.
         if self.is_open and not self.in_flight and self._wait(select.POLLIN, 0):
             try:
                 self._read()
@@ -90,8 +92,10 @@ class Connection:
         """Raises Unreachable where nothing was sent, AnswerLost where some of it may have been."""
         if not self.is_alive():
             raise Unreachable(f"{self._name}: the connection is closed")
+        # From here on the request counts as in flight: whatever fails later leaves its fate unknown.
         frame = self.session.request(request, version)
         try:
+            # Views, so that the records of a Produce go to the kernel without being joined into one buffer.
             self._write([memoryview(part).cast("B") for part in frame if len(part)])
         except OSError as error:
             self._fail(error)
@@ -151,6 +155,7 @@ class Connection:
             left_s = give_up_s - self._clock.monotonic_s()
             if left_s <= 0 or not self._wait(select.POLLIN, left_s):
                 self.close()
+                # Closed, not kept: a late answer would be taken for that of the next request.
                 raise AnswerLost(f"{self._name}: no answer within {limit_s:g} s")
         return answer
 
@@ -162,6 +167,8 @@ class Connection:
         """Until the socket is ready for it; False where the time runs out first."""
         waiting = select.poll()
         waiting.register(self.channel, event)
+        # poll and not select: select fails for file descriptors above 1023. Rounded up, or the last millisecond would
+        # spin.
         return bool(waiting.poll(max(0, round(timeout_s * 1000 + 0.5))))
 
     def _write(self, buffers: list[memoryview]) -> None:
@@ -175,6 +182,7 @@ class Connection:
                 if left_s <= 0 or not self._wait(select.POLLOUT, left_s):
                     raise TimeoutError(f"nothing was taken for {self._timeout_s:g} s") from None
                 continue
+            # The kernel takes any number of bytes: what it has not taken is sent from there on.
             while buffers and sent >= len(buffers[0]):
                 sent -= len(buffers.pop(0))
             if sent:
@@ -189,7 +197,8 @@ class Connection:
         """The next answer, or None while it is not all there. Raises OSError and WireError."""
         while True:
             try:
-                count = self.channel.recv_into(self.session.room())
+                # Straight into the frame's own memory: a fetch of a megabyte is not copied once more.
+                count = self.channel.recv_into(self.session.receive_buffer())
             except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
                 return None
             if (answer := self.session.took(count)) is not None:
@@ -206,6 +215,7 @@ def connect(address: Address, access: Access, client_id: str, timeout_s: float, 
         connection.authenticate(access, address.host)
     except AnswerLost as error:
         raise Unreachable(str(error)) from error
+    # Also KeyboardInterrupt: the socket would stay open until the collector runs.
     except BaseException:
         connection.close()
         raise
@@ -216,7 +226,9 @@ def _channel(address: Address, tls: ssl.SSLContext | None, timeout_s: float) -> 
     channel = None
     try:
         channel = socket.create_connection(address, timeout_s)
+        # Requests are written whole: waiting for more (Nagle) would add 40 ms to each that is smaller than a segment.
         channel.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        # Firewalls drop idle connections without a word; the kernel finds that out while nothing is asked.
         channel.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         return channel if tls is None else tls.wrap_socket(channel, server_hostname=address.host)
     except (OSError, OverflowError, ValueError) as error:  # the latter two: a port or a name that is none

@@ -1,4 +1,5 @@
-"""Where brokers, leaders and coordinators are, and connections to them. Any thread may ask; whoever asks waits."""
+"""Where brokers, leaders and coordinators are, and connections to them. Any thread may ask, and waits for the
+answer."""
 
 from threading import RLock
 from typing import TypeVar
@@ -29,7 +30,7 @@ log = logs.get(__name__)
 
 
 class Nodes:
-    """What it has learned it believes until it is told to `forget`."""
+    """What it has learned is kept until `forget`."""
 
     def __init__(
         self, bootstrap: tuple[Address, ...], access: Access, client_id: str, timeout_s: float, clock: Clock
@@ -54,12 +55,13 @@ class Nodes:
 
     def known_leader(self, topic: str, partition: int) -> int | None:
         """Does not wait; None where it would have to be asked for."""
+        # Without the lock: a topic's dict is replaced whole, never changed, so a reader sees the old or the new one.
         found = self.leaders.get(topic, {}).get(partition, NO_LEADER)
         return None if found == NO_LEADER else found
 
     def leader(self, topic: str, partition: int) -> int:
         """The node that leads the partition. Raises TopicMissing, and Unreachable where there is none right now or
-        nobody answers; AnswerLost, NotAuthenticated, UnsupportedVersion."""
+        no broker answers; AnswerLost, NotAuthenticated, UnsupportedVersion."""
         found = self.known_leader(topic, partition)
         if found is not None:
             return found
@@ -67,6 +69,7 @@ class Nodes:
             found = self.known_leader(topic, partition)
             if found is not None:
                 return found
+            # Looked up again above, under the lock: of many threads that miss the same topic one asks.
             leaders = self._find_leaders(topic)
         if partition not in leaders:
             raise TopicMissing(f"{topic} has no partition {partition}")
@@ -76,6 +79,7 @@ class Nodes:
 
     def forget(self, topic: str) -> None:
         """Its leaders are not where they were thought to be."""
+        # The whole topic: leaders of its other partitions have often moved with it, when a node went.
         self.leaders.pop(topic, None)
 
     def _find_leaders(self, topic: str) -> dict[int, int]:
@@ -111,8 +115,10 @@ class Nodes:
         asked = self.any_connection()
         version = asked.version(ApiKey.METADATA, newest, oldest)
         topics = None if names is None else [MetadataTopicName(name=name) for name in names]
+        # A lookup must not create topics: a deleted topic would come back, with the broker's default partitions.
         request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
         answer = self._ask(asked, request, version, MetadataResponse)
+        # Replaced, not merged: a node that has left must not be dialled for ever.
         self.addresses = {one.node_id: Address(one.host, one.port) for one in answer.brokers}
         return answer.topics
 
@@ -137,6 +143,7 @@ class Nodes:
         request = FindCoordinatorRequest(key_type=kind, coordinator_keys=[key])
         answer = self._ask(asked, request, version, FindCoordinatorResponse)
         found = next((one for one in answer.coordinators if one.key == key), None)
+        # Some brokers answer node -1 without an error while the coordinator moves.
         if found is None or (found.node_id < 0 and not found.error_code):
             raise Unreachable(f"the coordinator of {key}: the broker names none")
         if found.error_code:
@@ -173,7 +180,9 @@ class Nodes:
     def _servers(self) -> list[Address]:
         """Where to begin: another bootstrap server each time, then the others, then the nodes that are known."""
         first = self._next_server % len(self._bootstrap)
+        # In turn: a first bootstrap server that hangs would cost every lookup its timeout.
         self._next_server += 1
+        # Also the learned nodes: the bootstrap servers may all have been replaced since this process started.
         known = [one for one in self.addresses.values() if one not in self._bootstrap]
         return [*self._bootstrap[first:], *self._bootstrap[:first], *known]
 
@@ -192,6 +201,7 @@ class Nodes:
         except (Unreachable, AnswerLost) as error:
             self._hang_up()
             log.debug("asking another broker", detail=str(error))
+            # Once only: two brokers that do not answer are trouble that the caller has to wait out.
             return self.any_connection().ask(request, version, answer)
 
     def _hang_up(self) -> None:

@@ -14,34 +14,32 @@ import socket
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from functools import partial
-from queue import Empty, SimpleQueue
-from threading import Thread
 from typing import Protocol
 
 from delayline.clock import Clock
 from delayline.process import logs
 from delayline.records.set_aside import RAW_BYTES_MAX
 from kafkawire.client.blocking import Connection
-from kafkawire.client.fetched import NO_EPOCH, Batches
+from kafkawire.client.fetched import NO_EPOCH
 from kafkawire.client.fetching import (
     BACKOFF_FORBIDDEN_S,
     FETCH_VERSION,
     MAX_WAIT_MS,
-    Backoff,
     Meaning,
     Reading,
     divergence,
     request_for,
     take,
 )
+from kafkawire.client.helpers import Helpers
+from kafkawire.client.link import Link
 from kafkawire.client.reading import At, Gone, Part, Read, Spoilt
 from kafkawire.protocol.errors import BatchError, NotAuthenticated, PeerError, UnsupportedVersion, WireError
 from kafkawire.protocol.message import decode
 from kafkawire.protocol.messages.fetch import FetchedPartition, FetchResponse
 
 HELPERS_MAX = 4
+"""Nodes that are dead may hold up as many before a living one is looked for."""
 SMALL_BYTES = 32 << 10
 GATHER_S = 0.004
 """After an answer of fewer bytes the next one is asked for a little later: a request for every few records costs more
@@ -54,8 +52,6 @@ LEFT_BYTES = 64 << 20
 """Where so much that was unpacked waits because a read has enough records, it comes first. Below that partitions take
 turns whatever the length of their batches."""
 
-Work = Callable[[], Callable[[], None]]
-
 log = logs.get(__name__)
 
 
@@ -66,21 +62,6 @@ class Leaders(Protocol):
     def leader(self, topic: str, partition: int) -> int: ...
     def forget(self, topic: str) -> None: ...
     def connect(self, node_id: int) -> Connection: ...
-
-
-@dataclass(slots=True)
-class _Link:
-    """One node. `asked` are the partitions of the request under way; empty where there is none."""
-
-    node: int
-    connection: Connection | None = None
-    opening: bool = False
-    readings: dict[At, Reading] = field(default_factory=dict)  # those that brought records last stand last
-    asked: dict[At, Reading] = field(default_factory=dict)
-    answer_until_s: float = 0.0
-    send_at_s: float = 0.0
-    waiting: deque[tuple[Reading, Batches]] = field(default_factory=deque)  # of one answer
-    backoff: Backoff = field(default_factory=Backoff)
 
 
 class WireReader:
@@ -95,18 +76,16 @@ class WireReader:
         self._clock = clock
         self.readings: dict[At, Reading] = {}
         self._homeless: dict[At, Reading] = {}  # those of them without a node
-        self.links: dict[int, _Link] = {}  # bounded by the cluster's nodes
+        self.links: dict[int, Link] = {}  # bounded by the cluster's nodes
         self._looking: set[str] = set()
         self._ended: list[Read] = []
         self.said: set[str] = set()
-        self._helpers = 0
-        self._work: SimpleQueue[Work | None] = SimpleQueue()
-        self._done: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._woken = False
         self._closed = False
         self._kicked, self._kick = socket.socketpair()
         self._kicked.setblocking(False)
         self._kick.setblocking(False)
+        self._helpers = Helpers(HELPERS_MAX, self._rouse)
 
     def assign(self, at: At, offset: int) -> None:
         """Read the partition, which is not assigned yet, from `offset` on."""
@@ -145,12 +124,7 @@ class WireReader:
 
     def close(self) -> None:
         self._closed = True
-        with suppress(Empty):
-            while True:
-                self._work.get_nowait()
-        for _ in range(self._helpers):
-            self._work.put(None)
-        self._run_done()
+        self._helpers.close()
         for link in self.links.values():
             if link.connection is not None:
                 link.connection.close()
@@ -191,7 +165,7 @@ class WireReader:
     # --- one step of everything
 
     def advance_links(self, now_s: float) -> None:
-        self._run_done()
+        self._helpers.finish()
         self._place(now_s)
         for link in self.links.values():
             if link.waiting:
@@ -201,13 +175,8 @@ class WireReader:
             else:
                 self._hear(link, link.connection, now_s)
 
-    def _run_done(self) -> None:
-        with suppress(Empty):
-            while True:
-                self._done.get_nowait()()
-
     def _place(self, now_s: float) -> None:
-        """Give every partition to the link of its leader; look for those that nobody knows."""
+        """Give every partition to the link of its leader; look for those without one."""
         for at, reading in list(self._homeless.items()):
             if now_s < reading.backoff.until_s or at.topic in self._looking:
                 continue
@@ -217,7 +186,7 @@ class WireReader:
                 continue
             reading.node = node
             del self._homeless[at]
-            self.links.setdefault(node, _Link(node)).readings[at] = reading
+            self.links.setdefault(node, Link(node)).readings[at] = reading
 
     def _look(self, at: At) -> None:
         self._looking.add(at.topic)
@@ -237,7 +206,7 @@ class WireReader:
                 return lambda: found(trouble)
             return lambda: found(None)
 
-        self._help(look)
+        self._helpers.do(look)
 
     def _put_off(self, topic: str, error: PeerError) -> None:
         now_s = self._clock.monotonic_s()
@@ -246,26 +215,9 @@ class WireReader:
                 reading.backoff.failed(now_s)
         self._say(f"leaders of {topic}", error)
 
-    def _help(self, work: Work) -> None:
-        """`work` blocks, and returns what is then to be done in the worker's thread."""
-        self._work.put(work)
-        if self._helpers < HELPERS_MAX:
-            self._helpers += 1
-            Thread(target=self._run_work, name="kafka-look", daemon=True).start()
-
-    def _run_work(self) -> None:
-        """A helper. The process does not wait for it at its end: a node that is dead takes its time."""
-        while (work := self._work.get()) is not None:
-            try:
-                then = work()
-            except Exception as error:  # noqa: BLE001 - raised again where somebody sees it
-                then = partial(_raise, error)
-            self._done.put(then)
-            self._rouse()
-
     # --- connections
 
-    def _open(self, link: _Link, now_s: float) -> None:
+    def _open(self, link: Link, now_s: float) -> None:
         if link.opening or not link.readings or now_s < link.backoff.until_s:
             return
         link.opening = True
@@ -280,9 +232,9 @@ class WireReader:
                 connection.close()
             return lambda: self._opened(link, connection)
 
-        self._help(connect)
+        self._helpers.do(connect)
 
-    def _opened(self, link: _Link, connection: Connection) -> None:
+    def _opened(self, link: Link, connection: Connection) -> None:
         link.opening = False
         if self._closed:
             connection.close()
@@ -290,7 +242,7 @@ class WireReader:
         link.connection = connection
         self.said.discard(f"node {link.node}")
 
-    def _not_opened(self, link: _Link, error: PeerError) -> None:
+    def _not_opened(self, link: Link, error: PeerError) -> None:
         """Its partitions may be led by another one meanwhile."""
         link.opening = False
         lasting = isinstance(error, NotAuthenticated | UnsupportedVersion)
@@ -298,13 +250,13 @@ class WireReader:
         self._leave(link)
         self._say(f"node {link.node}", error)
 
-    def _leave(self, link: _Link) -> None:
+    def _leave(self, link: Link) -> None:
         """Ask anew who leads what was read from this node."""
         for reading in list(link.readings.values()):
             self._moved(reading)
 
-    def _drop(self, link: _Link, now_s: float) -> None:
-        """The connection has ended, as those do that nobody uses: another one is opened, at once the first time."""
+    def _drop(self, link: Link, now_s: float) -> None:
+        """The connection has ended, as idle ones do: another one is opened, at once the first time."""
         if link.connection is not None:
             link.connection.close()
         link.connection, link.asked = None, {}
@@ -321,7 +273,7 @@ class WireReader:
 
     # --- requests and answers
 
-    def _hear(self, link: _Link, connection: Connection, now_s: float) -> None:
+    def _hear(self, link: Link, connection: Connection, now_s: float) -> None:
         """Take the answer that has come, and ask for the next one."""
         try:
             body = connection.arrived()
@@ -337,7 +289,7 @@ class WireReader:
             log.debug("reading: a connection has ended", node=link.node, detail=str(error))
             self._drop(link, now_s)
 
-    def _ask(self, link: _Link, connection: Connection, now_s: float) -> None:
+    def _ask(self, link: Link, connection: Connection, now_s: float) -> None:
         if now_s >= connection.use_until_s:
             self._drop(link, now_s)
             return
@@ -347,7 +299,7 @@ class WireReader:
             link.asked = asked
             link.answer_until_s = now_s + MAX_WAIT_MS / 1000 + self._timeout_s
 
-    def _answered(self, link: _Link, body: memoryview, now_s: float) -> None:
+    def _answered(self, link: Link, body: memoryview, now_s: float) -> None:
         asked, link.asked = link.asked, {}
         try:
             answer = decode(FetchResponse, FETCH_VERSION, body)
@@ -368,7 +320,7 @@ class WireReader:
         gather_s = GATHER_S if link.waiting and len(body) < SMALL_BYTES else 0.0
         link.send_at_s = now_s + max(gather_s, min(answer.throttle_time_ms / 1000, self._timeout_s))
 
-    def _taken(self, link: _Link, reading: Reading, part: FetchedPartition) -> None:
+    def _taken(self, link: Link, reading: Reading, part: FetchedPartition) -> None:
         meaning, batches = take(reading, part, self._raw_bytes_max)
         at = reading.at
         match meaning:
@@ -400,7 +352,7 @@ class WireReader:
         left = sum(batches.left_bytes for link in self.links.values() for _, batches in link.waiting)
         bytes_max = READ_BYTES if left < LEFT_BYTES else 0
         for link in list(self.links.values()):
-            while records_max > 0 and (turn := _turn(link, bytes_max)) is not None:
+            while records_max > 0 and (turn := link.turn(bytes_max)) is not None:
                 reading, batches = turn
                 unpacked = batches.unpacked_bytes
                 try:
@@ -428,17 +380,3 @@ class WireReader:
         if what not in self.said:
             self.said.add(what)
             log.warning("reading buffers: trouble", what=what, detail=str(why))
-
-
-def _turn(link: _Link, bytes_max: int) -> tuple[Reading, Batches] | None:
-    """Whose records come next: with no room to unpack any, of those that have some left."""
-    for _ in range(len(link.waiting)):
-        reading, batches = link.waiting.popleft()
-        if bytes_max > 0 or batches.left_bytes:
-            return reading, batches
-        link.waiting.append((reading, batches))
-    return None
-
-
-def _raise(error: Exception) -> None:
-    raise error

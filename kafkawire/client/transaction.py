@@ -17,13 +17,13 @@ Rules, each of which a test breaks:
    sent for the first time an epoch's transaction is *aborted for certain* as soon as we let go of the epoch: nothing
    else can commit it. Beside unacknowledged writes the offsets are not sent either: brokers that add them to the
    transaction implicitly answer 14, 19 and 51 then.
-2. A write or offsets whose answer is lost are never sent again into the same epoch: what has become of them cannot be
+2. A write or offsets whose answer is lost are never sent again into the same epoch: the outcome of them cannot be
    known, and they may still arrive. We let go of the epoch, and InitProducerId, which comes before everything else,
    aborts what is open and makes brokers refuse what arrives late.
 3. A write that was *refused* for the moment is sent again under the same sequence. Where it had been appended all the
    same (the leader changed while replicas were waited for), the sequence tells the next leader so.
 4. EndTxn(commit) without an answer, or with one that may be given after the coordinator has logged the end, is
-   repeated under the same id and epoch until an answer settles it: "no error" is given for a commit that is
+   repeated under the same id and epoch until an answer decides it: "no error" is given for a commit that is
    complete, CONCURRENT_TRANSACTIONS for one that is being completed, and with implicit partitions the epoch has gone
    up by then, so that no later transaction can be meant. Any other answer says only that the epoch is not ours any
    more (`TransactionCoordinator.endTransaction`): the fate is unknown.
@@ -63,6 +63,7 @@ from kafkawire.client.steps import (
     Unsent,
     Write,
 )
+from kafkawire.client.transaction_codes import AGAIN, ELSEWHERE, NOT_ENDED, OF_PLACE
 from kafkawire.protocol.errors import ErrorCode
 
 SEQUENCES = 1 << 31
@@ -81,65 +82,6 @@ class State(Enum):
     OFFSETS = "TxnOffsetCommit is under way; -> ENDING, SHUT"
     ENDING = "EndTxn(commit) is under way, and was refused whenever it was answered; -> READY, IN_DOUBT, SHUT"
     IN_DOUBT = "EndTxn(commit) may have been carried out; -> READY, SHUT"
-
-
-# --- what an error means
-
-_AGAIN = frozenset(
-    {
-        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-        ErrorCode.CONCURRENT_TRANSACTIONS,  # markers of the transaction before are being written
-        ErrorCode.CORRUPT_MESSAGE,  # damaged on its way: the checksum is looked at before anything is appended
-        ErrorCode.REQUEST_TIMED_OUT,
-        ErrorCode.NOT_ENOUGH_REPLICAS,
-        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-    }
-)
-"""The same one may carry it out in a moment."""
-
-_ELSEWHERE = frozenset(
-    {
-        ErrorCode.NOT_COORDINATOR,
-        ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        ErrorCode.LEADER_NOT_AVAILABLE,
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.NETWORK_EXCEPTION,  # the leader could not ask the coordinator
-        ErrorCode.KAFKA_STORAGE_ERROR,
-        ErrorCode.FENCED_LEADER_EPOCH,
-    }
-)
-"""Another one may carry it out."""
-
-_NOT_ENDED = frozenset(
-    {
-        ErrorCode.UNSUPPORTED_VERSION,
-        ErrorCode.INVALID_REQUEST,
-        ErrorCode.INVALID_PRODUCER_EPOCH,
-        ErrorCode.INVALID_TXN_STATE,
-        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
-        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-        ErrorCode.PRODUCER_FENCED,
-        ErrorCode.TRANSACTION_ABORTABLE,
-    }
-)
-"""What EndTxn is answered with before anything is logged."""
-
-_OF_PLACE = frozenset(
-    {
-        ErrorCode.MESSAGE_TOO_LARGE,
-        ErrorCode.INVALID_TOPIC_EXCEPTION,
-        ErrorCode.RECORD_LIST_TOO_LARGE,
-        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-        ErrorCode.INVALID_TIMESTAMP,
-        ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
-        ErrorCode.POLICY_VIOLATION,
-        ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
-        ErrorCode.INVALID_RECORD,
-    }
-)
-"""A partition's own reason to take no records; any other ends the transaction without a word about partitions."""
 
 
 @dataclass(slots=True)
@@ -264,10 +206,10 @@ class Machine:
             del running.waiting[write.number]
             return self._written_or_again()
         code = event.code if isinstance(event, Refused) else NO_ANSWER
-        if code in _OF_PLACE:
+        if code in OF_PLACE:
             # rule txn-refused: the rest would be committed without what was refused for good: lost.
             running.refused.setdefault(write.place, code)
-        elif not (code in _AGAIN or code in _ELSEWHERE or code == NO_ANSWER or self._is_behind_another(write, code)):
+        elif not (code in AGAIN or code in ELSEWHERE or code == NO_ANSWER or self._is_behind_another(write, code)):
             return self._aborts(code)
         running.waiting[write.number] = code
         return self._written_or_again()
@@ -291,7 +233,7 @@ class Machine:
         running.in_flight.update(running.waiting)
         return [
             # rule txn-same-number: where it had been appended all the same, another number writes it twice.
-            Step(running.writes[number], again=True, elsewhere=code not in _AGAIN)
+            Step(running.writes[number], again=True, elsewhere=code not in AGAIN)
             for number, code in sorted(running.waiting.items())
         ]
 
@@ -306,7 +248,7 @@ class Machine:
 
     def _refused_to_add(self, event: Refused) -> list[Step]:
         """A refusal of one partition leaves the others' unattempted."""
-        of_place = tuple((place, code) for place, code in event.of_places if code in _OF_PLACE)
+        of_place = tuple((place, code) for place, code in event.of_places if code in OF_PLACE)
         if of_place:
             return self._aborts(of_place[0][1], of_place)
         for number, write in enumerate(self._running.writes):
@@ -315,9 +257,9 @@ class Machine:
 
     def _refused(self, event: "Refused | Unsent") -> list[Step]:
         code = event.code if isinstance(event, Refused) else NO_ANSWER
-        if isinstance(event, Unsent) or code in _ELSEWHERE or code in _AGAIN:
+        if isinstance(event, Unsent) or code in ELSEWHERE or code in AGAIN:
             self._running.last = code
-            return [Step(event.request, again=True, elsewhere=code not in _AGAIN)]
+            return [Step(event.request, again=True, elsewhere=code not in AGAIN)]
         return self._aborts(code)
 
     # --- its end
@@ -327,14 +269,14 @@ class Machine:
         match event:
             case Done(End(), identity):
                 return self._ends(identity)
-            case Refused(End(), code) if code in _NOT_ENDED:
+            case Refused(End(), code) if code in NOT_ENDED:
                 # rule txn-not-ended: the epoch is over and nothing was committed: lost.
                 return self._gives_up(code)
             # rule txn-concurrent: the coordinator may be ending the transaction before: what it says is no commit.
             case Refused(End() as request, code):
                 self._running.last = code
                 # rule txn-doubt: the end may have been logged: called aborted later, it would be delivered twice.
-                return self._doubts(request, elsewhere=code not in _AGAIN)
+                return self._doubts(request, elsewhere=code not in AGAIN)
             case Lost(End() as request):
                 # rule txn-end-lost: nobody knows what has become of it: lost if it counts as committed, twice if as
                 # aborted.

@@ -66,6 +66,7 @@ class FrameSplitter:
             view = memoryview(bytes(self.held) + data)  # once per head that was torn apart
             self.held.clear()
         elif self.held:
+            # Only a frame that is wanted whole is gathered; everything else passes without being copied.
             self.held += view[: self._missing]
             rest = view[self._missing :]
             self._missing = max(self._missing - len(view), 0)
@@ -85,6 +86,7 @@ class FrameSplitter:
         try:
             while (head_end := self._head_end(view, at)) is not None:
                 end = at + _PREFIX.size + _PREFIX.unpack_from(view, at)[0]
+                # Asked in order and once per frame: the owner keeps its own list of requests by these calls.
                 if not self._wants(view[at + _PREFIX.size : head_end], end - at - _PREFIX.size):
                     self._passing = max(end - size, 0)
                     at = min(end, size)
@@ -103,6 +105,7 @@ class FrameSplitter:
             raise
         if at > run_at:
             yield Opaque(view[run_at:at])
+        # At most a head and a prefix, or the beginning of one wanted frame: the rest has been handed out.
         self.held += view[at:]
 
     def _head_end(self, view: memoryview, at: int) -> int | None:
@@ -111,6 +114,7 @@ class FrameSplitter:
         if body_at > len(view):
             return None
         (length,) = _PREFIX.unpack_from(view, at)
+        # Checked at the prefix, before anything is kept for a frame of that length.
         if not 0 <= length <= self.frame_bytes_max:
             raise FrameTooLarge(f"a frame of {length} bytes")
         head_end: int = body_at + min(length, self._head_bytes)

@@ -1,7 +1,7 @@
 """How connections of our own to the brokers are encrypted, from properties with librdkafka's names and values.
 
 `ssl` of Python reads a certificate with its key from files alone: what came in a property or in a PKCS#12 file is
-written to one that nobody else may read, and that is gone when it was read.
+written to one that only its owner may read, and deleted when it was read.
 """
 
 import ssl

@@ -20,7 +20,7 @@ from mq.embedded.mark import LogId
 from mq.embedded.writer import GroupWriter
 from mq.errors import QueueDamaged, QueueFormat, QueueUnavailable
 from mq.local.ledger import Ledger
-from mq.local.queue import RECORD_BYTES_MAX, TOPICS_MAX, Limits, LocalQueue, installation
+from mq.local.queue import RECORD_BYTES_MAX, TOPICS_MAX, LocalLimits, LocalQueue, installation
 from mq.local.steps import TrimStep
 from mq.local.storage import StoredTopic
 from mq.local.topic import Partition, Topic
@@ -51,9 +51,9 @@ def closing_on_error(held: Closable) -> Iterator[None]:
 class EmbeddedQueue(LocalQueue):
     """A queue in a folder, for one process. Durable and exactly-once on one machine, and no broker for others.
 
-    What has been delivered into topics, and what stands in the audit and dead-letter topics, is kept for ever, but
-    for what `retention.py` is told to delete. Buffer topics are trimmed by the worker. How far the reconcile job has
-    read them stands in `reconcile.json` beside the folder.
+    What has been delivered into topics, and what is in the audit and dead-letter topics, is kept for ever, but
+    for what `retention.py` deletes. Buffer topics are trimmed by the worker. How far the reconcile job has
+    read them is in `reconcile.json` beside the folder.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class EmbeddedQueue(LocalQueue):
         log: RocksLog,
         names: Names,
         clock: Clock,
-        limits: Limits,
+        limits: LocalLimits,
         second_mark: Path | None = None,
     ) -> None:
         """Takes over `folder` and `log`, failing or not. Raises as `open` does."""
@@ -122,7 +122,7 @@ class EmbeddedQueue(LocalQueue):
             else:
                 _refuse(ours, found.loss, found.of_log)
             log = RocksLog(ours.log, disk_free_min_bytes, free_bytes)
-            limits = Limits(partitions, record_bytes_max, topics_max, group_topics_max)
+            limits = LocalLimits(partitions, record_bytes_max, topics_max, group_topics_max)
             queue = cls(ours, log, names, clock, limits, second_mark)
             queue.given_up = found.of_log is not None
             return queue

@@ -48,7 +48,7 @@ class KafkaQueue:
     """Client and Admin, and the maker of Sources and Sinks, on a Kafka cluster. Any thread may call it."""
 
     def __init__(self, settings: KafkaSettings, clock: Clock) -> None:
-        """Asks nobody anything yet. Raises ConfigError for properties that are not spoken, or that the library does
+        """Connects to nothing yet. Raises ConfigError for properties that are not spoken, or that the library does
         not take."""
         self.settings = settings
         self._clock = clock
@@ -70,7 +70,7 @@ class KafkaQueue:
         client = KafkaClient(settings, self.cluster, self._readers, clock, self._finisher, appending)
         self._client = client
         self.append, self.read, self.offsets, self.wait = client.append, client.read, client.offsets, client.wait
-        self.settled, self.record_bytes_max = client.settled, client.record_bytes_max
+        self.is_stable, self.record_bytes_max = client.is_stable, client.record_bytes_max
         self.trouble = client.trouble  # brokers mend themselves, or say so for each partition
         self._members: WeakSet[Membership] = WeakSet()
         self._buffered: set[str] = set()  # topics whose buffers this process has asked for; bounded by the topics
@@ -212,7 +212,7 @@ class KafkaQueue:
         return self._brokers.offset(leader)
 
     def close(self) -> None:
-        """Let go. Later calls raise QueueUnavailable; workers are closed by whoever opened them."""
+        """Let go. Later calls raise QueueUnavailable; workers are closed by their opener."""
         if not self._closing.is_set():
             self._closing.set()
             self._client.close()

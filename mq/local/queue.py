@@ -31,7 +31,7 @@ queue is opened, three seeks."""
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class LocalLimits:
     """Sizes of a local queue. `record_bytes_max` is a body's."""
 
     partitions: int = 4
@@ -50,7 +50,9 @@ def installation(namespace: str) -> Names:
 class LocalQueue:
     """Client and Admin, and the maker of Sources and Sinks, over any back end. Any thread may call it."""
 
-    def __init__(self, ledger: Ledger, storage: Storage, committer: Committer, clock: Clock, limits: Limits) -> None:
+    def __init__(
+        self, ledger: Ledger, storage: Storage, committer: Committer, clock: Clock, limits: LocalLimits
+    ) -> None:
         """Takes over `storage` and `committer`, and makes this installation's own topics where they are missing.
         Raises QueueUnavailable."""
         self._ledger = ledger
@@ -60,7 +62,7 @@ class LocalQueue:
         self._limits = limits
         self._making = Making(limits.group_topics_max, clock)
         self._owner: tuple[Owner, LocalSource] | None = None
-        self._claims: dict[str, _Claim] = {}
+        self._claims: dict[str, _LocalClaim] = {}
         self._claiming = Lock()
         self._names = ledger.names
         for name in (self._names.audit, self._names.dead):
@@ -95,11 +97,11 @@ class LocalQueue:
 
     def claim(self, name: str) -> Claim:
         with self._claiming:
-            self._claims[name] = _Claim(self, name)
+            self._claims[name] = _LocalClaim(self, name)
             return self._claims[name]
 
-    def append_under(self, claim: "_Claim", records: Sequence[Append]) -> None:
-        """Whoever claims the name next waits for it. Raises as `Claim.append` does."""
+    def append_under(self, claim: "_LocalClaim", records: Sequence[Append]) -> None:
+        """The next claim of the name waits for it. Raises as `Claim.append` does."""
         with self._claiming:
             if self._claims.get(claim.name) is not claim:
                 raise ClaimLost(f"{claim.name} has been claimed by another process since")
@@ -155,7 +157,7 @@ class LocalQueue:
             self._ledger.topic(topic)
         return grown
 
-    def settled(self, topic: str, partition: str, timeout_s: float) -> bool:
+    def is_stable(self, topic: str, partition: str, timeout_s: float) -> bool:
         """What has been appended can be read."""
         self._ledger.topic(topic).partition(partition)
         return True
@@ -292,7 +294,7 @@ class LocalQueue:
         return topic, topic.partition(shard.name)
 
 
-class _Claim:
+class _LocalClaim:
     """The process has the queue to itself (`QueueLocked`), so that memory is enough."""
 
     def __init__(self, queue: LocalQueue, name: str) -> None:

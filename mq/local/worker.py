@@ -274,7 +274,7 @@ class LocalSink:
 
     def _runs(self, part: ShardBatch) -> list[Run]:
         """What the shard writes where. The record limit is that of clients: what a worker says about a record
-        (audit, dead letter, re-append) is a little larger than the record, and refusing it would help nobody."""
+        (audit, dead letter, re-append) is a little larger than the record, and refusing it would not help."""
         names, shard = self._ledger.names, part.shard
         runs: list[Run] = []
         if part.deliveries:

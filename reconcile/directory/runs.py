@@ -6,7 +6,7 @@
     reads-<run>.json        what is read of the buffers
     runs/<run>/             the report
     manifest-<run>.json     created whole or not at all, and never replaced: the one commit
-    <room>/run=<earlier>/   folders that this run has merged are removed by the next one
+    <room>/run=<earlier>/   folders that this run has merged or dropped are removed by the next one
     latest.json             a hint where the last manifest is; one that is missing or old costs a look around
     summary.json, ...       copies of the last run's report; the next run makes them again where they are not its
     reported.json           the last run whose result has been reported (reported.py)
@@ -51,8 +51,8 @@ log = logs.get(__name__)
 
 class Said(NamedTuple):
     """Of the planned part of the audit: the last marks of each shard, by partition the time of its first record,
-    what operators have had skipped, what may tell of outcomes and cannot be read, how many records that cannot, and
-    how many outcome rows the others have."""
+    what operators have had skipped, what may tell of outcomes and cannot be read, how many records that cannot, how
+    many outcome rows the others have, and which topics have marks and no buffer."""
 
     marks: MarksRead
     first_ms: Mapping[int, int]
@@ -60,13 +60,16 @@ class Said(NamedTuple):
     unreadable: Sequence[Unreadable] = ()
     malformed: int = 0
     rows: int = 0
+    vanished: Sequence[str] = ()
 
 
 class Merging(NamedTuple):
-    """`where` all rows are with this run, and folders that nobody reads any more once it is true."""
+    """`where` all rows are with this run, what nobody reads any more once it is true, and the first run whose report
+    is kept."""
 
     where: Whereabouts
     leftovers: Sequence[str] = ()
+    reports_from: int = 1
 
 
 class Stages(Protocol):
@@ -82,8 +85,8 @@ class Stages(Protocol):
     def judge(self, task: Task) -> Judgement:
         """Write findings and windows."""
 
-    def merge(self, task: Task) -> Merging:
-        """Put small folders of earlier runs together."""
+    def merge(self, task: Task, judgement: Judgement) -> Merging:
+        """Put small folders of earlier runs together, and drop rows that are not to be kept."""
 
     def report(self, manifest: Manifest, task: Task, judgement: Judgement) -> Mapping[str, bytes]:
         """What people and monitoring see of the run, by file name."""
@@ -213,9 +216,9 @@ class _Run:
         task = task_of(plan, reads, self._previous, counted, stalled_after_ms)
         say(Step("judging"))
         judgement = self._stages.judge(task)
-        merged = self._stages.merge(task)
+        merged = self._stages.merge(task, judgement)
         after = manifest_after(plan, reads, self._previous, counted, task, judgement, merged.where)
-        manifest = replace(after, leftovers=list(merged.leftovers))
+        manifest = replace(after, leftovers=list(merged.leftovers), reports_from=merged.reports_from)
         self._commit(manifest, plan.held, self._stages.report(manifest, task, judgement))
         return manifest
 
@@ -247,7 +250,9 @@ class _Run:
         fresh = fresh_shards(plan, self._previous)
         rules = {topic: self._source.rules(topic, shards) for topic, shards in fresh.items()}
         planned = plan_reads(plan, self._previous, said.marks, rules, said.first_ms, said.skips)
-        reads = replace(planned, unreadable=list(said.unreadable), malformed=said.malformed, rows=said.rows)
+        unreadable, vanished = list(said.unreadable), list(said.vanished)
+        counts = {"malformed": said.malformed, "rows": said.rows}
+        reads = replace(planned, unreadable=unreadable, vanished=vanished, **counts)
         self._files.write(name, encode(reads))
         return reads
 
@@ -269,7 +274,7 @@ class _Run:
         """Of this run and of those of the day before it. Raises BadInput."""
         if data := report.get("repair-plan.json"):
             yield decode_repair_plan(data)
-        for run in range(manifest.run - 1, 0, -1):
+        for run in range(manifest.run - 1, manifest.reports_from - 1, -1):
             name = f"runs/{run}/repair-plan.json"
             if data := self._files.read(name):
                 plan = _repair_plan(data, name)

@@ -65,6 +65,13 @@ class Task(NamedTuple):
     unpaired: Mapping[int, Spans] = MappingProxyType({})
     moved: Mapping[int, Spans] = MappingProxyType({})
     merged: Mapping[int, Sequence[Merge]] = MappingProxyType({})
+    forgotten: Mapping[int, Sequence[int]] = MappingProxyType({})
+    reports_from: int = 1
+
+    @property
+    def where(self) -> Whereabouts:
+        """All rows that there are with this run."""
+        return Whereabouts(self.rows, self.merged, self.forgotten)
 
 
 class Judgement(NamedTuple):
@@ -117,6 +124,8 @@ def task_of(plan: Plan, reads: Reads, previous: Manifest | None, counted: Counte
         unpaired=with_run(previous.unpaired if previous else {}, counted.unpaired, plan.run),
         moved=with_run(previous.moved if previous else {}, counted.moved, plan.run),
         merged=previous.merged if previous else {},
+        forgotten=previous.forgotten if previous else {},
+        reports_from=previous.reports_from if previous else 1,
     )
 
 
@@ -155,7 +164,7 @@ def manifest_after(
     where: Whereabouts | None = None,
 ) -> Manifest:
     """What the next run begins with. `where` its rows are, if that is not what the task says any more."""
-    where = where or Whereabouts(task.rows, task.merged)
+    where = where or task.where
     aside = {**plan.aside, **reads.aside}
     kept = {name: topic for name, topic in previous.topics.items() if name not in task.due} if previous else {}
     unread = {name: buffer.topic_id for name, buffer in plan.held.buffers.items() if name not in task.due}
@@ -176,6 +185,7 @@ def manifest_after(
         windows=with_run(previous.windows if previous else {}, judgement.hours, plan.run),
         unpaired=dict(task.unpaired),
         moved=dict(task.moved),
+        forgotten={hour: list(runs) for hour, runs in where.forgotten.items()},
         written=dict(judgement.written),
     )
 

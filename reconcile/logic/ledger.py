@@ -38,6 +38,9 @@ NO_OUTCOME = "no outcome"
 NOT_RE_APPENDED = "; not re-appended"
 """What is said behind the outcome of a record whose message nothing carries on, although it was to go on."""
 
+NOT_KEPT = "; rows of its hour are not kept any more"
+"""What is said behind what cannot be judged for that reason."""
+
 LATENESS_BINS = 26
 """Bin i counts what was delivered less than 2^i ms after it was due, and not less than 2^(i-1); the last one, from
 four and a half hours on, has no bound."""

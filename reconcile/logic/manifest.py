@@ -49,7 +49,8 @@ class Reads(msgspec.Struct, frozen=True, kw_only=True):
     turned out not to be readable, beside the plan's; `distrusted`, by topic: shards with a mark that cannot be
     true, of which this run reads and believes nothing new; `audit_first_ms` by partition of `Plan.lost`: when the
     first record behind the loss was written. `unreadable`: what may tell of outcomes, and cannot be read;
-    `malformed`: how many records cannot; `rows`: how many outcome rows the others have."""
+    `malformed`: how many records cannot; `rows`: how many outcome rows the others have. `vanished`: topics that have
+    marks there, and no buffer: they were made and deleted since the last run."""
 
     v: int = FORMAT_VERSION
     run: int
@@ -61,6 +62,7 @@ class Reads(msgspec.Struct, frozen=True, kw_only=True):
     unreadable: list[Unreadable] = []
     malformed: int = 0
     rows: int = 0
+    vanished: list[str] = []
 
 
 class Shard(msgspec.Struct, frozen=True, kw_only=True):
@@ -171,9 +173,11 @@ class Merge(NamedTuple):
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """Its existence makes a run true. `audit`: the offset to be read next, by partition. By hour since the epoch:
     `rows`, the runs that have rows and cells there, but for what is `merged`; `windows`, those that have judged
-    windows there; `unpaired`, `moved`, those that have such rows (pairing.py). `leftovers`: folders that nobody reads
-    any more; the next run removes them. `written`: how many rows this run has written into each of its folders,
-    without those that got none; whoever reads a folder must get as many (parquet_store.py)."""
+    windows there; `unpaired`, `moved`, those that have such rows (pairing.py); `forgotten`, those that have dropped
+    rows there (forgetting.py). `reports_from`: the first run whose report, plan and reads are kept. `leftovers`: what
+    nobody reads any more; the next run removes it.
+    `written`: how many rows this run has written into each of its folders, without those that got none; whoever reads
+    a folder must get as many (parquet_store.py)."""
 
     v: int = FORMAT_VERSION
     run: int
@@ -188,6 +192,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     windows: dict[int, Spans] = {}
     unpaired: dict[int, Spans] = {}
     moved: dict[int, Spans] = {}
+    forgotten: dict[int, list[int]] = {}
+    reports_from: int = 1
     leftovers: list[str] = []
     written: dict[str, int]
 

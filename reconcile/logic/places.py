@@ -14,17 +14,18 @@ shard, offset, moment), held together.
 
 And what rows tell without their record's neighbours: early and late, wrongly_expired, behind_deadline; and a row that
 ends its message for another one (`replaced`, `duplicate`) which nobody accepted: wrong_successor.
+In hours whose rows were dropped (forgetting.py) all of that is unauditable where a record is not found.
 The times of re-appends are judged in times.py.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from delayline.buffer.outcome import LATE_MAX, MISSED
 from delayline.records.message import Shard as ShardId
-from reconcile.logic.ledger import NO_OUTCOME, NOT_RE_APPENDED, RULE_MIN_MS, Category
+from reconcile.logic.ledger import HOUR_MS, NO_OUTCOME, NOT_KEPT, NOT_RE_APPENDED, RULE_MIN_MS, Category
 from reconcile.logic.manifest import AuditGap
 from reconcile.logic.testimony import MESSAGE, Found, Link, Record, Row, first_id, found_of_row, window_of
 
@@ -45,16 +46,21 @@ class Rules:
     """What a run judges by. Outcome rows of what was appended before one of the `gaps` in its part of the audit ended
     may have been deleted: it may have been cancelled then, however late it is due. `settled`, by topic and shard:
     outcome rows below this offset of the audit are settled, what was committed with them has been read; a shard that
-    is not among them has none. `unread`: what was accepted there nobody knows."""
+    is not among them has none. `unread`: what was accepted there nobody knows; `forgotten`: hours of which records
+    were dropped."""
 
     late_after_ms: int
     settled: Mapping[tuple[str, int], int]
     gaps: Sequence[AuditGap] = ()
     unread: Sequence[Unread] = ()
+    forgotten: Collection[int] = ()
 
     def is_untold(self, record: Record) -> bool:
         shard = ShardId(record.topic, str(record.shard))
         return any(record.appended_ms < gap.until_ms and gap.may_tell_of(shard) for gap in self.gaps)
+
+    def is_forgotten(self, moment_ms: int) -> bool:
+        return moment_ms // HOUR_MS in self.forgotten
 
     def is_settled(self, row: Row) -> bool:
         below = self.settled.get((row.topic, row.shard))
@@ -97,6 +103,20 @@ def places(accepted: Iterable[Record], links: Iterable[Link], rows: Iterable[Row
 
 def judged(place: Place, rules: Rules) -> Iterator[Found]:
     """What is wrong there."""
+    is_forgotten = place.record is None and rules.is_forgotten(place.moment_ms)
+    for found in _judged(place, rules):
+        yield _forgotten(found) if is_forgotten else found
+
+
+def _forgotten(found: Found) -> Found:
+    """A re-append alone gives no due time: what has one, and no outcome, counts as a record without an end
+    (`windows.Window.add`), and this one's may have had its own."""
+    due_ms = None if found.done_ms is None else found.due_ms
+    detail = f"{found.detail}{NOT_KEPT}"
+    return found._replace(category=Category.UNAUDITABLE.value, due_ms=due_ms, detail=detail, settled=True)
+
+
+def _judged(place: Place, rules: Rules) -> Iterator[Found]:
     own = [row for row in place.rows if place.record is not None and row.id == place.record.id]
     strange = [row for row in place.rows if place.record is None or row.id != place.record.id]
     if place.record is not None:
@@ -217,17 +237,28 @@ def _said(rows: Sequence[Row]) -> str:
     return "; ".join(row.said for row in rows)
 
 
-# --- early and late: from the outcome row alone
+# --- early and late: from the outcome row alone, but for what was moved into the past
 
 
 def is_untimely(row: Row, late_after_ms: int) -> bool:
     return row.lateness_ms is not None and not 0 <= row.lateness_ms <= late_after_ms
 
 
-def untimely(row: Row, late_after_ms: int) -> Found | None:
+def is_late(row: Row, late_after_ms: int) -> bool:
+    return row.lateness_ms is not None and row.lateness_ms > late_after_ms
+
+
+def untimely(row: Row, late_after_ms: int, moved_ms: int | None = None) -> Found | None:
+    """`moved_ms`: when a client moved the message to a due time that had passed by then. No owner could deliver it
+    before, so that it is late from then on."""
     if row.lateness_ms is None or not is_untimely(row, late_after_ms):
         return None
-    return found_of_row(row, Category.EARLY if row.lateness_ms < 0 else Category.LATE, row.said)
+    if row.lateness_ms < 0:
+        return found_of_row(row, Category.EARLY, row.said)
+    lateness_ms = row.lateness_ms if moved_ms is None else min(row.lateness_ms, max(0, row.done_ms - moved_ms))
+    if lateness_ms <= late_after_ms:
+        return None
+    return found_of_row(row, Category.LATE, row.said)._replace(lateness_ms=lateness_ms)
 
 
 # --- deadlines: from the outcome row and the record
@@ -298,7 +329,9 @@ def for_nobody(rows: Sequence[Row], accepted: set[tuple[str, int, int, str]], ru
         named = named_by(row)
         if named is None or not (named.key in accepted or _is_unread(named, rules.unread)):
             why = f"not accepted: {row.successor or 'what has no name'}"
-            yield _for_nobody(row, why, rules.is_settled(row))
+            found = _for_nobody(row, why, rules.is_settled(row))
+            is_forgotten = named is not None and rules.is_forgotten(named.due_ms)
+            yield _forgotten(found) if is_forgotten else found
     for row in _in_circles(rows):
         yield _for_nobody(row, f"and {row.successor} has ended for this one", settled=True)
 

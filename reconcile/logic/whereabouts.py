@@ -1,7 +1,8 @@
 """In which folders the rows of an hour lie.
 
 cells/run=<run>/hour=<hour>           and stage/run=<run>/<kind>/hour=<hour>, as a run has written them
-merged/run=<run>/<kind>/hour=<hour>   what that run has put together of small folders of earlier ones
+merged/run=<run>/<kind>/hour=<hour>   what that run has put together of small folders of earlier ones, or has kept of
+                                      an hour whose other rows it has dropped (forgetting.py)
 
 An hour far ahead gets a few rows from each of many runs: without merging, a month of runs would leave thousands of
 files for it. Folders are merged by levels, as a log-structured merge tree does (O'Neil et al., 1996): `MERGE_AT`
@@ -10,6 +11,7 @@ or twice in its life. Of the hours a run looks at one in `MERGE_AT` only: no run
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from reconcile.logic.manifest import Manifest, Merge, Spans, runs_in
@@ -18,6 +20,9 @@ CELLS, ACCEPTED, LINKS, DONE = "cells", "accepted", "links", "done"
 KINDS = (CELLS, ACCEPTED, LINKS, DONE)
 """Of rows. `done`: those that were counted."""
 
+FORGOTTEN = "forgotten"
+"""Cells whose rows were dropped. All of them agree."""
+
 COUNTED = "counted"
 """The lot of those."""
 
@@ -25,27 +30,36 @@ MERGE_AT = 16
 
 
 class Whereabouts(NamedTuple):
-    """By hour: the runs that have rows there, but for what is merged; and what is."""
+    """By hour: the runs that have rows there, but for what is merged; what is; and the runs that have dropped rows
+    there."""
 
     rows: Mapping[int, Spans]
     merged: Mapping[int, Sequence[Merge]]
+    forgotten: Mapping[int, Sequence[int]] = MappingProxyType({})
 
     @property
     def hours(self) -> list[int]:
         """Those that have any."""
-        return sorted({*self.rows, *self.merged})
+        return sorted({*self.rows, *self.merged, *self.forgotten})
+
+    def runs_of(self, hour: int) -> list[int]:
+        """Those with rows there that are not merged."""
+        return runs_in(self.rows.get(hour, []))
 
     def folders(self, kind: str, hours: Iterable[int]) -> list[str]:
         """All of these hours. Some may not exist: not each run has rows of each kind."""
         return [folder for hour in hours for folder in self._of_hour(kind, hour)]
 
     def _of_hour(self, kind: str, hour: int) -> Iterator[str]:
+        if kind == FORGOTTEN:
+            yield from (merged_folder(kind, run, hour) for run in self.forgotten.get(hour, ()))
+            return
         yield from (merged_folder(kind, merge.run, hour) for merge in self.merged.get(hour, ()))
-        yield from (folder(kind, run, hour) for run in runs_in(self.rows.get(hour, [])))
+        yield from (folder(kind, run, hour) for run in self.runs_of(hour))
 
 
 def where_of(manifest: Manifest | None) -> Whereabouts:
-    return Whereabouts(manifest.rows, manifest.merged) if manifest else Whereabouts({}, {})
+    return Whereabouts(manifest.rows, manifest.merged, manifest.forgotten) if manifest else Whereabouts({}, {})
 
 
 class Merged(NamedTuple):
@@ -90,7 +104,7 @@ def after(where: Whereabouts, done: Iterable[Merged], run: int) -> Whereabouts:
     """Where everything is when `run` has merged that."""
     rows, merged = dict(where.rows), dict(where.merged)
     for one in done:
-        del rows[one.hour]
+        rows.pop(one.hour, None)
         kept = [merge for merge in merged.get(one.hour, ()) if merge not in one.merges]
         merged[one.hour] = [*kept, Merge(run, one.level)]
-    return Whereabouts(rows, merged)
+    return where._replace(rows=rows, merged=merged)

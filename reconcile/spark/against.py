@@ -20,7 +20,7 @@ from reconcile.errors import CannotJudge
 from reconcile.exits import Exit
 from reconcile.frames.local_frame import small
 from reconcile.frames.schemas import ACCEPTED, DONE, FINDINGS
-from reconcile.logic.ledger import HOUR_MS, WINDOW_MS, Category
+from reconcile.logic.ledger import HOUR_MS, NOT_KEPT, WINDOW_MS, Category
 from reconcile.logic.manifest import Manifest
 from reconcile.logic.whereabouts import where_of
 from reconcile.progress import Say, Step
@@ -30,12 +30,17 @@ from reconcile.report.summary import FINDINGS_MAX, NotJudged, State, Summary, To
 from reconcile.report.summing import finding_of, topic_of
 from reconcile.settings import JobSettings
 from reconcile.spark import targets
+from reconcile.spark.cells import hour as hour_of
 from reconcile.spark.job import Verdict
 from reconcile.spark.parquet_store import ParquetStore
 
 ROOM = "targets"
-RETENTION, REFUSED = "retention", "refused"
-"""What keeps a topic from being compared: what is deleted from it, and what it is."""
+RETENTION, REFUSED, FORGOTTEN = "retention", "refused", "forgotten"
+"""What keeps a topic from being compared: what is deleted from it, what it is, and what the ledger has dropped."""
+
+
+_DUE = r"\.(\d+)(?:~\d+)?$"
+"""In an id, when its message was first due."""
 
 
 class Span(NamedTuple):
@@ -89,6 +94,10 @@ def compare(
 
 def _windows(reader: Reader, manifest: Manifest, since_ms: int) -> Compared:
     spans, not_judged = [], []
+    if (kept_ms := _kept_from_ms(manifest)) > since_ms:
+        why = f"the ledger has dropped rows of what was due before {format_moment(kept_ms)}"
+        not_judged.append(NotJudged(what=FORGOTTEN, why=why))
+        since_ms = kept_ms
     for name, topic in manifest.topics.items():
         if not topic.topic_id:
             continue  # only the audit speaks of it
@@ -96,17 +105,22 @@ def _windows(reader: Reader, manifest: Manifest, since_ms: int) -> Compared:
             not_judged.append(NotJudged(what=topic.aside, why="the ledger has set it aside", topic=name))
             continue
         try:
-            kept_ms = reader.kept_since_ms(name)
+            held_ms = reader.kept_since_ms(name)
         except CannotJudge as error:
             not_judged.append(NotJudged(what=REFUSED, why=str(error), topic=name))
             continue
-        from_ms = {shard: _window_after(max(since_ms, kept_ms.get(shard, 0))) for shard in topic.shards}
-        lacking = [shard for shard in sorted(kept_ms.keys() & from_ms.keys()) if kept_ms[shard] > since_ms]
+        from_ms = {shard: _window_after(max(since_ms, held_ms.get(shard, 0))) for shard in topic.shards}
+        lacking = [shard for shard in sorted(held_ms.keys() & from_ms.keys()) if held_ms[shard] > since_ms]
         if any(hour * HOUR_MS < from_ms[shard] for shard in lacking for hour in where_of(manifest).hours):
-            not_judged.append(NotJudged(what=RETENTION, why=_gone(kept_ms, lacking), topic=name))
+            not_judged.append(NotJudged(what=RETENTION, why=_gone(held_ms, lacking), topic=name))
         until_ms = topic.closed_until_ms
         spans += [Span(name, shard, start_ms, until_ms) for shard, start_ms in from_ms.items() if start_ms < until_ms]
     return Compared(spans, not_judged)
+
+
+def _kept_from_ms(manifest: Manifest) -> int:
+    """All rows of what was due from then on are there."""
+    return max((hour + 1 for hour in manifest.forgotten), default=0) * HOUR_MS
 
 
 def _window_after(moment_ms: int) -> int:
@@ -114,8 +128,8 @@ def _window_after(moment_ms: int) -> int:
     return -(-moment_ms // WINDOW_MS) * WINDOW_MS
 
 
-def _gone(kept_ms: Mapping[int, int], lacking: Sequence[int]) -> str:
-    parts = (f"partition {shard} before {format_moment(kept_ms[shard])}" for shard in lacking)
+def _gone(held_ms: Mapping[int, int], lacking: Sequence[int]) -> str:
+    parts = (f"partition {shard} before {format_moment(held_ms[shard])}" for shard in lacking)
     return f"what was delivered into {', '.join(parts)} may be gone from it"
 
 
@@ -171,7 +185,22 @@ class _Comparison:
         known = every.join(F.broadcast(orphans), ["topic", "id"], "left_semi").distinct()
         others = verdicts.join(known.withColumn("known", F.lit(True)), ["topic", "id"], "left")
         strange = ~is_orphan | (F.col("known").isNull() & ~self._is_before())
-        return others.where(strange).select(*FINDINGS.fieldNames())
+        return self._doubted(others.where(strange)).select(*FINDINGS.fieldNames())
+
+    def _doubted(self, verdicts: DataFrame) -> DataFrame:
+        """With orphans as `unauditable` whose id says that they were due in an hour of which rows were dropped."""
+        if not self._manifest.forgotten:
+            return verdicts
+        hours = [(hour,) for hour in self._manifest.forgotten]
+        table = small(self._rooms.spark, hours, "first_hour int").withColumn("is_forgotten", F.lit(True))
+        due_ms = F.regexp_extract("id", _DUE, 1).try_cast("long")
+        known = verdicts.withColumn("first_hour", hour_of(due_ms)).join(F.broadcast(table), "first_hour", "left")
+        is_doubted = (F.col("category") == Category.ORPHAN.value) & F.col("is_forgotten").isNotNull()
+        changed = {
+            "category": F.when(is_doubted, Category.UNAUDITABLE.value).otherwise(F.col("category")),
+            "detail": F.when(is_doubted, F.concat("detail", F.lit(NOT_KEPT))).otherwise(F.col("detail")),
+        }
+        return known.withColumns(changed)
 
     def _is_before(self) -> Column:
         before = F.lit(False)
@@ -200,13 +229,14 @@ def _summary(
     for row in found.groupBy("topic", "category").count().orderBy("topic", "category").collect():
         counts.setdefault(row["topic"], {})[row["category"]] = row["count"]
     total = sum(sum(categories.values()) for categories in counts.values())
+    doubted = sum(categories.get(Category.UNAUDITABLE, 0) for categories in counts.values())
     first = found.orderBy("category", "topic", "window_ms", "shard", "offset").limit(FINDINGS_MAX).collect()
-    cannot = Exit.CANNOT_JUDGE if compared.not_judged else Exit.CLEAN
+    cannot = Exit.CANNOT_JUDGE if compared.not_judged or doubted else Exit.CLEAN
     return Summary(
         cluster=manifest.cluster,
         run=manifest.run,
         at_ms=at_ms,
-        exit_code=Exit.FOUND if total > settings.threshold else cannot,
+        exit_code=Exit.FOUND if total - doubted > settings.threshold else cannot,
         seconds=round(seconds, 3),
         against=ROOM,
         threshold=settings.threshold,

@@ -117,6 +117,24 @@ def cells(accepted: DataFrame, links: DataFrame | None, done: DataFrame, late_af
     )
 
 
+def summed(cells: DataFrame) -> DataFrame:
+    """One part of each cell for all that say the same, by `CELLS`."""
+    return cells.groupBy(*CELL, "said").agg(
+        F.sum("count").alias("count"),
+        *(F.bit_xor(name).alias(name) for name in XORS),
+        F.max("late_max_ms").alias("late_max_ms"),
+        F.min("slack_min_ms").alias("slack_min_ms"),
+    )
+
+
+def counted_rows(cells: DataFrame) -> list[int]:
+    """How many records, links and outcome rows stand in these parts of cells."""
+    what = F.col("said").bitwiseAND(~(said.CARRIED | said.UNTIMED))
+    sides = (what < said.LINK, what == said.LINK, what >= said.FIRST_OUTCOME)
+    (row,) = cells.agg(*(F.sum(F.when(side, F.col("count")).otherwise(0)) for side in sides)).collect()
+    return [count or 0 for count in row]
+
+
 def counted(cells: DataFrame) -> DataFrame:
     """By `topic`, `window_ms` and `said`: `count`, `late_max_ms`, the cells that there are as bits (`buckets`), and
     from how many rows by `CELLS` that comes (`parts`)."""

@@ -1,7 +1,8 @@
 """One run of the job: the protocol (runs.py) with Spark's stages."""
 
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import cache, partial
+from itertools import islice
 from typing import NamedTuple
 
 from pyspark.sql import SparkSession
@@ -10,13 +11,14 @@ from delayline.clock import Clock
 from reconcile.directory import reported
 from reconcile.directory.files import Files
 from reconcile.directory.lock import Lock, this_process
-from reconcile.directory.runs import Merging, Said, carry_out
+from reconcile.directory.runs import Merging, Said, carry_out, read_manifest
 from reconcile.errors import BadInput
 from reconcile.frames.schemas import MALFORMED
 from reconcile.logic.advance import Counted, Judgement, Task
+from reconcile.logic.forgetting import HOURS_AT_ONCE, after_forgetting, reports_from, reports_of, to_forget
 from reconcile.logic.ledger import Category
 from reconcile.logic.manifest import Manifest, Plan, Reads
-from reconcile.logic.whereabouts import Whereabouts, after, to_merge
+from reconcile.logic.whereabouts import Merged, after, to_merge
 from reconcile.progress import Say
 from reconcile.readers.contract import Reader
 from reconcile.report.metrics import render_metrics
@@ -26,6 +28,7 @@ from reconcile.report.summary import MALFORMED_MAX, Summary, decode_summary, enc
 from reconcile.report.summing import Rows, summarise
 from reconcile.settings import JobSettings
 from reconcile.spark.counting import Counting
+from reconcile.spark.forgetting import forget
 from reconcile.spark.judging import Judging
 from reconcile.spark.merging import leftovers, merge
 from reconcile.spark.parquet_store import ParquetStore
@@ -74,6 +77,7 @@ class _Stages:
         self._settings, self._files, self._rooms, self._clock = settings, files, rooms, clock
         self._counting = Counting(rooms, reader, settings.late_after_ms, say)
         self._judging = Judging(rooms, settings.late_after_ms)
+        self._read_at_ms = cache(lambda run: read_manifest(files, run).at_ms)
         self._started_s = clock.monotonic_s()
 
     def marks(self, plan: Plan) -> Said:
@@ -89,10 +93,20 @@ class _Stages:
     def judge(self, task: Task) -> Judgement:
         return self._judging.judge(task)
 
-    def merge(self, task: Task) -> Merging:
-        where = Whereabouts(task.rows, task.merged)
+    def merge(self, task: Task, judgement: Judgement) -> Merging:
+        dropped, first = self._forget(task, judgement)
+        where = after_forgetting(task.where, dropped, task.run)
         done = merge(self._rooms, to_merge(where, task.run), task.run)
-        return Merging(after(where, done, task.run), leftovers(done))
+        gone = [*leftovers([*dropped, *done]), *reports_of(range(task.reports_from, first))]
+        return Merging(after(where, done, task.run), gone, first)
+
+    def _forget(self, task: Task, judgement: Judgement) -> tuple[list[Merged], int]:
+        """What rows are dropped of, and the first run whose report is kept."""
+        if (keep_ms := self._settings.keep_rows_ms) is None:
+            return [], task.reports_from
+        dropped = list(islice(to_forget(task, judgement, keep_ms, self._read_at_ms), HOURS_AT_ONCE))
+        forget(self._rooms, dropped, task.windows, task.run)
+        return dropped, reports_from(task, keep_ms, self._read_at_ms)
 
     def report(self, manifest: Manifest, task: Task, judgement: Judgement) -> Mapping[str, bytes]:
         rows = self._rows(manifest.run, judgement)

@@ -20,16 +20,18 @@ from reconcile.errors import BadInput
 from reconcile.frames.local_frame import small
 from reconcile.frames.schemas import ACCEPTED, DONE, FINDINGS, WINDOWS
 from reconcile.frames.tables import rows_of
+from reconcile.logic import whereabouts
 from reconcile.logic.advance import Judgement, Task
 from reconcile.logic.closing import Due, hours_of
 from reconcile.logic.ledger import HOUR_MS, KEEP_TIME, SKIPPED, Category
 from reconcile.logic.manifest import Manifest, Spans, runs_in
-from reconcile.logic.places import Rules, Unread, against_deadline, for_nobody, named_by
+from reconcile.logic.places import Rules, Unread, against_deadline, for_nobody, is_late, named_by
 from reconcile.logic.plan import Range
 from reconcile.logic.skips import Skipped, ended_after, excused
 from reconcile.logic.suspects import Behind, Suspect, batches, judged_behind, named
 from reconcile.logic.testimony import Found, window_of
-from reconcile.logic.whereabouts import Whereabouts, where_of
+from reconcile.logic.unread import doubted
+from reconcile.logic.whereabouts import where_of
 from reconcile.logic.windows import Tally, Window, latest, sums
 from reconcile.report.repair_plan import MESSAGES_MAX, Place, place_of
 from reconcile.report.summary import FINDINGS_MAX, WINDOWS_PER_TOPIC_MAX, Finding
@@ -80,10 +82,11 @@ class Judging:
         self.shown = Shown()
 
     def judge(self, task: Task) -> Judgement:
-        where = _where(task)
-        names = where.folders("cells", hours_of(task.due, where.hours))
-        cells = self._rooms.read(CELLS, names)
-        windows = self._windows(cells, task, sum(map(self._rooms.rows, names)))
+        hours = hours_of(task.due, task.where.hours)
+        names, forgotten = (task.where.folders(kind, hours) for kind in (whereabouts.CELLS, whereabouts.FORGOTTEN))
+        cells = self._rooms.read(CELLS, names)  # those without rows agree: nothing in them is suspect
+        every = self._rooms.read(CELLS, [*names, *forgotten]) if forgotten else cells
+        windows = self._windows(every, task, sum(map(self._rooms.rows, [*names, *forgotten])))
         earlier = self._earlier(task)
         known = self._known_before(earlier)
         unsettled: dict[str, set[int]] = {}
@@ -160,15 +163,16 @@ class Judging:
     def _found(self, cells: DataFrame, windows: Windows, task: Task) -> Iterator[Found]:
         suspects = self._suspects(_of_windows(cells, task.due), windows, bool(task.audit_gaps))
         skips = list(_skips(task))
-        rules = Rules(self._late_after_ms, _settled(task), task.audit_gaps, list(_unread(task)))
+        forgotten = frozenset(task.forgotten)
+        rules = Rules(self._late_after_ms, _settled(task), task.audit_gaps, list(_unread(task)), forgotten)
         found = chain(named(suspects), self._looked_up(suspects, task, rules))
         for one in found:
-            yield _untold(_lost(excused(one, skips), task), task)
+            yield _doubted(excused(one, skips), task)
         yield from self._mistimed(suspects, windows, task)
         if skips:
             yield from self._after_skips(windows, skips, task)
         for one in self._unpaired(windows, task):
-            yield _untold(one, task)
+            yield _doubted(one, task)
 
     def _suspects(self, cells: DataFrame, windows: Windows, has_gaps: bool) -> list[Suspect]:
         suspects = [Suspect(*row) for row in rows_of(ledger_cells.suspects(cells, has_gaps).toArrow())]
@@ -180,7 +184,9 @@ class Judging:
         spark = self._rooms.spark
         for batch in batches(suspects):
             behind = lookup.behind(spark, batch, self._staged(batch, task), self._late_after_ms)
-            yield from judged_behind(behind, rules)
+            late = [row for row in behind.untimely if is_late(row, rules.late_after_ms)]
+            moved_ms = lookup.moved_into_the_past(late, lambda hours: self._of_hours(hours, task))
+            yield from judged_behind(behind, rules, moved_ms)
             yield from self._given_way(behind, task, rules)
         if mortal := [one for one in suspects if one.is_mortal]:
             ends = lookup.with_deadlines(spark, mortal, self._staged(mortal, task))
@@ -205,19 +211,19 @@ class Judging:
         return self._of_hours(sorted({one.window_ms // HOUR_MS for one in cells}), task)
 
     def _of_hours(self, hours: Iterable[int], task: Task) -> lookup.Of:
-        return lambda schema, kind: self._rooms.read(schema, _where(task).folders(kind, hours))
+        return lambda schema, kind: self._rooms.read(schema, task.where.folders(kind, hours))
 
     def _given_way(self, behind: Behind, task: Task, rules: Rules) -> Iterator[Found]:
         """Of each row that names the message for which its own has ended, whether that was accepted."""
         named = [one for one in map(named_by, behind.given_way) if one is not None]
         hours = sorted({one.due_ms // HOUR_MS for one in named})
-        others = self._rooms.read(ACCEPTED, _where(task).folders("accepted", hours)) if named else None
+        others = self._rooms.read(ACCEPTED, task.where.folders("accepted", hours)) if named else None
         accepted = set() if others is None else lookup.accepted_among(self._rooms.spark, named, others)
         return for_nobody(behind.given_way, accepted, rules)
 
     def _after_skips(self, windows: Windows, skips: Sequence[Skipped], task: Task) -> Iterator[Found]:
         hours = sorted({window_ms // HOUR_MS for _, window_ms in windows})
-        rows = self._rooms.read(DONE, _where(task).folders("done", hours))
+        rows = self._rooms.read(DONE, task.where.folders("done", hours))
         for row in lookup.skipped_rows(rows, skips):
             found = ended_after(row, skips)
             if found is not None and (found.topic, found.window_ms) in windows:
@@ -269,10 +275,6 @@ class Judging:
 
 
 # --- where rows are
-
-
-def _where(task: Task) -> Whereabouts:
-    return Whereabouts(task.rows, task.merged)
 
 
 def _runs_of(runs: Mapping[int, Spans], hours: Iterable[int]) -> list[int]:
@@ -341,21 +343,5 @@ def _unread(task: Task) -> Iterator[Unread]:
                     yield Unread(topic, number, part.start, part.end)
 
 
-def _lost(found: Found, task: Task) -> Found:
-    """A successor that is missing may be among what was gone before it was read."""
-    shard = task.shards.get(found.topic, {}).get(found.shard)
-    if shard is None or not shard.lost or found.category != Category.MISSING or found.done_ms is None:
-        return found
-    return _unauditable(found) if found.done_ms < shard.lost_until_ms else found
-
-
-def _untold(found: Found, task: Task) -> Found:
-    """The outcome of a record that seems to have none may stand in an audit record that could not be read."""
-    shard = task.shards.get(found.topic, {}).get(found.shard)
-    if shard is None or found.category != Category.MISSING or found.done_ms is not None:
-        return found
-    return _unauditable(found) if shard.untold_from <= found.offset < shard.untold_below else found
-
-
-def _unauditable(found: Found) -> Found:
-    return found._replace(category=Category.UNAUDITABLE.value)
+def _doubted(found: Found, task: Task) -> Found:
+    return doubted(found, task.shards.get(found.topic, {}).get(found.shard))

@@ -68,6 +68,7 @@ class Pairing:
         self.unpaired: set[int] = set()
         self.moved: set[int] = set()
         self.windows: set[tuple[str, int]] = set()
+        self._forgotten: frozenset[int] = frozenset()
 
     def pair(
         self, plan: Plan, reads: Reads, previous: Manifest | None, shards: Mapping[str, Mapping[int, Shard]]
@@ -75,6 +76,7 @@ class Pairing:
         """`shards`: where they stand behind this run."""
         folder = f"stage/run={plan.run}"
         where = where_of(previous)
+        self._forgotten = frozenset(where.forgotten)
         waiting = list(self._waiting(plan, reads.unreadable))
         told = dict(_told(plan, reads, shards))
         for part, (rows, purges) in enumerate(self._batches(plan, reads, waiting)):
@@ -134,7 +136,12 @@ class Pairing:
             row = Row(*columns)
             side, bound = acts.side_of(row), bounds.get((row.topic, row.shard), 0)
             if side and 0 <= row.offset < bound and row.done_ms > torn_ms.get(row.audit_partition, -1):
-                yield Act(row, *side, bound, is_read, _is_untold(row, reads.unreadable))
+                is_untold = _is_untold(row, reads.unreadable) or self._is_forgotten(row, *side)
+                yield Act(row, *side, bound, is_read, is_untold)
+
+    def _is_forgotten(self, row: Row, act: str, is_operation: bool) -> bool:
+        """Whether what an operation asks for may have been dropped with its record."""
+        return is_operation and row.accepted_ms // HOUR_MS in self._forgotten
 
     def _waiting(self, plan: Plan, unreadable: Collection[Unreadable]) -> Iterator[Act]:
         """What the last run has left, but for that whose other side may have been deleted since."""

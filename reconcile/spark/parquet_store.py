@@ -76,7 +76,8 @@ class ParquetStore:
         found = self._count([name])
         if (there := sum(found.values())) != rows:
             raise OSError(f"{self._uri(name)}: Spark has written {rows} rows, and {there} are there")
-        self.written = {folder: count for folder, count in self.written.items() if not _is_below(folder, name)}
+        for folder in [folder for folder in self.written if _is_below(folder, name)]:
+            del self.written[folder]
         self.written.update({folder: count for folder, count in found.items() if count})
 
     def _count(self, names: Iterable[str]) -> dict[str, int]:

@@ -293,7 +293,7 @@ class SuiteQueue:
     def _settle(self, topic: str, partition: str) -> None:
         """What has been committed is seen a moment later: when the transaction's marker stands in the log."""
         with suppress(QueueError):  # the read itself will say what is wrong
-            self._queue.settled(topic, partition, PATIENCE_S)
+            self._queue.is_stable(topic, partition, PATIENCE_S)
 
     def offsets(self, topic: str, partition: str) -> tuple[int, int]:
         return self._queue.offsets(self._names.out(topic), partition)
@@ -301,8 +301,8 @@ class SuiteQueue:
     def wait(self, topic: str, positions: Mapping[str, int], timeout_s: float) -> bool:
         return self._queue.wait(self._names.out(topic), positions, timeout_s)
 
-    def settled(self, topic: str, partition: str, timeout_s: float) -> bool:
-        return self._queue.settled(self._names.out(topic), partition, timeout_s)
+    def is_stable(self, topic: str, partition: str, timeout_s: float) -> bool:
+        return self._queue.is_stable(self._names.out(topic), partition, timeout_s)
 
     def record_bytes_max(self, topic: str) -> int:
         return self._queue.record_bytes_max(self._names.out(topic))

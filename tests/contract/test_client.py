@@ -130,16 +130,16 @@ def test_records_of_many_threads_are_each_stored_once_where_their_position_says(
 # --- read
 
 
-def test_what_was_appended_can_be_read_once_it_is_settled(orders: LocalQueue) -> None:
+def test_what_was_appended_can_be_read_once_it_is_stable(orders: LocalQueue) -> None:
     orders.append([Append("orders", name, b"a") for name in "01"]).result(JOIN_S)
-    assert [orders.settled("orders", name, JOIN_S) for name in "01"] == [True, True]
+    assert [orders.is_stable("orders", name, JOIN_S) for name in "01"] == [True, True]
     assert [len(orders.read("orders", name, 0, 10)) for name in "01"] == [1, 1]
 
 
 @pytest.mark.parametrize("partition", UNKNOWN_PARTITIONS)
-def test_an_unknown_partition_is_never_settled(orders: LocalQueue, partition: str) -> None:
+def test_an_unknown_partition_is_never_stable(orders: LocalQueue, partition: str) -> None:
     with pytest.raises(PartitionUnknown):
-        orders.settled("orders", partition, 0.0)
+        orders.is_stable("orders", partition, 0.0)
 
 
 def test_read_at_the_end_is_empty(orders: LocalQueue) -> None:

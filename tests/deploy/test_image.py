@@ -10,7 +10,7 @@ import pytest
 
 from delayline import __version__
 from tests.fault.server import ROOT
-from tests.test_tidy import ROOMS, tracked
+from tests.test_tidy import PACKAGES, tracked
 
 TARGETS = {"service": "delayline", "reconcile": "delayline-reconcile"}
 PINNED = re.compile(r"[a-z0-9-]+(/[a-z0-9-]+)*:\d+\.\d+\.\d+(-[a-z0-9.-]+)?")
@@ -81,5 +81,5 @@ def test_what_the_images_are_given_is_the_whole_program(tmp_path: Path) -> None:
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--no-index"]
     done = subprocess.run([*pip, "--target", tmp_path / "site", tmp_path / "src"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    ours = {name for name in tracked() if name.split("/")[0] in ROOMS}
+    ours = {name for name in tracked() if name.split("/")[0] in PACKAGES}
     assert sorted(name for name in ours if not (tmp_path / "site" / name).is_file()) == []

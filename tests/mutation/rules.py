@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.test_tidy import ROOMS, ROOT, RULE
+from tests.test_tidy import PACKAGES, ROOT, RULE
 
 _COMMENT = re.compile(r"\s*#(.*)")
 
@@ -44,8 +44,8 @@ def rules() -> tuple[Rule, ...]:
     """All of the tree."""
     return tuple(
         rule
-        for room in ROOMS
-        for path in sorted((ROOT / room).rglob("*.py"))
+        for package in PACKAGES
+        for path in sorted((ROOT / package).rglob("*.py"))
         for rule in rules_in(path.read_text(), _module(path))
     )
 

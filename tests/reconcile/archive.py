@@ -208,11 +208,12 @@ def run_here(
     clock: Clock,
     threshold: int = 0,
     say: "Say" = lambda step: None,
+    keep_rows_ms: int | None = None,
 ) -> "Verdict":
     """A run of the job in this process, over an archive, with the files of this machine."""
     from reconcile.readers.parquet import ParquetReader
     from reconcile.spark.job import run
 
     reader = ParquetReader(spark, archive, "delayline")
-    settings = JobSettings(output=str(output), threshold=threshold)
+    settings = JobSettings(output=str(output), threshold=threshold, keep_rows_ms=keep_rows_ms)
     return run(settings, reader, LocalFiles(output), spark, clock, say)

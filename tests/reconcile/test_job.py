@@ -29,10 +29,12 @@ class Job:
         self.spark = spark
         self.world = World(folder / "archive", *(topics or ("orders", "mail")))
         self.out = folder / "out"
+        self.keep_rows_ms: int | None = None
 
     def run(self, threshold: int = 0) -> "Verdict":
         self.world.write()
-        verdict = run_here(self.spark, self.world.folder, self.out, ManualClock(self.world.at_ms), threshold)
+        clock = ManualClock(self.world.at_ms)
+        verdict = run_here(self.spark, self.world.folder, self.out, clock, threshold, keep_rows_ms=self.keep_rows_ms)
         assert verdict.summary == decode_summary((self.out / "summary.json").read_bytes())
         for topic in verdict.summary.topics:
             assert topic.ledger.difference == 0, topic
@@ -226,19 +228,23 @@ def test_a_run_opens_only_the_hours_it_judges_and_the_last_manifest(job: Job) ->
 
 @pytest.mark.thorough
 def test_offsets_that_are_gone_are_a_gap_and_nothing_in_it_is_missing(job: Job) -> None:
+    """A successor that should stand behind it is."""
     world = job.world
     world.send("orders", 0, MINUTE_MS)
     world.pass_on(HOUR_MS)
     job.run()
     gone = [world.send("orders", 0, MINUTE_MS) for _ in range(3)]
     moved = world.reschedule(world.send("mail", 1, MINUTE_MS), 2 * MINUTE_MS)
+    behind = world.send("mail", 1, 2 * MINUTE_MS)
+    world.end(behind, "superseded", successor=behind["id"])
     world.send("orders", 0, 2 * MINUTE_MS)
     world.pass_on(HOUR_MS)
     world.trimmed["orders", 0] = gone[-1]["offset"] + 1
     world.trimmed["mail", 1] = moved["offset"] + 1
     verdict = job.run()
     orders = topic_of(verdict.summary)
-    assert (verdict.exit_code, orders.state, orders.findings) == (3, State.UNAUDITABLE, {})
+    assert (verdict.exit_code, orders.state, orders.findings) == (2, State.UNAUDITABLE, {})
+    assert [(one.category, one.id) for one in verdict.summary.findings] == [("missing", behind["id"])]
     assert orders.ledger.accepted == 2
     assert [(one.what, one.topic, one.records) for one in verdict.summary.not_judged] == [
         ("gap", "mail", 2),
@@ -347,6 +353,26 @@ def test_outcomes_of_places_that_no_buffer_has_are_orphans(job: Job) -> None:
     places = [("nowhere", 0, 0), ("orders", 0, -1), ("orders", 0, 5), ("orders", 7, 0)]
     assert found == [("orphan", *place) for place in places]
     assert verdict.exit_code == 2
+    world.pass_on(HOUR_MS)
+    assert job.run().exit_code == 0
+
+
+@pytest.mark.thorough
+def test_a_topic_that_was_made_and_deleted_between_two_runs_is_not_judged_and_has_no_orphans(job: Job) -> None:
+    """Its marks say that there was a buffer. What has none is an orphan."""
+    world = job.world
+    world.pass_on(HOUR_MS)
+    job.run()
+    world.buffers["brief", 0] = []
+    world.send("brief", 0, MINUTE_MS)
+    world.pass_on(HOUR_MS)
+    del world.buffers["brief", 0]
+    verdict = job.run()
+    (said,) = verdict.summary.not_judged
+    assert (said.what, said.topic, said.records) == ("stray", "brief", 1)
+    assert "made after the last run and deleted" in said.why
+    assert (verdict.exit_code, verdict.summary.findings_total) == (3, 0)
+    assert topic_of(verdict.summary, "brief").before_start == 1
     world.pass_on(HOUR_MS)
     assert job.run().exit_code == 0
 

@@ -147,7 +147,7 @@ BREAKAGES = (
     Mutant(
         "a message is no longer on the move although there was no room to index it",
         "moving-room",
-        before("self._pending.moving.pop(origin or '')"),
+        before("self.messages.moving.pop(origin or '')"),
         first=130,
     ),
     Mutant("an operation is decided although this batch moves its message", "op-moving", without("value.values[0]")),

@@ -17,8 +17,10 @@ from tests.mutation.operators import (
 )
 
 BREAKAGES_OF_WISHES = (
-    Mutant("names that two records had one after the other stay contested", "name-settled", drop, first=1550),
-    Mutant("a decided claim that is read again takes its name from whoever has it", "name-held", always),
+    Mutant("names that two records had one after the other stay contested", "name-resolved", drop, first=1550),
+    Mutant(
+        "a decided conditional message that is read again takes its name from whoever has it", "name-held", always
+    ),
     Mutant("an owed name is not known", "name-owed", without("value.args[0].elts[0]")),
     Mutant(
         "a series that goes on is not found by an occurrence",
@@ -33,12 +35,15 @@ BREAKAGES_OF_WISHES = (
         first=220,
     ),
     Mutant(
-        "a claim below O is decided again after a takeover", "claim-below-O", without("test.values[1]"), first=660
+        "a conditional message below O is decided again after a takeover",
+        "conditional-below-O",
+        without("test.values[1]"),
+        first=660,
     ),
-    Mutant("a decided claim that is read again has no names", "claim-names", value(constant([]))),
-    Mutant("a claim is never decided", "claim-asked", drop),
-    Mutant("a claim that is passed over is not late", "claim-late", drop),
-    Mutant("a claim is delivered before its turn", "claim-turn", value(constant([]))),
+    Mutant("a decided conditional message that is read again has no names", "conditional-names", value(constant([]))),
+    Mutant("a conditional message is never decided", "conditional-asked", drop),
+    Mutant("a conditional message that is passed over is not late", "conditional-late", drop),
+    Mutant("a conditional message is delivered before its turn", "conditional-turn", value(constant([]))),
     Mutant("names are not bound when their claim is committed", "bind", drop),
     Mutant(
         "a commit binds a name to the record that it ends, after the re-append has been read",
@@ -47,14 +52,14 @@ BREAKAGES_OF_WISHES = (
     ),
     Mutant("a message on its way to another record is not found by its names", "find-moving", value(constant(None))),
     Mutant(
-        "a name that two records have one after the other is unknown until it is settled",
+        "a name that two records have one after the other is unknown until it is resolved",
         "name-contested",
         without("value.values[1]"),
     ),
     Mutant(
         "a name is bound although its batch may be aborted",
         "abort-safe",
-        after("self._pending.bind(${targets[0]}.named, ())"),
+        after("self.messages.bind(${targets[0]}.named, ())"),
     ),
     Mutant(
         "the checkpoint passes a name that is owed",
@@ -79,11 +84,17 @@ BREAKAGES_OF_WISHES = (
     Mutant("whoever is replaced is not named", "name-replaced", value(at("func", written("${value}.end")))),
     Mutant("an own id is kept although it is to be replaced", "replace", always),
     Mutant("an own id is replaced although it is to be kept", "replace", never),
-    Mutant("a claim is decided although whoever has its name is on the move", "claim-moving", never),
-    Mutant("own ids are not compared", "claim-free", without("test.values[1]")),
-    Mutant("idempotency keys are not compared", "claim-free", without("test.values[0]")),
-    Mutant("a claim does not know who has got its name in the same batch", "claim-batch", value(constant(None))),
-    Mutant("a claim does not get its names", "claim-gets", drop),
+    Mutant(
+        "a conditional message is decided although the holder of its name is on the move", "conditional-moving", never
+    ),
+    Mutant("own ids are not compared", "conditional-free", without("test.values[1]")),
+    Mutant("idempotency keys are not compared", "conditional-free", without("test.values[0]")),
+    Mutant(
+        "a conditional message does not know who has got its name in the same batch",
+        "conditional-batch",
+        value(constant(None)),
+    ),
+    Mutant("a conditional message does not get its names", "conditional-gets", drop),
     Mutant("whoever has ended in the same batch still has its name", "name-ended", value(part("orelse"))),
     Mutant(
         "a key that is cancelled in the same batch is taken for a new one",

@@ -214,7 +214,7 @@ class SimulatedIndex:
             named = [(name, key) for name, key in names if key not in self._memory]
             self._disk.write(_Write(self._shard, far, names=named))
 
-    def name(self, name: bytes, key: Key) -> None:
+    def bind(self, name: bytes, key: Key) -> None:
         assert key in self._all(), "the contract: present"
         if (self._disk.full or self._disk.tight) and key not in self._memory:
             raise StoreFull("no room")

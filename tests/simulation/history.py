@@ -54,7 +54,7 @@ class Terms(NamedTuple):
         return names if self.idempotency is None else [*names, ("key", self.idempotency[0])]
 
     @property
-    def is_claim(self) -> bool:
+    def is_conditional(self) -> bool:
         """Whether a message that asks for this takes its place only when its turn in the log has come."""
         return bool(self.names) or self.calendar_ms is not None
 
@@ -94,8 +94,8 @@ class Appended(NamedTuple):
         return f"{self.id}~{self.terms.occurrence}" if self.terms.repeats else self.id or ""
 
     @property
-    def is_claim(self) -> bool:
-        return self.kind == MESSAGE and self.terms.is_claim
+    def is_conditional(self) -> bool:
+        return self.kind == MESSAGE and self.terms.is_conditional
 
     @property
     def is_dead(self) -> bool:

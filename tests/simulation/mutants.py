@@ -26,12 +26,16 @@ _IN_ORDER = (
     "delay_service.core.rules_log",
     TAKEOVER,
     "delay_service.core.series",
+    "delay_service.core.targets",
     OPERATIONS,
     "delay_service.core.draft",
     "delay_service.core.pending_reappends",
     "delay_service.core.pending_messages",
     "delay_service.core.low_water",
     "delay_service.core.skipping",
+    "delay_service.core.late",
+    "delay_service.core.due",
+    "delay_service.core.rolls",
     SHARD,
 )
 """Each module may import those before it; all are built anew, so that the mutated one is the one they see."""

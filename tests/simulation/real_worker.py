@@ -331,7 +331,7 @@ class RealWorker:
 
     def _roll(self) -> None:
         for core in self._cores()[:1]:
-            core.roll(key for key in self._index.shard(core.id).keys(BEFORE_ALL, 20) if self._rnd.random() < 0.4)
+            core.rolls.ask(key for key in self._index.shard(core.id).keys(BEFORE_ALL, 20) if self._rnd.random() < 0.4)
 
     def _disk_fills(self) -> None:
         self._free_bytes = self._rnd.choice((0, DISK_FREE_MIN_BYTES))
@@ -342,7 +342,7 @@ class RealWorker:
 
     def _lose(self) -> None:
         """A shard is lost and given back at once: by a group that has forgotten its member for a moment."""
-        busy = [core.id.name for core in self._cores() if core.busy]
+        busy = [core.id.name for core in self._cores() if core.in_flight is not None]
         reader = self._source._readers[Shard("orders", self._rnd.choice(busy or self._partitions))]
         owned = self._worker.owned(Shard("orders", reader.partition.name))
         during = owned is not None and owned.core is None and self._worker.acquisition.is_under_way
@@ -359,7 +359,7 @@ class RealWorker:
 
     def _crash(self) -> None:
         """Nobody hears how the commit in flight ends, and the disk has got what it has got."""
-        self.seen["crash with a commit in flight"] += any(core.busy for core in self._cores())
+        self.seen["crash with a commit in flight"] += any(core.in_flight is not None for core in self._cores())
         if self._rnd.random() < 0.5:
             self._committer.shutdown()
         keep = self._rnd.randint(self._index.flushed, self._index.written)
@@ -465,7 +465,7 @@ class RealWorker:
         if len(cores) < len(self._partitions):
             yield "a shard is not taken over"
         for core in cores:
-            if pending := self._index.shard(core.id).pending() + len(core.register.moving):
+            if pending := self._index.shard(core.id).pending() + len(core.messages.moving):
                 yield f"{core.id}: {pending} pending"
             if core.cursor.next_offset != self._end(core.id.name):
                 yield f"{core.id}: the cursor stands at {core.cursor.next_offset}, the log ends behind it"

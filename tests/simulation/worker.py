@@ -6,9 +6,8 @@ Between any two steps it may crash, lose its shard, or have its clock, its log a
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from delay_service.core.lateness import NEVER_MS
 from delay_service.core.shard import Shard as RealShard
-from delay_service.core.shard_settings import ShardSettings
+from delay_service.core.shard_settings import NEVER_MS, ShardSettings
 from delay_service.core.takeover import Plan
 from delayline.buffer.cursor import SKIPPED_MAX, Cursor
 from delayline.errors import UnknownFormat
@@ -138,7 +137,7 @@ class Worker:
             seen["takeover waited behind an open client transaction"] += not core.caught_up
         if next_offset > (records[-1].offset + 1 if records else core.position):
             seen["log ended in a hole"] += 1
-        seen["record read while a commit was in flight"] += core.busy and bool(records)
+        seen["record read while a commit was in flight"] += core.in_flight is not None and bool(records)
 
     def _is_zombie(self, shard: Shard) -> bool:
         """Whether somebody else has claimed the shard; then its log may be cut above what this worker reads."""
@@ -157,10 +156,10 @@ class Worker:
         core = self.shards[shard]
         if not core.caught_up or self._is_zombie(shard):
             return None
-        pending = {name: core.register.find_named(indexed) for name, indexed in _NAMES.items()}
+        pending = {name: core.messages.find_named(indexed) for name, indexed in _NAMES.items()}
         holders = {name: found and found.message_id for name, found in pending.items()}
         self.scene.seen["name looked up and found"] += any(holders.values())
-        self.scene.seen["name looked up on its way to another record"] += bool(core.pending()[1])
+        self.scene.seen["name looked up on its way to another record"] += bool(core.messages.waiting()[1])
         return NamesAnswered(name_of(shard), holders, unheard=self.answer == APPLIED)
 
     # --- taking
@@ -193,7 +192,7 @@ class Worker:
             chosen = [entry.key for entry in pending if self.scene.rnd.random() < 0.3]
             if chosen:
                 self.scene.tell("{} is asked to roll {}", self.writer, [key.offset for key in chosen])
-                core.roll(chosen)
+                core.rolls.ask(chosen)
 
     # --- the fate of a commit
 

@@ -17,7 +17,6 @@ from delay_service.query.owners.methods import covered
 from delay_service.query.owners.waits import AGAIN_S, DECIDE_S, FIND_S, HELD_S, PAUSE_S, STOP_WITHIN_S
 from delayline.clock import Clock
 from delayline.questions.inquiry import (
-    Claim,
     DueCounts,
     DueQuery,
     Found,
@@ -26,6 +25,7 @@ from delayline.questions.inquiry import (
     Listing,
     OwnerUnavailable,
     Query,
+    RequestedNames,
     Resolution,
     ShardFigures,
     Skip,
@@ -123,9 +123,9 @@ class LoneWorker:
         """See `delayline.questions.inquiry.Owners`."""
         return self._here.all_decided(shard, offsets)
 
-    def held(self, shard: Shard, claims: Sequence[Claim]) -> "Future[list[Held]]":
+    def held(self, shard: Shard, requested: Sequence[RequestedNames]) -> "Future[list[Held]]":
         """See `delayline.questions.inquiry.Owners`."""
-        return self._submit(self._ask(lambda: self._here.held(shard, claims), HELD_S))
+        return self._submit(self._ask(lambda: self._here.held(shard, requested), HELD_S))
 
     def page(self, shards: Sequence[Shard], query: Query) -> "Future[list[Listing]]":
         """See `delayline.questions.inquiry.Owners`."""

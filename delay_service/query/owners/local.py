@@ -13,7 +13,7 @@ from delayline.questions.inquiry import Owners
 from delayline.records.message import Shard
 
 LOOK_AGAIN_S = 0.5
-"""How often somebody who waits for an answer sees whether the shard is still the worker's."""
+"""How often a caller that waits for an answer looks whether the shard is still the worker's."""
 
 
 class LocalOwners(Owners, Protocol):
@@ -47,14 +47,14 @@ async def ask(
 
     check()
     future: Future[Any] = getattr(local, method.name)(*arguments)
-    while not await _settled(future, min(LOOK_AGAIN_S, max(0.0, give_up_s - clock.monotonic_s()))):
+    while not await _is_done_within(future, min(LOOK_AGAIN_S, max(0.0, give_up_s - clock.monotonic_s()))):
         check()
         if clock.monotonic_s() >= give_up_s:
             raise NotYet("the worker has no answer yet")
     return future.result()
 
 
-async def _settled(future: "Future[Any]", timeout_s: float) -> bool:
+async def _is_done_within(future: "Future[Any]", timeout_s: float) -> bool:
     """Whether the future is done in time. A wait that ends early leaves it alone, which `asyncio.wrap_future` does
     not: others may wait for it, and the worker is going to complete it."""
     if future.done():

@@ -19,7 +19,6 @@ from delay_service.query.owners.waits import DECIDE_S, FIND_S, HELD_S, LIST_S, S
 from delayline.clock import Clock
 from delayline.process import logs
 from delayline.questions.inquiry import (
-    Claim,
     DueCounts,
     DueQuery,
     Found,
@@ -27,6 +26,7 @@ from delayline.questions.inquiry import (
     Held,
     Listing,
     Query,
+    RequestedNames,
     Resolution,
     ShardFigures,
     Skip,
@@ -127,9 +127,9 @@ class RoutedOwners:
         """See `delayline.questions.inquiry.Owners`."""
         return self._submit(self._routing.ask(METHODS["all_decided"], (shard, offsets), DECIDE_S))
 
-    def held(self, shard: Shard, claims: Sequence[Claim]) -> "Future[list[Held]]":
+    def held(self, shard: Shard, requested: Sequence[RequestedNames]) -> "Future[list[Held]]":
         """See `delayline.questions.inquiry.Owners`."""
-        return self._submit(self._routing.ask(METHODS["held"], (shard, claims), HELD_S))
+        return self._submit(self._routing.ask(METHODS["held"], (shard, requested), HELD_S))
 
     def page(self, shards: Sequence[Shard], query: Query) -> "Future[list[Listing]]":
         """See `delayline.questions.inquiry.Owners`."""

@@ -1,6 +1,6 @@
 """Whether a question comes from a process of this installation: HMAC-SHA256 over the moment, the path and the body.
 
-The secret itself never travels. A question that somebody repeats is answered again: questions change nothing, and
+The secret itself never travels. A replayed question is answered again: questions change nothing, and
 after `FRESH_MS` not even that.
 """
 

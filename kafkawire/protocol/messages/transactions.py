@@ -155,7 +155,7 @@ class DescribeTransactionsRequest(Message):
 
 
 @dataclass(slots=True)
-class DescribedTopic(Struct):
+class TransactionTopic(Struct):
     topic: str = string()
     partitions: list[int] = array("int32")
 
@@ -169,7 +169,7 @@ class DescribedTransaction(Struct):
     transaction_start_time_ms: int = int64()
     producer_id: int = int64()
     producer_epoch: int = int16()
-    topics: list[DescribedTopic] = array(DescribedTopic)
+    topics: list[TransactionTopic] = array(TransactionTopic)
 
 
 @dataclass(slots=True)

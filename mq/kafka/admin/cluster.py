@@ -45,7 +45,7 @@ FRESH_S = 5.0
 
 
 ASSIGNMENT_S = 3.0
-"""How long the coordinator is waited for about who owns what: whoever wants to know asks again."""
+"""How long the coordinator is waited for about who owns what: callers ask again."""
 
 _SETTLED = frozenset({ConsumerGroupState.STABLE, ConsumerGroupState.EMPTY, ConsumerGroupState.DEAD})
 
@@ -117,7 +117,7 @@ class Cluster:
         return described
 
     def known(self, name: str) -> Described | None:
-        """The topic, as somebody has seen it within the last seconds. Does not block."""
+        """The topic, as it was seen within the last seconds. Does not block."""
         fresh_until_s, described = self._seen.get(name, (0.0, None))
         return described if self._clock.monotonic_s() < fresh_until_s else None
 
@@ -210,8 +210,8 @@ class Cluster:
         level = IsolationLevel.READ_COMMITTED if readable else IsolationLevel.READ_UNCOMMITTED
         return self._offsets(topic, partitions, OffsetSpec.latest(), level)
 
-    def settled(self, topic: str, partition: int, timeout_s: float) -> bool:
-        """Whether within `timeout_s` all that stands in the log now could be read, or was aborted."""
+    def is_stable(self, topic: str, partition: int, timeout_s: float) -> bool:
+        """Whether within `timeout_s` all that is in the log now could be read, or was aborted."""
         end = self.log_ends(topic, (partition,))[partition]
         give_up_s = self._clock.monotonic_s() + timeout_s
         while self.log_ends(topic, (partition,), readable=True)[partition] < end:
@@ -304,7 +304,7 @@ class Cluster:
 
 
 def _admin(settings: KafkaSettings) -> AdminClient:
-    """Asks nobody yet. Raises ConfigError for properties that the library does not take."""
+    """Connects to nothing yet. Raises ConfigError for properties that the library does not take."""
     try:
         return AdminClient(settings.admin())
     except KafkaException as error:

@@ -265,11 +265,11 @@ class KafkaClient:
         numbers = {self._number(topic, name): offset for name, offset in positions.items()}
         return self._readers.wait(topic, numbers, timeout_s)
 
-    def settled(self, topic: str, partition: str, timeout_s: float) -> bool:
-        """A transaction that is committed can be read when its marker stands in the log, a moment after its end was
+    def is_stable(self, topic: str, partition: str, timeout_s: float) -> bool:
+        """A transaction that is committed can be read when its marker is in the log, a moment after its end was
         acknowledged; one whose producer is dead hides what is behind it until its coordinator gives it up."""
         self._check()
-        return self.cluster.settled(topic, self._number(topic, partition), timeout_s)
+        return self.cluster.is_stable(topic, self._number(topic, partition), timeout_s)
 
     def record_bytes_max(self, topic: str) -> int:
         self._check()

@@ -118,7 +118,7 @@ class KafkaSink:
 
     # --- mq.kafka.worker.cursors.OwnWriter: what an outage has left, and what a takeover has read
 
-    def settle(self, within_s: float) -> None:
+    def end_abandoned(self, within_s: float) -> None:
         """A producer that was given up is replaced by one of the same id, which ends its transaction. Asked by the
         commit that is under way there is nothing to end: the cursors become stable when it ends. Raises
         QueueUnavailable."""
@@ -135,7 +135,7 @@ class KafkaSink:
         """Where an outage made brokers forget markers of our last commit, its offsets stay pending, and its records
         hidden. For the commit that is under way it is its own business. Raises QueueUnavailable."""
         with self._between_commits(within_s) as free:
-            if free and self._finisher.settle(self.transactional_id):
+            if free and self._finisher.recover(self.transactional_id):
                 self.transactions.close()  # fenced with it; the next commit opens them again
 
     def tenure(self, shard: Shard) -> int | None:
@@ -150,9 +150,7 @@ class KafkaSink:
         """False where that is not to be waited for, or this sink is closed."""
         free = not self._closed and self._busy.acquire(timeout=within_s)
         if within_s and not free and not self._closed:
-            raise QueueUnavailable(
-                f"{self.transactional_id}: a commit is under way that takes longer than {within_s:.0f} s"
-            )
+            raise QueueUnavailable(f"{self.transactional_id}: a commit is under way that takes longer than {within_s:.0f} s")
         try:
             yield free
         finally:
@@ -238,7 +236,7 @@ class KafkaSink:
         return TopicPartition(buffer, int(part.shard.name), part.cursor.next_offset, metadata=metadata)
 
     def _signed(self, cursor: Cursor) -> Cursor:
-        """With the id that whoever takes over has to fence."""
+        """With the id that the next owner has to fence."""
         return replace(cursor, writer=self.transactional_id) if self._retired else cursor
 
     def _sends(self, part: ShardBatch, elsewhere: Iterable[Send]) -> Iterator[Send | Bulk]:

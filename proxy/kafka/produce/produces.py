@@ -61,24 +61,24 @@ class UpstreamProduce:
 
     header: RequestHeader
     request: ProduceRequest
-    pieces: dict[tuple[str, int], PartitionBatch] = field(default_factory=dict)
+    partitions: dict[tuple[str, int], PartitionBatch] = field(default_factory=dict)
 
-    def takes(self, piece: PartitionBatch) -> bool:
+    def takes(self, partition: PartitionBatch) -> bool:
         """A request holds one batch of a partition, and one transaction's."""
-        production = piece.production
+        production = partition.production
         return (
-            piece.key not in self.pieces
+            partition.key not in self.partitions
             and production.header.version == self.header.version
             and production.request.transactional_id == self.request.transactional_id
             and acks_towards_target(production.request) == self.request.acks
         )
 
-    def load(self, piece: PartitionBatch, records: Buffer) -> None:
-        self.pieces[piece.key] = piece
+    def load(self, partition: PartitionBatch, records: Buffer) -> None:
+        self.partitions[partition.key] = partition
         topics = self.request.topic_data
-        if not topics or topics[-1].name != piece.topic:
-            topics.append(ProduceTopic(piece.topic))
-        topics[-1].partition_data.append(ProducePartition(piece.index, records))
+        if not topics or topics[-1].name != partition.topic:
+            topics.append(ProduceTopic(partition.topic))
+        topics[-1].partition_data.append(ProducePartition(partition.index, records))
 
 
 def acks_towards_target(request: ProduceRequest) -> int:
@@ -86,25 +86,25 @@ def acks_towards_target(request: ProduceRequest) -> int:
     return request.acks or 1
 
 
-def target_part(piece: PartitionBatch, base_sequence: int) -> Buffer:
+def target_part(partition: PartitionBatch, base_sequence: int) -> Buffer:
     """The immediate records; what changes nothing is what came."""
-    immediate = piece.parts.immediate if piece.parts is not None else None
+    immediate = partition.parts.immediate if partition.parts is not None else None
     assert immediate is not None, "it has immediate records"
-    assert piece.records is not None, "a batch was read from it"
+    assert partition.records is not None, "a batch was read from it"
     if not immediate.is_rebuilt and base_sequence == immediate.head.base_sequence:
-        return piece.records
+        return partition.records
     return b"".join(immediate.encode(base_sequence))
 
 
-def probe(piece: PartitionBatch, batch: Batch) -> bytes:
-    assert piece.records is not None, "a batch was read from it"
-    transactional = read_batch(piece.records).head.is_transactional
+def probe(partition: PartitionBatch, batch: Batch) -> bytes:
+    assert partition.records is not None, "a batch was read from it"
+    transactional = read_batch(partition.records).head.is_transactional
     return header_only(batch.producer_id, batch.epoch, max(batch.base_sequence, 0), transactional=transactional)
 
 
-def refused(piece: PartitionBatch, refusal: Refusal) -> ProducedPartition:
+def refused(partition: PartitionBatch, refusal: Refusal) -> ProducedPartition:
     return ProducedPartition(
-        piece.index,
+        partition.index,
         refusal.code,
         NO_OFFSET,
         record_errors=list(refusal.record_errors),

@@ -41,7 +41,7 @@ class RightsAsked:
 
     header: RequestHeader
     request: MetadataRequest
-    pieces: "list[PartitionBatch]"
+    partitions: "list[PartitionBatch]"
 
 
 class Rights:
@@ -51,20 +51,20 @@ class Rights:
         self._clock = clock
         self.proven_s: dict[str, float] = {}
 
-    def ask(self, topics: Iterable[str], pieces: "list[PartitionBatch]") -> RightsAsked | None:
+    def ask(self, topics: Iterable[str], partitions: "list[PartitionBatch]") -> RightsAsked | None:
         """What to ask about these topics; None where all are known to take the client's records."""
         since_s = self._clock.monotonic_s() - PROVEN_S
         unproven = [topic for topic in dict.fromkeys(topics) if self.proven_s.get(topic, since_s) <= since_s]
         if not unproven:
             return None
-        client = pieces[0].production.header
+        client = partitions[0].production.header
         request = MetadataRequest(
             topics=[MetadataTopicName(name=topic) for topic in unproven],
             allow_auto_topic_creation=False,
             include_topic_authorized_operations=True,
         )
         header = RequestHeader(ApiKey.METADATA, VERSION, client.correlation_id, client.client_id)
-        return RightsAsked(header, request, pieces)
+        return RightsAsked(header, request, partitions)
 
     def answered(self, response: MetadataResponse) -> Mapping[str, ErrorCode]:
         """The topics that do not take the client's records, and why. They are asked about again."""

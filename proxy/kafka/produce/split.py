@@ -3,25 +3,22 @@
     ClientProduce --> one `PartitionBatch` each --> sequencer --> UpstreamProduces to the broker (T parts, probes)
                                                              \\-> writes to buffer topics (`buffer_topics.py`)
 
-The sequencer decides what is sent where, and when; here its outputs are carried out and what became of them is told
+The sequencer decides what is sent where, and when; here its outputs are carried out, and their outcomes go
 back. Outputs that belong together go to the broker in one request. A Produce is answered when each of its partitions
 is.
 """
 
-import asyncio
 from collections import deque
 from typing import TYPE_CHECKING
 
-from kafkawire.batch.compression import Allowance
 from kafkawire.batch.head import Batch as Records
-from kafkawire.batch.head import Kind, kind_of, read_batch
-from kafkawire.protocol.errors import BatchError, CorruptBatch, ErrorCode, PeerError
+from kafkawire.protocol.errors import CorruptBatch, ErrorCode, PeerError
 from kafkawire.protocol.message import RequestHeader, encode
 from kafkawire.protocol.messages.metadata import MetadataResponse
 from kafkawire.protocol.messages.produce import ProducedPartition, ProducedTopic, ProduceRequest, ProduceResponse
 from kafkawire.protocol.primitives import Buffer
-from proxy.kafka.limits import INLINE_BYTES, INLINE_PLAIN_BYTES
 from proxy.kafka.produce.buffer_topics import Unready, Write
+from proxy.kafka.produce.inspection import Inspection, Looks
 from proxy.kafka.produce.produces import (
     NO_OFFSET,
     ClientProduce,
@@ -32,8 +29,8 @@ from proxy.kafka.produce.produces import (
     refused,
     target_part,
 )
-from proxy.kafka.produce.rights import Rights, RightsAsked
-from proxy.kafka.produce.screen import Refusal, Seen, check_compression, compressed_bytes, fits, refusal_of
+from proxy.kafka.produce.rights import RightsAsked
+from proxy.kafka.produce.screen import Refusal, Seen, fits, refusal_of
 from proxy.kafka.produce.sequencer import (
     Answer,
     Ask,
@@ -59,11 +56,7 @@ if TYPE_CHECKING:
     from proxy.kafka.produce.upstream import Upstream
 
 
-Looks = dict[PartitionBatch, tuple[Records, Seen | None]]
-"""What was found in each batch that can be read; None where its records cannot be taken apart."""
-
-
-class Split:
+class ProduceSplitter:
     """Of one connection."""
 
     def __init__(self, hub: "Hub", upstream: "Upstream") -> None:
@@ -71,10 +64,10 @@ class Split:
         self._upstream = upstream
         self._sequencer = Sequencer()
         self._open: dict[ClientProduce, None] = {}
-        self._pieces: dict[Batch, PartitionBatch] = {}  # of batches that the sequencer has; bounded by what is open
+        # Of batches that the sequencer has: bounded by what is open.
+        self._partitions: dict[Batch, PartitionBatch] = {}
         self._unnamed = hub.unnamed()
-        self._rights = Rights(hub.clock)
-        self._asking = False
+        self._inspection = Inspection(hub, upstream, self._unnamed, self._inspected)
         self._events: deque[Event] = deque()
         self._shipments: list[UpstreamProduce] = []
         self._closed = False
@@ -88,12 +81,13 @@ class Split:
     @property
     def blocked(self) -> bool:
         """Whether not even a Produce can be taken up."""
-        return self._asking
+        return self._inspection.is_under_way
 
     def close(self) -> None:
         self._closed = True
+        self._inspection.close()
         self._open.clear()
-        self._pieces.clear()
+        self._partitions.clear()
         self._events.clear()
 
     def concerns(self, request: ProduceRequest) -> bool:
@@ -106,7 +100,7 @@ class Split:
         )
 
     def produce(self, turn: Turn, header: RequestHeader, request: ProduceRequest, size: int) -> None:
-        """Take a Produce. One that says the same partition twice is refused, as nobody could answer it."""
+        """Take a Produce. One that says the same partition twice is refused: it could not be answered."""
         sent = {(topic.name, one.index): one.records for topic in request.topic_data for one in topic.partition_data}
         if len(sent) < sum(len(topic.partition_data) for topic in request.topic_data):
             raise PeerError("a Produce with two batches for one partition")
@@ -116,183 +110,63 @@ class Split:
         production = ClientProduce(answered, turn, header, request, size, missing=len(sent))
         self._open[production] = None
         self.bytes_held += size
-        self._prove([PartitionBatch(production, *key, records) for key, records in sent.items()])
-
-    # --- looking at records
-
-    def _prove(self, pieces: list[PartitionBatch]) -> None:
-        """Nothing is unpacked for a client that may not write to the topic."""
-        topics = [piece.topic for piece in pieces if compressed_bytes(piece.records) and self._looks_at(piece.topic)]
-        asked = self._rights.ask(topics, pieces) if topics else None
-        if asked is None:
-            self._look(pieces)
-        else:
-            self._asking = True
-            self._upstream.ask(asked)
-
-    def _looks_at(self, topic: str) -> bool:
-        return self._unnamed.refuses or self._hub.settings.is_delay_enabled(topic)
+        self._inspection.begin([PartitionBatch(production, *key, records) for key, records in sent.items()])
 
     def proved(self, asked: RightsAsked, response: MetadataResponse) -> None:
         """The broker's answer to `Upstream.ask`."""
-        self._asking = False
-        denied = self._rights.answered(response)
-        for piece in asked.pieces:
-            if (code := denied.get(piece.topic)) is not None:
-                piece.denied = Refusal(code, f"the broker takes no records of this client for {piece.topic}")
-        self._look(asked.pieces)
+        self._inspection.proved(asked, response)
 
-    def _look(self, pieces: list[PartitionBatch]) -> None:
-        """Here, where that takes no time worth speaking of; else beside the event loop."""
-        compressed = sum(compressed_bytes(piece.records) for piece in pieces if piece.denied is None)
-        inline = Allowance(INLINE_PLAIN_BYTES)
-        try:
-            if compressed > INLINE_BYTES:
-                raise _TooMuchInline
-            seen = self._see_all(pieces, inline)
-            if compressed and any(one.refusal and one.refusal.code == ErrorCode.MESSAGE_TOO_LARGE for one in pieces):
-                raise _TooMuchInline
-        except _TooMuchInline:
-            self._asking = True
-            self._upstream.run(self._look_beside(pieces))
-        else:
-            self._looked(pieces, seen, INLINE_PLAIN_BYTES - inline.left)
+    # --- to the sequencer
 
-    async def _look_beside(self, pieces: list[PartitionBatch]) -> None:
-        for piece in pieces:
-            piece.refusal = None
-        limit = self._hub.settings.limits.plain_bytes_max
-        allowance = Allowance(limit)
-        async with self._hub.looking:
-            seen = await asyncio.to_thread(self._see_all, pieces, allowance)
-        if self._closed:
-            return
-        if any(one.refusal and one.refusal.code == ErrorCode.MESSAGE_TOO_LARGE for one in pieces):
-            self._hub.metrics.limited.labels("plain_bytes_max").inc()
-        self._asking = False
-        self._looked(pieces, seen, limit - allowance.left)
-        self._upstream.take_up()
-
-    def _see_all(self, pieces: list[PartitionBatch], allowance: Allowance) -> Looks:
-        """Perhaps in a thread: nothing but the pieces is touched."""
-        seen: Looks = {}
-        for piece in pieces:
-            if piece.records is None:
-                piece.refusal = Refusal(ErrorCode.INVALID_RECORD, "a null records field")
-            elif self._hub.settings.is_delay_enabled(piece.topic):
-                self._see(piece, piece.records, seen, allowance)
-            elif piece.denied is not None:
-                piece.refusal = piece.denied
+    def _inspected(self, partitions: list[PartitionBatch], seen: Looks) -> None:
+        for partition in partitions:
+            if partition in seen:
+                self._enter(partition, *seen[partition])
+            elif partition.refusal is not None:
+                self._result(partition, refused(partition, partition.refusal))
             else:
-                piece.refusal = self._unnamed.refusal(piece.topic, piece.records, allowance)
-        return seen
-
-    def _looked(
-        self,
-        pieces: list[PartitionBatch],
-        seen: Looks,
-        plain_bytes: int,
-    ) -> None:
-        if any(found is not None and found.scan.plain for _, found in seen.values()):
-            self._upstream.grow(pieces[0].production.paid, plain_bytes)
-        delayed = {piece.topic for piece, (_, found) in seen.items() if found and found.delayed and not found.refusal}
-        unknown = delayed - self._hub.twins.known if delayed else delayed
-        if unknown:
-            self._asking = True
-            self._upstream.run(self._look_again(sorted(unknown), pieces, seen))
-        else:
-            self._go(pieces, seen)
-
-    def _see(
-        self,
-        piece: PartitionBatch,
-        data: Buffer,
-        seen: Looks,
-        allowance: Allowance,
-    ) -> None:
-        """An empty field is for the broker to judge."""
-        records = None
-        try:
-            kind = kind_of(data)
-            if kind is Kind.LEGACY:
-                piece.refusal = self._hub.screen.look_at_legacy(piece.topic)
-            elif kind is Kind.BATCH:
-                records = read_batch(data)
-                if piece.denied is not None:
-                    piece.refusal, seen[piece] = piece.denied, (records, None)
-                    return
-                check_compression(records.head, piece.production.header.version)
-                seen[piece] = (
-                    records,
-                    self._hub.screen.look(piece.topic, records, self._hub.clock.now_ms(), allowance),
-                )
-        except BatchError as error:
-            piece.refusal = refusal_of(error)
-            if records is not None:
-                seen[piece] = records, None
-
-    async def _look_again(
-        self,
-        topics: list[str],
-        pieces: list[PartitionBatch],
-        seen: Looks,
-    ) -> None:
-        for topic in topics:
-            await self._hub.twins.learn(topic)
-        if not self._closed:
-            self._asking = False
-            self._go(pieces, seen)
-            self._upstream.take_up()
-
-    def _go(self, pieces: list[PartitionBatch], seen: Looks) -> None:
-        for piece in pieces:
-            if piece in seen:
-                self._enter(piece, *seen[piece])
-            elif piece.refusal is not None:
-                self._result(piece, refused(piece, piece.refusal))
-            else:
-                assert piece.records is not None, "null is refused"
-                self._load(piece, piece.records)
+                assert partition.records is not None, "null is refused"
+                self._load(partition, partition.records)
         self._ship()
 
-    def _enter(self, piece: PartitionBatch, records: Records, seen: Seen | None) -> None:
+    def _enter(self, partition: PartitionBatch, records: Records, seen: Seen | None) -> None:
         """A batch goes to the sequencer."""
         delayed = 0
         if seen is not None:
-            piece.refusal = seen.refusal
-            piece.parts = seen.scan.split(frozenset() if seen.refusal else seen.delayed)
-            delayed = len(piece.parts.delayed_at)
+            partition.refusal = seen.refusal
+            partition.parts = seen.scan.split(frozenset() if seen.refusal else seen.delayed)
+            delayed = len(partition.parts.delayed_at)
             if delayed:
-                piece.refusal = self._unfit(piece, seen)
-        head, request = records.head, piece.production.request
-        batch = piece.batch = Batch(
-            piece.topic,
-            piece.index,
+                partition.refusal = self._unfit(partition, seen)
+        head, request = records.head, partition.production.request
+        batch = partition.batch = Batch(
+            partition.topic,
+            partition.index,
             head.producer_id,
             head.producer_epoch,
             head.base_sequence,
             max(head.record_count, 1),
             delayed,
             request.acks,
-            piece.refusal.code if piece.refusal else ErrorCode.NONE,
+            partition.refusal.code if partition.refusal else ErrorCode.NONE,
         )
-        self._pieces[batch] = piece
+        self._partitions[batch] = partition
         self._tell(batch)
 
-    def _unfit(self, piece: PartitionBatch, seen: Seen) -> Refusal | None:
-        target = self._hub.twins.target(piece.topic)
+    def _unfit(self, partition: PartitionBatch, seen: Seen) -> Refusal | None:
+        target = self._hub.twins.target(partition.topic)
         if isinstance(target, Unready):
             return Refusal(ErrorCode.NOT_ENOUGH_REPLICAS, target.reason)
-        assert piece.parts is not None, "it was split"
-        full = self._hub.full(piece.topic, adds=seen.adds, repeats=seen.repeats) if seen.adds else None
+        assert partition.parts is not None, "it was split"
+        full = self._hub.full(partition.topic, adds=seen.adds, repeats=seen.repeats) if seen.adds else None
         if full is not None:
             return Refusal(ErrorCode.POLICY_VIOLATION, full)
-        return fits(seen, piece.parts, target)
+        return fits(seen, partition.parts, target)
 
     # --- what the sequencer wants done
 
     def _tell(self, event: Event) -> None:
-        """What an output brings about at once is told only when the outputs before it are carried out."""
+        """An event that an output causes at once waits until the outputs before it are carried out."""
         if self._closed:
             return
         self._events.append(event)
@@ -312,41 +186,41 @@ class Split:
             self._upstream.take_up()
 
     def _do(self, output: Output) -> None:
-        piece = self._pieces[output.batch]
+        partition = self._partitions[output.batch]
         match output:
             case SendTarget(batch, base_sequence):
-                self._send_target(piece, batch, base_sequence)
+                self._send_target(partition, batch, base_sequence)
             case ProbeTarget(batch):
-                self._load(piece, probe(piece, batch))
+                self._load(partition, probe(partition, batch))
             case SendBuffer(batch, base_sequence):
-                self._upstream.run(self._write_buffer(batch, self._write(piece, base_sequence)))
+                self._upstream.run(self._write_buffer(batch, self._write(partition, base_sequence)))
             case Ask(batch, side):
                 self._upstream.run(self._ask(batch, side))
             case Answer(batch, code, verbatim):
-                self._answer(piece, batch, code, verbatim)
+                self._answer(partition, batch, code, verbatim)
             case Close(_, reason):
                 self._upstream.close(reason)
 
-    def _send_target(self, piece: PartitionBatch, batch: Batch, base_sequence: int) -> None:
+    def _send_target(self, partition: PartitionBatch, batch: Batch, base_sequence: int) -> None:
         try:
-            records = target_part(piece, base_sequence)
+            records = target_part(partition, base_sequence)
         except CorruptBatch as error:
-            piece.told = refused(piece, refusal_of(error))
+            partition.told = refused(partition, refusal_of(error))
             self._tell(TargetAnswered(batch, error.code))
         else:
-            self._load(piece, records)
+            self._load(partition, records)
 
-    def _write(self, piece: PartitionBatch, base_sequence: int) -> Write:
-        delayed = piece.parts.delayed if piece.parts is not None else None
+    def _write(self, partition: PartitionBatch, base_sequence: int) -> Write:
+        delayed = partition.parts.delayed if partition.parts is not None else None
         assert delayed is not None, "it has delayed records"
         records = b"".join(delayed.encode(base_sequence))
-        head, header = delayed.head, piece.production.header
+        head, header = delayed.head, partition.production.header
         return Write(
-            topic=piece.topic,
-            partition=piece.index,
+            topic=partition.topic,
+            partition=partition.index,
             records=records,
             version=header.version,
-            transactional_id=piece.production.request.transactional_id if head.is_transactional else None,
+            transactional_id=partition.production.request.transactional_id if head.is_transactional else None,
             producer_id=head.producer_id,
             epoch=head.producer_epoch,
         )
@@ -369,16 +243,16 @@ class Split:
 
     # --- to the broker, and back
 
-    def _load(self, piece: PartitionBatch, records: Buffer) -> None:
-        if not self._shipments or not self._shipments[-1].takes(piece):
-            production = piece.production
+    def _load(self, partition: PartitionBatch, records: Buffer) -> None:
+        if not self._shipments or not self._shipments[-1].takes(partition):
+            production = partition.production
             request = ProduceRequest(
                 production.request.transactional_id,
                 acks_towards_target(production.request),
                 production.request.timeout_ms,
             )
             self._shipments.append(UpstreamProduce(production.header, request))
-        self._shipments[-1].load(piece, records)
+        self._shipments[-1].load(partition, records)
 
     def _ship(self) -> None:
         shipments, self._shipments = self._shipments, []
@@ -390,43 +264,43 @@ class Split:
         """The broker's answer. Raises PeerError for one that leaves something out."""
         readdress_endpoints(response, self._hub.view)
         told = {(topic.name, one.index): one for topic in response.responses for one in topic.partition_responses}
-        if told.keys() != shipment.pieces.keys():
+        if told.keys() != shipment.partitions.keys():
             raise PeerError("the broker answered other partitions than it was sent")
-        for key, piece in shipment.pieces.items():
-            production = piece.production
+        for key, partition in shipment.partitions.items():
+            production = partition.production
             production.throttle_time_ms = max(production.throttle_time_ms, response.throttle_time_ms)
             production.endpoints = response.node_endpoints or production.endpoints
-            self._answered(piece, told[key])
+            self._answered(partition, told[key])
         self._ship()
 
-    def _answered(self, piece: PartitionBatch, told: ProducedPartition) -> None:
-        if piece.batch is None:
-            self._result(piece, told)
+    def _answered(self, partition: PartitionBatch, told: ProducedPartition) -> None:
+        if partition.batch is None:
+            self._result(partition, told)
             return
-        piece.told = told
-        if piece.parts is not None and piece.parts.immediate_at:
+        partition.told = told
+        if partition.parts is not None and partition.parts.immediate_at:
             for error in told.record_errors:
-                error.batch_index = piece.parts.immediate_at[error.batch_index]
-        self._tell(TargetAnswered(piece.batch, told.error_code))
+                error.batch_index = partition.parts.immediate_at[error.batch_index]
+        self._tell(TargetAnswered(partition.batch, told.error_code))
 
     # --- to the client
 
-    def _answer(self, piece: PartitionBatch, batch: Batch, code: int, verbatim: bool) -> None:
-        del self._pieces[batch]
-        if verbatim and piece.told is not None:
-            result = piece.told
-        elif piece.refusal is not None and code == piece.refusal.code:
-            result = refused(piece, piece.refusal)
+    def _answer(self, partition: PartitionBatch, batch: Batch, code: int, verbatim: bool) -> None:
+        del self._partitions[batch]
+        if verbatim and partition.told is not None:
+            result = partition.told
+        elif partition.refusal is not None and code == partition.refusal.code:
+            result = refused(partition, partition.refusal)
             self._hub.metrics.refused_batches.inc()
         else:
-            result = ProducedPartition(piece.index, code, NO_OFFSET)
+            result = ProducedPartition(partition.index, code, NO_OFFSET)
         if code == ErrorCode.NONE and batch.delayed:
-            self._hub.metrics.accepted.labels(piece.topic, "kafka").inc(batch.delayed)
-        self._result(piece, result)
+            self._hub.metrics.accepted.labels(partition.topic, "kafka").inc(batch.delayed)
+        self._result(partition, result)
 
-    def _result(self, piece: PartitionBatch, result: ProducedPartition) -> None:
-        production = piece.production
-        production.results[piece.key] = result
+    def _result(self, partition: PartitionBatch, result: ProducedPartition) -> None:
+        production = partition.production
+        production.results[partition.key] = result
         production.missing -= 1
         if production.turn is None and result.error_code != ErrorCode.NONE:
             self._upstream.end(f"error {result.error_code} for a producer that takes no answers")
@@ -436,7 +310,7 @@ class Split:
     def _finish(self, production: ClientProduce) -> None:
         del self._open[production]
         self.bytes_held -= production.size
-        self._upstream.settle(production.paid)
+        self._upstream.release(production.paid)
         if production.turn is None:
             return
         response = ProduceResponse(
@@ -448,7 +322,3 @@ class Split:
             node_endpoints=production.endpoints,
         )
         self._upstream.answer(production.turn, encode(response, production.header.version))
-
-
-class _TooMuchInline(Exception):
-    """Records to be looked at beside the event loop."""

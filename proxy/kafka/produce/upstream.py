@@ -24,7 +24,7 @@ class Upstream(Protocol):
     def answer(self, turn: Turn, body: list[Buffer]) -> None:
         """To a request that has joined."""
 
-    def settle(self, turn: Turn) -> None:
+    def release(self, turn: Turn) -> None:
         """Nothing is held of its request any more."""
 
     def grow(self, turn: Turn, size: int) -> None:

@@ -7,7 +7,7 @@ from typing import TypeVar
 from delayline.clock import Clock
 from delayline.process import logs
 from kafkawire.client.address import Address
-from kafkawire.client.aio import Connection, connect
+from kafkawire.client.aio import AsyncConnection, connect
 from kafkawire.protocol.errors import AnswerLost, ErrorCode, NotAuthenticated, TopicMissing, Unreachable
 from kafkawire.protocol.message import Message
 from kafkawire.protocol.messages.facts import ConfigsAsked, DescribeConfigsRequest, DescribeConfigsResponse
@@ -44,8 +44,8 @@ class Backend:
         self._topology = topology
         self._clock = clock
         self._client_id = f"{settings.names.namespace}-proxy"
-        self._pools: dict[int | None, list[Connection]] = {}
-        self._opening: dict[int | None, asyncio.Task[Connection]] = {}
+        self._pools: dict[int | None, list[AsyncConnection]] = {}
+        self._opening: dict[int | None, asyncio.Task[AsyncConnection]] = {}
         self._leaders: dict[str, tuple[Leader | None, ...]] = {}  # bounded by the delay-enabled topics
         self._next_server = 0
 
@@ -63,7 +63,7 @@ class Backend:
         connection = await self._connection(node_id)
         return await connection.ask(request, version, answer, self._settings.request_timeout_s)
 
-    async def _connection(self, node_id: int | None) -> Connection:
+    async def _connection(self, node_id: int | None) -> AsyncConnection:
         pool = self._pools.setdefault(node_id, [])
         now_s = self._clock.monotonic_s()
         pool[:] = [one for one in pool if one.is_open and (one.use_until_s > now_s or one.in_flight)]
@@ -77,12 +77,12 @@ class Backend:
             task.add_done_callback(lambda done: self._opened(node_id, done))
         return best if best is not None else await asyncio.shield(task)
 
-    def _opened(self, node_id: int | None, task: "asyncio.Task[Connection]") -> None:
+    def _opened(self, node_id: int | None, task: "asyncio.Task[AsyncConnection]") -> None:
         del self._opening[node_id]
         if not task.cancelled() and task.exception() is None:
             self._pools.setdefault(node_id, []).append(task.result())
 
-    async def _open(self, node_id: int | None) -> Connection:
+    async def _open(self, node_id: int | None) -> AsyncConnection:
         settings = self._settings
         tried = self.servers() if node_id is None else [await self._address(node_id)]
         trouble: Exception = Unreachable("no server is known")

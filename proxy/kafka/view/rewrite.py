@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from kafkawire.client.address import Address
 from kafkawire.protocol.apis import APIS, ApiKey, is_flexible
+from kafkawire.protocol.codec import codec_of
 from kafkawire.protocol.errors import ErrorCode
 from kafkawire.protocol.message import decode, encode
 from kafkawire.protocol.messages.cluster import (
@@ -42,7 +43,7 @@ from kafkawire.protocol.messages.metadata import (
 )
 from kafkawire.protocol.messages.produce import NodeEndpoint, ProduceResponse
 from kafkawire.protocol.primitives import Buffer, Reader, Writer
-from kafkawire.protocol.schema import codec_of, elements, slices, write_elements
+from kafkawire.protocol.slices import elements, slices, write_elements
 
 NODE_ENDPOINTS_SINCE = 10
 CONCEALED = frozenset({ApiKey.METADATA, ApiKey.DESCRIBE_TOPIC_PARTITIONS})
@@ -223,7 +224,7 @@ def _conceal_topics(
     hidden: Hidden,
     asked: Collection[str],
 ) -> None:
-    """Write the array `data` without what is hidden; `asked` topics stand in it as unknown ones."""
+    """Write the array `data` without what is hidden; `asked` topics are in it as unknown ones."""
     if not asked and not hidden.may_be_in(data):
         writer.splice(data)
         return

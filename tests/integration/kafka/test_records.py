@@ -104,7 +104,7 @@ def test_an_open_transaction_of_a_client_hides_what_is_behind_it_until_it_ends(p
 
 
 @pytest.mark.parametrize("committed", [True, False])
-def test_what_is_hidden_is_not_settled_before_its_transaction_has_ended(
+def test_what_is_hidden_is_not_stable_before_its_transaction_has_ended(
     place: Place, worker: Worker, committed: bool
 ) -> None:
     from confluent_kafka import Producer
@@ -114,12 +114,12 @@ def test_what_is_hidden_is_not_settled_before_its_transaction_has_ended(
     producer.begin_transaction()
     producer.produce(place.buffer, body(b"x"), partition=0)
     producer.flush(PATIENCE_S)
-    assert [worker.queue.settled(place.buffer, name, 0.2) for name in "01"] == [False, True]
+    assert [worker.queue.is_stable(place.buffer, name, 0.2) for name in "01"] == [False, True]
     if committed:
         producer.commit_transaction(PATIENCE_S)
     else:
         producer.abort_transaction(PATIENCE_S)
-    assert worker.queue.settled(place.buffer, "0", PATIENCE_S)
+    assert worker.queue.is_stable(place.buffer, "0", PATIENCE_S)
     assert len(worker.queue.read(place.buffer, "0", 0, 9)) == committed
 
 

@@ -60,13 +60,13 @@ def carry_out(repair: Repair, plan: RepairPlan) -> int:
 
 def check_each_went_once(place: Place, queue: KafkaQueue, plan: RepairPlan) -> None:
     names = Names(place.namespace)
-    assert queue.settled(place.buffer, "0", PATIENCE_S)
+    assert queue.is_stable(place.buffer, "0", PATIENCE_S)
     meanings = [read(one.body, one.appended_at_ms, DEFAULT_RULES) for one in queue.read(place.buffer, "0", 0, 10_000)]
     again = Counter(one.replaces for one in meanings if isinstance(one, Message) and one.replaces is not None)
     assert again == Counter(Key(message.due_ms, message.offset) for message in plan.messages)
     ended: Counter[tuple[int, Outcome]] = Counter()
     for name in queue.topic(names.audit).partitions:
-        assert queue.settled(names.audit, name, PATIENCE_S)
+        assert queue.is_stable(names.audit, name, PATIENCE_S)
         for record in queue.read(names.audit, name, 0, 10_000):
             _, rows = decode_audit(decode_body(record.body).value or b"")
             ended.update((row.offset, row.outcome) for row in rows)

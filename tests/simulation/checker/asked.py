@@ -76,7 +76,7 @@ class AskedRules(Known):
         somebody shows."""
         assert fact.after is not None
         claimant = self.facts.get(fact.after.next_offset)
-        if claimant is None or not claimant.is_claim or claimant.offset not in self.pending:
+        if claimant is None or not claimant.is_conditional or claimant.offset not in self.pending:
             return []
         replaced = any(row.get("rsn") == "replaced" and row["suc"] == claimant.id for row in said.values())
         return [claimant.offset] if replaced and self.pending[claimant.offset] <= fact.after.delivered_key else []
@@ -218,7 +218,9 @@ class AskedRules(Known):
     def _say_other(self, offset: int, text: str) -> None:
         fact = self.facts.get(offset)
         kind = fact.kind if fact else None
-        rule = kind if fact and kind in (OPERATION, CONTROL) else "name" if fact and fact.is_claim else "operation"
+        rule = (
+            kind if fact and kind in (OPERATION, CONTROL) else "name" if fact and fact.is_conditional else "operation"
+        )
         self.say(rule or "operation", f"what became of record {offset} ({fact.name if fact else None}) is {text}")
 
     def check_holds(self, expected: Expected, taken: list[int]) -> None:
@@ -246,7 +248,12 @@ class AskedRules(Known):
     def at_the_edge(self) -> dict[Name, str]:
         """The names that the record at O asks for, where it is a late claim."""
         claimant = None if self.cursor is None else self.facts.get(self.cursor.next_offset)
-        if self.cursor is None or claimant is None or not claimant.is_claim or claimant.offset not in self.pending:
+        if (
+            self.cursor is None
+            or claimant is None
+            or not claimant.is_conditional
+            or claimant.offset not in self.pending
+        ):
             return {}
         is_late = self.pending[claimant.offset] <= self.cursor.delivered_key
         return dict.fromkeys(claimant.terms.names, claimant.id or "") if is_late else {}

@@ -105,7 +105,7 @@ class _Judge(CursorRules, AskedRules, SkipRules):
         self.facts[fact.offset] = fact
         if fact.kind == MESSAGE:
             self.carry(fact)
-            if fact.is_claim:
+            if fact.is_conditional:
                 self.waiting.add(fact.offset)
         elif fact.kind == REAPPEND:
             self.carry_on(fact)
@@ -272,7 +272,7 @@ class _Judge(CursorRules, AskedRules, SkipRules):
 
     def take(self, sent: Appended, fact: Committed, outcome: str, reason: str | None = None) -> Fired | None:
         """A record was due, and this became of it. A series goes on, or has come to its end."""
-        if fact.after is not None and sent.is_claim and sent.offset >= fact.after.next_offset:
+        if fact.after is not None and sent.is_conditional and sent.offset >= fact.after.next_offset:
             self.say("name", f"{sent.name} ended as {outcome} before its turn to be decided")
         self.end_record(sent.offset, outcome)
         if fact.taken_ms is None:

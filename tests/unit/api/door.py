@@ -13,7 +13,6 @@ from api.services import ApiSettings, Services
 from delayline.buffer.outcome import Outcome
 from delayline.clock import ManualClock
 from delayline.questions.inquiry import (
-    Claim,
     DueCounts,
     DueQuery,
     Found,
@@ -21,6 +20,7 @@ from delayline.questions.inquiry import (
     Held,
     Listing,
     Query,
+    RequestedNames,
     Resolution,
     ShardFigures,
     Skip,
@@ -46,8 +46,8 @@ class KnownOwners:
 
     def __init__(self) -> None:
         self.messages: dict[str, Found | Gone] = {}
-        self.names: dict[Claim, Held] = {}
-        self.held_asked: list[tuple[Shard, Sequence[Claim]]] = []
+        self.names: dict[RequestedNames, Held] = {}
+        self.held_asked: list[tuple[Shard, Sequence[RequestedNames]]] = []
         self.failure: Exception | None = None
         self.silent = False
         self.operations: list[tuple[Shard, int]] = []
@@ -98,13 +98,13 @@ class KnownOwners:
             answer.set_result(resolutions)
         return answer
 
-    def held(self, shard: Shard, claims: Sequence[Claim]) -> "Future[list[Held]]":
-        self.held_asked.append((shard, claims))
+    def held(self, shard: Shard, requested: Sequence[RequestedNames]) -> "Future[list[Held]]":
+        self.held_asked.append((shard, requested))
         answer: Future[list[Held]] = Future()
         if self.failure is not None:
             answer.set_exception(self.failure)
         elif not self.silent:
-            answer.set_result([self.names.get(claim, Held.FREE) for claim in claims])
+            answer.set_result([self.names.get(names, Held.FREE) for names in requested])
         return answer
 
     def find(self, message_id: MessageId) -> "Future[Found | Gone | None]":

@@ -12,7 +12,7 @@ from delay_service.core.operations import NOT_PENDING
 from delay_service.core.retries import EXHAUSTED, RETRIED
 from delay_service.core.shard import SURPLUS
 from delay_service.core.skipping import SKIPPED
-from delay_service.worker.loop import TARGET_REFUSES
+from delay_service.worker.batching import TARGET_REFUSES
 from delayline.buffer.cursor import Cursor
 from delayline.buffer.facts import row_name
 from delayline.buffer.outcome import (

@@ -12,7 +12,7 @@ from delayline.clock import ManualClock
 from mq.embedded import EmbeddedQueue
 from mq.embedded.folder import Folder
 from mq.embedded.log import RocksLog
-from mq.local.queue import Limits, installation
+from mq.local.queue import LocalLimits, installation
 
 OpenQueue = Callable[..., EmbeddedQueue]
 
@@ -71,7 +71,7 @@ def faulty(folder: Path, clock: ManualClock) -> Iterator[tuple[EmbeddedQueue, Fa
     ours = Folder(folder, "delayline")
     ours.make()
     log = FaultyLog(ours.log, 0, trim_compact_bytes=4 << 20)
-    queue = EmbeddedQueue(ours, log, installation("delayline"), clock, Limits())
+    queue = EmbeddedQueue(ours, log, installation("delayline"), clock, LocalLimits())
     with closing(queue):
         yield queue, log
         log.gate.set()

@@ -156,7 +156,7 @@ class FakeStages:
                 total += msgspec.json.decode(max(older)[1], type=Judged)
         return total
 
-    def merge(self, task: Task) -> Merging:
+    def merge(self, task: Task, judgement: Judgement) -> Merging:
         self._step("merge")
         where = Whereabouts(task.rows, task.merged)
         done = list(to_merge(where, task.run))

@@ -236,7 +236,7 @@ def test_a_plan_from_before_what_is_left_of_the_audit_is_refused(bench: Bench) -
 
 def test_nothing_is_said_while_an_outcome_may_be_hidden(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = plan_of(bench, *lose(bench))
-    monkeypatch.setattr(bench.queue, "settled", lambda topic, partition, timeout_s: topic != NAMES.audit)
+    monkeypatch.setattr(bench.queue, "is_stable", lambda topic, partition, timeout_s: topic != NAMES.audit)
     with pytest.raises(CannotJudge, match="transaction has been open"):
         repair_of(bench).look(plan)
 
@@ -373,6 +373,6 @@ def test_nothing_is_said_of_successors_while_a_re_append_may_be_hidden(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = plan_of_successors(bench, lose_successor(bench))
-    monkeypatch.setattr(bench.queue, "settled", lambda topic, partition, timeout_s: topic == NAMES.audit)
+    monkeypatch.setattr(bench.queue, "is_stable", lambda topic, partition, timeout_s: topic == NAMES.audit)
     with pytest.raises(CannotJudge, match="may be re-appends"):
         repair_of(bench).look(plan)

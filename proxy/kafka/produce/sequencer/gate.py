@@ -330,12 +330,12 @@ class Gate:
         if event.other_epoch > batch.epoch:
             self._refuse(ErrorCode.INVALID_PRODUCER_EPOCH)
         elif self._step is _Step.ASK_TARGET and self._target_judges(batch) and not self._is_early(batch):
-            self._settle(batch)
+            self._conclude(batch)
         elif self._step is _Step.ASK_TARGET:
             self._put(batch, _Step.ASK_AGAIN)
         # rule seq-rest-state: B may have moved while T was asked: D would be too small, and a batch there twice.
         elif self._step is _Step.ASK_AGAIN and before is not None and event.next_sequence == before.next_sequence:
-            self._settle(batch)
+            self._conclude(batch)
         elif self._step is _Step.ASK_BUFFER and batch.base_sequence == 0 and self._target_judges(batch):
             self._known = Known(0, 0)
             self._judge(batch, self._known)
@@ -365,7 +365,7 @@ class Gate:
         told = self._told.get(side)
         return told.next_sequence if told else None
 
-    def _settle(self, batch: Batch) -> None:
+    def _conclude(self, batch: Batch) -> None:
         """From what both logs say."""
         target, buffered = self._next_of(LogRole.TARGET), self._next_of(LogRole.BUFFER)
         if target is None and buffered is None:
@@ -373,9 +373,9 @@ class Gate:
         elif self._start is not None and distance(self._start, batch.base_sequence) < 0:
             self._refuse(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
         else:
-            self._settle_in_epoch(batch, target, buffered)
+            self._conclude_in_epoch(batch, target, buffered)
 
-    def _settle_in_epoch(self, batch: Batch, target: int | None, buffered: int | None) -> None:
+    def _conclude_in_epoch(self, batch: Batch, target: int | None, buffered: int | None) -> None:
         """Where D is 0 T recognises what it has. Where T has forgotten the producer it takes any sequence, and so do
         we, unless only B could show whether the batch is there, or this connection knew of something that speaks
         against it."""

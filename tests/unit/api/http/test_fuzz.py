@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from api.bodies.schemas import ScheduleIn
+from api.bodies.requests import ScheduleIn
 from tests.tiers import examples
 from tests.unit.api.door import MESSAGES, Door, problem
 

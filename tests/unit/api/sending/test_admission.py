@@ -6,7 +6,7 @@ import pytest
 
 from api.sending.partitioner import partition_index
 from delayline.buffer.outcome import Outcome
-from delayline.questions.inquiry import Claim, Found, Held, OwnerUnavailable, Resolution, State
+from delayline.questions.inquiry import Found, Held, OwnerUnavailable, RequestedNames, Resolution, State
 from delayline.records.message import MessageId, Shard
 from delayline.schedule.terms import Terms
 from tests.unit.api.door import MESSAGES, NOW_MS, Door, problem
@@ -30,7 +30,7 @@ def full_door(
     door.queue.ensure_topic("orders")
     door.queue.ensure_buffer("orders", door.rules)
     door.room = {"orders": room}
-    door.owners.names = {Claim(own_id): held for own_id, held in names.items()}
+    door.owners.names = {RequestedNames(own_id): held for own_id, held in names.items()}
     door.owners.decide = lambda: resolution or Resolution(Outcome.APPLIED)
     terms = Terms(own_id="mine")
     door.owners.messages[str(FIRST)] = Found(FIRST, State.PENDING, NOW_MS, NOW_MS + 30_000, terms=terms)
@@ -43,17 +43,17 @@ def statuses(answer: Any) -> list[int]:
 
 def test_a_request_that_was_accepted_before_is_answered_as_the_first_one() -> None:
     door = full_door(resolution=REPLAYED)
-    door.owners.names = {Claim(None, "k"): Held.REQUEST}
+    door.owners.names = {RequestedNames(None, "k"): Held.REQUEST}
     answer = door.send(DELAYED, headers={"Idempotency-Key": "k"})
     assert (answer.status_code, answer.headers["idempotency-replayed"]) == (201, "true")
     assert answer.json()["message_id"] == str(FIRST)
     shard = Shard("orders", str(partition_index(b"k", 4)))
-    assert door.owners.held_asked == [(shard, [Claim(None, "k")])]
+    assert door.owners.held_asked == [(shard, [RequestedNames(None, "k")])]
 
 
 def test_a_key_that_another_request_had_is_told_so() -> None:
     door = full_door(resolution=REUSED)
-    door.owners.names = {Claim(None, "k"): Held.REQUEST}
+    door.owners.names = {RequestedNames(None, "k"): Held.REQUEST}
     assert problem(door.send(DELAYED, headers={"Idempotency-Key": "k"})) == (422, "idempotency-reused")
 
 

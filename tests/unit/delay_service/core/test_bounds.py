@@ -107,7 +107,7 @@ def test_a_purge_keeps_the_bound() -> None:
     bench.worker.read()
     parts = list(batches(bench, SMALL, found))
     assert max(part.written_bytes for part in parts) <= SMALL
-    assert (found.pending()[0].pending(), len(parts) > 400 * len(LONG) // SMALL) == (0, True)
+    assert (found.messages.waiting()[0].pending(), len(parts) > 400 * len(LONG) // SMALL) == (0, True)
 
 
 def test_many_cancels_at_once_keep_the_bound() -> None:
@@ -119,7 +119,7 @@ def test_many_cancels_at_once_keep_the_bound() -> None:
         bench.worker.read()
     parts = list(batches(bench, SMALL, found))
     assert max(part.written_bytes for part in parts) <= SMALL
-    assert found.pending()[0].pending() == 0
+    assert found.messages.waiting()[0].pending() == 0
 
 
 def test_reschedules_keep_the_bound() -> None:
@@ -171,7 +171,7 @@ def test_rolled_records_keep_the_bound() -> None:
     for number in range(60):
         bench.send(BIG, *plain(number))
     bench.turn(8)
-    core(bench).roll(entry.key for entry in bench.index.shard(ORDERS).scan(BEFORE_ALL, 100))
+    core(bench).rolls.ask(entry.key for entry in bench.index.shard(ORDERS).scan(BEFORE_ALL, 100))
     parts = list(batches(bench))
     assert (sum(len(part.appends) for part in parts), all_fit(parts)) == (60, True)
 

@@ -26,10 +26,10 @@ def entry(offset: int, due_ms: int, *, carried_on: bool = False) -> Entry:
 
 
 def drafted(
-    entries: list[Entry], timestamp: str = "delivery", refused: tuple[Key, ...] = (), too_late_ms: int = -1
+    entries: list[Entry], timestamp: str = "delivery", refused: tuple[Key, ...] = (), expired_before_ms: int = -1
 ) -> Draft:
     drafter = Drafter(ORDERS, Names("delayline"), timestamp)
-    return drafter.draft(entries, NOW_MS, too_late_ms, dict.fromkeys(refused, Refusal("too-large", "it is")))
+    return drafter.draft(entries, NOW_MS, expired_before_ms, dict.fromkeys(refused, Refusal("too-large", "it is")))
 
 
 def rows(draft: Draft) -> list[AuditRow]:
@@ -68,7 +68,7 @@ def test_a_plain_message_that_its_target_refused_is_buried_and_its_neighbours_ar
 
 def test_a_plain_message_that_is_too_late_expires_and_its_neighbours_are_delivered() -> None:
     entries = [entry(offset, ACCEPTED_MS + 50 * offset) for offset in range(3)]
-    draft = drafted(entries, too_late_ms=ACCEPTED_MS + 50)
+    draft = drafted(entries, expired_before_ms=ACCEPTED_MS + 50)
     assert offsets(draft) == [1, 2]
     assert [row.outcome for row in rows(draft)] == [Outcome.EXPIRED, Outcome.DELIVERED, Outcome.DELIVERED]
 

@@ -169,7 +169,7 @@ def test_it_is_found_by_its_id_while_it_waits_again(bench: Bench) -> None:
     repair(bench, message_id, key)
     bench.turn()
     core = bench.worker.core(ORDERS)
-    found = core.register.find(MessageId.parse(message_id)) if core else None
+    found = core.messages.find(MessageId.parse(message_id)) if core else None
     assert found is not None
     assert (found.version, found.key.due_ms) == (1, key.due_ms)
 
@@ -180,12 +180,12 @@ def test_what_was_to_be_rolled_is_rolled_no_more(bench: Bench) -> None:
     core = bench.worker.core(ORDERS)
     assert core is not None
     repair(bench, message_id, key)
-    core.roll([key])
+    core.rolls.ask([key])
     records = bench.queue.read("delayline.buffer.orders", "0", core.position, 10)
     core.ingest(records, bench.clock.now_ms())
     bench.source.seek(ORDERS, core.position)
     bench.turn()
-    assert not core.has_news
+    assert not core.rolls
     assert bench.index.shard(ORDERS).pending() == 1
 
 

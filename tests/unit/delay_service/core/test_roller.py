@@ -98,7 +98,7 @@ def test_a_commit_looks_at_no_more_rolled_records_than_it_has_room_for(monkeypat
     index, looked_at = bench.index.shard(ORDERS), []
     get = index.get
     monkeypatch.setattr(type(index), "get", lambda _, key: looked_at.append(key) or get(key))
-    core(bench).roll([entry.key for entry in index.scan(BEFORE_ALL, 30)])
+    core(bench).rolls.ask([entry.key for entry in index.scan(BEFORE_ALL, 30)])
     batch = core(bench).take(bench.clock.now_ms(), 100, 1 << 20)
     assert batch is not None
     assert (len(batch.appends), len(looked_at)) == (3, 4)  # the fourth has no room beside its headers

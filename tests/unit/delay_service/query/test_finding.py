@@ -261,7 +261,7 @@ def test_a_moved_message_is_listed_at_its_new_time_before_its_record_is_read_bac
     bench.worker.wait_for_commit()
     core = bench.worker.core(ORDERS)
     assert core is not None
-    assert core.pending()[1], "its re-append is not read yet"
+    assert core.messages.waiting()[1], "its re-append is not read yet"
 
     (row,) = finding.page(ask, bench.history, [ORDERS], Query()).rows
     (counts,) = finding.due_counts(ask, [ORDERS], DueQuery((now_ms + 9000) // MINUTE_MS, 1, 1))
@@ -287,7 +287,7 @@ def test_repeats_are_counted_also_while_they_move_and_by_the_next_owner(monkeypa
         bench.turn()
     core = bench.worker.core(ORDERS)
     assert core is not None
-    assert len(core.pending()[1]) == 3, "their re-appends are not read yet"
+    assert len(core.messages.waiting()[1]) == 3, "their re-appends are not read yet"
     assert repeats(bench) == 3
 
     bench.start("another")
@@ -297,7 +297,7 @@ def test_repeats_are_counted_also_while_they_move_and_by_the_next_owner(monkeypa
 
 def repeats(bench: Bench) -> int:
     core = bench.worker.core(ORDERS)
-    return 0 if core is None else core.repeats()
+    return 0 if core is None else core.messages.repeats()
 
 
 def test_a_message_that_moves_far_ahead_waits_for_its_place_in_the_list(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -313,7 +313,7 @@ def test_a_message_that_moves_far_ahead_waits_for_its_place_in_the_list(monkeypa
     bench.worker.wait_for_commit()
     core = bench.worker.core(ORDERS)
     assert core is not None
-    assert core.pending()[1], "its re-append is not read yet"
+    assert core.messages.waiting()[1], "its re-append is not read yet"
     listed = delays(bench, walk(bench, ask, [ORDERS], Query(limit=4)))
     assert listed == [*range(5001, 5009), 9000]
 

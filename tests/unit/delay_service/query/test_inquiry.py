@@ -11,7 +11,7 @@ import pytest
 from delay_service.core.history import History
 from delay_service.query.inquiry import WorkerInquiry
 from delay_service.worker.loop import Worker
-from delayline.questions.inquiry import Claim, Found, Gone, Held, OwnerUnavailable, State
+from delayline.questions.inquiry import Found, Gone, Held, OwnerUnavailable, RequestedNames, State
 from delayline.records.message import MessageId, Shard
 from store.memory import MemoryIndex
 from tests.unit.delay_service.harness import NAMES, ORDERS, Bench
@@ -96,7 +96,7 @@ def test_of_what_a_transaction_may_hide_nothing_is_said(
     bench: Bench, asked: WorkerInquiry, unread: MessageId, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bench.queue, "read", lambda *_: [])
-    monkeypatch.setattr(bench.queue, "settled", lambda *_: False)
+    monkeypatch.setattr(bench.queue, "is_stable", lambda *_: False)
     with pytest.raises(OwnerUnavailable, match="hide"):
         asked.find(unread).result(WITHIN_S)
     monkeypatch.undo()
@@ -110,12 +110,12 @@ def test_a_transaction_may_end_while_it_is_asked_for(
 ) -> None:
     read, hidden = bench.queue.read, [True]
 
-    def settled(*_: object) -> bool:
+    def is_stable(*_: object) -> bool:
         hidden.clear()
         return True
 
     monkeypatch.setattr(bench.queue, "read", lambda *given: [] if hidden else read(*given))
-    monkeypatch.setattr(bench.queue, "settled", settled)
+    monkeypatch.setattr(bench.queue, "is_stable", is_stable)
     assert isinstance(asked.find(unread).result(WITHIN_S), Found)
 
 
@@ -148,14 +148,21 @@ def test_it_is_known_who_has_a_name_while_the_message_waits_and_a_request_even_l
     bench: Bench, asked: WorkerInquiry
 ) -> None:
     with pytest.raises(OwnerUnavailable):
-        asked.held(ORDERS, [Claim("mine")]).result(WITHIN_S)
+        asked.held(ORDERS, [RequestedNames("mine")]).result(WITHIN_S)
     request = (b"delayline-idempotency", b"digest key")
     bench.send(b"own", (b"delay-ms", b"1000"), (b"delay-id", b"mine"))
     bench.send(b"again", (b"delay-every", b"1h"), (b"delay-id", b"again"))
     bench.send(b"request", (b"delay-ms", b"1000"), request)
     for _ in range(20):
         bench.turn(1)
-    claims = [Claim("mine"), Claim("again"), Claim(None, "key"), Claim("mine", "key"), Claim("key"), Claim("other")]
+    claims = [
+        RequestedNames("mine"),
+        RequestedNames("again"),
+        RequestedNames(None, "key"),
+        RequestedNames("mine", "key"),
+        RequestedNames("key"),
+        RequestedNames("other"),
+    ]
     held = [Held.MESSAGE, Held.REPEAT, Held.REQUEST, Held.REQUEST, Held.FREE, Held.FREE]
     assert asked.held(ORDERS, claims).result(WITHIN_S) == held
     bench.clock.advance(1001)

@@ -15,11 +15,11 @@ from tests.unit.delay_service.worker import test_acquisition as tests
 ACQUISITION = "delay_service.worker.acquisition"
 CAUGHT: tuple[tuple[Mutant, Callable[[Scene], None]], ...] = (
     (
-        Mutant("a shard is asked about while a commit of it is unsettled", "ask-settled", without("values[2]")),
+        Mutant("a shard is asked about while a commit of it has not ended", "ask-completed", without("values[2]")),
         tests.test_a_shard_that_was_lost_with_a_commit_in_flight_is_taken_over_behind_it,
     ),
     (
-        Mutant("an operator's takeover does not wait for the commit in flight", "take-settled", drop),
+        Mutant("an operator's takeover does not wait for the commit in flight", "take-completed", drop),
         tests.test_an_operator_takes_over_at_once_and_waits_for_a_commit_that_the_shard_has_part_in,
     ),
     (

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from delay_service.worker.fair_scheduler import FairScheduler, Room
+from delay_service.worker.fair_scheduler import BatchBudget, FairScheduler
 from delay_service.worker.owned import Owned
 from delayline.buffer.cursor import Cursor
 from delayline.records.message import Shard
@@ -33,7 +33,7 @@ class Queues:
 
     def batch(self, records_max: int, bytes_max: int = PLENTY) -> dict[str, int]:
         taken: dict[str, int] = {}
-        for owned, allowed in self._turns.of_batch(self.owned.values(), Room(records_max, bytes_max)):
+        for owned, allowed in self._turns.of_batch(self.owned.values(), BatchBudget(records_max, bytes_max)):
             name = owned.id.name
             bounds = (self.due[name], allowed.records, self._rates.get(name, PLENTY))
             number = min(*bounds, max(1, allowed.bytes // self._size))
@@ -102,7 +102,7 @@ def test_one_has_its_turn_also_while_nothing_of_it_is_due() -> None:
     turns = FairScheduler(lambda _: False, lambda: 0.0)
     queues.batch(100)
     queues.batch(100)
-    assert [owned.id.name for owned, _ in turns.of_batch(queues.owned.values(), Room(1, 1))] == ["b", "a"]
+    assert [owned.id.name for owned, _ in turns.of_batch(queues.owned.values(), BatchBudget(1, 1))] == ["b", "a"]
 
 
 def test_bytes_are_shared_as_records_are() -> None:

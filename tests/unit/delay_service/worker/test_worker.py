@@ -328,7 +328,7 @@ def test_rolled_records_free_the_low_offset_and_keep_their_id() -> None:
     bench.turn(6)
     due_ms = bench.clock.now_ms() - 1 + 1_000_000
     pinned = core(bench).cursor.low_offset
-    core(bench).roll([Key(due_ms, 0)])
+    core(bench).rolls.ask([Key(due_ms, 0)])
     for _ in range(6):
         bench.clock.advance(1000)
         bench.turn()
@@ -521,13 +521,13 @@ def test_a_rolled_message_is_found_before_its_re_append_has_been_read(bench: Ben
     bench.send(b"long", (b"delay-ms", b"7200000"))
     bench.turn()
     due_ms = bench.clock.now_ms() + 7_200_000
-    core(bench).roll([Key(due_ms, 0)])
+    core(bench).rolls.ask([Key(due_ms, 0)])
     bench.source.pause(ORDERS)
     bench.turn()
-    found = core(bench).register.find(MessageId(ORDERS, 0, due_ms))
+    found = core(bench).messages.find(MessageId(ORDERS, 0, due_ms))
     bench.source.resume(ORDERS)
     bench.turn()
-    again = core(bench).register.find(MessageId(ORDERS, 0, due_ms))
+    again = core(bench).messages.find(MessageId(ORDERS, 0, due_ms))
     assert found is not None
     assert again is not None
     assert (found.record.value, found.version, again.record.value, again.version) == (b"long", 1, b"long", 1)
@@ -549,7 +549,7 @@ def test_a_rolled_message_whose_re_append_is_read_before_its_commit_is_heard_of_
     bench.send(b"long", (b"delay-ms", b"7200000"))
     bench.turn()
     due_ms = bench.clock.now_ms() + 7_200_000
-    core(bench).roll([Key(due_ms, 0)])
+    core(bench).rolls.ask([Key(due_ms, 0)])
     bench.worker.dispatch()
     assert bench.committer.last is not None
     bench.committer.last.result()
@@ -557,7 +557,7 @@ def test_a_rolled_message_whose_re_append_is_read_before_its_commit_is_heard_of_
     bench.clock.advance(7_200_000)
     bench.turn(8)
     assert bench.delivered() == [b"long"]
-    assert core(bench).register.find(MessageId(ORDERS, 0, due_ms)) is None
+    assert core(bench).messages.find(MessageId(ORDERS, 0, due_ms)) is None
 
 
 def test_a_queue_that_answers_nothing_does_not_keep_the_worker_from_its_figures(

@@ -3,7 +3,7 @@
 import pytest
 
 from delayline.http.descriptors import connections_of
-from delayline.http.places import Full, Places, address_key, share_of
+from delayline.http.places import NoPlace, Places, address_key, share_of
 
 
 class Client:
@@ -32,7 +32,7 @@ def test_who_works_is_never_evicted() -> None:
     for client in clients:
         places.enter(client)
         places.works(client)
-    assert places.enter(Client("c")) is Full.ALL
+    assert places.enter(Client("c")) is NoPlace.ALL
     places.waits(clients[0])
     assert places.enter(Client("c")) is None
 
@@ -46,7 +46,7 @@ def test_an_address_has_its_share_and_gives_up_its_own_idle_ones_first() -> None
     assert (other.evicted, first.evicted) == (False, True)
     places.works(second)
     places.works(third)
-    assert places.enter(Client("a")) is Full.ADDRESS
+    assert places.enter(Client("a")) is NoPlace.ADDRESS
     places.leave(second)
     places.leave(second)
     assert (places.enter(Client("a")), places.taken) == (None, 3)

@@ -106,7 +106,7 @@ def test_a_body_is_awaited_once_its_length_is_known() -> None:
     assert session.state is FrameState.LENGTH
     assert fed(session, [b"\x10"]) == []
     assert session.state is FrameState.BODY
-    assert len(session.room()) == 16
+    assert len(session.receive_buffer()) == 16
 
 
 @pytest.mark.parametrize("length", [3, 0, -1, -(1 << 31), 101, (1 << 31) - 1])
@@ -161,9 +161,9 @@ def test_room_is_made_as_bytes_come_and_never_beyond_the_frame(size: int) -> Non
     frame = answer_to(1, MetadataResponse(cluster_id="x" * size)) + NO_ANSWER
     at, answer = 0, None
     while answer is None:
-        count = len(session.room())
+        count = len(session.receive_buffer())
         assert count <= max(4, ROOM_BYTES, at)
-        session.room()[:] = frame[at : at + count]
+        session.receive_buffer()[:] = frame[at : at + count]
         answer, at = session.took(count), at + count
     assert at == len(frame) - len(NO_ANSWER)
     assert len(decode(MetadataResponse, VERSION, answer.body).cluster_id or "") == size
@@ -176,7 +176,7 @@ def test_a_session_that_has_ended_neither_asks_nor_takes() -> None:
     with pytest.raises(Unreachable, match="the connection is closed"):
         session.request(ASKED, VERSION)
     with pytest.raises(Bug):
-        session.room()
+        session.receive_buffer()
     with pytest.raises(Bug):
         session.took(0)
 

@@ -9,7 +9,6 @@ from kafkawire.protocol.apis import ApiKey
 from kafkawire.protocol.errors import ErrorCode, Unreachable
 from kafkawire.protocol.messages.facts import ListOffsetsRequest, ListOffsetsResponse, PartitionOffset, TopicOffsets
 from kafkawire.protocol.messages.transactions import (
-    DescribedTopic,
     DescribedTransaction,
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -27,6 +26,7 @@ from kafkawire.protocol.messages.transactions import (
     PartitionProducers,
     ProducerState,
     TopicProducers,
+    TransactionTopic,
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
@@ -124,7 +124,7 @@ class Cluster:
         found = self.transactions.get(name)
         if found is None:
             return DescribedTransaction(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, name)
-        topics = [DescribedTopic(topic, [row]) for topic, row in found.places]
+        topics = [TransactionTopic(topic, [row]) for topic, row in found.places]
         return DescribedTransaction(0, name, found.state, 0, 0, found.producer_id, found.epoch, topics)
 
     def _initialised(self, name: str) -> InitProducerIdResponse:

@@ -8,7 +8,6 @@ from typing import Any
 from delayline.buffer.outcome import Outcome
 from delayline.clock import ManualClock
 from delayline.questions.inquiry import (
-    Claim,
     DueCounts,
     DueQuery,
     Ending,
@@ -17,6 +16,7 @@ from delayline.questions.inquiry import (
     Held,
     Listing,
     Query,
+    RequestedNames,
     Resolution,
     ShardFigures,
     State,
@@ -64,8 +64,8 @@ class Worker:
     def all_decided(self, shard: Shard, offsets: Sequence[int]) -> "Future[list[Resolution]]":
         return self._answer("all_decided", (shard, tuple(offsets)))
 
-    def held(self, shard: Shard, claims: Sequence[Claim]) -> "Future[list[Held]]":
-        return self._answer("held", (shard, tuple(claims)))
+    def held(self, shard: Shard, requested: Sequence[RequestedNames]) -> "Future[list[Held]]":
+        return self._answer("held", (shard, tuple(requested)))
 
     def page(self, shards: Sequence[Shard], query: Query) -> "Future[list[Listing]]":
         return self._answer("page", (tuple(shards), query))

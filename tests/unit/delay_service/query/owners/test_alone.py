@@ -10,7 +10,6 @@ from delay_service.query.owners.alone import LoneWorker
 from delay_service.query.owners.waits import AGAIN_S, FIND_S, HELD_S
 from delayline.clock import ManualClock
 from delayline.questions.inquiry import (
-    Claim,
     DueCounts,
     DueQuery,
     Found,
@@ -19,6 +18,7 @@ from delayline.questions.inquiry import (
     Listing,
     OwnerUnavailable,
     Query,
+    RequestedNames,
     ShardFigures,
 )
 from delayline.records.message import MessageId, Shard
@@ -47,7 +47,7 @@ class TakesOver(Worker):
     def find(self, message_id: MessageId) -> "Future[Found | Gone | None]":
         return done(FOUND if self._has_it(message_id) else OwnerUnavailable("it is being taken over"))
 
-    def held(self, shard: Shard, claims: Sequence[Claim]) -> "Future[list[Held]]":
+    def held(self, shard: Shard, requested: Sequence[RequestedNames]) -> "Future[list[Held]]":
         return done([Held.FREE] if self._has_it(shard) else OwnerUnavailable("it is being taken over"))
 
     def _of(self, shards: Sequence[Shard]) -> tuple[Shard, ...]:
@@ -91,7 +91,7 @@ def test_a_question_that_meets_a_takeover_waits_for_its_end(scene: Scene) -> Non
     assert scene.owners.find(ID).result(WITHIN_S) == FOUND
     assert scene.worker.asked == [ID] * 4
     scene.worker.asked.clear()
-    assert scene.owners.held(SHARD, [Claim("mine")]).result(WITHIN_S) == [Held.FREE]
+    assert scene.owners.held(SHARD, [RequestedNames("mine")]).result(WITHIN_S) == [Held.FREE]
 
 
 def test_it_does_not_wait_longer_than_a_question_to_another_worker(scene: Scene) -> None:
@@ -100,7 +100,7 @@ def test_it_does_not_wait_longer_than_a_question_to_another_worker(scene: Scene)
         scene.owners.find(ID).result(WITHIN_S)
     assert FIND_S - 0.3 < scene.clock.monotonic_s() <= FIND_S
     with pytest.raises(OwnerUnavailable):
-        scene.owners.held(SHARD, [Claim("mine")]).result(WITHIN_S)
+        scene.owners.held(SHARD, [RequestedNames("mine")]).result(WITHIN_S)
     assert scene.clock.monotonic_s() <= FIND_S + HELD_S
     assert len(scene.worker.asked) < 60, "a long takeover is not hammered"
 

@@ -7,7 +7,6 @@ import pytest
 from delay_service.query.owners.methods import METHODS, Malformed
 from delayline.buffer.outcome import Outcome
 from delayline.questions.inquiry import (
-    Claim,
     DueCounts,
     DueQuery,
     Gone,
@@ -16,6 +15,7 @@ from delayline.questions.inquiry import (
     Owners,
     Place,
     Query,
+    RequestedNames,
     Resolution,
     Row,
     ShardFigures,
@@ -33,7 +33,7 @@ QUESTIONS = [
     ("find", (ID._replace(occurrence=4),)),
     ("decided", (SHARD, 1042)),
     ("all_decided", (SHARD, [1042, 1043])),
-    ("held", (SHARD, [Claim("mine", "key"), Claim()])),
+    ("held", (SHARD, [RequestedNames("mine", "key"), RequestedNames()])),
     ("page", ([SHARD, Shard("mail", "0")], QUERY)),
     ("page", ([], Query())),
     ("due_counts", ([SHARD], DueQuery(1, 2, 3))),

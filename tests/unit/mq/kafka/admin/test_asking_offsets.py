@@ -68,7 +68,7 @@ def test_an_answer_without_offset_or_error_is_none(monkeypatch: pytest.MonkeyPat
         lambda: nothing.log_range("orders", 0),
         lambda: nothing.log_ends("orders", [0]),
         lambda: nothing.offsets_since("orders", [0], 1),
-        lambda: nothing.settled("orders", 0, 0.0),
+        lambda: nothing.is_stable("orders", 0, 0.0),
     ):
         with pytest.raises(QueueUnavailable):
             question()

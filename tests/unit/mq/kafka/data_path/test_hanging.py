@@ -12,7 +12,8 @@ from kafkawire.protocol.apis import ApiKey
 from kafkawire.protocol.errors import ErrorCode
 from mq.errors import QueueUnavailable
 from mq.kafka.data_path.finishing import OFFSETS_TOPIC
-from mq.kafka.data_path.recovery import Hanging, offsets_row
+from mq.kafka.data_path.recovery import Hanging
+from mq.kafka.data_path.transaction_states import offsets_row
 from tests.unit.mq.kafka.made_up_partitions import Cluster, Partition, Transaction
 
 NAMES = Names("ns")
@@ -63,7 +64,7 @@ def scene() -> Scene:
 def test_what_was_committed_is_marked_so_wherever_it_stands_open(scene: Scene, state: str) -> None:
     scene.ended(state)
     scene.stands(TARGET, BUFFER, OFFSETS)
-    assert scene.hanging.settle(ME) is False
+    assert scene.hanging.recover(ME) is False
     assert sorted(scene.cluster.marked) == sorted((place, PID, EPOCH, True) for place in (TARGET, BUFFER, OFFSETS))
     assert scene.cluster.fenced == []
 
@@ -72,33 +73,33 @@ def test_what_was_committed_is_marked_so_wherever_it_stands_open(scene: Scene, s
 def test_what_was_aborted_is_marked_so(scene: Scene, state: str) -> None:
     scene.ended(state)
     scene.stands(TARGET)
-    scene.hanging.settle(ME)
+    scene.hanging.recover(ME)
     assert scene.cluster.marked == [(TARGET, PID, EPOCH, False)]
 
 
 def test_an_id_that_is_new_costs_one_question(scene: Scene) -> None:
-    assert scene.hanging.settle(ME) is False
+    assert scene.hanging.recover(ME) is False
     assert scene.cluster.asked == [ApiKey.DESCRIBE_TRANSACTIONS]
 
 
 def test_where_nothing_hangs_nobody_is_fenced_and_nothing_written(scene: Scene) -> None:
     scene.ended("CompleteCommit")
     scene.cluster.partitions[TARGET].open.append((PID + 1, EPOCH, 40))
-    assert scene.hanging.settle(ME) is False
+    assert scene.hanging.recover(ME) is False
     assert (scene.cluster.marked, scene.cluster.fenced) == ([], [])
 
 
 def test_records_of_another_epoch_are_not_what_the_verdict_is_about(scene: Scene) -> None:
     scene.ended("CompleteCommit")
     scene.stands(TARGET, epoch=EPOCH - 1)
-    scene.hanging.settle(ME)
+    scene.hanging.recover(ME)
     assert scene.cluster.marked == []
 
 
 def test_topics_of_others_are_not_looked_at(scene: Scene) -> None:
     scene.ended("CompleteCommit")
     scene.stands(("strange", 0))
-    scene.hanging.settle(ME)
+    scene.hanging.recover(ME)
     assert scene.cluster.marked == []
 
 
@@ -106,7 +107,7 @@ def test_where_transactions_share_an_epoch_the_producer_is_fenced_first(scene: S
     """Or the marker could end the next one, of which some records might be there already."""
     scene.ended("CompleteCommit", epoch=EPOCH)
     scene.stands(TARGET)
-    assert scene.hanging.settle(ME) is True
+    assert scene.hanging.recover(ME) is True
     assert scene.cluster.fenced == [ME]
     assert scene.cluster.marked == [(TARGET, PID, EPOCH, True)]
 
@@ -123,14 +124,14 @@ def test_and_left_alone_where_it_has_gone_on_meanwhile(scene: Scene) -> None:
         return found
 
     scene.cluster.answer = beginning  # type: ignore[method-assign]
-    assert scene.hanging.settle(ME) is False
+    assert scene.hanging.recover(ME) is False
     assert (scene.cluster.marked, scene.cluster.fenced) == ([], [])
 
 
 def test_what_is_open_is_aborted_by_the_fence_and_no_marker_of_ours_is_needed(scene: Scene) -> None:
     scene.ended("Ongoing", epoch=EPOCH).places = [TARGET, BUFFER]
     scene.stands(TARGET, BUFFER)
-    assert scene.hanging.settle(ME) is True
+    assert scene.hanging.recover(ME) is True
     assert scene.cluster.fenced == [ME, ME], "interrupted, and taken"
     assert scene.cluster.marked == []
     assert not scene.unheard()
@@ -140,7 +141,7 @@ def test_what_could_not_be_fenced_may_still_be_committed_and_is_left_alone(scene
     scene.ended("Ongoing", epoch=EPOCH).places = [TARGET]
     scene.stands(TARGET)
     scene.cluster.forbids.add(ApiKey.INIT_PRODUCER_ID)
-    assert scene.hanging.settle(ME) is False
+    assert scene.hanging.recover(ME) is False
     assert scene.cluster.marked == []
     assert not scene.unheard()
 
@@ -149,7 +150,7 @@ def test_a_coordinator_that_is_loading_is_asked_again(scene: Scene) -> None:
     scene.ended("CompleteCommit")
     scene.stands(TARGET)
     scene.cluster.busy = 4
-    scene.hanging.settle(ME)
+    scene.hanging.recover(ME)
     assert len(scene.cluster.marked) == 1
 
 
@@ -157,7 +158,7 @@ def test_a_coordinator_that_is_dead_is_looked_for_again(scene: Scene) -> None:
     scene.ended("CompleteCommit")
     scene.stands(TARGET)
     scene.cluster.coordinators, scene.cluster.dead = [3, 1], {3}
-    scene.hanging.settle(ME)
+    scene.hanging.recover(ME)
     assert len(scene.cluster.marked) == 1
     assert scene.clock.monotonic_s() < 1
 
@@ -165,7 +166,7 @@ def test_a_coordinator_that_is_dead_is_looked_for_again(scene: Scene) -> None:
 def test_one_that_never_ends_loading_is_an_error_in_time(scene: Scene) -> None:
     scene.cluster.busy = 1 << 30
     with pytest.raises(QueueUnavailable, match="error 14"):
-        scene.hanging.settle(ME)
+        scene.hanging.recover(ME)
     assert scene.clock.monotonic_s() < 7
 
 
@@ -189,13 +190,13 @@ def committed_as_it_is_interrupted(scene: Scene, state: str) -> None:
 
 def test_what_was_committed_as_it_was_interrupted_is_marked_so(scene: Scene) -> None:
     committed_as_it_is_interrupted(scene, "PrepareCommit")
-    assert scene.hanging.settle(ME) is True
+    assert scene.hanging.recover(ME) is True
     assert scene.cluster.marked == [(TARGET, PID, EPOCH, True)]
 
 
 def test_and_where_nobody_says_any_more_how_it_ended_nothing_is_marked(scene: Scene) -> None:
     committed_as_it_is_interrupted(scene, "CompleteCommit")
-    assert scene.hanging.settle(ME) is True
+    assert scene.hanging.recover(ME) is True
     assert scene.cluster.fenced == [ME], "it is taken: once is enough"
     assert scene.cluster.marked == []
 
@@ -216,11 +217,11 @@ def test_a_partition_that_cannot_say_yet_is_not_one_where_nothing_hangs(
     scene.ended("CompleteCommit")
     scene.stands(TARGET, BUFFER)
     scene.cluster.partitions[TARGET].says[api] = code
-    scene.hanging.settle(ME)
+    scene.hanging.recover(ME)
     assert scene.cluster.marked == [(BUFFER, PID, EPOCH, True)]
     assert scene.unheard() == {TARGET}
     scene.cluster.partitions[TARGET].says.clear()
-    scene.hanging.settle(ME)
+    scene.hanging.recover(ME)
     assert scene.cluster.marked[1:] == [(TARGET, PID, EPOCH, True)]
     assert not scene.unheard()
 
@@ -231,7 +232,7 @@ def test_one_that_may_not_be_asked_is_an_error_that_says_what_it_takes(scene: Sc
     scene.stands(TARGET)
     scene.cluster.partitions[TARGET].says[api] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     with pytest.raises(QueueUnavailable, match=r"may not.*Read on the topic"):
-        scene.hanging.settle(ME)
+        scene.hanging.recover(ME)
 
 
 def test_of_the_offsets_partitions_only_the_groups_own_holds_it_up(scene: Scene) -> None:
@@ -239,7 +240,7 @@ def test_of_the_offsets_partitions_only_the_groups_own_holds_it_up(scene: Scene)
     for row in range(50):
         scene.cluster.partitions[OFFSETS_TOPIC, row] = Partition(NO_LEADER)
     scene.ended("CompleteCommit")
-    scene.hanging.settle(ME)
+    scene.hanging.recover(ME)
     assert scene.hanging.unheard(ME, "group") == {(OFFSETS_TOPIC, 98629247 % 50)}
     assert scene.hanging.unheard(ME, None) == frozenset()
 
@@ -266,7 +267,7 @@ def test_a_partition_without_a_leader_hears_of_it_when_it_has_one_again(scene: S
     scene.ended("CompleteCommit")
     scene.stands(TARGET, BUFFER)
     scene.leader(TARGET, NO_LEADER)
-    assert scene.hanging.settle(ME) is True, "nobody may begin anything there with the epoch that is remembered"
+    assert scene.hanging.recover(ME) is True, "nobody may begin anything there with the epoch that is remembered"
     assert scene.cluster.marked == [(BUFFER, PID, EPOCH, True)]
     assert scene.unheard()
     scene.hanging.sweep()
@@ -281,9 +282,9 @@ def test_what_was_open_there_is_aborted_when_it_has_one_again(scene: Scene) -> N
     scene.ended("Ongoing", epoch=EPOCH).places = [TARGET, BUFFER]
     scene.stands(TARGET, BUFFER)
     scene.leader(TARGET, NO_LEADER)
-    scene.hanging.settle(ME)
+    scene.hanging.recover(ME)
     scene.leader(TARGET, 1)
-    scene.hanging.settle(ME)
+    scene.hanging.recover(ME)
     assert scene.cluster.marked == [(TARGET, PID, EPOCH, False)]
 
 
@@ -292,13 +293,13 @@ def test_what_began_behind_the_loss_of_the_leader_replaces_no_verdict(scene: Sce
     scene.ended("CompleteCommit")
     scene.stands(TARGET)
     scene.leader(TARGET, NO_LEADER)
-    scene.hanging.settle(ME)
+    scene.hanging.recover(ME)
     for later in range(EPOCH + 3, EPOCH + 9):
         scene.ended("CompleteAbort", epoch=later)
-        scene.hanging.settle(ME)
+        scene.hanging.recover(ME)
     assert len(scene.hanging._unfinished) == 1
     scene.leader(TARGET, 1)
-    scene.hanging.settle(ME)
+    scene.hanging.recover(ME)
     assert scene.cluster.marked == [(TARGET, PID, EPOCH, True)]
 
 
@@ -306,7 +307,7 @@ def test_a_partition_with_too_few_replicas_keeps_nobody_waiting_and_is_tried_aga
     scene.ended("CompleteCommit")
     scene.stands(TARGET, BUFFER)
     scene.cluster.partitions[TARGET].refuses = ErrorCode.NOT_ENOUGH_REPLICAS
-    scene.hanging.settle(ME)
+    scene.hanging.recover(ME)
     assert scene.cluster.marked == [(BUFFER, PID, EPOCH, True)]
     scene.cluster.partitions[TARGET].refuses = 0
     scene.hanging.sweep()
@@ -317,7 +318,7 @@ def test_a_partition_that_has_heard_of_it_meanwhile_is_done_with(scene: Scene) -
     scene.ended("PrepareAbort")
     scene.stands(TARGET)
     scene.cluster.partitions[TARGET].refuses = ErrorCode.INVALID_PRODUCER_EPOCH
-    scene.hanging.settle(ME)
+    scene.hanging.recover(ME)
     assert not scene.unheard()
 
 
@@ -325,7 +326,7 @@ def test_a_marker_that_is_refused_once_more_is_tried_once_more(scene: Scene) -> 
     scene.ended("CompleteCommit")
     scene.stands(TARGET)
     scene.cluster.partitions[TARGET].refuses = ErrorCode.NOT_ENOUGH_REPLICAS
-    scene.hanging.settle(ME)
+    scene.hanging.recover(ME)
     scene.hanging.sweep()
     assert scene.unheard()
     scene.cluster.partitions[TARGET].refuses = 0
@@ -337,7 +338,7 @@ def test_markers_that_wait_for_replicas_keep_nobody_from_the_id_for_longer_than_
     """Whoever takes it then hears that it is busy, and may take another."""
     scene.ended("PrepareCommit")
     scene.leader(TARGET, NO_LEADER)
-    assert scene.hanging.settle(ME) is False
+    assert scene.hanging.recover(ME) is False
     assert scene.clock.monotonic_s() < 3
     assert scene.unheard()
 
@@ -351,7 +352,7 @@ def test_what_we_may_not_is_an_error_that_says_what_it_takes(scene: Scene, api: 
     scene.stands(TARGET)
     scene.cluster.forbids.add(api)
     with pytest.raises(QueueUnavailable, match="may not"):
-        scene.hanging.settle(ME)
+        scene.hanging.recover(ME)
     assert scene.clock.monotonic_s() < 1, "it would be refused again"
 
 

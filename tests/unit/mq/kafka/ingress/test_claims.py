@@ -132,7 +132,7 @@ def test_only_a_cursor_alone_is_a_claim(scene: Scene) -> None:
 
 
 def test_what_is_open_is_ended_once_the_commit_under_way_has_ended(scene: Scene) -> None:
-    settling = threading.Thread(target=lambda: scene.sink.settle(60.0))
+    settling = threading.Thread(target=lambda: scene.sink.end_abandoned(60.0))
     order: list[str] = []
 
     def commit_goes_on() -> None:
@@ -152,7 +152,7 @@ def test_a_commit_that_lasts_is_not_waited_for_without_end(scene: Scene) -> None
 
     def settle() -> None:
         try:
-            scene.sink.settle(0.01)
+            scene.sink.end_abandoned(0.01)
         except QueueUnavailable as error:
             refused.append(error)
 
@@ -169,7 +169,7 @@ def test_a_commit_that_lasts_is_not_waited_for_without_end(scene: Scene) -> None
 
 
 def test_a_look_in_the_course_of_a_commit_ends_nothing(scene: Scene) -> None:
-    scene.meanwhile = lambda: scene.sink.settle(0.0)
+    scene.meanwhile = lambda: scene.sink.end_abandoned(0.0)
 
     scene.commit(5)
 

@@ -53,21 +53,21 @@ class Sizes:
 
 
 class Finisher:
-    """How often it was settled; whether that fences the producer, or fails. `left` are the places that have not heard
-    of it, `hears` whether another try reaches them."""
+    """How often it was asked to recover; whether that fences the producer, or fails. `left` are the places that have
+    not heard of it, `hears` whether another try reaches them."""
 
     def __init__(self) -> None:
-        self.settled = 0
+        self.recovered = 0
         self.fences = False
         self.fails = False
         self.left: set[tuple[str, int]] = set()
         self.hears = False
 
-    def settle(self, transactional_id: str) -> bool:
+    def recover(self, transactional_id: str) -> bool:
         assert transactional_id == "me"
         if self.fails:
             raise QueueUnavailable("nobody knows")
-        self.settled += 1
+        self.recovered += 1
         if self.hears:
             self.left.clear()
         fenced, self.fences = self.fences, False
@@ -118,29 +118,29 @@ def scene() -> Scene:
 # --- what the last transaction has come to
 
 
-def test_what_an_earlier_producer_has_left_is_settled_before_its_id_is_taken(scene: Scene) -> None:
+def test_what_an_earlier_producer_has_left_is_recovered_before_its_id_is_taken(scene: Scene) -> None:
     scene.finisher.fails = True
     assert scene.aborted().error.code() == KafkaError._TRANSPORT
     assert scene.brokers.asked == []
     scene.finisher.fails = False
     scene.run()
-    assert scene.finisher.settled == 1
+    assert scene.finisher.recovered == 1
 
 
 def test_and_not_again_while_everybody_answers(scene: Scene) -> None:
     for _ in range(5):
         scene.run()
-    assert scene.finisher.settled == 1
+    assert scene.finisher.recovered == 1
 
 
-def test_a_connection_that_ended_between_two_transactions_has_it_settled_again(scene: Scene) -> None:
+def test_a_connection_that_ended_between_two_transactions_has_it_recovered_again(scene: Scene) -> None:
     """The broker may have gone before it had its marker."""
     scene.run()
     for connection in scene.writer._connections.values():
         connection.close()
     scene.run()
     scene.run()
-    assert scene.finisher.settled == 2
+    assert scene.finisher.recovered == 2
 
 
 def test_so_does_a_leader_that_is_none_any_more(scene: Scene) -> None:
@@ -148,7 +148,7 @@ def test_so_does_a_leader_that_is_none_any_more(scene: Scene) -> None:
     scene.brokers.say(PRODUCE, ErrorCode.NOT_LEADER_OR_FOLLOWER)
     scene.run()
     scene.run()
-    assert scene.finisher.settled == 2
+    assert scene.finisher.recovered == 2
 
 
 @pytest.mark.parametrize("place", [("orders", 0), (OFFSETS_TOPIC, 7)])
@@ -162,10 +162,10 @@ def test_nothing_is_written_where_the_end_of_an_earlier_transaction_is_not_known
     aborted = scene.aborted()
     assert [failure[:2] for failure in aborted.failures] == [place]
     assert not aborted.silent
-    assert (scene.brokers.apis(), scene.finisher.settled) == (asked, 2)
+    assert (scene.brokers.apis(), scene.finisher.recovered) == (asked, 2)
     scene.finisher.hears = True
     scene.run()
-    assert (scene.brokers.apis(), scene.finisher.settled) == ([*asked, *COMMIT], 3)
+    assert (scene.brokers.apis(), scene.finisher.recovered) == ([*asked, *COMMIT], 3)
 
 
 def test_what_others_have_not_heard_of_is_no_matter(scene: Scene) -> None:
@@ -173,7 +173,7 @@ def test_what_others_have_not_heard_of_is_no_matter(scene: Scene) -> None:
     scene.finisher.left = {("elsewhere", 0), ("orders", 17)}
     scene.run()
     scene.run()
-    assert scene.finisher.settled == 1
+    assert scene.finisher.recovered == 1
 
 
 def test_a_producer_that_was_fenced_for_it_begins_anew(scene: Scene) -> None:
@@ -222,7 +222,7 @@ def test_a_partition_with_more_than_a_batch_may_hold_gets_several_in_order(scene
 
 
 def test_no_message_is_too_long_for_a_broker(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mq.kafka.data_path.producer.MESSAGE_BYTES_MAX", 700)
+    monkeypatch.setattr("mq.kafka.data_path.outgoing.MESSAGE_BYTES_MAX", 700)
     scene.sizes.bytes_max = "1000"
     scene.run(Bulk("orders", 0, [(bytes(300), None)] * 3), *(Send("audit", row, bytes(300)) for row in (0, 2, 4)))
     found = [(topic, row, head.base_sequence) for topic, row, head in scene.brokers.heads]

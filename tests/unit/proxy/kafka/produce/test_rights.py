@@ -18,7 +18,7 @@ READ = 1 << 3
 TURN = Turn(ApiKey.PRODUCE, 9, 7)
 
 
-def pieces() -> list[PartitionBatch]:
+def partitions() -> list[PartitionBatch]:
     header = RequestHeader(ApiKey.PRODUCE, 9, 7, "mine")
     return [PartitionBatch(ClientProduce(TURN, TURN, header, ProduceRequest(), 0, 1), "orders", 0, b"")]
 
@@ -30,12 +30,12 @@ def answer(**operations: int) -> MetadataResponse:
 
 
 def topics(rights: Rights, *names: str) -> list[Any]:
-    asked = rights.ask(names, pieces())
+    asked = rights.ask(names, partitions())
     return [] if asked is None else [topic.name for topic in asked.request.topics or ()]
 
 
 def test_the_question_is_the_clients_own_and_makes_no_topic() -> None:
-    asked = Rights(ManualClock()).ask(["orders"], pieces())
+    asked = Rights(ManualClock()).ask(["orders"], partitions())
     assert asked is not None
     assert asked.header == RequestHeader(ApiKey.METADATA, VERSION, 7, "mine")
     assert asked.request.include_topic_authorized_operations
