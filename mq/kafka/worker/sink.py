@@ -150,7 +150,9 @@ class KafkaSink:
         """False where that is not to be waited for, or this sink is closed."""
         free = not self._closed and self._busy.acquire(timeout=within_s)
         if within_s and not free and not self._closed:
-            raise QueueUnavailable(f"{self.transactional_id}: a commit is under way that takes longer than {within_s:.0f} s")
+            raise QueueUnavailable(
+                f"{self.transactional_id}: a commit is under way that takes longer than {within_s:.0f} s"
+            )
         try:
             yield free
         finally:

@@ -359,7 +359,7 @@ def test_an_operator_takes_over_at_once_and_waits_for_a_commit_that_the_shard_ha
     scene.worker.turn()
     core = scene.worker.core(MAILS)
     assert core is not None
-    assert core.busy
+    assert core.in_flight is not None
     owned = scene.owned(MAILS)
     scene.worker.stalls.lose(owned, "out_of_range", "gone")
     owned.operator.accepted = Accepted("out_of_range", 0)
