@@ -129,7 +129,8 @@ class MinuteCounts:
             cells[at] += count
         else:
             cells.insert(at, cell << _COUNT_BITS | count)
-            # At a quarter the dense form takes twice the memory, and half the time.
+        # At a quarter the dense form takes twice the memory, and half the time.
+        if len(cells) > SPARSE_MAX:
             dense = self.dense[day] = array("I", [0]) * _DAY_MINUTES
             for packed in self.sparse.pop(day):
                 dense[packed >> _COUNT_BITS] = packed & _COUNT_MASK
