@@ -3,7 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from delay_service.core.lateness import EXPIRED_MAX, NEVER_MS, take_due
+from delay_service.core.due import EXPIRED_MAX, take_due
+from delay_service.core.shard_settings import NEVER_MS
 from delayline.buffer.record import encode_value
 from delayline.records.message import Key, Shard
 from store.index import Entry, ShardIndex
