@@ -154,6 +154,12 @@ def test_nineteen_functions_in_twenty_are_short() -> None:
     assert lengths[len(lengths) * 95 // 100] < FUNCTION_LINES_P95_MAX
 
 
+def test_each_module_that_may_lose_a_message_has_a_test_file_of_its_own() -> None:
+    modules = [Path(name).stem for name in product() if name.startswith("delay_service/core/")]
+    tests = {Path(name).name for name in tracked() if name.startswith("tests/unit/delay_service/core/")}
+    assert [name for name in modules if name != "__init__" and f"test_{name}.py" not in tests] == []
+
+
 def test_links_between_pages_lead_somewhere() -> None:
     broken = [f"{name}: {target}" for name in pages() for target in _targets(name) if not _exists(name, target)]
     assert broken == []

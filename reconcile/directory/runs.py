@@ -51,8 +51,8 @@ log = logs.get(__name__)
 
 class Said(NamedTuple):
     """Of the planned part of the audit: the last marks of each shard, by partition the time of its first record,
-    what operators have had skipped, what may tell of outcomes and cannot be read, how many records that cannot, and
-    how many outcome rows the others have."""
+    what operators have had skipped, what may tell of outcomes and cannot be read, how many records that cannot, how
+    many outcome rows the others have, and which topics have marks and no buffer."""
 
     marks: MarksRead
     first_ms: Mapping[int, int]
@@ -60,6 +60,7 @@ class Said(NamedTuple):
     unreadable: Sequence[Unreadable] = ()
     malformed: int = 0
     rows: int = 0
+    vanished: Sequence[str] = ()
 
 
 class Merging(NamedTuple):
@@ -249,7 +250,9 @@ class _Run:
         fresh = fresh_shards(plan, self._previous)
         rules = {topic: self._source.rules(topic, shards) for topic, shards in fresh.items()}
         planned = plan_reads(plan, self._previous, said.marks, rules, said.first_ms, said.skips)
-        reads = replace(planned, unreadable=list(said.unreadable), malformed=said.malformed, rows=said.rows)
+        unreadable, vanished = list(said.unreadable), list(said.vanished)
+        counts = {"malformed": said.malformed, "rows": said.rows}
+        reads = replace(planned, unreadable=unreadable, vanished=vanished, **counts)
         self._files.write(name, encode(reads))
         return reads
 

@@ -358,6 +358,26 @@ def test_outcomes_of_places_that_no_buffer_has_are_orphans(job: Job) -> None:
 
 
 @pytest.mark.thorough
+def test_a_topic_that_was_made_and_deleted_between_two_runs_is_not_judged_and_has_no_orphans(job: Job) -> None:
+    """Its marks say that there was a buffer. What has none is an orphan."""
+    world = job.world
+    world.pass_on(HOUR_MS)
+    job.run()
+    world.buffers["brief", 0] = []
+    world.send("brief", 0, MINUTE_MS)
+    world.pass_on(HOUR_MS)
+    del world.buffers["brief", 0]
+    verdict = job.run()
+    (said,) = verdict.summary.not_judged
+    assert (said.what, said.topic, said.records) == ("stray", "brief", 1)
+    assert "made after the last run and deleted" in said.why
+    assert (verdict.exit_code, verdict.summary.findings_total) == (3, 0)
+    assert topic_of(verdict.summary, "brief").before_start == 1
+    world.pass_on(HOUR_MS)
+    assert job.run().exit_code == 0
+
+
+@pytest.mark.thorough
 def test_a_topic_that_only_the_audit_spoke_of_is_read_once_it_is_there(job: Job) -> None:
     world = job.world
     world.end(world.send("orders", 0, MINUTE_MS) | {"topic": "new"})
