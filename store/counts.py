@@ -129,7 +129,8 @@ class MinuteCounts:
             cells[at] += count
         else:
             cells.insert(at, cell << _COUNT_BITS | count)
-            # At a quarter the dense form takes twice the memory, and half the time.
+        # At a quarter the dense form takes twice the memory, and half the time.
+        if len(cells) > _SPARSE_MAX:
             dense = self._dense[day] = array("I", [0]) * _DAY_MINUTES
             for packed in self._sparse.pop(day):
                 dense[packed >> _COUNT_BITS] = packed & _COUNT_MASK
@@ -231,12 +232,12 @@ class Counts:
         self.segments = SegmentCounts()
         self.minutes = MinuteCounts()
 
-    def add(self, due_times_ms: Sequence[int], far_offsets: Sequence[int]) -> None:
+    def add(self, due_times_ms: Sequence[int], disk_offsets: Sequence[int]) -> None:
         self.pending += len(due_times_ms)
-        self.segments.add(far_offsets)
+        self.segments.add(disk_offsets)
         self.minutes.add(due_times_ms)
 
-    def subtract(self, due_times_ms: Sequence[int], far_offsets: Sequence[int]) -> None:
+    def subtract(self, due_times_ms: Sequence[int], disk_offsets: Sequence[int]) -> None:
         self.pending -= len(due_times_ms)
-        self.segments.subtract(far_offsets)
+        self.segments.subtract(disk_offsets)
         self.minutes.subtract(due_times_ms)

@@ -148,7 +148,7 @@ class ProduceSplitter:
         self._tell(batch)
 
     def _unfit(self, partition: PartitionBatch, seen: Seen) -> Refusal | None:
-        target = self._hub.twins.target(partition.topic)
+        target = self._hub.buffer_topics.target(partition.topic)
         if isinstance(target, Unready):
             return Refusal(ErrorCode.NOT_ENOUGH_REPLICAS, target.reason)
         assert partition.parts is not None, "it was split"
@@ -220,7 +220,7 @@ class ProduceSplitter:
         )
 
     async def _write_buffer(self, batch: Batch, write: Write) -> None:
-        self._tell_and_ship(BufferAnswered(batch, await self._hub.twins.append(write)))
+        self._tell_and_ship(BufferAnswered(batch, await self._hub.buffer_topics.append(write)))
 
     async def _ask(self, batch: Batch, side: LogRole) -> None:
         topic = batch.topic
@@ -229,7 +229,7 @@ class ProduceSplitter:
         else:
             self._hub.metrics.recoveries.inc()
         try:
-            told = await self._hub.twins.next_sequence(topic, batch.partition, batch.producer_id, batch.epoch)
+            told = await self._hub.buffer_topics.next_sequence(topic, batch.partition, batch.producer_id, batch.epoch)
         except PeerError:
             self._tell_and_ship(AskFailed(batch))
         else:
