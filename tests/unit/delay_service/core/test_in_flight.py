@@ -4,7 +4,8 @@ import pytest
 
 from delay_service.core.draft import Draft
 from delay_service.core.in_flight import InFlightBatch
-from delay_service.core.operations import Decided, Move
+from delay_service.core.operations import Decided
+from delay_service.core.targets import Move
 from delayline.buffer.cursor import Cursor
 from delayline.records.message import Key, Shard
 from mq.contract import ShardBatch

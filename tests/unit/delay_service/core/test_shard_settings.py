@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from delay_service.core.lateness import NEVER_MS
-from delay_service.core.shard_settings import ShardSettings
+from delay_service.core.shard_settings import NEVER_MS, ShardSettings
 from delayline.config import load_settings
 from delayline.schedule.rules import DEFAULT_RULES
 from tests.unit.delay_service.harness import NAMES
