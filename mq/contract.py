@@ -200,8 +200,9 @@ class Sink(Protocol):
     """One worker's writing end."""
 
     def commit(self, batch: DispatchBatch) -> None:
-        """Make the batch true: one call is one step, which happens wholly or not at all, and once. Returns when it is
-        durable; blocks the caller.
+        """Make the batch true: each shard's part is one step, which happens wholly or not at all, and once. Returns
+        when all are durable; blocks the caller. After any error but CommitUnknown no part has happened; after that
+        one each may have. (Transactions make one step of all parts, RocketMQ has none.)
 
         Refused as Fenced unless the cursor carries the owner epoch and the writer of the shard's committed cursor, or
         claims the next epoch. (The epoch alone is not enough: two claimants may have read the same cursor, and the
@@ -224,7 +225,9 @@ class Client(Protocol):
 
     def append(self, records: Sequence[Append]) -> Future[list[Position]]:
         """Store all the records or none, durably, before the future is done; positions are in their order.
-        The future's exception may be QueueUnavailable, TopicUnknown, PartitionUnknown or RecordTooLarge."""
+        The future's exception may be QueueUnavailable, TopicUnknown, PartitionUnknown or RecordTooLarge. After
+        QueueUnavailable it is unknown whether they are stored; on a queue without transactions (RocketMQ) some may
+        be, where they go to several partitions or are more than one request holds."""
 
     def read(
         self, topic: str, partition: str, offset: int, records_max: int, bytes_max: int = 4 << 20
@@ -326,7 +329,8 @@ class Admin(Protocol):
         """(first offset held, offset behind the last) of the shard's buffer partition."""
 
     def trim(self, shard: Shard, low_offset: int) -> None:
-        """Give back the buffer's room below `low_offset`, which must come from a committed cursor."""
+        """Give back the buffer's room below `low_offset`, which must come from a committed cursor. This process does
+        not see the records any more; a queue that deletes by age alone (RocketMQ) keeps them until then."""
 
     def identity(self) -> str:
         """What tells this queue from every other one, for ever the same. Raises QueueUnavailable."""
@@ -371,7 +375,7 @@ class Queue(Client, Admin, Protocol):
     def claim(self, name: str) -> Claim:
         """Be the only one who appends under `name`, on whatever machine. When this returns, nothing can be stored any
         more under an earlier claim of that name, and what was stored under one can be read where `is_stable` says so.
-        Raises QueueUnavailable."""
+        Raises QueueUnavailable; NotDoneHere where the queue keeps no earlier holder from writing (RocketMQ)."""
 
     def close(self) -> None:
         """Let go. Later calls raise QueueUnavailable; workers are closed by whoever opened them."""
