@@ -136,7 +136,7 @@ class Ownership:
             raise QueueUnavailable(f"{'.'.join(shard)} still belongs to {other}")
         term = self._claim(shard, journal, session, state)
         if not state.released:
-            # rule landing: what its broker had read of the last session would land behind our reading: sent twice.
+            # what its broker had read of the last session would land behind our reading: sent twice.
             self._rest(self._settings.landing_s)
         holding = Holding(shard, session, journal, term, None, is_recovered=False)
         self._recover(holding)
@@ -147,7 +147,7 @@ class Ownership:
         term = state.term + 1
         end = self.write(session, journal, Claimed(term, session.id))
         after = self._journals.state(journal, end)
-        # rule first-claim: two sessions that claimed at once would both deliver.
+        # two sessions that claimed at once would both deliver.
         if (after.term, after.session) != (term, session.id):
             raise QueueUnavailable(f"{'.'.join(shard)} was claimed by {after.session} meanwhile")
         return term
@@ -157,7 +157,7 @@ class Ownership:
 
         A broker shows what it has stored in the order in which it has stored it, over all queues
         (`ReputMessageService`): when a record of now can be read, all that was stored before can be."""
-        # rule barrier: what the last session had stored would not be seen yet: sent twice.
+        # what the last session had stored would not be seen yet: sent twice.
         end = self.write(holding.session, holding.journal, Claimed(holding.term, holding.session.id))
         state = self._journals.state(holding.journal, end)
         if (state.term, state.session) != (holding.term, holding.session.id):
