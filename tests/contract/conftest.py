@@ -18,6 +18,8 @@ from mq.local.queue import LocalQueue
 from mq.memory import MemoryQueue
 
 NAMESPACE = "delayline"
+IN_EVERY_RUN = ("test_sink", "test_source")
+"""What `make test` runs on RocketMQ too; a test there takes half a second."""
 local_only = pytest.mark.local_only
 not_on_rocketmq = pytest.mark.not_on_rocketmq
 MakeQueue = Callable[..., LocalQueue]
@@ -32,7 +34,8 @@ def clock() -> ManualClock:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "make_queue" in metafunc.fixturenames:
         on_kafka = pytest.param("kafka", marks=pytest.mark.broker)
-        on_rocketmq = pytest.param("rocketmq", marks=pytest.mark.broker)
+        left_out = [] if metafunc.module.__name__.endswith(IN_EVERY_RUN) else [pytest.mark.thorough]
+        on_rocketmq = pytest.param("rocketmq", marks=[pytest.mark.broker, *left_out])
         metafunc.parametrize("make_queue", ["memory", "embedded", on_kafka, on_rocketmq], indirect=True)
 
 
