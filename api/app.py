@@ -166,7 +166,7 @@ def create_worker_app(
 def _framework(version: str, closing: Closing, pools: Sequence[ThreadPoolExecutor]) -> DelaylineApi:
     """Without FastAPI's pages: they load their scripts from elsewhere, which many networks do not allow. Without its
     redirects: a path with a slash too many is unknown, and a POST is never asked to go elsewhere. Without its
-    telemetry: it costs 4 us per request, and what is measured stands in `api.metrics`."""
+    telemetry: it costs 4 us per request, and what is measured is in `api.metrics`."""
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:

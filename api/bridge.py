@@ -57,7 +57,7 @@ class Bridge:
 
 
 def _wake(loop: asyncio.AbstractEventLoop, call: Callable[..., Any]) -> None:
-    """After the loop has ended nobody waits any more, and it says so by refusing."""
+    """A loop that has ended refuses calls, and then no request waits any more."""
     if not loop.is_closed():
         loop.call_soon_threadsafe(call)
 

@@ -32,8 +32,8 @@ operations messages of other topics are 10 ms late (40 ms at the 99th percentile
 
 @dataclass(slots=True)
 class Tally:
-    """What came of it. `unknown` are those whose operation is stored, or may be, and of which nobody has said in time
-    what came of it. `missing` are shards that did not answer; `is_whole`: the list was walked to its end."""
+    """What came of it. `unknown` are those whose operation is stored, or may be, and whose owner has not answered in
+    time what came of it. `missing` are shards that did not answer; `is_whole`: the list was walked to its end."""
 
     matched: int = 0
     cancelled: int = 0

@@ -47,7 +47,7 @@ class ApiSettings:
     """Names under which clients reach it, besides localhost and IP addresses; `*` and `?` stand for others."""
 
     append_timeout_s: float = 10.0
-    """How long an append may take; behind it nobody knows whether the messages are stored."""
+    """How long an append may take; behind it it is unknown whether the messages are stored."""
 
     owner_timeout_s: float = 5.0
     operation_timeout_s: float = 10.0

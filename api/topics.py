@@ -163,7 +163,7 @@ class TopicBook:
             raise QueueUnavailable("the queue did not answer in time") from error
 
     async def _learn(self, topic: str, delayed: bool) -> Target:
-        """Whoever asks the same while the answer is under way shares it."""
+        """Requests that ask the same while the answer is under way share it."""
         under_way = self._learning.get((topic, delayed))
         if under_way is None:
             under_way = asyncio.ensure_future(self.ask(lambda: self._look_up(topic, delayed)))

@@ -8,7 +8,8 @@ from cli.failure import USAGE, Failure
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Go on where `yes` was said, or is said now; raises Failure where nobody can be asked, ends with 1 on a no."""
+    """Go on where `yes` was said, or is said now; raises Failure without a terminal to ask on, ends with 1 on a
+    no."""
     if yes:
         return
     if not sys.stdin.isatty():

@@ -20,7 +20,7 @@ SECOND_MARK = "index.mark"
 """The embedded queue's high-water mark a second time: it shows a queue that was put back with its own mark."""
 
 OURS = ("queue", "queue.mark", "index", SECOND_MARK, "reconcile.json")
-"""The rest of `data_dir`, and itself where it was there before us, may be somebody else's as well."""
+"""The rest of `data_dir`, and itself where it was there before us, may belong to another program as well."""
 
 FOLDER_MODE, FILE_MODE = 0o700, 0o600
 

@@ -1,4 +1,4 @@
-"""What an examination finds, and how it is told."""
+"""What an examination finds, and how it is printed."""
 
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple

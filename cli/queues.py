@@ -57,7 +57,7 @@ def open_embedded(
 
 
 def open_kafka(settings: Settings, clock: Clock, address: str = "") -> "KafkaQueue":
-    """Asks nobody anything yet. Raises ConfigError."""
+    """Connects to nothing yet. Raises ConfigError."""
     try:
         from mq.kafka.queue import KafkaQueue
         from mq.kafka.settings import KafkaSettings
@@ -82,7 +82,7 @@ def open_kafka(settings: Settings, clock: Clock, address: str = "") -> "KafkaQue
 
 
 def open_rocketmq(settings: Settings, clock: Clock, address: str = "") -> "RocketmqQueue":
-    """Asks nobody anything yet. Raises ConfigError."""
+    """Sends no request yet. Raises ConfigError."""
     from mq.rocketmq.queue import RocketmqQueue
     from mq.rocketmq.settings import RocketmqSettings
 

@@ -91,7 +91,7 @@ class WorkerThread:
                 end_process()
 
     def _open(self) -> Worker | None:
-        """The worker, once the queue has let it in; None where somebody stops us before."""
+        """The worker, once the queue has let it in; None if we are stopped before."""
         while not self._stopping.is_set():
             try:
                 self.worker = self._open_worker()
@@ -118,7 +118,7 @@ def _said(stalled: Sequence[ShardStatus]) -> str:
 
 def end_process() -> None:
     """The server hears SIGTERM and ends, and the command raises the failure. Where it does not listen yet, SIGTERM
-    would end the process as if somebody had asked for it (143), and a supervisor would not start it again."""
+    would end the process as if a signal had asked for it (143), and a supervisor would not start it again."""
     if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         os._exit(1)
     os.kill(os.getpid(), signal.SIGTERM)

@@ -73,7 +73,7 @@ class Names:
         return f"{self.namespace}-claim-{name}"
 
     def is_writer(self, transactional_id: str) -> bool:
-        """Whether the id is of this installation: whoever has it may be fenced, and begins anew or says so."""
+        """Whether the id is of this installation: its producer may be fenced, and begins anew or reports it."""
         return transactional_id.startswith((self.worker(""), self.client(""), self.claim("")))
 
     def is_own(self, topic: str) -> bool:

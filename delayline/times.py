@@ -21,7 +21,7 @@ SECONDS_BELOW_MS = 10**11
 """Epoch milliseconds below this (March 1973) are seconds by mistake: read as seconds they reach the year 5138."""
 
 MOMENT_MAX_MS = 253_402_300_799_999
-"""The last moment of the year 9999, and so of RFC 3339: nothing is due later, whoever says so."""
+"""The last moment of the year 9999, and so of RFC 3339: nothing is due later, whatever a directive says."""
 
 _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _DURATION = re.compile(r"(?:[0-9]+(?:\.[0-9]+)?(?:ms|s|m|h|d|w))+")

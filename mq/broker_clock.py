@@ -5,7 +5,7 @@ is never ahead of the broker's clock as long as both run equally fast: a lower b
 a record that we sent ourselves we also know that it was stamped after it was sent: an upper bound (as in NTP, RFC
 5905, but without the path back). Only both together are a measurement. A *leader* is a broker, by number or name.
 The best bounds per leader, not older than a minute where there are newer ones, hold back our own clock; bounds
-that contradict each other mean that somebody has set the broker's clock, and the newer ones count.
+that contradict each other mean that the broker's clock was set, and the newer ones count.
 
 A leader that has stamped nothing of ours is taken to be like those that have: brokers of one cluster keep one
 time.

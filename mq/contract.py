@@ -34,7 +34,7 @@ class Append(NamedTuple):
 
 
 class Position(NamedTuple):
-    """Where an appended record stands, and the queue's own time of appending it (epoch ms)."""
+    """The place of an appended record, and the queue's own time of appending it (epoch ms)."""
 
     topic: str
     partition: str
@@ -50,7 +50,7 @@ class LogRecord(NamedTuple):
     body: bytes
 
 
-# --- what a source tells a worker, in the order in which it happened
+# --- events of a source, in the order in which they happened
 
 
 class Assigned(NamedTuple):
@@ -66,7 +66,7 @@ class Revoked(NamedTuple):
 
 
 class Lost(NamedTuple):
-    """These shards are gone already: everything taken from them is void."""
+    """The worker has lost these shards, without a chance to finish: it drops everything that it read from them."""
 
     shards: Sequence[Shard]
 
@@ -85,7 +85,7 @@ class Fetched(NamedTuple):
 
 
 class OutOfRange(NamedTuple):
-    """The offset to be read next is not in the shard's log any more, or not yet: nothing is skipped silently, and
+    """The offset to be read next is not in the shard's log any more, or not yet. Nothing is skipped silently, and
     nothing is fetched before another `seek`."""
 
     shard: Shard
@@ -93,7 +93,7 @@ class OutOfRange(NamedTuple):
 
 
 class Unreadable(NamedTuple):
-    """What stands at the offset to be read next cannot be read (a wrong checksum, a format nobody knows): nothing is
+    """The record at the offset to be read next cannot be read (a wrong checksum, an unknown format). Nothing is
     skipped silently, and nothing is fetched before another `seek`."""
 
     shard: Shard
@@ -123,8 +123,8 @@ class Source(Protocol):
     """One worker's reading end. Called from the worker's thread only, except `wake`."""
 
     def poll(self, records_max: int, timeout_s: float) -> Sequence[Event]:
-        """What has happened, at most `records_max` records in all. Waits up to `timeout_s` where there is nothing;
-        returns early, perhaps empty, on `wake`. Raises QueueUnavailable, and QueueClosed where that is for good."""
+        """The next events, with at most `records_max` records in all. Waits up to `timeout_s` for the first one;
+        returns early, perhaps empty, on `wake`. Raises QueueUnavailable, and QueueClosed if no retry can help."""
 
     def wake(self) -> None:
         """Let a `poll` that waits return. Any thread may call it; it is never lost."""
@@ -158,8 +158,8 @@ class Source(Protocol):
 
 class Delivery(NamedTuple):
     """A sealed body for the shard's target partition. `timestamp_ms` is the record's time; None lets the queue
-    stamp it with the moment of delivery. A batch may hold plain pairs of the same shape, which cost less: whoever
-    reads it takes them apart, and asks for nothing by name."""
+    stamp it with the moment of delivery. A batch may hold plain pairs of the same shape, which cost
+    less: read it by position, never by field name."""
 
     body: bytes
     timestamp_ms: int | None = None
@@ -200,16 +200,16 @@ class Sink(Protocol):
     """One worker's writing end."""
 
     def commit(self, batch: DispatchBatch) -> None:
-        """Make the batch true: each shard's part is one step, which happens wholly or not at all, and once. Returns
-        when all are durable; blocks the caller. After any error but CommitUnknown no part has happened; after that
-        one each may have. (Transactions make one step of all parts, RocketMQ has none.)
+        """Write each shard's part of the batch atomically and once: all of it or nothing. Blocks until all are
+        durable. After any error but CommitUnknown no part has been written; after that one each may have been. (A
+        transaction writes all parts or none; RocketMQ has no transactions.)
 
         Refused as Fenced unless the cursor carries the owner epoch and the writer of the shard's committed cursor, or
         claims the next epoch. (The epoch alone is not enough: two claimants may have read the same cursor, and the
         second one's claim would pass for the first one's checkpoint.) Raises CommitAborted, CommitUnknown, Fenced,
         DeliveryRefused.
 
-        `elsewhere` knows two kinds of topics. A consumer group's (`Names.retry`, `Names.dlq`) is made where it is
+        `elsewhere` may name two kinds of topics. A consumer group's (`Names.retry`, `Names.dlq`) is made where it is
         missing and topics may be made, with as many partitions as the shard's target; the record goes to the
         partition of the number that it names, modulo how many there are. Where there is no such topic and none can
         be made, or it may not be written, DeliveryRefused speaks of a record: others of the shard have other ways.
@@ -244,9 +244,9 @@ class Client(Protocol):
         call counts, so that nothing is missed. Raises TopicUnknown, PartitionUnknown, QueueUnavailable."""
 
     def is_stable(self, topic: str, partition: str, timeout_s: float) -> bool:
-        """Block until of everything that stands in the partition now it is decided whether it can be read, also of
-        what somebody else has begun; False where the time ran out first. For who concludes from what he does not
-        find. Raises TopicUnknown, PartitionUnknown, QueueUnavailable."""
+        """Block until every record that is in the partition now can be read or was aborted, also those of other
+        processes' transactions; False if `timeout_s` passes first. A caller that does not find a record may conclude
+        that it is missing only after True. Raises TopicUnknown, PartitionUnknown, QueueUnavailable."""
 
     def record_bytes_max(self, topic: str) -> int:
         """The largest body that the topic takes. What Delayline adds to a message on its way (ids, times, reasons)
@@ -254,11 +254,11 @@ class Client(Protocol):
 
 
 class Claim(Protocol):
-    """Appends of whoever has claimed a name last (`Queue.claim`). One thread at a time."""
+    """Appends under a name (`Queue.claim`): only its last claim may append. One thread at a time."""
 
     def append(self, records: Sequence[Append]) -> None:
-        """Store all the records or none, durably. Raises ClaimLost, QueueUnavailable (it is unknown whether),
-        TopicUnknown, PartitionUnknown, RecordTooLarge. A claim that has failed may take nothing more."""
+        """Store all the records or none, durably. Raises ClaimLost, QueueUnavailable (they may be stored or not),
+        TopicUnknown, PartitionUnknown, RecordTooLarge. After a failure the claim takes nothing more."""
 
     def close(self) -> None:
         """Let go."""
@@ -274,7 +274,7 @@ class TopicInfo(NamedTuple):
 
 class Handover(NamedTuple):
     """A shard as its last writer left it, read when no earlier owner can write any more.
-    `cursor` is None for a shard that nobody has ever owned."""
+    `cursor` is None for a shard that never had an owner."""
 
     cursor: Cursor | None
     topic_id: bytes
@@ -289,8 +289,8 @@ class Owner(NamedTuple):
 
 
 class Audited(NamedTuple):
-    """Records of a shard's buffer below `offset` have been read by the reconcile job, which has said so at `at_ms`
-    (by its own clock, epoch ms)."""
+    """The reconcile job has read the shard's buffer below `offset`; it wrote this at `at_ms` (by its own clock, epoch
+    ms)."""
 
     offset: int
     at_ms: int
@@ -333,32 +333,32 @@ class Admin(Protocol):
         not see the records any more; a queue that deletes by age alone (RocketMQ) keeps them until then."""
 
     def identity(self) -> str:
-        """What tells this queue from every other one, for ever the same. Raises QueueUnavailable."""
+        """The identity of this queue, which never changes and no other queue has. Raises QueueUnavailable."""
 
     def read_cursor_unfenced(self, shard: Shard) -> Cursor | None:
         """The shard's cursor as it is or was a moment ago: for readers that take nothing over. Raises
         QueueUnavailable, UnknownFormat, TopicUnknown."""
 
     def audited(self, shard: Shard) -> Audited | None:
-        """How far the reconcile job has read the shard's buffer: nothing of one that is new since its last run; None
-        where it has never run. Not for every turn: it may
-        be a question to the other end of the network. Raises QueueUnavailable, TopicUnknown, UnknownFormat."""
+        """How far the reconcile job has read the shard's buffer: offset 0 for a buffer that is newer than its last
+        run; None if it has never run. May ask the queue over the network: not for every turn of a loop. Raises
+        QueueUnavailable, TopicUnknown, UnknownFormat."""
 
     def buffer(self, shard: Shard) -> TopicInfo:
         """The shard's buffer topic as it is now, or was seconds ago: of another identity than its cursor's where
-        somebody has deleted the topic and made it again. Raises QueueUnavailable, TopicUnknown."""
+        the topic has been deleted and made again. Raises QueueUnavailable, TopicUnknown."""
 
     def target_trouble(self, shard: Shard) -> str | None:
         """Why the shard's target partition cannot take deliveries now, as far as that shows without one; None where
         nothing does. Raises QueueUnavailable."""
 
     def trouble(self) -> str | None:
-        """What is wrong with the queue itself and will not pass, so that nothing more is taken in; None where nothing
-        shows. Neither blocks nor raises."""
+        """A failure of the queue itself that does not pass, so that it takes in nothing more; None if none is known.
+        Neither blocks nor raises."""
 
     def owners(self) -> Mapping[Shard, Owner]:
-        """Who owns which shard at this moment; one that is between two owners is left out. It may be a question to
-        the other end of the network: not for every request. Raises QueueUnavailable where that cannot be said now."""
+        """The owner of each shard at this moment, without shards that are between two owners. May ask the queue over
+        the network: not for every request. Raises QueueUnavailable if the owners are not known now."""
 
     def appended_at_ms(self, shard: Shard, offset: int) -> int | None:
         """When the first record at or behind `offset` of the shard's buffer was appended; None where there is none.
@@ -373,9 +373,9 @@ class Queue(Client, Admin, Protocol):
         of a process. Raises QueueError; it may be tried again."""
 
     def claim(self, name: str) -> Claim:
-        """Be the only one who appends under `name`, on whatever machine. When this returns, nothing can be stored any
-        more under an earlier claim of that name, and what was stored under one can be read where `is_stable` says so.
-        Raises QueueUnavailable; NotDoneHere where the queue keeps no earlier holder from writing (RocketMQ)."""
+        """Become the only process, on any machine, that appends under `name`. When this returns, earlier claims of
+        the name can store nothing more; what they have stored can be read once `is_stable` is true. Raises
+        QueueUnavailable; NotDoneHere where the queue cannot keep earlier holders from writing (RocketMQ)."""
 
     def close(self) -> None:
-        """Let go. Later calls raise QueueUnavailable; workers are closed by whoever opened them."""
+        """Let go. Later calls raise QueueUnavailable; workers are closed by their opener."""

@@ -37,7 +37,7 @@ class QueueUnavailable(QueueError):
 
 
 class QueueClosed(QueueUnavailable):
-    """Closed, or failed for good: whoever waits for it waits in vain."""
+    """Closed, or failed permanently: no later call can succeed."""
 
 
 class QueueDamaged(QueueClosed):
@@ -114,7 +114,7 @@ class Refused(Enum):
 
 class DeliveryRefused(CommitError):
     """Nothing was written, because the target of `shard` refuses: for good where `of_record` (one record of the
-    batch is at fault), else until somebody mends the target. Of that record, `refused` is what cannot be written."""
+    batch is at fault), else until the target is mended. Of that record, `refused` is what cannot be written."""
 
     def __init__(self, shard: Shard, reason: str, *, of_record: bool, refused: Refused = Refused.DELIVERY) -> None:
         super().__init__(reason)

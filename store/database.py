@@ -45,6 +45,7 @@ _REFUSED_S = 0.2
 def _meaning(error: Exception) -> StoreError:
     """rocksdict raises plain exceptions; their text is RocksDB's status."""
     text = str(error)
+    # The order matters: RocksDB reports a full disk as an "IO error", which otherwise means that the folder is lost.
     if "No space left on device" in text:
         return StoreFull(text)
     if text.startswith("Corruption"):
@@ -61,10 +62,12 @@ def _with_meaning(mark: Path | None = None) -> Iterator[None]:
     try:
         yield
     except Exception as error:
+        # rocksdict raises bare `Exception`. Any subclass is a bug of ours, and must not pass for trouble of the disk.
         if type(error) is not Exception:
             raise
         meaning = _meaning(error)
         if mark is not None and isinstance(meaning, StoreDamaged):
+            # Other blocks can still be read: without the mark a restart would open the database and use it.
             mark.touch()
         raise meaning from error
 
@@ -81,12 +84,15 @@ class FreeSpace:
 
     def admit(self, size: int, *, reserve: bool) -> None:
         """`reserve`: down to a quarter of what is to stay free. Raises StoreFull."""
+        # statvfs costs microseconds, and is asked for once per 4 MiB instead of once per batch.
         self._unchecked += size
         if self._min_bytes <= 0 or self._unchecked < _FREE_CHECK_BYTES:
             return
         kept = self._min_bytes // RESERVE_SHARE if reserve else self._min_bytes
         if (free := self._free_bytes()) < kept:
             raise StoreFull(f"{free} bytes are free on the disk, {kept} are to stay free")
+        # Only after a good answer: while the disk is full every call asks again, so that the first free space is
+        # noticed.
         self._unchecked = size
 
 
@@ -107,6 +113,7 @@ class Database:
         """Range deletions since the last flush that was asked for here; `_freed_bytes` likewise."""
         self._freed_bytes = 0
         self._unlogged = WriteOptions()
+        # The queue is the log: a write-ahead log of the index would fsync what can be read again from the buffer.
         self._unlogged.disable_wal = True  # type: ignore[method-assign, assignment]  # a property, unlike its stub
 
     @classmethod
@@ -125,11 +132,13 @@ class Database:
         try:
             _refuse_foreign(folder)
             _refuse_obstacles(folder)
+            # Checked before RocksDB opens, which would create files in a folder that is not ours.
             options = _options(memory_bytes_max, statistics=statistics)
             with _with_meaning(), _opening():
                 rocks = Rdict(str(folder / _ROCKS), options)
             space = FreeSpace(free_bytes or (lambda: shutil.disk_usage(folder).free), disk_free_min_bytes)
             database = cls(rocks, options, lock, space, clock or SystemClock(), folder / _DAMAGED)
+            # Last, because it may write the format row: a foreign or damaged folder has been refused by now.
             database._check_format()
         except StoreError as error:
             os.close(lock)
@@ -157,6 +166,8 @@ class Database:
         _refuse_obstacles(folder)
         if not (rocks / "CURRENT").exists():
             return None
+        # Opened through hard links: even a read-only open writes settings and log files, and a verify must change
+        # nothing.
         links = held.enter_context(linked(rocks))
         options = _options(MEMORY_BYTES_MIN, statistics=False)
         try:
@@ -183,6 +194,8 @@ class Database:
     def _check_format(self) -> None:
         try:
             found = self.get(FORMAT_ROW)
+            # The format number is the first row ever written, and a crash leaves a prefix of the writes: rows without
+            # one are not ours.
             if found is None and next(self.keys(b"", ReadOptions()), None) is not None:
                 raise StoreFormat("it has rows but no format number")
             if found is not None and (number := decode_number(found)) != FORMAT:
@@ -200,6 +213,8 @@ class Database:
         """All of the batch or nothing; it holds `ranges` range deletions, of about `freed_bytes` of rows.
         Raises StoreFull."""
         if self._refused is not None and self._clock.monotonic_s() < self._refused[0]:
+            # RocksDB resumes by itself only while no writer tries (see above), so refusals are answered from memory
+            # for a while.
             raise StoreFull(str(self._refused[1]))
         try:
             self._write(batch, ranges, freed_bytes)
@@ -251,6 +266,7 @@ class Database:
                 advance()
             rows.status()
 
+    # Apart from `rows`, because values of a megabyte would be copied for a scan that only wants keys.
     def keys(self, start: bytes, bound: ReadOptions) -> Iterator[bytes]:
         """As `rows`, without copying values."""
         with _with_meaning(self._damaged):
@@ -278,7 +294,7 @@ class Database:
         return self._rocks.property_int_value("rocksdb.live-sst-files-size") or 0
 
     def statistics(self) -> dict[str, int]:
-        """RocksDB's counters, where `open` was told to keep them."""
+        """RocksDB's counters, if `open` was asked to keep them."""
         lines = (self._options.get_statistics() or "").splitlines()
         counters = (line.partition(" COUNT : ") for line in lines)
         return {name: int(count) for name, _, count in counters if count.isdigit()}
@@ -315,6 +331,7 @@ def _lock(folder: Path, *, make: bool = True) -> int:
         where = f": {error.filename}" if error.filename != str(folder) else ""
         raise StoreUnusable(f"time index {folder}: cannot be made or written: {error.strerror}{where}") from error
     try:
+        # flock and not a pid file: the kernel releases it after kill -9, so a restart never finds a stale lock.
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
         os.close(lock)
@@ -350,6 +367,7 @@ def _refuse_obstacles(folder: Path) -> None:
         raise StoreUnusable(f"{path} cannot be read: Permission denied. Give the server's user the right to read it")
     if obstacle:
         raise StoreDamaged(obstacle)
+    # RocksDB would take this for a new database, and delete the tables that its list does not name.
     if not (rocks / "CURRENT").exists() and next(rocks.glob("*.sst"), None) is not None:
         raise StoreDamaged(f"{rocks} holds tables, but no list of them (CURRENT)")
 

@@ -54,6 +54,8 @@ class _Removal:
         return bool(self.end or self.rows or self.checkpoint)
 
     def hides(self, row: bytes) -> bool:
+        # A range starts at the lowest record of the shard, so every row below its end is removed: no lower bound is
+        # needed.
         return row < self.end or row in self.rows
 
     def add(self, later: "_Removal") -> None:
@@ -62,11 +64,14 @@ class _Removal:
             self.first, self.end = self.first or later.first, later.end
         self.rows |= later.rows
         self.freed_bytes += later.freed_bytes
+        # The later checkpoint replaces the earlier one: both belong to removals that are written together.
         self.checkpoint = later.checkpoint or self.checkpoint
 
     def write_to(self, batch: WriteBatch, number: int) -> int:
         """How many range deletions it took."""
         if self.end:
+            # One tombstone instead of one per record: draining a million records in order costs a few range
+            # deletions.
             batch.delete_range(self.first, self.end)
         for row in self.rows:
             batch.delete(row)
@@ -115,15 +120,18 @@ class DiskTier:
         batch = self._database.batch()
         ranges = self._owed.write_to(batch, self._number)
         rows = list(map(keys.encode_record, repeat(self._number), map(_DUE, entries), map(_OFFSET, entries)))
+        # The loop runs in C: a Python loop here costs as much again as RocksDB itself.
         deque(map(batch.put, rows, map(_VALUE, entries)), maxlen=0)
         for name, key in names:
             batch.put(keys.name_row(keys.encode_record(self._number, *key), name), b"")
             batch.put(keys.lookup_row(self._number, name), keys.encode_key(key))
+        # Before the write: RocksDB accepts a batch into memory and fails at the flush, when the caller has gone on.
         self._database.space.admit(sum(map(len, map(_VALUE, entries))), reserve=reserve)
         self._database.write(batch, ranges)
         self._owed = _Removal()
         self._count += len(rows)
         self._named += len(names)
+        # `_rows` starts at the floor: a record below it would not be found.
         if rows and rows[0] < self._floor:
             self._lower_floor(rows[0])
 
@@ -137,9 +145,11 @@ class DiskTier:
         self._database.write(batch, ranges)
         self._owed = _Removal()
         self._named += 1
+        # The names of this record as the last read saw them are outdated: a removal would leave the new one behind.
         self._seen_names.pop(record, None)
 
     def _lower_floor(self, row: bytes) -> None:
+        # What the head knows above the new row is dropped: it is no longer known that nothing lies between.
         del self._head[bisect_left(self._head, row) :]
         self._head.append(row)
         self._floor = keys.behind(row)
@@ -147,8 +157,9 @@ class DiskTier:
     # --- reading
 
     def read(self, until_ms: int, records_max: int, bytes_max: int) -> list[PlainEntry]:
-        """The lowest records due at or before `until_ms`, up to and with the one that passes `bytes_max`: whoever
-        merges them with others needs to know where to stop. Copies one record more. Hot: once per record."""
+        """The lowest records due at or before `until_ms`, up to and with the one that passes `bytes_max`: the
+        caller merges them with those in memory, and must know where to stop. Copies one record more. Hot: once per
+        record."""
         limit = keys.first_after_ms(self._number, until_ms)
         if not self._count or (self._head and self._head[0] >= limit):
             return []
@@ -161,6 +172,8 @@ class DiskTier:
                 names.setdefault(head[-1], []).append(keys.name_of(row))
                 continue
             head.append(row)
+            # The row is kept as the head although it is not returned: it is the next due time, known without another
+            # seek.
             if row >= limit or len(values) == records_max or size > bytes_max:
                 break
             values.append(value)
@@ -168,11 +181,13 @@ class DiskTier:
         self._head = head
         self._row_bytes = keys.RECORD_BYTES + size // max(1, len(values))
         self._seen_names = {row: names.get(row, []) for row in head[: len(values)]} if self._named else {}
+        # Read to the end, the floor is the end of the shard: everything present is in the head, and a put lowers it.
         self._floor = keys.behind(head[-1]) if len(head) > len(values) else keys.shard_end(self._number)
         return _entries(head, values)
 
     def _rows(self) -> Iterator[tuple[bytes, bytes]]:
         """From the lowest record on."""
+        # Never from the start of the shard: an iterator there walks all tombstones of what was delivered.
         rows = self._database.rows(self._head[0] if self._head else self._floor, self._bound)
         return rows if not self._owed else _visible(rows, self._owed)
 
@@ -229,6 +244,7 @@ class DiskTier:
         in one of the next ones."""
         rows = [keys.encode_record(self._number, *key) for key in gone]
         removal = _Removal(checkpoint=checkpoint)
+        # The usual case: what the last read returned is removed in order, so one range covers it, names included.
         if rows and rows == self._head[: len(rows)]:
             removal.first, removal.end = rows[0], keys.behind(rows[-1])
             removal.freed_bytes = len(rows) * self._row_bytes
@@ -238,6 +254,7 @@ class DiskTier:
             self._head = [row for row in self._head if row not in removal.rows]
         if self._named:
             self._remove_names(rows, removal)
+        # Counted now, even if the disk refuses the write: for every reader the records are gone (`hides`).
         self._count -= len(rows)
         self._owed.add(removal)
         self._try_write_owed()
@@ -247,6 +264,7 @@ class DiskTier:
         for row in rows:
             for name in self._names_of(row):
                 self._named -= 1
+                # A range deletion covers the name rows, which sort behind their record; single deletions do not.
                 if not removal.end:
                     removal.rows.add(keys.name_row(row, name))
                 lookup_row = keys.lookup_row(self._number, name)
@@ -279,6 +297,7 @@ class DiskTier:
         try:
             self.write_owed()
         except StoreFull as error:
+            # Not raised: the commit is true already, so the caller cannot take the removal back.
             log.warning("index removal postponed: no room on disk", shard_number=self._number, detail=str(error))
 
     # --- taking over
@@ -288,6 +307,8 @@ class DiskTier:
         batch = self._database.batch()
         batch.delete(keys.checkpoint_row(self._number))
         batch.delete_range(keys.shard_start(self._number), keys.shard_end(self._number))
+        # Lookup rows are kept apart from the records, so that a name is found by one get; a reset needs a range of
+        # its own.
         batch.delete_range(keys.lookup_row(self._number, b""), keys.lookup_row(self._number + 1, b""))
         self._database.write(batch, ranges=2)
         self._start_empty()
@@ -303,10 +324,13 @@ class DiskTier:
             batch = self._database.batch()
             batch.delete(keys.checkpoint_row(self._number))
             self._database.write(batch)
+        # The same rule as Cursor.covers, written out: this runs once per record of a takeover, over millions.
         next_offset, delivered = covered
 
         def ends(due_ms: int, offset: int) -> bool:
             passed = offset < next_offset and (due_ms, offset) <= delivered
+            # Below L nothing is pending; at or above the resume offset the log is read again, and a put expects
+            # absence.
             return passed or not low_offset <= offset < resume_offset
 
         for rows, names, repeats in self._chunks():
@@ -330,6 +354,8 @@ class DiskTier:
         counts.add([due_ms for _, due_ms, _ in kept], [offset for _, _, offset in kept])
         self._count += len(kept)
         self._named += sum(row not in gone for row, _ in names)
+        # The first record that is kept is the head, so that a fresh owner knows the next due time without another
+        # scan.
         if kept and not self._head:
             self._head = [keys.encode_record(*kept[0])]
             self._floor = keys.behind(self._head[0])
@@ -338,6 +364,7 @@ class DiskTier:
         if not gone:
             return
         removal = _Removal()
+        # A whole chunk goes as one range; mixed ones row by row, since a range would take the kept records along.
         if len(gone) == len(rows):
             removal.first, removal.end = rows[0], keys.behind(rows[-1])
         else:
@@ -361,6 +388,7 @@ class DiskTier:
             if len(row) != keys.RECORD_BYTES:
                 names.append((rows[-1], keys.name_of(row)))
                 continue
+            # Cut only at a record row: the names behind a record must be in the chunk of their record.
             if len(rows) == _RETAIN_ROWS:
                 yield rows, names, repeats
                 rows, names, repeats = [], [], []

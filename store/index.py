@@ -99,7 +99,7 @@ class ShardIndex(Protocol):
         as long as they are. Raises StoreFull: then nothing of the call is present."""
 
     def bind(self, name: bytes, key: Key) -> None:
-        """One more way to find a record that is present; whoever had this name has it no more. Raises StoreFull."""
+        """One more way to find a record that is present; the record that had this name loses it. Raises StoreFull."""
 
     def due(self, until_ms: int, records_max: int, bytes_max: int) -> list[PlainEntry]:
         """Pending records due at or before `until_ms`, lowest keys first, at most `records_max`. The first one

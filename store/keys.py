@@ -62,6 +62,7 @@ def shard_end(number: int) -> bytes:
 
 def behind(record: bytes) -> bytes:
     """Above the record and the names behind it, below every other record after it."""
+    # Names begin with 01, so ff sorts behind all of them, and before the next offset, whose bytes differ earlier.
     return record + b"\xff"
 
 
@@ -69,6 +70,7 @@ def first_after_ms(number: int, until_ms: int) -> bytes:
     """Above every record of the shard that is due at or before `until_ms`, at or below every later one."""
     if until_ms < 0:
         return shard_start(number)
+    # The largest u64 has no successor: packing it plus one would raise.
     return encode_record(number, until_ms + 1, 0) if until_ms < _LAST else shard_end(number)
 
 
@@ -85,6 +87,7 @@ def shard_row(shard: Shard) -> bytes:
 
 
 def shard_of(row: bytes) -> Shard:
+    # A topic name cannot contain a zero byte, so the first one is the separator.
     topic, name = row[len(SHARD_ROWS) :].split(b"\0", 1)
     return Shard(topic.decode(), name.decode())
 

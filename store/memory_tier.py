@@ -54,6 +54,7 @@ class _Bucket:
             del self._entries[: self._start]
             self._start = 0
             self._entries += self._fresh
+            # Timsort finds the two runs, so this is a merge and not a sort (Peters, listsort.txt).
             self._entries.sort()
             self._fresh = []
         return self._entries
@@ -177,6 +178,7 @@ class MemoryTier:
 
     def _forget_names(self, key: Key) -> None:
         for name in self._names.pop(key, ()):
+            # A later record may have taken the name over: that one keeps it.
             if self._by_name.get(name) == key:
                 del self._by_name[name]
 
@@ -209,6 +211,7 @@ def _by_bucket(ordered: Sequence[PlainEntry] | Sequence[tuple[int, int]]) -> Ite
     """`(number, from, until)` of the stretches of ascending entries or keys that belong into one bucket."""
     at = 0
     while at < len(ordered):
+        # One bisect per bucket and not one division per record: a batch is mostly in a few buckets.
         number = ordered[at][0] // BUCKET_MS
         end = max(at + 1, bisect_left(ordered, (number + 1) * BUCKET_MS, at, key=_DUE))
         yield number, at, end

@@ -78,6 +78,7 @@ class RocksIndex:
             return cls._over(opening())
         except StoreDamaged as error:
             log.error("the time index is damaged: thrown away, to be rebuilt from the queue", detail=str(error))
+            # Safe, because the index is a cache: the cursor says from where the log is to be read again.
             Database.discard(folder)
             return cls._over(opening())
 
@@ -97,9 +98,11 @@ class RocksIndex:
 
     def _number(self, shard: Shard) -> int:
         if shard not in self._numbers:
+            # Numbers are never given twice while their shard is known; 0 belongs to the index itself (`keys`).
             number = max(self._numbers.values(), default=0) + 1
             if number > keys.SHARD_NUMBER_MAX:
                 raise Bug("more shards than numbers")
+            # Before the number is used: rows under a number that no shard row names would stay for ever.
             self._database.write_row(keys.shard_row(shard), keys.encode_number(number))
             self._numbers[shard] = number
         return self._numbers[shard]
@@ -114,9 +117,11 @@ class RocksIndex:
         for shard in shards:
             if (number := self._numbers.pop(shard, None)) is not None:
                 DiskTier(self._database, number).reset()
+                # Last: after a crash in between the shard is still known, and forgotten again.
                 self._database.remove_rows([keys.shard_row(shard), keys.checkpoint_row(number)])
 
     def drop(self, shard: Shard) -> None:
+        # The rows stay: the shard may come back, and its next takeover drops what has ended (`retain`).
         self._shards.pop(shard, None)
 
     def flush(self) -> None:
@@ -154,6 +159,8 @@ class RocksShard:
         self._far = far
         self._near = MemoryTier()
         self._counts = Counts()
+        # Rows of an earlier time may be of records that another owner has ended since: shown, they would be delivered
+        # twice.
         self._ready = not far.has_rows()
 
     def checkpoint(self) -> Checkpoint | None:
@@ -173,6 +180,7 @@ class RocksShard:
         Raises StoreFull; then it must be asked again."""
         self._ready = False
         self._near, self._counts = MemoryTier(), Counts()
+        # A failure in between leaves it unready: half of a retain must not be read.
         yield from self._far.retain(low_offset, resume_offset, covered, self._counts)
         self._ready = True
 
@@ -184,11 +192,14 @@ class RocksShard:
             return
         ordered = sorted(entries)  # what is written in order takes RocksDB half the time
         border = -1 if near_until_ms is None else near_until_ms
+        # One border for records and names: a name on disk whose record is only in memory would outlive it after a
+        # crash.
         far_at = bisect_left(ordered, (border + 1,))
         near, far = ordered[:far_at], ordered[far_at:]
         names = list(names)
         far_names = [(name, key) for name, key in names if key[0] > border]
         if far:
+            # Disk first: it may raise StoreFull, and then nothing of the call may be present.
             self._far.put(far, far_names, reserve=near_until_ms is None)
         for name, _ in far_names:
             self._near.forget_name(name)
@@ -207,6 +218,8 @@ class RocksShard:
 
     def due(self, until_ms: int, records_max: int, bytes_max: int) -> list[PlainEntry]:
         near = self._near.take(until_ms, records_max)
+        # Both tiers are asked for everything: which of them holds the lowest keys is known only after both have
+        # answered.
         far = self._far.read(until_ms, records_max, bytes_max)
         return _cut(sorted(near + far) if near and far else near or far, records_max, bytes_max)
 
@@ -216,7 +229,9 @@ class RocksShard:
 
     def remove(self, keys: Sequence[tuple[int, int]], checkpoint: Checkpoint) -> None:
         self._require_ready()
+        # What memory does not have is on disk: callers remove only records that are present.
         far = self._near.remove(keys) if self._near else keys
+        # Even if nothing of it is on disk: the checkpoint has to be written with the removal.
         self._far.remove(far, checkpoint)
         self._counts.subtract(list(map(_DUE, keys)), list(map(_OFFSET, far)))
         self._counts.repeats.subtract(keys)
@@ -238,6 +253,7 @@ class RocksShard:
         return self._near.lookup(name) or (self._far.lookup(name) if self._ready else None)
 
     def low_offset(self) -> int | None:
+        # By segment, so it may be lower than the true one by less than SEGMENT_OFFSETS: L may lag, but never lead.
         lows = (self._near.segments.low_offset(), self._counts.segments.low_offset())
         return min((low for low in lows if low is not None), default=None)
 

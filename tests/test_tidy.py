@@ -1,8 +1,10 @@
 """Style that the linter does not see, as checks."""
 
 import ast
+import io
 import re
 import subprocess
+import tokenize
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -15,9 +17,14 @@ PACKAGES = ("delayline", "kafkawire", "cli", "mq", "store", "delay_service", "ap
 
 pytestmark = pytest.mark.skipif(not (ROOT / ".git").exists(), reason="not a clone: what belongs to it is unknown")
 
-FILE_LINES_MAX = 500
-"""Beside the tags of rules, so that nobody leaves one out for want of room."""
+FILE_LINES_MAX = 400
+"""Without comments: none must be left out to stay below a bound."""
+LONGER = {"proxy/kafka/produce/sequencer/gate.py": 455}
+"""The sequencer's state machine, in the order in which an event passes it: its rules refer to each other's states."""
 FUNCTION_LINES_P95_MAX = 35
+WHY_MIN = {"delay_service/core/": 5.5, "kafkawire/": 3.0, "store/": 3.5}
+"""Lines of comments per 100 lines: what breaks without a line, and its source. It only ever becomes more."""
+FOR_TOOLS = re.compile(r"#\s*(type:|noqa|pragma|fmt:|---)")
 
 CLOCK_MODULES = ("delayline/clock.py", "rocketmq/clock.py")
 """The second is of a package that imports nothing of ours."""
@@ -31,6 +38,11 @@ MACHINE = re.compile(
     r"|\b(?:pypi|pythonhosted|npmjs|maven|debian|docker|quay)\.(?:org|com|io)\b"  # or a public one
     r"|\brepo\d?\.[\w.]+\.\w"
 )
+
+OF_TUPLES = {"_replace", "_asdict", "_fields", "_make"}
+"""Public, although they begin with an underscore: `typing.NamedTuple`."""
+PRIVATE_USES_MAX = 35
+"""How often tests may reach for what is private to others. It only goes down."""
 
 
 @cache
@@ -113,16 +125,60 @@ def test_every_module_says_what_it_is() -> None:
 
 def test_every_file_fits_a_head() -> None:
     lines = {name: _counted((ROOT / name).read_text()) for name in product()}
-    assert {name: count for name, count in lines.items() if count > FILE_LINES_MAX} == {}
+    assert {name: count for name, count in lines.items() if count > LONGER.get(name, FILE_LINES_MAX)} == {}
+    assert [name for name in LONGER if lines[name] <= FILE_LINES_MAX] == [], "no exception that is not needed"
 
 
 def _counted(source: str) -> int:
-    return sum(RULE.match(line) is None for line in source.splitlines())
+    return sum(not line.lstrip().startswith("#") for line in source.splitlines())
+
+
+def test_modules_that_can_lose_a_message_say_why() -> None:
+    shares = {}
+    for place in WHY_MIN:
+        sources = [(ROOT / name).read_text() for name in product() if name.startswith(place) and not _is_table(name)]
+        comments = sum(sum(1 for _ in _comments(source)) for source in sources)
+        shares[place] = 100 * comments / sum(len(source.splitlines()) for source in sources)
+    assert {place: share for place, share in shares.items() if share < WHY_MIN[place]} == {}
+
+
+def _is_table(name: str) -> bool:
+    """Whether the module is nothing but the protocol's tables."""
+    return name.startswith("kafkawire/protocol/messages/")
+
+
+def _comments(source: str) -> Iterator[str]:
+    """Those for readers, not for tools, and no headings."""
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT and not FOR_TOOLS.match(token.string):
+            yield token.string
 
 
 def test_nineteen_functions_in_twenty_are_short() -> None:
     lengths = sorted(function_lines())
     assert lengths[len(lengths) * 95 // 100] < FUNCTION_LINES_P95_MAX
+
+
+def test_each_module_that_may_lose_a_message_has_a_test_file_of_its_own() -> None:
+    modules = [Path(name).stem for name in product() if name.startswith("delay_service/core/")]
+    tests = {Path(name).name for name in tracked() if name.startswith("tests/unit/delay_service/core/")}
+    assert [name for name in modules if name != "__init__" and f"test_{name}.py" not in tests] == []
+
+
+def private_uses_in(module: ast.Module) -> Iterator[int]:
+    """Lines that use a private attribute of another object than `self`. Of libraries in C, constants in capitals have
+    an underscore, too."""
+    for node in ast.walk(module):
+        if not isinstance(node, ast.Attribute) or not re.match(r"_[a-z]", node.attr) or node.attr in OF_TUPLES:
+            continue
+        if ast.unparse(node.value) not in ("self", "cls", "super()", "os"):
+            yield node.lineno
+
+
+def test_tests_reach_for_less_and_less_that_is_private() -> None:
+    names = [name for name in tracked() if name.startswith("tests/") and name.endswith(".py")]
+    found = [f"{name}:{line}" for name in names for line in private_uses_in(tree(name))]
+    assert len(found) <= PRIVATE_USES_MAX, found
 
 
 def test_links_between_pages_lead_somewhere() -> None:

@@ -1,4 +1,4 @@
-"""Bodies of what acts on many messages, or on a topic; see `api.bodies.schemas`."""
+"""Bodies of what acts on many messages, or on a topic; see `api.bodies.answers`."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -6,7 +6,8 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from api.bodies.schemas import Int64, PartitionNumber, ShardOut
+from api.bodies.answers import ShardOut
+from api.bodies.fields import Int64, PartitionNumber
 
 _MomentIn = Annotated[str | Int64 | None, Meta(description="RFC 3339 with offset, or epoch milliseconds")]
 
@@ -41,7 +42,7 @@ class CancelOut(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ControlOut(msgspec.Struct, frozen=True):
-    """What has become of a topic: `paused` or `resumed` in so many of its shards."""
+    """The new state of a topic: `paused` or `resumed`, and in how many of its shards."""
 
     topic: str
     state: str

@@ -2,7 +2,7 @@
 
 It gives the request an id and a ticket (`InFlight`), refuses what another site's page may have made a browser ask
 (`Hosts`) and request headers where their promise is not kept, and turns every exception into a problem. Routes raise;
-nobody else catches.
+no other layer catches.
 """
 
 import itertools

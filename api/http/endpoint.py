@@ -1,6 +1,6 @@
 """What a route takes and answers: declared once, beside the route, and read by the route and by the OpenAPI document.
 
-Endpoint        one method of one path; its path parameters stand in the path (`PATH_PARAMETERS`)
+Endpoint        one method of one path; its path parameters are in the path (`PATH_PARAMETERS`)
 Choice ...      a query parameter: `of` reads it, None where it is not given; `default` is what that means
 RequestHeader   a request header that means something to this endpoint
 Reply           an answer that is no problem: its status, its bodies, its headers

@@ -20,7 +20,7 @@ from starlette.types import Scope
 from api.http.problems import FORBIDDEN, INVALID_REQUEST, MISDIRECTED, Refusal
 
 ACT = b"delayline-request"
-"""Request header of a POST without a body; its value is of no matter."""
+"""Request header of a POST without a body; its value is ignored."""
 
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::([0-9]{1,5}))?", re.IGNORECASE)
 _OWN_SITE = frozenset({None, b"same-origin", b"none"})

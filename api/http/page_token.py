@@ -26,7 +26,7 @@ _DECODER = msgspec.msgpack.Decoder(_Token)
 
 
 def encode(place: Place, query: object) -> str:
-    """`query` is everything that decides what stands in the list."""
+    """`query` is everything that decides what is in the list."""
     token = _Token(_digest(query), place.rank, *place.shard, place.offset)
     return urlsafe_b64encode(msgspec.msgpack.encode(token)).decode().rstrip("=")
 

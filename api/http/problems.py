@@ -2,7 +2,7 @@
 
     Refusal       raised wherever the API finds something wrong; carries what the document will say
     refusal_of    any other exception as a Refusal: errors of the queue, of owners, of the framework, and ours
-    Problems      writes the document, counts it, and logs what nobody but us can mend
+    Problems      writes the document, counts it, and logs what only an operator can mend
 
 The `type` is a promise to programs, the `title` to people; `detail` may change from one version to the next.
 """

@@ -85,7 +85,7 @@ def _too_large(bytes_max: int) -> Refusal:
 
 
 def refuse_body(request: Request) -> None:
-    """For requests whose parameters stand in the query: what a body says would be ignored, and a purge that was to be
+    """For requests whose parameters are in the query: what a body says would be ignored, and a purge that was to be
     a dry run would be none. Raises Refusal."""
     headers: Mapping[bytes, bytes] = request.scope["delayline.headers"]
     if _has_body(headers):

@@ -25,7 +25,7 @@ class SendingPath:
 
 
 def _topic(scope: Scope) -> str:
-    """What stands in the path for `{topic}`; empty where the request is no send."""
+    """What is in the path for `{topic}`; empty where the request is no send."""
     path: str = scope["path"]
     if scope["method"] != "POST" or not (path.startswith(_BEFORE) and path.endswith(_BEHIND)):
         return ""

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from api.bodies import acts, schemas
+from api.bodies import acts, requests
 
 EXAMPLES: Mapping[type, Mapping[str, tuple[str, Any]]] = {
-    schemas.MessageIn: {
+    requests.MessageIn: {
         "now": ("Straight to the topic", {"value": "hello"}),
         "delay": ("In half a minute", {"value": {"order": 7}, "schedule": {"delay": "30s"}}),
         "keyed": (
@@ -36,7 +36,7 @@ EXAMPLES: Mapping[type, Mapping[str, tuple[str, Any]]] = {
             {"value_base64": "AP8=", "partition": 0, "schedule": {"delay": "PT1H"}},
         ),
     },
-    schemas.BatchIn: {
+    requests.BatchIn: {
         "batch": (
             "Several, all or none",
             {"atomic": True, "messages": [{"value": 1}, {"value": 2, "schedule": {"delay": "5s"}}]},
@@ -46,15 +46,15 @@ EXAMPLES: Mapping[type, Mapping[str, tuple[str, Any]]] = {
             {"atomic": False, "messages": [{"value": 1}, {"value": 2, "schedule": {"delay": "soon"}}]},
         ),
     },
-    schemas.PreviewIn: {
+    requests.PreviewIn: {
         "delay": ("A duration", {"schedule": {"delay": "1h30m"}}),
         "cron": (
             "Working days at nine in Berlin",
             {"schedule": {"cron": "0 9 * * 1-5", "time_zone": "Europe/Berlin"}, "count": 10},
         ),
     },
-    schemas.PatchIn: {"later": ("In an hour from now", {"schedule": {"delay": "1h"}})},
-    schemas.RedriveIn: {
+    requests.PatchIn: {"later": ("In an hour from now", {"schedule": {"delay": "1h"}})},
+    requests.RedriveIn: {
         "some": ("Two of them, in a minute", {"ids": ["0.17", "2.3"], "schedule": {"delay": "1m"}}),
         "all": ("How many there are", {"all": True, "dry_run": True}),
     },

@@ -1,1 +1,1 @@
-"""What stands in topics, and what the owners of shards answer."""
+"""What is in topics, and what the owners of shards answer."""

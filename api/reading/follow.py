@@ -19,7 +19,7 @@ WAIT_S = 1.0
 """The longest that a follower's thread waits in the queue: threads cannot be interrupted, a stop must be quick."""
 
 EMPTY_PAUSE_S = 0.2
-"""Before asking again where the queue held something new that nobody may see."""
+"""Before asking again where the queue held something new that is not readable yet."""
 
 _HELLO = b"retry: 1000\n\n"
 _HEARTBEAT = b": still here\n\n"
@@ -38,7 +38,7 @@ class Closing:
             waiter.cancel()
 
     def future(self) -> "asyncio.Future[None]":
-        """Done when the stop begins, by being cancelled; whoever has waited long enough cancels it as well."""
+        """Done when the stop begins, by being cancelled; a reader that has waited long enough cancels it as well."""
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.add(waiter)
         waiter.add_done_callback(self._waiting.discard)

@@ -1,4 +1,4 @@
-"""Reading what stands in a topic: the newest page, a page from an offset, and whatever comes next.
+"""Reading what is in a topic: the newest page, a page from an offset, and whatever comes next.
 
 Everything here blocks and runs in threads (`routes.records`). Pages are bounded in records and in bytes.
 """

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from api.bodies.schemas import ShardView, StallOut, TopicOut
+from api.bodies.answers import ShardView, StallOut, TopicOut
 from api.reading.survey import shard_out
 from api.sending.sender import partition_label
 from delayline.questions.inquiry import ShardFigures
@@ -14,7 +14,7 @@ Figures = Mapping[Shard, ShardFigures]
 
 
 def topic_out(info: TopicInfo, known: Figures, missing: Sequence[Shard], now_ms: int, *, enabled: bool) -> TopicOut:
-    """The sums over the shards that somebody answers for; null where messages may wait and nobody does."""
+    """The sums over the shards that an owner answers for; null if messages may wait in a shard without one."""
     owned = [known[shard] for shard in sorted(known) if shard.topic == info.name]
     figures = [one for one in owned if is_running(one)]
     next_due_ms = min((one.next_due_ms for one in figures if one.next_due_ms is not None), default=None)
@@ -42,7 +42,7 @@ def is_running(figures: ShardFigures) -> bool:
 
 
 def shard_view(shard: Shard, figures: ShardFigures | None, now_ms: int) -> ShardView:
-    """One shard; None where nobody answers for it."""
+    """One shard; None where no owner answers for it."""
     partition = partition_label(shard.name)
     if figures is None:
         return ShardView(partition=partition, state="missing")

@@ -1,10 +1,10 @@
-"""Questions to the owners of many shards at once: whoever does not answer is missing, and the answer says so."""
+"""Questions to the owners of many shards at once: an owner that does not answer is reported as missing."""
 
 from collections.abc import Collection, Iterable, Sequence
 from concurrent.futures import Future
 from typing import TypeVar
 
-from api.bodies.schemas import ShardOut
+from api.bodies.answers import ShardOut
 from api.bridge import Bridge
 from api.sending.sender import partition_label
 from api.services import Services
@@ -49,7 +49,7 @@ class Survey:
             return []
 
     async def missing(self, asked: Iterable[Shard], answering: Collection[Shard]) -> list[Shard]:
-        """Shards that nobody answers for. Where no buffer was made yet there is nothing to be missed. Raises
+        """Shards that no owner answers for. Where no buffer was made yet there is nothing to be missed. Raises
         QueueUnavailable."""
         silent = [shard for shard in asked if shard not in answering]
         existing = await self._topics.with_buffer({shard.topic for shard in silent}) if silent else ()

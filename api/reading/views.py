@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
-from api.bodies.schemas import (
+from api.bodies.answers import (
     DeadLetterOut,
     EndingOut,
     EventOut,
@@ -142,7 +142,7 @@ def dead_letter_out(letter: Letter) -> DeadLetterOut:
 
 
 def operation_out(operation: OperationId, resolution: Resolution | None, target: str) -> OperationOut:
-    """An operation; None: nobody has decided it yet."""
+    """An operation; None: it is not decided yet."""
     if resolution is None:
         return OperationOut(str(operation), State.ACCEPTED, target)
     is_mismatch = resolution.reason == VERSION_MISMATCH

@@ -1,7 +1,7 @@
 """GET / and /console/...: the operators' console, static files that ask this very API.
 
 The files travel inside the package, are read once, and answered from memory. What a page of ours may load or run is
-what stands there: its Content-Security-Policy lets in nothing else, so that whatever a message holds stays text.
+what is there: its Content-Security-Policy lets in nothing else, so that whatever a message holds stays text.
 """
 
 import hashlib

@@ -8,7 +8,8 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from api.bodies.schemas import DeadPage, RedriveIn, RedriveOut
+from api.bodies.answers import DeadPage, RedriveOut
+from api.bodies.requests import RedriveIn
 from api.http.answers import json_answer
 from api.http.decoding import decode
 from api.http.endpoint import Endpoint, Number, Reply, Text, query_of

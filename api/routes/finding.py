@@ -6,7 +6,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from api.bodies.schemas import HistogramOut, MessagesPage
+from api.bodies.answers import HistogramOut, MessagesPage
 from api.http import page_token
 from api.http.answers import json_answer
 from api.http.endpoint import PATH_PARAMETERS, Choice, Endpoint, Moment, Number, Reply, Text, query_of

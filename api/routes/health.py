@@ -10,7 +10,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from starlette.requests import Request
 from starlette.responses import Response
 
-from api.bodies.schemas import HealthOut
+from api.bodies.answers import HealthOut
 from api.http.answers import Answer, json_answer
 from api.http.endpoint import Endpoint, Reply
 from api.http.problems import NOT_READY, Refusal

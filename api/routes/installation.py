@@ -7,7 +7,7 @@ from msgspec.structs import asdict
 from starlette.requests import Request
 from starlette.responses import Response
 
-from api.bodies.schemas import InfoOut, Limits, TopicOut, TopicsOut, TopicView, UnheededOut
+from api.bodies.answers import InfoOut, Limits, TopicOut, TopicsOut, TopicView, UnheededOut
 from api.http.answers import json_answer
 from api.http.endpoint import Endpoint, Reply
 from api.http.requests import Query

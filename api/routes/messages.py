@@ -1,10 +1,10 @@
-"""GET /v1/messages/{id}: what has become of a message, or of an operation."""
+"""GET /v1/messages/{id}: the outcome of a message, or of an operation."""
 
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from api.bodies.schemas import MessageOut, OperationOut
+from api.bodies.answers import MessageOut, OperationOut
 from api.bridge import Bridge
 from api.http.answers import json_answer
 from api.http.endpoint import ETAG, VIEW, Endpoint, Reply, query_of
@@ -21,7 +21,7 @@ from delayline.records.message import MessageId, OperationId
 from mq.errors import OffsetOutOfRange, PartitionUnknown, TopicUnknown
 
 OPERATION_WAIT_S = 0.5
-"""Who asks for an operation that stands in the log hears of it as soon as it is decided, or that it is not."""
+"""How long a request for an operation waits for its decision."""
 
 
 _GET_MESSAGE = Endpoint(
@@ -62,7 +62,7 @@ class MessageRoutes:
         return json_answer(200, message_out(found, full=full), [(b"etag", b'"%d"' % found.version)])
 
     async def found(self, message_id: MessageId) -> Found:
-        """Raises Refusal where there is no such message, or nobody remembers it; OwnerUnavailable."""
+        """Raises Refusal where there is no such message, or its history is gone; OwnerUnavailable."""
         try:
             answer = await self._bridge.result(self._owners.find(message_id), self._timeout_s)
         except TimeoutError as error:

@@ -12,7 +12,8 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from api.bodies.schemas import MessageOut, OperationOut, PatchIn
+from api.bodies.answers import MessageOut, OperationOut
+from api.bodies.requests import PatchIn
 from api.http.answers import Answer, json_answer
 from api.http.decoding import decode
 from api.http.endpoint import APPLIED, CONDITIONS, ETAG, LOCATION, WAIT, Endpoint, Reply
@@ -134,7 +135,7 @@ class OperationRoutes:
         done: State | None = None,
     ) -> Response | None:
         """Have the owner do it: None where it is done, or the message's state says that it was; an answer where
-        nobody has decided yet. Raises Refusal where it cannot be done, and OwnerUnavailable."""
+        no owner has decided yet. Raises Refusal where it cannot be done, and OwnerUnavailable."""
         found = await self._messages.found(message_id)
         if found.state is done:
             return None

@@ -10,7 +10,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from api.bodies.schemas import MessageOut
+from api.bodies.answers import MessageOut
 from api.http.endpoint import ETAG, VIEW, Endpoint, Reply, query_of
 from api.http.problems import AMBIGUOUS, NOT_FOUND, Refusal
 from api.http.routing import add_route

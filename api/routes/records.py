@@ -1,4 +1,4 @@
-"""GET /v1/topics/{topic}/records: what stands in a topic, as a page or as a stream."""
+"""GET /v1/topics/{topic}/records: what is in a topic, as a page or as a stream."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from api.bodies.schemas import RecordsPage
+from api.bodies.answers import RecordsPage
 from api.http.answers import Answer, json_answer
 from api.http.endpoint import Choice, Endpoint, Number, Reply, RequestHeader, query_of
 from api.http.problems import INVALID_REQUEST, Problems, refused

@@ -11,17 +11,8 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from api.bodies.schemas import (
-    BatchAnswer,
-    BatchIn,
-    LooseBatchIn,
-    MemberResult,
-    MessageIn,
-    PreviewIn,
-    PreviewOut,
-    SentMessage,
-    UnconfirmedMessage,
-)
+from api.bodies.answers import BatchAnswer, MemberResult, PreviewOut, SentMessage, UnconfirmedMessage
+from api.bodies.requests import BatchIn, LooseBatchIn, MessageIn, PreviewIn
 from api.http.answers import Answer, json_answer
 from api.http.decoding import decode, has_unknown_field
 from api.http.endpoint import ETAG, LOCATION, REPLAYED, Choice, Endpoint, Reply, RequestHeader
@@ -325,7 +316,7 @@ def _check_whole(batch: _Batch, atomic: bool) -> None:
 
 
 def _check_decided(batch: _Batch, sent: Mapping[int, _Sent], atomic: bool) -> None:
-    """Raises Refusal: all of an atomic batch is stored, and of some members nobody knows yet whether they stay."""
+    """Raises Refusal: all of an atomic batch is stored, and of some members it is unknown yet whether they stay."""
     if not atomic or not any(refusal.status == 503 for refusal in batch.refusals.values()):
         return
     detail = "all is stored; of the messages with a problem it is not decided yet whether their own ids were free"

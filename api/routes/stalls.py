@@ -43,7 +43,8 @@ _SKIP_STALL = Endpoint(
 
 
 class StallRoutes:
-    """The way out is for an operator who has seen what it loses: it is refused where the shard stands otherwise."""
+    """The way out is for an operator who has seen what it loses: it is refused if the shard's state has changed
+    since."""
 
     def __init__(self, services: Services, topics: TopicBook, bridge: Bridge) -> None:
         self._owners = services.owners

@@ -1,1 +1,1 @@
-"""From a request to records in the queue, and to what has become of them."""
+"""From a request to records in the queue, and to their outcomes."""

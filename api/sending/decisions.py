@@ -1,7 +1,7 @@
-"""What becomes of records that ask for something: whoever wrote one waits here until the shard's owner has decided.
+"""Waits until the owner of a shard has decided about a record.
 
-A message that wants an own id or an idempotency key for itself is such a record, as operations are. It is durable
-when it is stored, and what its sender is told depends on who has the name already.
+Operations and conditional messages need a decision. A conditional message is durable when it is stored; its sender's
+answer depends on the message that holds its name already.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from api.bodies.schemas import SentMessage
+from api.bodies.answers import SentMessage
 from api.bridge import Bridge
 from api.http.problems import ALREADY_TERMINAL, IDEMPOTENCY_REUSED, OWNER_UNAVAILABLE, Refusal
 from api.sending.drafts import Draft
@@ -25,7 +25,7 @@ from mq.contract import Position
 
 UNDECIDED = "stored, and not decided yet whether it is the first of its name: sent again as it is, nothing is doubled"
 ENDED = "ended"
-"""The state of a message that has ended, and of which nobody knows any more how."""
+"""The state of a message that has ended, once its outcome has left the history."""
 
 
 class Sent(NamedTuple):
@@ -37,7 +37,7 @@ class Sent(NamedTuple):
 
 
 class Told(NamedTuple):
-    """What a sender is told; `replayed` where it was told so before."""
+    """The answer to a sender; `replayed` if an earlier request got the same one."""
 
     answer: SentMessage | Refusal
     replayed: bool = False
@@ -53,14 +53,14 @@ class DecisionWaiter:
         self._operation_timeout_s = services.settings.operation_timeout_s
 
     async def decided(self, shard: Shard, offset: int, wait_s: float) -> Resolution | None:
-        """What became of the record at this offset; None where nobody has said so in that time."""
+        """The outcome of the record at this offset; None if the owner has not answered in `wait_s`."""
         try:
             return await self._bridge.result(self._owners.decided(shard, offset), wait_s)
         except (TimeoutError, OwnerUnavailable):
             return None
 
     async def outcome(self, operation: OperationId, wait_s: float) -> Resolution | None:
-        """What became of an operation; None where it is not decided. Raises Refusal where it was, and nobody knows
+        """The outcome of an operation; None where it is not decided. Raises Refusal where it was, and it is unknown
         how, and OwnerUnavailable."""
         resolution = await self.decided(*operation, wait_s)
         if resolution is None and await self._is_passed(operation):
@@ -81,7 +81,7 @@ class DecisionWaiter:
         return standing.next_offset > operation.offset
 
     async def await_decisions(self, topic: str, sent: Sequence[Sent]) -> list[Told]:
-        """What the senders are told; of a conditional message once it is decided."""
+        """The answers to the senders; for a conditional message once it is decided."""
         answers = [Told(one.message) for one in sent]
         conditional = [number for number, one in enumerate(sent) if one.draft.is_conditional]
         told = await asyncio.gather(*(self._answer(topic, sent[number]) for number in conditional))
@@ -110,7 +110,7 @@ class DecisionWaiter:
 
 
 def _first(message_id: MessageId, known: Found | None, sent: SentMessage) -> SentMessage:
-    """What the sender of this very request was told the first time."""
+    """The answer that this very request got the first time."""
     return replace(
         sent,
         message_id=str(message_id),

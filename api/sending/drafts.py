@@ -15,7 +15,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 from msgspec.structs import replace
 
-from api.bodies.schemas import HeaderIn, MessageIn, ScheduleIn, TimeIn
+from api.bodies.requests import HeaderIn, MessageIn, ScheduleIn, TimeIn
 from api.http.problems import (
     INVALID_BODY,
     INVALID_SCHEDULE,

@@ -1,4 +1,4 @@
-"""Appending drafts, and what the client is told about them."""
+"""Appends drafts, and makes the answers to the client."""
 
 from collections.abc import Sequence
 from concurrent.futures import Future
@@ -6,7 +6,7 @@ from functools import lru_cache
 
 import structlog
 
-from api.bodies.schemas import SentMessage
+from api.bodies.answers import SentMessage
 from api.bridge import Bridge
 from api.http.in_flight import Ticket
 from api.http.problems import TOO_LARGE, Refusal, refused

@@ -45,7 +45,7 @@ class InFlightBatch:
 
 class CommitResult(NamedTuple):
     """What a commit made true: for metrics, history and waiting callers. `resolved` says of the records, by offset,
-    that asked for something what has become of it; `versions` are those of re-appended messages; `plain` are the
+    that asked for something its outcome; `versions` are those of re-appended messages; `plain` are the
     rows that are not among `rows`."""
 
     rows: Sequence[AuditRow]

@@ -74,8 +74,8 @@ class PendingMessages:
     # --- names
 
     def free(self, names: Iterable[Name]) -> list[Name]:
-        """Those that nobody has, of a conditional message that was decided, or a re-append that is read; the others
-        are contested."""
+        """Those that no message has, of a conditional message that was decided, or a re-append that is read; the
+        others are contested."""
         free: list[Name] = []
         for name, key in names:
             holder = self._index.lookup(name)

@@ -33,7 +33,7 @@ class RulesLog:
         self.announced = False
 
     def announcement(self, configured: Rules) -> Rules | None:
-        """The configured rules, if they are to be written to the log: they must stand there before anything relies on
+        """The configured rules, if they are to be written to the log: they must be there before anything relies on
         them, because the next owner may be configured otherwise."""
         if self.announced or self.latest.same_as(configured):
             return None

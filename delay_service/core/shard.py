@@ -195,7 +195,7 @@ class Shard:
 
     def _take_in(self, offset: int, accepted_at_ms: int, message: Message, near_until_ms: int | None) -> None:
         """A message that asks for more than a time. A conditional message that O has passed has been decided: one
-        that was a matter of a calendar stands in a re-append now, another has had its names."""
+        that was a matter of a calendar is in a re-append now, another has had its names."""
         entry = Entry(message.due_ms, offset, message.value)
         names: list[Named] = []
         terminal = self._inherited.covers(entry.key)

@@ -66,7 +66,7 @@ def skip(
     shard: Shard, cursor: Cursor, where: tuple[int, int], body: bytes, now_ms: int, reason: str
 ) -> InFlightBatch:
     """The batch that passes over the first offset of `where` up to the last one, and moves nothing else. Its outcome
-    row is that of the range, under the dead letter's name: what stands there may have ended under another owner."""
+    row is that of the range, under the dead letter's name: what is there may have ended under another owner."""
     offset, through = where
     name = f"{shard.topic}.{shard.name}.{offset}.{now_ms}"
     why = f"{reason}: an operator has had the offsets {offset} to {through} skipped"

@@ -14,7 +14,7 @@ _FIRST_BYTE, _VALUE = itemgetter(0), itemgetter(2)
 
 OVERHEAD_BYTES = 700
 """Headers, row and key of one record that asks for more than a time. Names of topics have 249 bytes at most, and one
-stands in a message id: twice in a row, once in a header."""
+is in a message id: twice in a row, once in a header."""
 
 PLAIN_OVERHEAD_BYTES = 200
 """The same of a plain message; its id is written once, and its row names its place only."""

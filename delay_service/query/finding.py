@@ -1,7 +1,7 @@
 """Questions about many messages, answered from the worker's index and history in bounded stretches.
 
 The worker's thread is asked for some hundred entries at a time, and between two stretches it goes on delivering.
-Here, in the thread of whoever asks, the stretches become one list:
+Here, in the caller's thread, the stretches become one list:
 
     front   a shard, how far it has been looked at (everything up to `looked`), and what was found there and is not in
             the list yet. The lowest front goes first: what it shows is the next row, and where it has nothing to show
@@ -372,7 +372,8 @@ def figures(status: ShardStatus) -> ShardFigures:
 
 
 def owned_core(worker: Worker, shard: ShardId) -> Shard | None:
-    """The shard, where this worker has taken it over and read it to the end: before, nobody knows what is pending."""
+    """The shard, where this worker has taken it over and read it to the end: before, it is unknown what is
+    pending."""
     core = worker.core(shard)
     return core if core is not None and core.caught_up else None
 

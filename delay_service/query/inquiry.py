@@ -172,8 +172,8 @@ class WorkerInquiry:
             return None
 
     def _find_occurrence(self, message_id: MessageId) -> Found | Gone | None:
-        """The one that waits is told like a message. Of those before it nobody keeps how they ended, and of those
-        behind it nobody knows whether there will be any."""
+        """The one that waits is answered like a message. The outcomes of those before it are not kept, and of those
+        behind it it is unknown whether there will be any."""
         series = self._find(message_id._replace(occurrence=None))
         if not isinstance(series, Found) or series.state not in WAITING:
             return None if series is None else Gone()

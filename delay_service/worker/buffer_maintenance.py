@@ -1,5 +1,6 @@
-"""What a worker asks its queue without hurry, in a thread of its own, so that nobody who is due waits for the answer:
-trims, whether a buffer topic is still the same, and whether a target that has refused would take something again.
+"""What a worker asks its queue without hurry, in a thread of its own, so that no message that is due waits for the
+answer: trims, whether a buffer topic is still the same, and whether a target that has refused would take something
+again.
 """
 
 from collections.abc import Callable

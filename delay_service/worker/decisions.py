@@ -1,4 +1,4 @@
-"""What has become of records that asked for something: operations, controls, conditional messages. For callers that
+"""The outcome of records that asked for something: operations, controls, conditional messages. For callers that
 wait."""
 
 from collections import OrderedDict
@@ -11,7 +11,7 @@ from delayline.questions.inquiry import Resolution
 from delayline.records.message import Shard
 
 KEPT_MAX = 100_000
-"""Those that are remembered, decided or waited for: whoever wants to know what becomes of one asks at once."""
+"""Those that are remembered, decided or waited for: a caller asks as soon as it has stored its record."""
 
 
 class Decisions:
@@ -31,7 +31,7 @@ class Decisions:
                 waiting.set_result(resolution)
 
     def ask(self, shard: Shard, offset: int) -> "Future[Resolution]":
-        """What becomes of the record at this offset, once a commit of this worker has decided it."""
+        """The outcome of the record at this offset, once a commit of this worker has decided it."""
         with self._lock:
             known = self._known.get((shard, offset))
             future: Future[Resolution] = known if isinstance(known, Future) else Future()
@@ -42,7 +42,7 @@ class Decisions:
         return future
 
     def ask_all(self, shard: Shard, offsets: Sequence[int]) -> "Future[list[Resolution]]":
-        """What becomes of all of them, once that is known of each."""
+        """The outcome of all of them, once that is known of each."""
         parts = [self.ask(shard, offset) for offset in offsets]
         answer: Future[list[Resolution]] = Future()
         left = count(len(parts) - 1, -1)  # one step of it is one instruction: any thread may take it

@@ -2,16 +2,16 @@
 
 A shard is *hungry* when it took everything that its last turn allowed: more of it is due. Then:
 
-  1. Whoever is not hungry comes first, and gets at most an equal part of the room that is left: one of as many as
-     there are shards that still want something, the hungry ones included. So a few due messages are in every batch,
-     however many thousands of another shard, or of another topic, are due beside them. Who took least the last time
-     is first: what the small ones leave over is there for the larger ones.
+  1. A shard that is not backlogged comes first, and gets at most an equal part of the budget that is left: one of as
+  many as there are shards that still want something, the hungry ones included. So a few due messages are in every
+  batch, however many thousands of another shard, or of another topic, are due beside them. Who took least the last
+  time is first: what the small ones leave over is there for the larger ones.
   2. The hungry ones get the rest, everything that is left to the one that has waited longest. A commit at full load
      thus touches few partitions, which is what makes it cheap.
 
-Nobody starves. Who is not hungry takes less than an equal part by definition, so something is left for the hungry;
-of those, whoever has had a turn goes behind all the others. Where there is less room than shards, who got nothing is
-before all who got something, for those are hungry now.
+No shard starves. One that is not backlogged takes less than an equal part by definition, so something is left for the
+backlogged; of those, one that has had a turn goes behind all the others. Where the budget is less than the shards
+need, one that got nothing is before all who got something, for those are hungry now.
 
 A budget is also time: what costs more than a plain message, such as a repeat, is taken in smaller parts
 (`pace.py`).
@@ -87,7 +87,7 @@ class FairScheduler:
 
     def took(self, owned: Owned, allowed: BatchBudget, part: ShardBatch | None, *, cut: bool = False) -> None:
         """The shard has taken `part` of what it was `allowed`. What a rate limit or a refusing target kept it from
-        taking makes nobody hungry; `cut` says that more was due than fits."""
+        taking makes no shard backlogged; `cut` says that more was due than fits."""
         self.passed(owned)
         if part is None:  # most of many shards
             return

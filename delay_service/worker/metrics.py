@@ -54,7 +54,7 @@ class Lateness:
 
 
 class WorkerMetrics(Collector):
-    """The worker's observer, and the collector that reads its shards when somebody scrapes."""
+    """The worker's observer, and the collector that reads its shards on each scrape."""
 
     def __init__(self, registry: CollectorRegistry, history: History, decisions: Decisions, clock: Clock) -> None:
         self._history = history

@@ -62,7 +62,7 @@ class LookedAfter(NamedTuple):
 
     @property
     def held(self) -> int:
-        """Offsets that nobody needs but the reconcile job."""
+        """Offsets that only the reconcile job needs."""
         return max(0, self.low_offset - self.trimmed_to)
 
 
@@ -231,7 +231,7 @@ class ShardStatus:
     messages that are due and not delivered, of the running minute at most BACKLOG_COUNTED_MAX; `low_appended_at_ms`
     is when the record at `low_offset` was appended; `retry_s` how long until a stalled shard tries again;
     `rate_limited` that what is due waits for its topic's rate; `dispatch_paused` that nothing is delivered before
-    somebody resumes the topic; `held` are offsets below `low_offset` that are kept for the reconcile job."""
+    an operator resumes the topic; `held` are offsets below `low_offset` that are kept for the reconcile job."""
 
     id: ShardId
     ready: bool

@@ -1,4 +1,4 @@
-"""What a worker is told once, when it is made."""
+"""Settings of a worker, for its whole life."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What a worker does for its shards now and then: memory, old records, clocks, buffers, and what is told of them."""
+"""What a worker does for its shards now and then: memory, old records, clocks, buffers, and their status."""
 
 from collections.abc import Collection, Iterable, Iterator
 
@@ -58,8 +58,8 @@ class ShardMaintenance:
             owned.upkeep.roller.step(owned.core, self._index.shard(owned.id), self._source.now_ms(owned.id))
 
     def compare_clock(self, owned: Owned) -> None:
-        """Beyond the limit nobody can say what is due: ahead, it is no matter of ours alone (clients name moments by
-        clocks like this one); behind, messages are late and nobody notices. Reading goes on, delivery waits
+        """Beyond the limit it is unknown what is due: ahead, it is no matter of ours alone (clients name moments by
+        clocks like this one); behind, messages are late and no metric shows it. Reading goes on, delivery waits
         until the clocks agree again."""
         owned.upkeep.clock = clock = self._source.clock_offset(owned.id)
         skewed = clock is not None and clock.beyond(self._clock_skew_max_ms)

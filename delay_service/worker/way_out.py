@@ -1,4 +1,4 @@
-"""How a stalled shard is looked at, and made to go on, by its owner: nobody else writes for it."""
+"""How a stalled shard is looked at, and made to go on, by its owner: no other process may write for it."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace

@@ -23,7 +23,7 @@ ROWS_PER_RECORD_MAX = 1000
 
 
 class Outcome(StrEnum):
-    """What became of a buffer record. Each is terminal: pending -> one of these, once."""
+    """The outcome of a buffer record. Each is terminal: pending -> one of these, once."""
 
     DELIVERED = "delivered"  # its message stands in the target topic
     CANCELLED = "cancelled"  # a cancel was decided before its due time
@@ -37,7 +37,7 @@ class Outcome(StrEnum):
 
 CANCELLED, RESCHEDULED, FORWARDED, PURGED = "cancelled", "rescheduled", "forwarded", "purged"
 """Reasons that tie rows together: what an operation did, or a purge, in its own row and in those of the records that
-it ended so. All that an operation did stands in one commit; a purge's own row stands in the last one of its
+it ended so. All that an operation did is in one commit; a purge's own row is in the last one of its
 commits."""
 
 REPLACED = "replaced"

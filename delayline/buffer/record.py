@@ -1,4 +1,4 @@
-"""What stands in a buffer topic, and how each record is told from the others.
+"""The kinds of records in a buffer topic, and how to tell them apart.
 
     message    as a client sent it: any record without one of the headers below
     operation  as a client sent it, with `delay-op`: cancels or reschedules the message that `delay-ref` names

@@ -10,7 +10,7 @@ from delayline.errors import ConfigError
 from delayline.records.set_aside import RAW_BYTES_MAX
 
 OPEN = "none-on-any-address"
-"""The value of `api.auth` that leaves protection to the network: whoever reaches the address may use it."""
+"""The value of `api.auth` that leaves protection to the network: every client that reaches the address may use it."""
 
 SECRET_CHARS_MIN = 16
 """Sixteen random letters and digits are 95 bits: more than anybody tries."""

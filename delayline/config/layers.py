@@ -28,13 +28,13 @@ _NO_SETTINGS = frozenset({ENV_CONFIG, "DELAYLINE_URL"})
 
 _KUBERNETES = re.compile(r"DELAYLINE_(SERVICE_HOST=.*|SERVICE_PORT(_.*)?=.*|PORT_.*|PORT=\w+://.*)")
 """Kubernetes tells every container where its namespace's services are, and ours may well be called delayline. Its
-DELAYLINE_PORT is a URL; a number there is somebody who means `api.port`."""
+DELAYLINE_PORT is a URL; a number there means `api.port`."""
 
 REMOVED: Mapping[str, str] = {
     "mq.guarantee": "every queue delivers exactly once now",
     "mq.path": "Delayline's own client of Kafka carries the records, and nothing else does",
 }
-"""Settings that there were once, and what became of them."""
+"""Settings that there were once, and their outcomes."""
 
 NAME_CHARS_MAX = 100
 """The longest name of a setting has a third of that."""
@@ -43,7 +43,7 @@ SettingPath = tuple[str, ...]
 
 
 class Given(NamedTuple):
-    """What somebody wrote, and where: a phrase for error messages."""
+    """A name as it was written, and where: a phrase for error messages."""
 
     value: Any
     source: str
@@ -134,7 +134,7 @@ def _keys_under(model: type[BaseModel], above: SettingPath) -> list[str]:
 
 
 def unknown(key: str, known: Mapping[str, Any] | list[str], source: str) -> ConfigError:
-    """The error about a name that is no setting: what became of it, or the nearest one that is."""
+    """The error about a name that is no setting: its outcome, or the nearest one that is."""
     if why := REMOVED.get(key.removeprefix(ENV_PREFIX).replace("__", ".").lower()):
         return ConfigError(f"{key}: this setting was removed, {why}; take it out (from {source}).")
     nearest = get_close_matches(key, list(known), n=1) if len(key) <= NAME_CHARS_MAX else []
@@ -143,7 +143,7 @@ def unknown(key: str, known: Mapping[str, Any] | list[str], source: str) -> Conf
 
 
 def _one_line(key: str) -> str:
-    """A name as somebody wrote it, which may be anything: whole where it is short and can be printed."""
+    """A name as it was written, which may be anything: whole where it is short and can be printed."""
     if len(key) <= NAME_CHARS_MAX and key.isprintable():
         return key
     return repr(key if len(key) <= NAME_CHARS_MAX else f"{key[:NAME_CHARS_MAX]}...")

@@ -267,7 +267,7 @@ class RocketmqProxy(Section):
 
 
 class Proxy(Section):
-    """Doors for unmodified clients; port 0 is off."""
+    """Ports for unmodified clients; port 0 is off."""
 
     kafka: KafkaProxy = KafkaProxy()
     rocketmq: RocketmqProxy = RocketmqProxy()

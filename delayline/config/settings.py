@@ -62,7 +62,7 @@ class Settings(Section):
     @model_validator(mode="before")
     @classmethod
     def _default_topics(cls, given: Any) -> Any:
-        """Where others own the topics, none takes delays before somebody says so."""
+        """Where others own the topics, none takes delays before an operator names it."""
         kind, delay = given.get("mq", {}).get("kind", "embedded"), given.get("delay", {})
         if kind == "embedded" or "topics" in delay:
             return given

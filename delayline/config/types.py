@@ -23,8 +23,8 @@ _BINARY_UNITS = {"TiB": 1 << 40, "GiB": 1 << 30, "MiB": 1 << 20, "KiB": 1 << 10,
 _SIZE_UNITS = _BINARY_UNITS | {"TB": 10**12, "GB": 10**9, "MB": 10**6, "kB": 10**3}
 
 SECRET_ERROR = "secret"
-"""Type of the validation errors whose input must not be shown. Whoever shows inputs also leaves out tables and lists:
-a secret may stand inside."""
+"""Type of the validation errors whose input must not be shown. Code that shows inputs also leaves out tables and
+lists: a secret may stand inside."""
 
 
 def _refused(message: str, kind: str = "setting") -> PydanticCustomError:
@@ -81,7 +81,7 @@ def _parse_json(value: object) -> object:
 
 
 def _read_secret(value: object, info: ValidationInfo) -> object:
-    """The secret itself, or a table that names the file it stands in, relative to the working directory."""
+    """The secret itself, or a table that names the file it is in, relative to the working directory."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, int):
@@ -152,7 +152,7 @@ def _check_namespace(namespace: str) -> str:
 
 
 def _check_folder(folder: object) -> object:
-    """An empty text would be the working directory, which nobody writes so."""
+    """An empty text would be the working directory, which is never meant."""
     if folder == "":
         raise _refused("expected a folder")
     return folder

@@ -81,7 +81,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._end("idle")
 
     def _end(self, reason: str) -> None:
-        """Without a word: nobody waits for an answer, or nobody reads one."""
+        """Without an answer: no request waits for one, or the client reads none."""
         self._guard.count(reason)
         self._ended = True
         self.transport.abort()
@@ -214,7 +214,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self.timeout_keep_alive_task = self.loop.call_later(self.timeout_keep_alive, self.timeout_keep_alive_handler)
 
     def _refuse(self, refused: Refused) -> None:
-        """Answer, where the answer can stand in its place, and end the connection."""
+        """Answer if no other answer comes before it, and end the connection."""
         self._guard.count(refused.reason)
         self._ended = True
         self._cancel_deadline()

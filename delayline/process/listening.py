@@ -13,7 +13,7 @@ class CannotListen(DelaylineError):
 
 def listen(host: str, port: int, *, backlog: int, in_use: str, shared: bool = False) -> socket.socket:
     """Bound and listening: without `listen` another process could still bind the same port. `in_use` is the advice
-    for a port that somebody else has; a `shared` one may be listened on by several processes (SO_REUSEPORT).
+    for a port that another process has; a `shared` one may be listened on by several processes (SO_REUSEPORT).
     Raises CannotListen."""
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]

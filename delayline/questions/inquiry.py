@@ -2,8 +2,8 @@
 
 What is asked and answered is plain data, because the owner may be another process. A question about many messages
 names shards that several processes may own: each answers with a list, about those of the shards that it owns and has
-read to the end, and lists of several processes are put one behind the other. What nobody answers for is missing, and
-whoever asked says so.
+read to the end, and lists of several processes are put one behind the other. What no owner answers for is missing,
+and the caller reports it.
 """
 
 from collections.abc import Sequence
@@ -84,7 +84,7 @@ LAST_MS = (1 << 63) - 1
 
 
 class Place(NamedTuple):
-    """Where a row stands in a list. What waits is in order of its due time: `rank` is that, epoch ms; what has ended
+    """Where a row is in a list. What waits is in order of its due time: `rank` is that, epoch ms; what has ended
     comes newest first: `rank` is the moment, negative. `offset` is that of the record that carries the message, or of
     its first one where it has ended."""
 
@@ -219,7 +219,7 @@ with the same key."""
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """What has become of a record that asked for something. An operation: `applied`, or `unmatched` with the reason.
+    """The outcome of a record that asked for something. An operation: `applied`, or `unmatched` with the reason.
     A message that wanted a name for itself: `applied`, or `duplicate` of the message `successor`. Of a purge, `count`
     is how many messages it cancelled, as its last owner has counted."""
 
@@ -253,7 +253,7 @@ class Owners(Protocol):
         OwnerUnavailable."""
 
     def decided(self, shard: Shard, offset: int) -> Future[Resolution]:
-        """What becomes of the record that stands there and asks for something, once it is decided. It may never be
+        """The outcome of the record that is there and asks for something, once it is decided. It may never be
         heard of here, so it is to be waited for with a limit."""
 
     def all_decided(self, shard: Shard, offsets: Sequence[int]) -> Future[list[Resolution]]:

@@ -4,7 +4,7 @@ A queue may hold what a producer has sent and its broker has stored without bein
 that unpacks to more than anything should, or records that do not fill it. Reading on behind such a batch is safe,
 because what it holds is a function of its bytes, which the log never changes: every reader sets it aside, now and on
 replay, and finds one record at its first offset and none at the others. That record goes to the dead letters, with
-the bytes of the batch as they stand in the log.
+the bytes of the batch as they are in the log.
 
 That it was set aside is said by the type of its body, within the process that reads it. A record of a log is never
 believed to be one, whatever its headers say.

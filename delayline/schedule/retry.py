@@ -13,7 +13,7 @@ from delayline.schedule.rules import Rules
 from delayline.schedule.terms import Retry
 
 LEVEL_FIRST = 3
-"""RocketMQ's: whoever has failed at once is not asked again within the second."""
+"""RocketMQ's: a consumer that has failed at once is not asked again within the second."""
 
 _ATTEMPT = re.compile(rb"[0-9]{1,9}")
 
@@ -30,7 +30,7 @@ def attempt_of(headers: Sequence[Header]) -> int:
 
 
 def plan_retry(group: str, attempt: int, rules: Rules) -> tuple[int, Retry]:
-    """How long it waits (ms), and what becomes of it then. One level more each time, at most the last; after the last
+    """How long it waits (ms), and its outcome then. One level more each time, at most the last; after the last
     attempt there is nothing to wait for."""
     if attempt >= rules.retry_attempts_max:
         return 0, Retry(group, attempt, exhausted=True)

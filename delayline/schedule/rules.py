@@ -1,6 +1,6 @@
 """The settings that decide when a record is due, as numbered facts of the log.
 
-Due is a function of the log alone: a record that is read again, by whoever and under whatever configuration,
+Due is a function of the log alone: a record that is read again, by any worker and under any configuration,
 must get the due time it got the first time. So every setting that the directive parser looks at stands here; a
 change is written into the buffer topic as a rules record, valid for the offsets behind it, and the cursor
 carries the rules in force at its low offset.
@@ -61,12 +61,12 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return msgspec.structs.replace(self, number=number)
 
     def following(self, other: "Rules") -> "Rules":
-        """The same rules as the next ones behind `other`. Numbers begin anew, where somebody has used up the last."""
+        """The same rules as the next ones behind `other`. Numbers begin anew, after the last number is used up."""
         return self.numbered((other.number + 1) % NUMBERS_END)
 
     @cached_property
     def encoded(self) -> bytes:
-        """JSON, as it stands in rules records, cursors and index checkpoints."""
+        """JSON, as it is in rules records, cursors and index checkpoints."""
         return msgspec.json.encode(self)
 
     @classmethod

@@ -60,7 +60,7 @@ class Terms(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, forbi
 
     @property
     def encoded(self) -> bytes:
-        """JSON, as it stands in re-appends."""
+        """JSON, as it is in re-appends."""
         return msgspec.json.encode(self)
 
     @classmethod
@@ -88,7 +88,7 @@ def _names(data: bytes) -> set[str]:
 _DECODER = msgspec.json.Decoder(Terms)
 _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _OWN_ID, _IDEMPOTENCY = b"\x01", b"\x02"
-"""Before names in the index. Message ids stand there as they are, and begin with a character of a topic's name."""
+"""Before names in the index. Message ids are there as they are, and begin with a character of a topic's name."""
 
 
 def own_name(own_id: str) -> bytes:

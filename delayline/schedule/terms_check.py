@@ -1,5 +1,5 @@
 """Whether the terms of a re-append can be kept: what was read from directives always can
-(`delayline.schedule.verdict`), what somebody has written into a buffer by hand may end a process that tries, or keep
+(`delayline.schedule.verdict`), a record that was written into a buffer by hand may end a process that tries, or keep
 it busy for ever.
 """
 

@@ -61,6 +61,7 @@ class Records(NamedTuple):
             base_sequence=base_sequence,
             record_count=self.record_count,
         )
+        # `is_rebuilt`: there is no checksum yet that the payload could be compared with, so one is computed.
         return Batch(head, self.payload, is_rebuilt=True).encode(base_sequence)
 
 
@@ -68,11 +69,14 @@ def cut(deliveries: Sequence[Delivery], batch_bytes_max: int) -> list[Sequence[D
     """Runs that make batches of at most so many bytes before compression; a record that takes more stands alone, and
     brokers judge it."""
     room = batch_bytes_max - HEAD_BYTES
+    # The sum is one pass in C, and nearly every call fits one batch: the loop below runs only for what does not.
     if sum(map(len, map(_BODY_OF, deliveries))) + RECORD_OVERHEAD_BYTES_MAX * len(deliveries) <= room:
         return [deliveries] if deliveries else []
     runs, start, left = [], 0, room
     for at, size in enumerate(map(len, map(_BODY_OF, deliveries))):
         left -= size + RECORD_OVERHEAD_BYTES_MAX
+        # A record that is too large by itself still gets a batch: the broker refuses it with a code that names the
+        # partition.
         if left < 0 and at > start:
             runs.append(deliveries[start:at])
             start, left = at, room - size - RECORD_OVERHEAD_BYTES_MAX
@@ -91,6 +95,7 @@ def records_of(deliveries: Sequence[Delivery], now_ms: int, codec: Codec = Codec
         base, latest = times[0], max(times)
         plain = b"".join(_stamped(bodies, [time - base for time in times]))
     payload = compress(codec, plain, b"")
+    # Records that do not shrink are sent as they are: every reader would pay for decompressing them.
     if codec is Codec.NONE or len(payload) >= len(plain):
         return Records(plain, len(bodies), base, latest, Codec.NONE)
     return Records(payload, len(bodies), base, latest, codec)
@@ -98,6 +103,7 @@ def records_of(deliveries: Sequence[Delivery], now_ms: int, codec: Codec = Codec
 
 def _stamped_now(bodies: Sequence[bytes]) -> Iterable[bytes]:
     """The records' parts, in order; the width of the offset delta is the same for long runs of them."""
+    # Grown here and kept: the varint of an offset delta is the same in every batch.
     _OFFSETS.extend(_NO_DELTA + encode_varint(delta) for delta in range(len(_OFFSETS), len(bodies)))
     runs = (
         zip(_lengths(run, width), _OFFSETS[first:behind], run, strict=False)
@@ -109,6 +115,7 @@ def _stamped_now(bodies: Sequence[bytes]) -> Iterable[bytes]:
 
 def _lengths(bodies: Sequence[bytes], width: int) -> Iterable[bytes]:
     sizes = list(map(len, bodies))
+    # One long body sends the whole run the slow way; a check per record would cost the short ones more.
     if max(sizes) < SHORT:
         return map(_LENGTHS[width].__getitem__, sizes)
     return (encode_varint(size + 2 + width) for size in sizes)
@@ -116,6 +123,7 @@ def _lengths(bodies: Sequence[bytes], width: int) -> Iterable[bytes]:
 
 def _stamped(bodies: Sequence[bytes], deltas: Sequence[int]) -> Iterable[bytes]:
     """Each with a time of its own: not as fast, because few topics ask for it."""
+    # Few distinct times per batch: each varint is made once.
     stamps = {delta: b"\x00" + encode_varint(delta) for delta in set(deltas)}
     for offset, (body, delta) in enumerate(zip(bodies, deltas, strict=True)):
         behind = stamps[delta] + encode_varint(offset)

@@ -48,9 +48,11 @@ class Allowance:
         """Like the function, and within the allowance. What is not compressed takes nothing of it."""
         if codec is Codec.NONE:
             return decompress(codec, data, bytes_max)
+        # Checked before decompressing: data that is larger than the allowance would use it up in any case.
         if len(data) > self.left:
             raise BatchTooLarge("more compressed records than one request may have")
         plain = decompress(codec, data, min(bytes_max, self.left))
+        # Only what came out counts, so that a request of many small batches is bounded like one large batch.
         self.left -= len(plain)
         return plain
 
@@ -91,6 +93,7 @@ def _bounded(pieces: "Iterator[bytes] | tuple[bytes, ...]", bytes_max: int) -> b
         if size > bytes_max:
             raise BatchTooLarge(f"more than {bytes_max} bytes of records")
         gathered.append(piece)
+    # A join of one piece would copy it: most batches fit one.
     return gathered[0] if len(gathered) == 1 else b"".join(gathered)
 
 
@@ -106,6 +109,7 @@ def _gzip_pieces(data: bytes, _bytes_max: int) -> Iterator[bytes]:
             if not piece and not data and not member.eof:
                 raise MalformedBatch("gzip: the data ends too early")
             yield piece
+        # Further members are legal gzip (RFC 1952, 2.2), and some clients write them; a loop without end is not.
         data = member.unused_data
     if data:
         raise MalformedBatch("gzip: too many members")
@@ -116,6 +120,7 @@ def _lz4_pieces(data: bytes, _bytes_max: int) -> Iterator[bytes]:
     while not frame.eof:
         piece: bytes = frame.decompress(data, PIECE_BYTES)
         data = b""
+        # The library waits for more input here instead of failing: without the check the loop would never end.
         if not piece and frame.needs_input and not frame.eof:
             raise MalformedBatch("lz4: the data ends too early")
         yield piece
@@ -123,6 +128,7 @@ def _lz4_pieces(data: bytes, _bytes_max: int) -> Iterator[bytes]:
 
 def _zstd_pieces(data: bytes, _bytes_max: int) -> Iterator[bytes]:
     """Windows beyond 128 MiB are refused by the library. Data that ends early is none to its reader."""
+    # The stream reader returns what it has at the end of the input, so cut data would pass for fewer records.
     _check_zstd_ends(data)
     reader = zstandard.ZstdDecompressor().stream_reader(BytesIO(data), read_across_frames=True)
     while piece := reader.read(PIECE_BYTES):
@@ -161,6 +167,7 @@ def _snappy_pieces(data: bytes, bytes_max: int) -> Iterator[bytes]:
             raise MalformedBatch("snappy: the data ends too early")
         (length,) = _INT32.unpack_from(data, at)
         at += _INT32.size
+        # Negative lengths would move `at` backwards, and the loop would not end.
         if not 0 <= length <= len(data) - at:
             raise MalformedBatch("snappy: a chunk longer than the data")
         yield _snappy_block(data[at : at + length], bytes_max)
@@ -169,6 +176,7 @@ def _snappy_pieces(data: bytes, bytes_max: int) -> Iterator[bytes]:
 
 def _snappy_block(block: bytes, bytes_max: int) -> bytes:
     """A block begins with its size, which the library takes at its word for the memory it asks for."""
+    # The length is in the first bytes of the block, under the sender's control: 5 bytes may ask for 4 GiB.
     if cramjam.snappy.decompress_raw_len(block) > bytes_max:
         raise BatchTooLarge(f"more than {bytes_max} bytes of records")
     return bytes(cramjam.snappy.decompress_raw(block))

@@ -40,7 +40,7 @@ KNOWN_ATTRIBUTES = CODEC_BITS | APPEND_TIME_BIT | TRANSACTIONAL_BIT | _CONTROL_B
 
 
 class Kind(Enum):
-    """What stands in the records field of a partition."""
+    """What is in the records field of a partition."""
 
     NULL = auto()  # no field at all: must not reach a broker
     EMPTY = auto()  # no bytes: an authorized client gets error 87
@@ -109,11 +109,13 @@ class Batch:
         Raises CorruptBatch: only a batch whose checksum was right gets a new one.
         """
         sequence = base_sequence if self.head.producer_id != NO_PRODUCER else NO_SEQUENCE
+        # Nothing changes, so the checksum is left to the broker: computing it costs more than all the rest.
         if not self.is_rebuilt and sequence == self.head.base_sequence:
             return [_HEAD.pack(*self.head), self.payload]
         payload = _as_bytes(self.payload)
         if not self.is_rebuilt:
             _check(self.head, payload)
+        # The old checksum was right: a new one over damaged bytes would make the damage look intact.
         head = self.head._replace(base_sequence=sequence)
         return [_HEAD.pack(*head[:4], _crc(head, payload), *head[5:]), payload]
 
@@ -143,7 +145,7 @@ def head_at(data: Buffer, at: int) -> Head:
 
 
 def codec_of(head: Head) -> Codec:
-    """Raises MalformedBatch for a compression that nobody knows."""
+    """Raises MalformedBatch for an unknown compression."""
     if head.attributes & CODEC_BITS > Codec.ZSTD:
         raise MalformedBatch("an unknown compression")
     return head.codec
@@ -164,6 +166,7 @@ def kind_of(records: Buffer | None) -> Kind:
         return Kind.NULL
     if not records:
         return Kind.EMPTY
+    # The magic byte is the only field at the same place in all formats, so nothing else may be read before it.
     if len(records) <= MAGIC_AT:
         raise MalformedBatch("shorter than any format's header")
     if records[MAGIC_AT] in (0, 1):
@@ -184,6 +187,7 @@ def read_batch(records: Buffer) -> Batch:
     head = Head._make(_HEAD.unpack_from(records))
     if head.length != len(records) - LENGTH_FROM:
         raise MalformedBatch("not exactly one batch")
+    # Compacted batches have gaps, but those are never produced: a broker refuses them, too (LogValidator).
     if head.record_count < 0 or head.record_count != head.last_offset_delta + 1:
         raise MalformedBatch("the offsets have gaps")
     codec_of(head)

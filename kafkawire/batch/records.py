@@ -51,9 +51,11 @@ def read_records(head: Head, plain: bytes, at: int) -> list[Record]:
     what the record says of itself (LogValidator.assignOffsetsNonCompressed). So where none is missing, the place of a
     record is its offset, whatever it says."""
     count = head.record_count
+    # A record takes a byte at least, so a count beyond the data is a lie, found before a list of that size is made.
     if not 0 <= count <= min(RECORDS_MAX, len(plain)):
         raise MalformedBatch(f"{count} records")
     base = head.base_offset
+    # Only then can the fast path ignore times and gaps: a compacted batch would get wrong offsets.
     if head.is_append_time and head.last_offset_delta == count - 1:
         bodies = _dense(plain, at, count)
         if bodies is not None:
@@ -73,6 +75,7 @@ def _dense(plain: bytes, at: int, count: int) -> list[bytes] | None:
         while (done := len(bodies)) < count:
             for delta in _DELTAS[done:count] if done >= _ONE_BYTE else ():
                 length, attributes_and_time, found = _FRONT(plain, at)
+                # A delta that is not the expected one ends the assumption; the general loop below then decides.
                 if found != delta or attributes_and_time >= _ONE_BYTE_TIME:
                     break
                 body_at = at + 6
@@ -104,6 +107,7 @@ def _dense(plain: bytes, at: int, count: int) -> list[bytes] | None:
                 append(plain[body_at:at])
     except (IndexError, struct.error, MalformedRecord):
         return None
+    # Bytes left over mean that the assumption was wrong somewhere: `_any` has to judge.
     return bodies if at == len(plain) else None
 
 
@@ -115,6 +119,7 @@ def _any(head: Head, plain: bytes) -> list[Record]:
     has_gaps = last != head.record_count - 1
     try:
         for place, (time_at, delta_at, body_at, end) in enumerate(walk(plain, head.record_count, RECORDS_MAX)):
+            # Brokers do not check the delta of uncompressed records: trusting it would let a producer choose offsets.
             delta = read_varint(plain, delta_at)[0] if has_gaps else place
             if not before < delta <= last:
                 raise MalformedBatch("offsets that do not ascend, or lie outside their batch")
@@ -122,7 +127,10 @@ def _any(head: Head, plain: bytes) -> list[Record]:
                 raise MalformedBatch("a record without a body")
             at_ms = head.max_timestamp
             if not head.is_append_time:
+                # Below zero there is no time: such a record counts as of the epoch, instead of stopping the reader.
                 at_ms = max(head.base_timestamp + read_varint(plain, time_at + 1)[0], 0)
+            # Its due time would lie behind the last moment that RFC 3339 can write, and the row about it could not be
+            # encoded.
             if at_ms > TIME_MAX_MS:
                 raise MalformedBatch("a record from the far future")
             records.append((base + delta, at_ms, plain[body_at:end]))

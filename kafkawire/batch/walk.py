@@ -14,10 +14,11 @@ Its length stands before the attributes, behind the end of the record before."""
 
 
 def walk(plain: bytes, count: int, records_max: int = RECORDS_MAX) -> list[Span]:
-    """Where `count` records stand in `plain`. Raises MalformedBatch when they do not fill it exactly.
+    """Where `count` records are in `plain`. Raises MalformedBatch when they do not fill it exactly.
 
     Hot: once per record of a batch in which a name occurs. Varints of one and two bytes are read in line.
     """
+    # Before the walk: a lying count would otherwise cost its whole time, whatever the data holds.
     if count > records_max:
         raise BatchTooLarge(f"more than {records_max} records in one batch")
     spans: list[Span] = []
@@ -37,12 +38,14 @@ def walk(plain: bytes, count: int, records_max: int = RECORDS_MAX) -> list[Span]
             end = at + (length >> 1)
             delta_at = at + 2 if plain[at + 1] < 0x80 else _behind_varint(plain, at + 1)
             body_at = delta_at + 1 if plain[delta_at] < 0x80 else _behind_varint(plain, delta_at)
+            # Zigzag: odd numbers are negative lengths.
             if length & 1 or length < 0 or not body_at <= end <= size:
                 raise MalformedBatch("a record that does not fit")
             spans.append((at, delta_at, body_at, end))
             at = end
     except (IndexError, MalformedRecord):
         raise MalformedBatch("the records end too early") from None
+    # Records behind the last one that is counted would pass unseen, with directives that nothing honours.
     if at != size:
         raise MalformedBatch("bytes behind the last record")
     return spans

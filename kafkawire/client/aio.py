@@ -19,7 +19,7 @@ READ_BYTES = 1 << 16
 
 
 class AsyncConnection:
-    """Made by `connect`. It ends with the first failure; whoever asked and has no answer yet hears AnswerLost."""
+    """Made by `connect`. It ends with the first failure; requests without an answer fail with AnswerLost."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, client_id: str) -> None:
         self._reader = reader

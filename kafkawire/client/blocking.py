@@ -1,6 +1,6 @@
 """One connection to a broker for one thread at a time: the socket, deadlines and TLS around `session`.
 
-The socket never blocks: whoever waits does so in `receive`, for as long as it says, and a loop over many connections
+The socket never blocks: only `receive` waits, as long as its caller says, and a loop over many connections
 asks `arrived` whenever one is readable.
 """
 
@@ -32,29 +32,29 @@ class Connection:
 
     def __init__(self, channel: socket.socket, name: str, client_id: str, timeout_s: float, clock: Clock) -> None:
         channel.setblocking(False)
-        self._channel = channel
+        self.channel = channel
         self._name = name
         self._timeout_s = timeout_s
         self._clock = clock
-        self._session = Session(client_id)
+        self.session = Session(client_id)
         self._versions = BrokerVersions(name, {}, {})
 
     def fileno(self) -> int:
-        return self._channel.fileno()
+        return self.channel.fileno()
 
     @property
     def is_open(self) -> bool:
-        return self._session.is_open
+        return self.session.is_open
 
     @property
     def in_flight(self) -> int:
         """How many requests wait for their answers."""
-        return self._session.in_flight
+        return self.session.in_flight
 
     @property
     def use_until_s(self) -> float:
         """The monotonic time at which another connection takes over."""
-        return self._session.use_until_s
+        return self.session.use_until_s
 
     @property
     def versions(self) -> Mapping[int, tuple[int, int]]:
@@ -72,6 +72,8 @@ class Connection:
 
     def is_alive(self) -> bool:
         """A broker closes idle connections: noticed before anything is sent, so that no request is in doubt."""
+        # With nothing asked, readable means the end of the stream or bytes that answer nothing: both end the
+        # connection.
         if self.is_open and not self.in_flight and self._wait(select.POLLIN, 0):
             try:
                 self._read()
@@ -90,8 +92,10 @@ class Connection:
         """Raises Unreachable where nothing was sent, AnswerLost where some of it may have been."""
         if not self.is_alive():
             raise Unreachable(f"{self._name}: the connection is closed")
-        frame = self._session.request(request, version)
+        # From here on the request counts as in flight: whatever fails later leaves its fate unknown.
+        frame = self.session.request(request, version)
         try:
+            # Views, so that the records of a Produce go to the kernel without being joined into one buffer.
             self._write([memoryview(part).cast("B") for part in frame if len(part)])
         except OSError as error:
             self._fail(error)
@@ -128,11 +132,11 @@ class Connection:
         asking = advance(steps)
         while not isinstance(asking, int):
             asking = advance(steps, self.ask(asking.request, asking.version, asking.answer))
-        self._session.authenticated(asking, self._clock.monotonic_s())
+        self.session.authenticated(asking, self._clock.monotonic_s())
 
     def close(self) -> None:
-        self._session.end()
-        self._channel.close()
+        self.session.end()
+        self.channel.close()
 
     # --- the socket
 
@@ -151,6 +155,7 @@ class Connection:
             left_s = give_up_s - self._clock.monotonic_s()
             if left_s <= 0 or not self._wait(select.POLLIN, left_s):
                 self.close()
+                # Closed, not kept: a late answer would be taken for that of the next request.
                 raise AnswerLost(f"{self._name}: no answer within {limit_s:g} s")
         return answer
 
@@ -161,7 +166,9 @@ class Connection:
     def _wait(self, event: int, timeout_s: float) -> bool:
         """Until the socket is ready for it; False where the time runs out first."""
         waiting = select.poll()
-        waiting.register(self._channel, event)
+        waiting.register(self.channel, event)
+        # poll and not select: select fails for file descriptors above 1023. Rounded up, or the last millisecond would
+        # spin.
         return bool(waiting.poll(max(0, round(timeout_s * 1000 + 0.5))))
 
     def _write(self, buffers: list[memoryview]) -> None:
@@ -175,24 +182,26 @@ class Connection:
                 if left_s <= 0 or not self._wait(select.POLLOUT, left_s):
                     raise TimeoutError(f"nothing was taken for {self._timeout_s:g} s") from None
                 continue
+            # The kernel takes any number of bytes: what it has not taken is sent from there on.
             while buffers and sent >= len(buffers[0]):
                 sent -= len(buffers.pop(0))
             if sent:
                 buffers[0] = buffers[0][sent:]
 
     def _send_some(self, buffers: list[memoryview]) -> int:
-        if isinstance(self._channel, ssl.SSLSocket):
-            return self._channel.send(buffers[0])  # repeated as it is where it has to wait
-        return self._channel.sendmsg(buffers[:BUFFERS_MAX])
+        if isinstance(self.channel, ssl.SSLSocket):
+            return self.channel.send(buffers[0])  # repeated as it is where it has to wait
+        return self.channel.sendmsg(buffers[:BUFFERS_MAX])
 
     def _read(self) -> Answer | None:
         """The next answer, or None while it is not all there. Raises OSError and WireError."""
         while True:
             try:
-                count = self._channel.recv_into(self._session.receive_buffer())
+                # Straight into the frame's own memory: a fetch of a megabyte is not copied once more.
+                count = self.channel.recv_into(self.session.receive_buffer())
             except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
                 return None
-            if (answer := self._session.took(count)) is not None:
+            if (answer := self.session.took(count)) is not None:
                 return answer
 
 
@@ -206,6 +215,7 @@ def connect(address: Address, access: Access, client_id: str, timeout_s: float, 
         connection.authenticate(access, address.host)
     except AnswerLost as error:
         raise Unreachable(str(error)) from error
+    # Also KeyboardInterrupt: the socket would stay open until the collector runs.
     except BaseException:
         connection.close()
         raise
@@ -216,7 +226,9 @@ def _channel(address: Address, tls: ssl.SSLContext | None, timeout_s: float) -> 
     channel = None
     try:
         channel = socket.create_connection(address, timeout_s)
+        # Requests are written whole: waiting for more (Nagle) would add 40 ms to each that is smaller than a segment.
         channel.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        # Firewalls drop idle connections without a word; the kernel finds that out while nothing is asked.
         channel.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         return channel if tls is None else tls.wrap_socket(channel, server_hostname=address.host)
     except (OSError, OverflowError, ValueError) as error:  # the latter two: a port or a name that is none

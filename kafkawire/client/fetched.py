@@ -2,7 +2,7 @@
 
     records field = (batch | batch ...) and, at the end, perhaps the beginning of another one
 
-Whoever reads what is committed reads it as Kafka's CompletedFetch does: the answer names the aborted transactions
+Committed records are read as Kafka's CompletedFetch does it: the answer names the aborted transactions
 that touch it, each by its producer and the offset where it begins; what such a producer has written from there up to
 the marker of the abort is left out. Markers themselves are no records.
 
@@ -76,9 +76,12 @@ def extent_of(data: Buffer, offset: int) -> Extent:
         head = head_at(data, at)
         end = at + LENGTH_FROM + head.length
         behind = head.base_offset + head.last_offset_delta + 1
+        # Heads are checked before the next fetch is sent: from a wrong offset, records would be skipped or read
+        # twice.
         trouble = _impossible(head) or _displaced(head, behind, next_offset, first=at == 0)
         if trouble:
             return Extent(at, next_offset, leader_epoch, MalformedBatch(f"at offset {next_offset}: {trouble}"))
+        # A broker cuts the last batch anywhere (KIP-74): the next fetch brings it whole.
         if end > size:
             break
         at, next_offset, leader_epoch = end, behind, head.leader_epoch
@@ -111,6 +114,7 @@ def _rest(data: Buffer, at: int, offset: int) -> tuple[BatchError | None, int]:
         return None, 0
     length = int.from_bytes(data[LENGTH_AT:LENGTH_FROM], "big", signed=True) if left >= LENGTH_FROM else 0
     needed = max(LENGTH_FROM + length, HEAD_BYTES)
+    # The fetch after this one would ask for so many bytes, and its answer would not fit a frame.
     if needed > BATCH_BYTES_MAX:
         return BatchTooLarge(f"at offset {offset}: a batch of {needed} bytes"), 0
     return None, needed
@@ -172,6 +176,7 @@ class Batches:
                 records += more
             else:
                 records = more
+        # Behind the batch and not the last record: offsets at its end may be holes of compaction.
         self.next_offset = self._behind
         if len(records) > records_max:
             records, self._left = records[:records_max], records[records_max:]
@@ -195,6 +200,7 @@ class Batches:
             raise type(error)(f"at offset {head.base_offset}: {error}") from error
         self._at = at + LENGTH_FROM + head.length
         self._behind = head.base_offset + head.last_offset_delta + 1
+        # A broker sends the whole batch that holds the offset; the records before it were read earlier.
         if records and records[0][0] < self._offset:
             return [record for record in records if record[0] >= self._offset]
         return records
@@ -218,17 +224,21 @@ class Batches:
     def _is_left_out(self, head: Head, checked: bytes) -> bool:
         """Whether the batch holds nothing that is committed."""
         last_offset = head.base_offset + head.last_offset_delta
+        # By the batch's last offset, as CompletedFetch does: a transaction may begin inside the batches that come
+        # next.
         while self._begins and self._begins[0][0] <= last_offset:
             self._aborting.add(self._begins.popleft()[1])
         if head.is_control:
+            # The marker of a commit leaves the set alone: its producer was not aborting.
             if _is_abort(head, checked):
                 self._aborting.discard(head.producer_id)
             return True
+        # A producer may also write outside of transactions; those records stand, whatever its transaction comes to.
         return head.is_transactional and head.producer_id in self._aborting
 
 
 def _plain(head: Head, checked: bytes) -> tuple[bytes, int]:
-    """Decompressed, and where the records stand in it."""
+    """Decompressed, and where the records are in it."""
     codec = codec_of(head)
     if codec is Codec.NONE:
         return checked, RECORDS_AT

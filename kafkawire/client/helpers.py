@@ -40,6 +40,7 @@ class Helpers:
         with suppress(Empty):
             while True:
                 self._work.get_nowait()
+        # Each helper takes one stop and ends; a helper that hangs in a connect ends when it has returned.
         for _ in range(self._threads):
             self._work.put(None)
         self.finish()

@@ -30,5 +30,6 @@ class Link:
             reading, batches = self.waiting.popleft()
             if bytes_max > 0 or batches.left_bytes:
                 return reading, batches
+            # Behind the others: one partition with large batches must not hold up the rest of the node.
             self.waiting.append((reading, batches))
         return None

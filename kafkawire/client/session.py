@@ -8,7 +8,7 @@
               ENDED
 
 Brokers answer in the order in which they were asked, so an answer belongs to the oldest request that has none, and
-its correlation id has to say so. After an error nobody knows what the bytes behind it are worth: the session has
+its correlation id has to say so. After an error it is unknown what the bytes behind it are worth: the session has
 ended, and its requests without an answer may have been carried out, or not.
 
     Malformed            an answer to nothing, to another request, or one whose header cannot be read
@@ -78,7 +78,7 @@ class Session:
         self._client_id = client_id
         self._frame_bytes_max = frame_bytes_max
         self._asked: deque[_Asked] = deque()  # bounded by the shell's callers, who wait for what they asked
-        self._correlation_id = 0
+        self.correlation_id = 0
         self._held = bytearray(_LENGTH.size)  # room for the frame that is arriving, or for its length
         self._filled = 0
         self._missing = 0  # bytes of the frame that there is no room for yet
@@ -94,6 +94,7 @@ class Session:
 
     def authenticated(self, lifetime_ms: int, now_s: float) -> None:
         """The login is over; the broker gives it so long, 0 where for ever."""
+        # 0 is "no lifetime" (KIP-368), and not one that is over.
         if lifetime_ms > 0:
             self.use_until_s = now_s + LIFETIME_USED * lifetime_ms / 1000
 
@@ -108,8 +109,9 @@ class Session:
         """The frame to send; its answer is expected from now on. Raises Unreachable."""
         if not self.is_open:
             raise Unreachable("the connection is closed")
-        self._correlation_id = (self._correlation_id + 1) % CORRELATION_IDS
-        asked = _Asked(message.api, version, self._correlation_id)
+        self.correlation_id = (self.correlation_id + 1) % CORRELATION_IDS
+        asked = _Asked(message.api, version, self.correlation_id)
+        # Encoded before it is expected: a message that cannot be encoded must not wait for an answer.
         frame = request_frame(RequestHeader(*asked, self._client_id), encode(message, version))
         self._asked.append(asked)
         return frame
@@ -131,7 +133,7 @@ class Session:
 
     def receive_buffer(self) -> memoryview:
         """Where the next bytes are to be put: never room for more than the frame that is arriving. It may move once
-        they are there: nobody keeps it until `took`."""
+        they are there: no caller keeps it until `took`."""
         if not self.is_open:
             raise Bug("room in a session that has ended")
         return memoryview(self._held)[self._filled :]
@@ -157,12 +159,15 @@ class Session:
         return self._answer(payload)
 
     def _begin(self, length: int) -> None:
+        # An answer holds its correlation id at least. A huge length is a peer that speaks another protocol, such as
+        # HTTP.
         if not _LENGTH.size <= length <= self._frame_bytes_max:
             self._fail(FrameTooLarge(f"a frame of {length} bytes"))
         self._expect(FrameState.BODY, length)
 
     def _expect(self, state: FrameState, size: int) -> None:
         self.state, self._filled = state, 0
+        # A peer that announces 100 MB and sends nothing holds 2 MB of ours, not 100.
         self._held = bytearray(min(size, ROOM_BYTES))
         self._missing = size - len(self._held)
 
@@ -175,6 +180,7 @@ class Session:
     def _answer(self, payload: bytearray) -> Answer:
         if not self._asked:
             self._fail(Malformed("an answer to nothing"))
+        # Oldest first: Kafka answers a connection's requests in order (one request in process per connection).
         asked = self._asked.popleft()
         try:
             return Answer(asked.version, read_answer(*asked, payload))

@@ -7,7 +7,7 @@ Place = tuple[str, int]
 """Topic and partition."""
 
 NO_ANSWER, OUT_OF_TIME = -195, -185
-"""Nobody's word but ours, by librdkafka's numbers (_TRANSPORT, _TIMED_OUT): the connection ended; time is up."""
+"""Our own codes, with librdkafka's numbers (_TRANSPORT, _TIMED_OUT): the connection ended; time is up."""
 
 
 def by_topic(places: Iterable[Place]) -> Iterable[tuple[str, list[int]]]:
@@ -29,7 +29,8 @@ class Identity(NamedTuple):
 
 
 class Initialise(NamedTuple):
-    """InitProducerId, to the coordinator. Without an identity: whoever had the transactional id before is fenced."""
+    """InitProducerId, to the coordinator. Without an identity: the producer that had the transactional id before is
+    fenced."""
 
 
 class AddPartitions(NamedTuple):

@@ -17,7 +17,7 @@ Rules, each of which a test breaks:
    sent for the first time an epoch's transaction is *aborted for certain* as soon as we let go of the epoch: nothing
    else can commit it. Beside unacknowledged writes the offsets are not sent either: brokers that add them to the
    transaction implicitly answer 14, 19 and 51 then.
-2. A write or offsets whose answer is lost are never sent again into the same epoch: what has become of them cannot be
+2. A write or offsets whose answer is lost are never sent again into the same epoch: the outcome of them cannot be
    known, and they may still arrive. We let go of the epoch, and InitProducerId, which comes before everything else,
    aborts what is open and makes brokers refuse what arrives late.
 3. A write that was *refused* for the moment is sent again under the same sequence. Where it had been appended all the

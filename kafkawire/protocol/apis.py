@@ -121,5 +121,6 @@ def is_flexible(key: int, version: int) -> bool:
 
 
 def response_header_is_flexible(key: int, version: int) -> bool:
-    """ApiVersions keeps the oldest one for ever: who asks cannot know yet what he talks to (KIP-511)."""
+    """ApiVersions keeps the oldest one for ever: a client that asks does not know the broker's version yet
+    (KIP-511)."""
     return key != ApiKey.API_VERSIONS and is_flexible(key, version)

@@ -51,6 +51,7 @@ def _compile(cls: type[Struct], version: int, flexible: bool) -> FieldCodec:
     steps = _steps([(name, spec) for name, spec in present if spec.tag is None], version, flexible)
     tagged = {spec.tag: (name, spec) for name, spec in present if spec.tag is not None}
     if flexible:
+        # Tagged fields stand last in a structure, whatever their place in the table (KIP-482).
         steps.append(_tags(cls, tagged, version))
 
     def read(reader: Reader) -> Any:
@@ -82,6 +83,7 @@ def _steps(present: list[tuple[str, Spec]], version: int, flexible: bool) -> lis
     steps: list[_Step] = []
     run: list[tuple[str, str]] = []
     for name, spec in present:
+        # A run ends at the first field of variable width: behind it the offsets of further fields are unknown.
         if not spec.is_array and isinstance(spec.kind, str) and spec.kind in _FIXED:
             run.append((name, _FIXED[spec.kind]))
             continue
@@ -223,6 +225,7 @@ def _array(length: _Length, element: FieldCodec, nullable: bool) -> FieldCodec:
     def count(reader: Reader) -> int:
         size = length.read(reader)
         if size != NULL:
+            # Before the list is made: four bytes of length must not cost gigabytes of memory.
             reader.count_items(size, element.bytes_min)
         else:
             _null(nullable)
@@ -301,6 +304,7 @@ def _tags(cls: type[Struct], tagged: dict[int, tuple[str, Spec]], version: int) 
         count = reader.uvarint()
         if not count:
             return
+        # A tag and a size take a byte each at least.
         reader.count_items(count, 2)
         unknown: list[tuple[int, Buffer]] = []
         for _ in range(count):
@@ -316,6 +320,7 @@ def _tags(cls: type[Struct], tagged: dict[int, tuple[str, Spec]], version: int) 
         parts: list[tuple[int, Buffer]] = list(value.unknown_tags)
         for tag, (name, codec) in known.items():
             one = getattr(value, name)
+            # The absence of a tagged field is its default (KIP-482): written out, every message would grow by it.
             if one != getattr(absent, name):
                 parts.append((tag, _written(codec, one)))
         _write_tags(writer, parts)
@@ -331,6 +336,7 @@ def _tags(cls: type[Struct], tagged: dict[int, tuple[str, Spec]], version: int) 
 def _read_tagged(codec: FieldCodec, data: memoryview, outer: Reader) -> Any:
     reader = Reader(data, outer.items_left)
     value = codec.read(reader)
+    # The size said otherwise: the field may be of a later version with more in it, which we would drop.
     if reader.at != reader.end:
         raise Malformed("bytes behind the end of a tagged field")
     outer.items_left = reader.items_left
@@ -344,6 +350,7 @@ def _written(codec: FieldCodec, value: Any) -> bytes:
 
 
 def _write_tags(writer: Writer, parts: Iterable[tuple[int, Buffer]]) -> None:
+    # Ascending tags are part of the format (KIP-482).
     ordered = sorted(parts, key=lambda part: part[0])
     writer.uvarint(len(ordered))
     for tag, data in ordered:

@@ -87,7 +87,7 @@ class Unreachable(PeerError):
 
 
 class NoToken(Unreachable):
-    """There is nothing to log in with right now: whoever gives tokens does not."""
+    """There is nothing to log in with right now: the source of tokens gives none."""
 
 
 class AnswerLost(PeerError):

@@ -49,30 +49,31 @@ class FrameSplitter:
         self._wants = wants
         self._head_bytes = head_bytes
         self.frame_bytes_max = frame_bytes_max
-        self._held = bytearray()  # the beginning of a frame: too little of it to ask, or wanted and not complete
+        self.held = bytearray()  # the beginning of a frame: too little of it to ask, or wanted and not complete
         self._missing = 0  # bytes until the wanted frame that is held is complete
         self._passing = 0  # bytes of an opaque frame still to come
 
     @property
     def unfinished(self) -> bool:
         """Whether a frame has begun and is not complete."""
-        return bool(self._held or self._passing)
+        return bool(self.held or self._passing)
 
     def feed(self, data: bytes) -> Iterator[Piece]:
         """The pieces that `data` completes, in order; they are slices of it. To be iterated to the end before the
         next. Raises FrameTooLarge, behind the pieces before that frame."""
         view = memoryview(data)
-        if self._held and not self._missing:
-            view = memoryview(bytes(self._held) + data)  # once per head that was torn apart
-            self._held.clear()
-        elif self._held:
-            self._held += view[: self._missing]
+        if self.held and not self._missing:
+            view = memoryview(bytes(self.held) + data)  # once per head that was torn apart
+            self.held.clear()
+        elif self.held:
+            # Only a frame that is wanted whole is gathered; everything else passes without being copied.
+            self.held += view[: self._missing]
             rest = view[self._missing :]
             self._missing = max(self._missing - len(view), 0)
             if self._missing:
                 return
-            whole = Whole(memoryview(self._held)[_PREFIX.size :])
-            self._held = bytearray()
+            whole = Whole(memoryview(self.held)[_PREFIX.size :])
+            self.held = bytearray()
             yield whole
             view = rest
         yield from self._cut(view)
@@ -85,6 +86,7 @@ class FrameSplitter:
         try:
             while (head_end := self._head_end(view, at)) is not None:
                 end = at + _PREFIX.size + _PREFIX.unpack_from(view, at)[0]
+                # Asked in order and once per frame: the owner keeps its own list of requests by these calls.
                 if not self._wants(view[at + _PREFIX.size : head_end], end - at - _PREFIX.size):
                     self._passing = max(end - size, 0)
                     at = min(end, size)
@@ -103,7 +105,8 @@ class FrameSplitter:
             raise
         if at > run_at:
             yield Opaque(view[run_at:at])
-        self._held += view[at:]
+        # At most a head and a prefix, or the beginning of one wanted frame: the rest has been handed out.
+        self.held += view[at:]
 
     def _head_end(self, view: memoryview, at: int) -> int | None:
         """Where the head of the frame at `at` ends; None while it is not all there."""
@@ -111,6 +114,7 @@ class FrameSplitter:
         if body_at > len(view):
             return None
         (length,) = _PREFIX.unpack_from(view, at)
+        # Checked at the prefix, before anything is kept for a frame of that length.
         if not 0 <= length <= self.frame_bytes_max:
             raise FrameTooLarge(f"a frame of {length} bytes")
         head_end: int = body_at + min(length, self._head_bytes)

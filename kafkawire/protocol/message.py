@@ -44,6 +44,7 @@ def decode(cls: type[M], version: int, body: Buffer, items_max: int = ITEMS_MAX)
     """The message whose body this is; byte fields are slices of `body`. Raises Malformed and UnsupportedVersion."""
     reader = Reader(body, items_max)
     message: M = body_codec(cls, version).read(reader)
+    # Left-over bytes mean that both sides disagree about the version: what was read may be shifted.
     if reader.at != reader.end:
         raise Malformed(f"bytes behind the end of {cls.__name__}")
     return message
@@ -92,6 +93,7 @@ def read_request(payload: Buffer) -> tuple[RequestHeader, memoryview]:
     reader.advance(PEEK_BYTES)
     length = reader.int16_length()
     client_id = None if length == NULL else reader.text(length)
+    # Kept as bytes: a proxy passes on tags that it does not know (KIP-482).
     tags = _raw_tags(reader) if flexible else NO_TAGS
     return RequestHeader(api_key, version, correlation_id, client_id, tags), reader.data[reader.at :]
 

@@ -80,6 +80,7 @@ class Reader:
             if byte < 0x80:
                 break
             shift += 7
+            # Five bytes hold 35 bits; without a bound a peer could make this loop run through a whole frame.
             if shift > 28:
                 raise Malformed("a varint is longer than 32 bits")
         if rest > 0x7FFF_FFFF:
@@ -106,9 +107,11 @@ class Reader:
 
     def count_items(self, count: int, item_bytes_min: int) -> None:
         """Take `count` array elements from the budget, each of them at least `item_bytes_min` bytes long."""
+        # First of all: an array cannot hold more than the bytes that are left, whatever the budget says.
         if count * item_bytes_min > self.end - self.at:
             raise Malformed("an array is longer than its message")
         self.items_left -= count
+        # Elements of no bytes (empty structures) pass the check above, so their number is bounded by itself.
         if self.items_left < 0:
             raise Malformed("too many array elements")
 
@@ -142,6 +145,7 @@ class Writer:
             for part in data.parts:
                 self.splice(part)
             return
+        # Below it a copy is cheaper than one more buffer in the list, and in `sendmsg`.
         if len(data) < SPLICE_BYTES_MIN:
             self.small += data
             return

@@ -21,7 +21,7 @@ class Slice(NamedTuple):
 
 
 def slices(cls: type[Struct], version: int, flexible: bool, data: Buffer) -> tuple[list[Slice], memoryview]:
-    """The fields of one structure as they stand in `data`, nothing decoded, and what follows the last of them: the
+    """The fields of one structure as they are in `data`, nothing decoded, and what follows the last of them: the
     tagged fields in flexible versions. Raises Malformed."""
     reader = Reader(data)
     found = []
@@ -35,7 +35,7 @@ def slices(cls: type[Struct], version: int, flexible: bool, data: Buffer) -> tup
 def elements(
     cls: type[Struct], version: int, flexible: bool, data: Buffer, name: str
 ) -> Iterator[tuple[Any, memoryview]]:
-    """Each element of an array of `cls`: its field `name`, decoded, and the element as it stands in `data`."""
+    """Each element of an array of `cls`: its field `name`, decoded, and the element as it is in `data`."""
     reader = Reader(data)
     whole = codec_of(cls, version, flexible)
     before, field_codec = _up_to(cls, version, flexible, name)
@@ -44,6 +44,7 @@ def elements(
         for codec in before:
             codec.skip(reader)
         value = field_codec.read(reader)
+        # Back to its beginning: the fields behind the one that was read have to be skipped, too.
         reader.at = start
         whole.skip(reader)
         yield value, reader.data[start : reader.at]
@@ -53,6 +54,7 @@ def write_elements(writer: Writer, flexible: bool, parts: Sequence[Buffer]) -> N
     """An array of elements that are encoded already."""
     length_codec("int32", flexible).write(writer, len(parts))
     for part in parts:
+        # As bytes: an element that was not changed is not encoded again.
         writer.splice(part)
 
 

@@ -1,7 +1,7 @@
 """The client's side of SASL: PLAIN (RFC 4616), SCRAM (RFC 5802), OAUTHBEARER (RFC 7628, KIP-255), GSSAPI (RFC 4752).
 
 Without I/O of its own. What it is handed may have some: a token may have to be fetched, a KDC may have to be asked.
-So `advance` may block where the mechanism is one of the last two; whoever has an event loop calls it in a thread.
+So `advance` may block where the mechanism is one of the last two; callers with an event loop call it in a thread.
 """
 
 import hashlib
@@ -40,7 +40,7 @@ VERSION = 1
 
 
 def login(credentials: Credentials, host: str) -> Login:
-    """KIP-43 and KIP-152, for whoever has a connection to this host. Raises NotAuthenticated and NoToken, out of the
+    """KIP-43 and KIP-152, for an open connection to this host. Raises NotAuthenticated and NoToken, out of the
     generator."""
     mechanism = credentials.mechanism
     shaken: SaslHandshakeResponse = yield Asking(SaslHandshakeRequest(mechanism), VERSION, SaslHandshakeResponse)
@@ -52,6 +52,7 @@ def login(credentials: Credentials, host: str) -> Login:
         request = SaslAuthenticateRequest(token)
         answer: SaslAuthenticateResponse = yield Asking(request, VERSION, SaslAuthenticateResponse)
         if answer.error_code:
+            # Thrown into the mechanism and not raised here: OAUTHBEARER has to forget the token that was refused.
             steps.throw(NotAuthenticated(answer.error_message or f"error {answer.error_code}"))
         try:
             token = steps.send(bytes(answer.auth_bytes))
@@ -99,6 +100,7 @@ def _plain(credentials: Credentials) -> Exchange:
 
 
 def _scram(credentials: Credentials, digest: str, nonce: str) -> Exchange:
+    # "=" first, or the "=" of an escaped comma would be escaped again (RFC 5802, 5.1).
     name = credentials.username.replace("=", "=3D").replace(",", "=2C")
     first = f"n={name},r={nonce}".encode()
     challenge = yield b"n,," + first
@@ -107,6 +109,7 @@ def _scram(credentials: Credentials, digest: str, nonce: str) -> Exchange:
         salt, iterations, joint = b64decode(said["s"], validate=True), int(said["i"]), said["r"]
     except (KeyError, ValueError) as error:
         raise NotAuthenticated("the broker's SCRAM challenge cannot be read") from error
+    # A nonce that does not begin with ours is a replayed challenge; few iterations make the password guessable.
     if not joint.startswith(nonce) or not ITERATIONS_MIN <= iterations <= ITERATIONS_MAX:
         raise NotAuthenticated("the broker's SCRAM challenge is not an answer to ours")
     salted = hashlib.pbkdf2_hmac(digest, credentials.password.encode(), salt, iterations)
@@ -117,6 +120,7 @@ def _scram(credentials: Credentials, digest: str, nonce: str) -> Exchange:
     proof = bytes(one ^ other for one, other in zip(client_key, signature, strict=True))
     final = yield last + b",p=" + b64encode(proof)
     expected = hmac.digest(hmac.digest(salted, b"Server Key", digest), signed, digest)
+    # The server proves that it knows the password, too: without this check anyone could pose as the broker.
     if not hmac.compare_digest(_attributes(final).get("v", ""), b64encode(expected).decode()):
         raise NotAuthenticated("the broker does not know the password")
 

@@ -1,7 +1,7 @@
 """How connections of our own to the brokers are encrypted, from properties with librdkafka's names and values.
 
 `ssl` of Python reads a certificate with its key from files alone: what came in a property or in a PKCS#12 file is
-written to one that nobody else may read, and that is gone when it was read.
+written to one that only its owner may read, and deleted when it was read.
 """
 
 import ssl
@@ -104,16 +104,16 @@ def _shown(properties: Mapping[str, str], stack: ExitStack) -> tuple[str, str | 
     if name == "ssl.keystore.location":
         if keys:
             raise ConfigError(f"mq.properties: {name} and {keys[0]}: the keystore has its own key.")
-        return stack.enter_context(_hidden(_keystore(properties))), None
+        return stack.enter_context(hidden_file(_keystore(properties))), None
     return _file(properties, name, stack), _file(properties, keys[0], stack) if keys else None
 
 
 def _file(properties: Mapping[str, str], name: str, stack: ExitStack) -> str:
-    return stack.enter_context(_hidden(properties[name].encode())) if name.endswith(".pem") else properties[name]
+    return stack.enter_context(hidden_file(properties[name].encode())) if name.endswith(".pem") else properties[name]
 
 
 @contextmanager
-def _hidden(content: bytes) -> Iterator[str]:
+def hidden_file(content: bytes) -> Iterator[str]:
     """A file for this user alone (0600), as long as the context lasts."""
     with NamedTemporaryFile(prefix="delayline-", suffix=".pem") as file:
         file.write(content)

@@ -3,7 +3,7 @@
     queue.py    EmbeddedQueue: what users open
     writer.py   the thread that turns waiting steps into one write and one fsync
     log.py      the RocksDB back end
-    stored.py   what stands in the log: keys, tables, how records are found
+    stored.py   what is in the log: keys, tables, how records are found
     tuning.py   RocksDB's options
     reclaim.py  gives back the disk that trimmed records took
     retention.py  deletes what was delivered long ago, or is too much

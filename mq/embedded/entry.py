@@ -32,7 +32,7 @@ _HEAD = struct.Struct(">BBHIQ")
 
 
 class Head(NamedTuple):
-    """What stands in front of an entry's columns."""
+    """What is in front of an entry's columns."""
 
     records: int
     appended_at_ms: int

@@ -179,7 +179,7 @@ def _lock(path: Path, *, make: bool = False) -> IO[bytes] | None:
 
 
 def _sign(lock: IO[bytes] | None) -> None:
-    """For people alone: whoever is refused hears who has it. A full disk is no reason not to open."""
+    """For people alone: the error of a second process names the first. A full disk is no reason not to open."""
     if lock is not None:
         with suppress(OSError):
             os.ftruncate(lock.fileno(), 0)

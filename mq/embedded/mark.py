@@ -1,6 +1,6 @@
 """The high-water mark: how far the log has been acknowledged, in a file beside the log's folder, and in a second one.
 
-A log that was cut, deleted or put back from an older copy looks whole to whoever opens it. The mark is what it is
+A log that was cut, deleted or put back from an older copy looks whole when it is opened. The mark is what it is
 compared with (`examine.py`); the second file, kept elsewhere, shows a log that was put back with its
 mark. Page: docs/formats/embedded-log.md; decision: docs/adr/0018-high-water-mark.md.
 

@@ -51,9 +51,9 @@ def closing_on_error(held: Closable) -> Iterator[None]:
 class EmbeddedQueue(LocalQueue):
     """A queue in a folder, for one process. Durable and exactly-once on one machine, and no broker for others.
 
-    What has been delivered into topics, and what stands in the audit and dead-letter topics, is kept for ever, but
-    for what `retention.py` is told to delete. Buffer topics are trimmed by the worker. How far the reconcile job has
-    read them stands in `reconcile.json` beside the folder.
+    What has been delivered into topics, and what is in the audit and dead-letter topics, is kept for ever, but
+    for what `retention.py` deletes. Buffer topics are trimmed by the worker. How far the reconcile job has
+    read them is in `reconcile.json` beside the folder.
     """
 
     def __init__(

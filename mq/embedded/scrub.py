@@ -1,6 +1,6 @@
 """Read all of a log that no process has open, and say what is damaged. Every block's checksum is compared.
 
-Tables and write-ahead logs are named where the damage lies in one; nothing is changed.
+Tables and write-ahead logs are named where the damage is in one; nothing is changed.
 """
 
 from collections.abc import Iterator

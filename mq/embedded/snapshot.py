@@ -1,12 +1,12 @@
 """What the queue in a folder holds at one moment, for who looks at it while another process has it open.
 
 RocksDB calls this a secondary instance: it reads the same files, keeps those open that it needs, and writes none of
-them (its binding writes its settings once more, as they stand there). What has not been written to a table yet it
+them (its binding writes its settings once more, as they are there). What has not been written to a table yet it
 reads from the write-ahead log into memory: up to 256 MiB.
 
 A write-ahead log can go while it opens: its records have been written to a table, of which it has read nothing yet,
 and they would be missing. So a view counts only if no file of the log went in the meantime. What it shows may not be
-on the disk for good: the owner tells nobody of records before that.
+on the disk for good: the owner acknowledges no record before that.
 """
 
 import tempfile

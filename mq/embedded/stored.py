@@ -1,4 +1,4 @@
-"""What stands in a log, and how records are found. Also for who opens it beside its owner (`snapshot.py`).
+"""What is in a log, and how records are found. Also for who opens it beside its owner (`snapshot.py`).
 
 The layout is in `log.py`.
 """

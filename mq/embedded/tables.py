@@ -1,7 +1,7 @@
 """Rows of a log's own tables that went with a table of RocksDB, put back as far as they can be known.
 
 Before RocksDB gives up a damaged table, its other blocks can still be read, and these rows are in the first ones. A
-topic's row also stands in the copy (`topics_copy.py`). Where neither has it, the topic's records are kept under a
+topic's row also is in the copy (`topics_copy.py`). Where neither has it, the topic's records are kept under a
 name that says so.
 """
 

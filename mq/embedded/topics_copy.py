@@ -1,7 +1,7 @@
 """The rows of the log's topics a second time, in `topics.json`: one damaged table can take a topic's row with it, and
-without the row nobody knows whose the records are.
+without the row it is unknown whose the records are.
 
-    {"crc32": of the value of "held", as it stands there, "held": {"identity", "topics": [{"number", "row"}]}}
+    {"crc32": of the value of "held", as it is there, "held": {"identity", "topics": [{"number", "row"}]}}
 
 It is written anew, durably, before a group that makes or deletes topics is: so it has every topic that was ever
 acknowledged, and may have one that was not. It is a copy: one that is gone or damaged is made anew at the next start.

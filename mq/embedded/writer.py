@@ -93,7 +93,8 @@ class GroupWriter:
             return group
 
     def _poison(self, steps: Sequence[Step[object]], error: BaseException) -> None:
-        """Whatever it was, the disk's state is unknown; and whoever waits must hear of it, or waits for ever."""
+        """Whatever it was, the disk's state is unknown; and callers that wait must get an error, or they wait for
+        ever."""
         reason = f"writing to the queue's log failed, and what was under way may or may not be stored: {error}"
         with self._changed:
             self._ended = reason

@@ -10,5 +10,5 @@
     settings.py   what can be set, and how every kind of client is configured
     properties.py which of `mq.properties` is for whom
 
-Only this package imports confluent_kafka, and nothing imports this package before somebody has chosen Kafka.
+Only this package imports confluent_kafka, and nothing imports this package unless the configuration names Kafka.
 """

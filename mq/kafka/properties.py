@@ -75,7 +75,7 @@ def refuse_unspoken(names: Iterable[str]) -> None:
 
 
 def tokens_of(properties: Mapping[str, str]) -> Tokens | None:
-    """The one source of tokens; None where nobody logs in by them. Raises ConfigError."""
+    """The one source of tokens; None if no login uses them. Raises ConfigError."""
     return read_tokens(properties) if mechanism_of(properties) == OAUTHBEARER else None
 
 

@@ -117,7 +117,7 @@ class KafkaSettings:
 
     def member(self, client_id: str) -> dict[str, Any]:
         """A member of the worker group that never fetches. Heartbeats are frequent, because members learn from them
-        that somebody has come or gone."""
+        that a member has come or gone."""
         return {
             **self._common(),
             "group.id": self.group,
@@ -135,7 +135,7 @@ class KafkaSettings:
         }
 
     def reader(self) -> dict[str, Any]:
-        """Reads where it is told to, and what is committed only. It is no member, the name is for access control."""
+        """Reads from given offsets, committed records only. It is no member, the name is for access control."""
         return {
             "queued.max.messages.kbytes": 16 << 10,
             "fetch.wait.max.ms": 100,
@@ -150,7 +150,7 @@ class KafkaSettings:
         }
 
     def producer(self) -> dict[str, Any]:
-        """Idempotent and acknowledged by all. The bounds of its queue are those of whoever fills it; brokers judge
+        """Idempotent and acknowledged by all. Its callers bound its queue; brokers judge
         sizes, not the library."""
         return {
             "linger.ms": 1,

@@ -32,8 +32,8 @@ class Worker(Protocol):
 
 
 class Ledger:
-    """One lock guards everything that readers see. What is not public yet (offsets, owners) belongs to whoever
-    places steps: one thread at a time."""
+    """One lock guards everything that readers see. What is not public yet (offsets, owners) belongs to the caller
+    that places steps: one thread at a time."""
 
     def __init__(self, names: Names) -> None:
         self.lock = Lock()
@@ -81,7 +81,7 @@ class Ledger:
 
     def accepts(self, partition: Partition, cursor: Cursor, *, claim: bool) -> bool:
         """The epoch rule. An owner goes on under the epoch it has, a claim raises it by one. The writer is compared
-        as well: two that claimed the same epoch from the same handover are told apart."""
+        as well: it tells two apart that claimed the same epoch from the same handover."""
         epoch, writer = self._owner(partition)
         if cursor.owner_epoch == epoch and epoch > 0:
             return cursor.writer == writer

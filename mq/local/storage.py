@@ -40,7 +40,7 @@ class Storage(Protocol):
     def read(self, partition: Partition, offset: int, end: int, records_max: int, bytes_max: int) -> list[LogRecord]:
         """Records from `offset` on and below `end`, both within what the partition holds; the first one however
         large, the rest within `bytes_max` bytes of bodies. May give fewer; none only where a trim has overtaken the
-        reader. Raises QueueUnavailable: what should stand there does not, or cannot be read."""
+        reader. Raises QueueUnavailable: what should are there does not, or cannot be read."""
 
     def identity(self) -> str:
         """Of this storage, and of no other one, for ever."""

@@ -11,7 +11,7 @@ from mq.errors import PartitionUnknown
 @dataclass(slots=True, eq=False)
 class Partition:
     """One log. Readers see `[start, end)`, which change under the ledger's lock; `next_offset` belongs to
-    whoever places steps, and runs ahead while a group is being written."""
+    the thread that places steps, and runs ahead while a group is being written."""
 
     topic: "Topic"
     number: int

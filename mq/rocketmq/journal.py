@@ -4,13 +4,14 @@ The journal of shard `broker-a:3` of `orders` is queue 3 of `delayline%cursor%or
 MessagePack, one of the structures below. Page: docs/formats/journal.md.
 
     Claimed    the shard is this session's from here on (the first claim of a term counts)
-    ShardStep       what a commit is going to write
+    ShardStep  what a commit is going to write
     Done       all of it stands where it belongs
     Kept       nothing is open, and this is the cursor
     Released   the session has let go, with nothing open
 
 `replay` says what follows from them. What a session writes behind a later term's claim does not count: it was on
-its way when the session ended, and nobody has been told that it was stored.
+its way when the session ended, and no caller has heard that it was
+stored.
 """
 
 from collections.abc import Iterable, Sequence
@@ -32,7 +33,7 @@ TAIL_RECORDS = 64
 """Read at once, from the end backwards."""
 LATE_RECORDS_MAX = 16
 """A session has one step of a shard on its way. What has landed late stands at most so far behind the claim that
-it does not count against: others that claim in vain write between the two."""
+it does not count against: claims that come too late are between the two."""
 
 
 class Write(msgspec.Struct, array_like=True, frozen=True):
@@ -116,7 +117,7 @@ def decode(body: bytes) -> Record:
 @dataclass(frozen=True, slots=True)
 class State:
     """What a journal says at its end. `session` is who has the term; it may be gone. `step` is one of which it is
-    not written that it is done; of an earlier term where nobody has finished it yet."""
+    not written that it is done; of an earlier term while no later owner has finished it."""
 
     term: int = 0
     session: str = ""
@@ -165,7 +166,7 @@ class Journals:
         self._reader = reader
 
     def state(self, queue: Queue, end_min: int = 0) -> State:
-        """As far as it can be read now, and at least up to `end_min`, which stands there already."""
+        """As far as it can be read now, and at least up to `end_min`, which is stored already."""
         with self._cluster.telling(f"reading the journal {queue.topic}"):
             end = max(self._reader.max_offset(queue), end_min)
             start = self._reader.min_offset(queue)

@@ -1,7 +1,7 @@
 """Which shards a worker has: sessions with every broker, and what the members of each broker's group share.
 
 Its thread beats, looks for new buffers and at who is there, and tells the worker. A shard that becomes ours is
-told when its journal says that nobody holds it any more; one that becomes another's is revoked, and let go in
+told when its journal says that it is free; one that becomes another's is revoked, and let go in
 order when the worker has released it.
 """
 
@@ -52,7 +52,7 @@ class SessionMembership:
         self._settings = settings
         self._client = client
         self._cluster = cluster
-        self._ownership = ownership
+        self.ownership = ownership
         self._stamps = stamps
         self._writer = writer
         self._clock = clock
@@ -60,7 +60,7 @@ class SessionMembership:
         self._changed = Condition()
         self._look = True
         self._closing = Flag()
-        self._sessions: dict[str, Session] = {}
+        self.sessions: dict[str, Session] = {}
         self._beaten_s: dict[str, float] = {}
         self._kept_s: dict[Shard, float] = {}
         self._shards: dict[Shard, Queue] = {}  # all there are, with their journals
@@ -91,12 +91,12 @@ class SessionMembership:
         UnknownFormat."""
         with self._changed:
             journal = self._shards.get(shard) if shard in self._assigned else None
-            session = self._sessions.get(journal.broker) if journal is not None else None
+            session = self.sessions.get(journal.broker) if journal is not None else None
         if journal is None:
             return None
         if session is None or not session.is_open:
             raise QueueUnavailable(f"there is no session with {journal.broker} now")
-        return self._ownership.take(shard, journal, session)
+        return self.ownership.take(shard, journal, session)
 
     def release(self, shards: Sequence[Shard]) -> None:
         """The worker has let go of them."""
@@ -104,8 +104,8 @@ class SessionMembership:
             with self._changed:
                 self._revoked.discard(shard)
                 self._assigned.discard(shard)
-            if (holding := self._ownership.holding(shard)) is not None:
-                self._ownership.release(holding)
+            if (holding := self.ownership.holding(shard)) is not None:
+                self.ownership.release(holding)
         self.look()
 
     def look(self) -> None:
@@ -126,10 +126,10 @@ class SessionMembership:
         self._closing.set()
         self.look()
         self._thread.join(LEAVE_S)
-        for holding in self._ownership.held().values():
+        for holding in self.ownership.held().values():
             if holding.is_ours:
-                self._ownership.release(holding)
-        for session in self._sessions.values():
+                self.ownership.release(holding)
+        for session in self.sessions.values():
             session.leave()
 
     # --- the thread
@@ -164,9 +164,9 @@ class SessionMembership:
 
     def _give_up(self) -> None:
         """The worker hangs, or has stopped asking."""
-        if self._sessions:
+        if self.sessions:
             log.warning("the worker has not polled for long: its shards go to others", writer=self._writer)
-        for session in self._sessions.values():
+        for session in self.sessions.values():
             session.leave()
         self._lose_ended()
 
@@ -195,12 +195,12 @@ class SessionMembership:
 
     def _session(self, broker: str) -> Session:
         """Raises RocketmqError."""
-        session = self._sessions.get(broker)
+        session = self.sessions.get(broker)
         if session is None:
             topic = next(journal.topic for journal in self._shards.values() if journal.broker == broker)
             session = Session(self._settings, self._client, broker, topic, self._writer, self.look)
             with self._changed:
-                self._sessions[broker] = session
+                self.sessions[broker] = session
             self._beaten_s[broker] = self._clock.monotonic_s()
         elif self._clock.monotonic_s() - self._beaten_s[broker] > BEAT_S:
             session.beat()
@@ -209,10 +209,10 @@ class SessionMembership:
 
     def _lose_ended(self) -> None:
         """A session that has ended takes its shards with it."""
-        ended = [broker for broker, session in self._sessions.items() if not session.is_open]
+        ended = [broker for broker, session in self.sessions.items() if not session.is_open]
         with self._changed:
             for broker in ended:
-                del self._sessions[broker]
+                del self.sessions[broker]
             gone = {shard for shard in self._assigned if place_of(shard.name, shard.topic).broker in ended}
         self._lose(gone)
 
@@ -223,7 +223,7 @@ class SessionMembership:
             self._assigned -= shards
             self._revoked -= shards
         for shard in shards:
-            self._ownership.drop(shard)
+            self.ownership.drop(shard)
         self._tell(Lost(tuple(sorted(shards))))
 
     def _share(self, session: Session) -> bool:
@@ -233,7 +233,7 @@ class SessionMembership:
         with self._changed:
             held = self._assigned & there.keys()
         wanted = ours - held
-        gained = tuple(sorted(shard for shard in wanted if self._ownership.is_free(there[shard], session)))
+        gained = tuple(sorted(shard for shard in wanted if self.ownership.is_free(there[shard], session)))
         if gained:
             with self._changed:
                 self._assigned.update(gained)
@@ -248,9 +248,9 @@ class SessionMembership:
     def _keep(self) -> None:
         """Cursors are written again before they are old; one of each broker sooner, so that its clock is known."""
         now_s = self._clock.monotonic_s()
-        for shard, holding in self._ownership.held().items():
+        for shard, holding in self.ownership.held().items():
             if holding.is_ours and (
                 now_s - self._kept_s.setdefault(shard, now_s) > KEEP_S or self._stamps.is_due(holding.session.broker)
             ):
                 self._kept_s[shard] = now_s
-                self._ownership.keep(holding)
+                self.ownership.keep(holding)

@@ -3,7 +3,7 @@
     1. the journal names the last session; it is not in its broker's list any more, or has released the shard
     2. a claim is appended; of several claims of a term the first one in the journal counts
     3. `landing_s` passes, unless the shard was released: what the broker had read of the last session lands
-    4. the journal is read again. Of a step that is not done, the first deliveries decide: they stand in the
+    4. the journal is read again. Of a step that is not done, the first deliveries decide: they are in the
        target, and then the rest is written as far as it is missing, or they do not, and the step has not happened
     5. `Kept`: nothing is open
 

@@ -40,7 +40,7 @@ class RocketmqQueue:
     """Client and Admin, and the maker of Sources and Sinks, on a RocketMQ cluster. Any thread may call it."""
 
     def __init__(self, settings: RocketmqSettings, clock: Clock) -> None:
-        """Asks nobody anything yet."""
+        """Sends no request yet."""
         self._settings = settings
         self._names = settings.names
         self._wire_names = settings.wire_names
@@ -55,7 +55,7 @@ class RocketmqQueue:
         self._stamps = Stamps(requests, self._brokers, clock)
         self._making = Making(settings.group_topics_max, clock)
         self._appends = Appends(settings, self._cluster, requests, clock)
-        self._members: WeakSet[SessionMembership] = WeakSet()
+        self.members: WeakSet[SessionMembership] = WeakSet()
         self._buffered: set[str] = set()  # topics whose buffers this process has asked for; bounded by the topics
 
     def open_worker(self, writer: str) -> tuple[RocketmqSource, RocketmqSink]:
@@ -84,7 +84,7 @@ class RocketmqQueue:
         sink = RocketmqSink(
             writer, self._cluster, batches, member.hold, self._clock, self._closing.wait, self._stamps.sent
         )
-        self._members.add(member)
+        self.members.add(member)
         return source, sink
 
     def close(self) -> None:
@@ -190,7 +190,7 @@ class RocketmqQueue:
         info = self._buffers.ensure(name, rules)
         if name not in self._buffered:
             self._buffered.add(name)
-            for member in list(self._members):
+            for member in list(self.members):
                 member.look_for_buffers()
         return info
 
@@ -225,12 +225,12 @@ class RocketmqQueue:
         finished. Elsewhere it is only looked at: raises QueueUnavailable where anything is half done."""
         self._check()
         queue = self._buffer_queue(shard)
-        member = next((one for one in list(self._members) if one.is_assigned(shard)), None)
+        member = next((one for one in list(self.members) if one.is_assigned(shard)), None)
         held = None if member is None else member.hold(shard)
         if held is not None:
             return Handover(held.last, self.buffer(shard).topic_id)
         state = self._state(shard, queue)
-        if state.step is not None or any(one.is_open for one in list(self._members)):
+        if state.step is not None or any(one.is_open for one in list(self.members)):
             raise QueueUnavailable(f"{'.'.join(shard)} is not assigned to a worker of this process")
         return Handover(_cursor(state.cursor), self.buffer(shard).topic_id)
 

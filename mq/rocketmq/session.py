@@ -4,7 +4,7 @@ It is what fences. Everything that a worker writes for the shards of a broker go
 which is never made again: a new one is another session. The broker drops the id from the group's list when the
 connection has ended (`ClientHousekeepingService`), by then it has read all that came over it, and what comes later
 comes to a closed socket: also where its owner was frozen, or cut off, and goes on. A list counts if it names the
-asker as well: a broker that has just started knows nobody yet.
+asker as well: a broker that has just started knows no session yet.
 
 What is left is what the broker has read and not carried out: `RocketmqSettings.landing_s`.
 """

@@ -5,7 +5,7 @@ RocketMQ stores a batch in one queue wholly or not at all, and nothing over seve
     1. the *step* in the shard's journal: the next cursor, and all that is to be written but the first deliveries
     2. the first deliveries, in one batch: with them the step has happened. Without deliveries it has with 1
     3. everything else, in the order of `batches`
-    4. `done`, in the journal; nobody waits for it
+    4. `done`, in the journal; the commit does not wait for it
 
 A crash at any point leaves what `ownership` finds and finishes, or finds not to have happened. The parts of several
 shards go side by side, each whole by itself. What is of unknown fate ends the session: then the broker takes

@@ -1,4 +1,4 @@
-"""What RocketMQ's answers mean: the only place where its codes are told apart.
+"""What RocketMQ's answers mean: the only place where its codes have a meaning.
 
 1         the broker failed in some way: whether the message was stored is not said
 2, 14     busy, or its store takes nothing now: it was not stored, and may be tried again
@@ -22,7 +22,7 @@ def is_busy(error: RocketmqError) -> bool:
 
 
 def is_refused(error: RocketmqError) -> bool:
-    """It was not stored, and will not be before somebody changes something."""
+    """It was not stored, and will not be before an operator changes something."""
     return isinstance(error, InvalidRequest) or (isinstance(error, Refused) and error.code in _REFUSED)
 
 

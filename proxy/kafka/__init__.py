@@ -18,7 +18,7 @@ From the broker: `FrameSplitter(wants, 4)`. The oldest request noted tells API a
 
 A Produce with acks=0 has no answer, and must not be noted.
 
-What becomes of the records of one partition, as far as it is decided here:
+The outcome of the records of one partition, as far as it is decided here:
 
     match kind_of(records):
         case Kind.NULL:            refuse with ErrorCode.INVALID_RECORD: a broker would drop the connection

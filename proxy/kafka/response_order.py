@@ -63,7 +63,7 @@ class FrameTagger(Generic[N]):
 @dataclass(slots=True, eq=False)
 class Turn:
     """A request that is to be answered. `answer` is the frame to send, None while there is none. `relayed` is an
-    answer that the broker gives as it stands in the line; any other comes from the proxy, at its own time. `asked`:
+    answer that the broker gives as it is in the line; any other comes from the proxy, at its own time. `asked`:
     hidden topics that it named."""
 
     api_key: int

@@ -29,7 +29,7 @@ from reconcile.errors import BadInput, OtherCluster
 from reconcile.logic.advance import Counted, Judgement, Task, manifest_after, task_of
 from reconcile.logic.ledger import HOUR_MS
 from reconcile.logic.manifest import Document, Manifest, Plan, Reads, decode, encode
-from reconcile.logic.plan import Cluster, Held, Unreadable
+from reconcile.logic.plan import Cluster, Held, Range, Unreadable
 from reconcile.logic.planning import MarksRead, SkipsRead, can_be_read, fresh_shards, plan_reads, plan_run
 from reconcile.logic.whereabouts import Whereabouts
 from reconcile.progress import Say, Step
@@ -51,8 +51,8 @@ log = logs.get(__name__)
 
 class Said(NamedTuple):
     """Of the planned part of the audit: the last marks of each shard, by partition the time of its first record,
-    what operators have had skipped, what may tell of outcomes and cannot be read, how many records that cannot, and
-    how many outcome rows the others have."""
+    what operators have had skipped, what may tell of outcomes and cannot be read, how many records that cannot, how
+    many outcome rows the others have, and which topics have marks and no buffer."""
 
     marks: MarksRead
     first_ms: Mapping[int, int]
@@ -60,6 +60,7 @@ class Said(NamedTuple):
     unreadable: Sequence[Unreadable] = ()
     malformed: int = 0
     rows: int = 0
+    vanished: Sequence[str] = ()
 
 
 class Merging(NamedTuple):
@@ -99,6 +100,8 @@ class Source(Protocol):
     def held(self) -> Held: ...
 
     def rules(self, topic: str, shards: Sequence[int]) -> Mapping[int, str]: ...
+
+    def waits_since_ms(self, topic: str, shard: int, part: Range) -> int | None: ...
 
     def commit(self, positions: Mapping[str, Mapping[int, int]], audit: Mapping[int, int], at_ms: int) -> None: ...
 
@@ -212,7 +215,7 @@ class _Run:
         say(Step("looking for low-water marks in the audit"))
         reads = self._reads(plan)
         counted = self._stages.count(plan, reads, self._previous)
-        task = task_of(plan, reads, self._previous, counted, stalled_after_ms)
+        task = task_of(plan, reads, self._previous, counted, stalled_after_ms, self._source.waits_since_ms)
         say(Step("judging"))
         judgement = self._stages.judge(task)
         merged = self._stages.merge(task, judgement)
@@ -249,7 +252,9 @@ class _Run:
         fresh = fresh_shards(plan, self._previous)
         rules = {topic: self._source.rules(topic, shards) for topic, shards in fresh.items()}
         planned = plan_reads(plan, self._previous, said.marks, rules, said.first_ms, said.skips)
-        reads = replace(planned, unreadable=list(said.unreadable), malformed=said.malformed, rows=said.rows)
+        unreadable, vanished = list(said.unreadable), list(said.vanished)
+        counts = {"malformed": said.malformed, "rows": said.rows}
+        reads = replace(planned, unreadable=unreadable, vanished=vanished, **counts)
         self._files.write(name, encode(reads))
         return reads
 

@@ -17,8 +17,8 @@ from reconcile.logic.advance import Judgement, Task
 from reconcile.logic.ledger import HOUR_MS
 from reconcile.logic.whereabouts import Merged, Whereabouts, after
 
-REPORTS_AT_ONCE = 100
-"""Of so many runs at most: a directory that gets the option late has thousands."""
+HOURS_AT_ONCE = REPORTS_AT_ONCE = 100
+"""So many in one run at most: a directory that gets the option late has thousands."""
 
 _LEVEL = 1
 """Of what is kept, for later merging: it is little."""
@@ -34,7 +34,9 @@ def to_forget(task: Task, judgement: Judgement, keep_ms: int, read_at_ms: Callab
         if (hour + 1) * HOUR_MS > min(before_ms, closed_ms) or hour in restless:
             continue
         one = Merged(hour, _LEVEL, where.runs_of(hour), list(where.merged.get(hour, ())))
-        if _is_fresh(one, where.forgotten.get(hour, ())) and read_at_ms(max(_runs(one))) <= before_ms:
+        last = max(_runs(one))
+        is_old = last < task.run and read_at_ms(last) <= before_ms
+        if is_old and _is_fresh(one, where.forgotten.get(hour, ())):
             yield one
 
 

@@ -49,7 +49,8 @@ class Reads(msgspec.Struct, frozen=True, kw_only=True):
     turned out not to be readable, beside the plan's; `distrusted`, by topic: shards with a mark that cannot be
     true, of which this run reads and believes nothing new; `audit_first_ms` by partition of `Plan.lost`: when the
     first record behind the loss was written. `unreadable`: what may tell of outcomes, and cannot be read;
-    `malformed`: how many records cannot; `rows`: how many outcome rows the others have."""
+    `malformed`: how many records cannot; `rows`: how many outcome rows the others have. `vanished`: topics that have
+    marks there, and no buffer: they were made and deleted since the last run."""
 
     v: int = FORMAT_VERSION
     run: int
@@ -61,6 +62,7 @@ class Reads(msgspec.Struct, frozen=True, kw_only=True):
     unreadable: list[Unreadable] = []
     malformed: int = 0
     rows: int = 0
+    vanished: list[str] = []
 
 
 class Shard(msgspec.Struct, frozen=True, kw_only=True):

@@ -237,17 +237,28 @@ def _said(rows: Sequence[Row]) -> str:
     return "; ".join(row.said for row in rows)
 
 
-# --- early and late: from the outcome row alone
+# --- early and late: from the outcome row alone, but for what was moved into the past
 
 
 def is_untimely(row: Row, late_after_ms: int) -> bool:
     return row.lateness_ms is not None and not 0 <= row.lateness_ms <= late_after_ms
 
 
-def untimely(row: Row, late_after_ms: int) -> Found | None:
+def is_late(row: Row, late_after_ms: int) -> bool:
+    return row.lateness_ms is not None and row.lateness_ms > late_after_ms
+
+
+def untimely(row: Row, late_after_ms: int, moved_ms: int | None = None) -> Found | None:
+    """`moved_ms`: when a client moved the message to a due time that had passed by then. No owner could deliver it
+    before, so that it is late from then on."""
     if row.lateness_ms is None or not is_untimely(row, late_after_ms):
         return None
-    return found_of_row(row, Category.EARLY if row.lateness_ms < 0 else Category.LATE, row.said)
+    if row.lateness_ms < 0:
+        return found_of_row(row, Category.EARLY, row.said)
+    lateness_ms = row.lateness_ms if moved_ms is None else min(row.lateness_ms, max(0, row.done_ms - moved_ms))
+    if lateness_ms <= late_after_ms:
+        return None
+    return found_of_row(row, Category.LATE, row.said)._replace(lateness_ms=lateness_ms)
 
 
 # --- deadlines: from the outcome row and the record

@@ -6,7 +6,7 @@ Where exactly one record of a cell was accepted and not done, the XORs are that 
 looking at any row. Everything else that is dirty is looked up.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from reconcile.logic.ledger import NO_OUTCOME, POSITION_BITS, Category
@@ -21,6 +21,9 @@ another message; something was to be carried on at the time that it had; deadlin
 
 AT_ONCE = 200_000
 """Rows that are held in memory: some 100 MB."""
+
+Offset = tuple[str, int, int]
+"""Topic, shard and offset of a record."""
 
 
 class Suspect(NamedTuple):
@@ -122,10 +125,12 @@ def named(suspects: Iterable[Suspect]) -> Iterator[Found]:
         )
 
 
-def judged_behind(behind: Behind, rules: Rules) -> Iterator[Found]:
+def judged_behind(behind: Behind, rules: Rules, moved_ms: Mapping[Offset, int]) -> Iterator[Found]:
     """What is wrong in these cells, but for deadlines and what ended for another message (`places.against_deadline`,
-    `for_nobody`)."""
+    `for_nobody`). `moved_ms`: of records that a client's move appended when they were due already, when that was."""
     for place in places(behind.accepted, behind.links, behind.rows):
         yield from judged(place, rules)
-    late = (untimely(row, rules.late_after_ms) for row in behind.untimely)
-    yield from (found for found in late if found is not None)
+    for row in behind.untimely:
+        found = untimely(row, rules.late_after_ms, moved_ms.get((row.topic, row.shard, row.offset)))
+        if found is not None:
+            yield found

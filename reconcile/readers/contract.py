@@ -31,6 +31,10 @@ class Reader(Protocol):
         """The rules in force at the beginning of what is held of these shards, JSON; those that have the default
         ones, or of which nobody knows, are left out."""
 
+    def waits_since_ms(self, topic: str, shard: int, part: Range) -> int | None:
+        """When the first record of this part of the topic's buffer that is still there was appended (epoch ms); None
+        where there is none."""
+
     def audit(self, spark: SparkSession, ranges: Mapping[int, Range]) -> Audit: ...
 
     def accepted(self, spark: SparkSession, reads: Sequence[Read]) -> DataFrame:

@@ -106,6 +106,14 @@ class EmbeddedReader:
         with telling(), self._place.look() as seen:
             return not any(seen.read(name, partition, *part))
 
+    def waits_since_ms(self, topic: str, shard: int, part: Range) -> int | None:
+        name = self._names.buffer(topic)
+        with telling(), self._place.look() as seen:
+            if name not in seen.topics:
+                return None
+            start = max(part.start, seen.topics[name].partitions[shard].start)
+            return next((chunk[0].appended_at_ms for chunk in seen.read(name, shard, start, part.end)), None)
+
     def delivered(self, spark: SparkSession, topics: Sequence[str], since_ms: int) -> DataFrame:
         with telling(), self._place.look() as seen:
             if unknown := [topic for topic in topics if topic not in seen.topics]:

@@ -163,11 +163,22 @@ class KafkaReader:
             if "compact" in self._cluster.config(topic)["cleanup.policy"]:
                 raise CannotJudge(f"{topic} is compacted: what was delivered may be gone from it")
             _, held = self._held(topic)
-            return {number: self._first_ms(topic, number, part) for number, part in held.items() if part.start > 0}
+            cut = {number: part for number, part in held.items() if part.start > 0}
+            firsts = {number: self._first_ms(topic, number, part) for number, part in cut.items()}
+            return {number: self._clock.now_ms() if at_ms is None else at_ms for number, at_ms in firsts.items()}
 
-    def _first_ms(self, topic: str, partition: int, held: Range) -> int:
-        chunks = read_range(self._settings, self._clock, topic, partition, *held)
-        return next((chunk[0].timestamp()[1] for chunk in chunks if chunk), self._clock.now_ms())
+    def waits_since_ms(self, topic: str, shard: int, part: Range) -> int | None:
+        name = self._names.buffer(topic)
+        with telling():
+            try:
+                start, end = self._held(name)[1][shard]
+            except TopicUnknown:
+                return None
+            return self._first_ms(name, shard, Range(max(start, part.start), min(end, part.end)))
+
+    def _first_ms(self, topic: str, partition: int, part: Range) -> int | None:
+        chunks = read_range(self._settings, self._clock, topic, partition, *part)
+        return next((chunk[0].timestamp()[1] for chunk in chunks if chunk), None)
 
     def _check(self, topic: str, ranges: Mapping[int, Range]) -> None:
         """Raises CannotJudge where a planned range is not held: before executors find out one by one."""

@@ -40,6 +40,7 @@ _WHY_ASIDE = {
     "truncated": "it ends before what has been read of it: its brokers have lost records",
 }
 _WHY_STRAY = "the topic was deleted or made again before the first run, or something else writes into the audit"
+_WHY_VANISHED = "the topic was made after the last run and deleted before this one, as its low-water marks say"
 
 
 class Rows(NamedTuple):
@@ -129,7 +130,9 @@ def _not_judged(manifest: Manifest, task: Task, judgement: Judgement) -> Iterabl
             why = f"{len(windows)} windows wait for low-water marks and are judged again by the next run"
             yield NotJudged(what="unsettled", why=why, topic=name)
     for name, count in task.strays.items():
-        why = f"{count} outcome rows are of places that no buffer has; {_WHY_STRAY}"
+        why = (
+            f"{count} outcome rows are of places that no buffer has; {_WHY_STRAY if task.run == 1 else _WHY_VANISHED}"
+        )
         yield NotJudged(what="stray", why=why, topic=name, records=count)
     for name, shards in task.distrusted.items():
         for number, doubt in shards.items():

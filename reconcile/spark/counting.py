@@ -37,8 +37,9 @@ from reconcile.spark.parquet_store import HOUR, ParquetStore
 
 AHEAD, BEFORE, LOST, STRAY = "ahead", "before", "lost", "stray"
 """Lots: what is counted now, what waits for the next run, what speaks of records from before the first one, of
-records that were gone before they were read, and in the first run of places that no buffer has: of a topic that was
-deleted or made again, perhaps. Later runs count those, so that they are judged as what nobody accepted."""
+records that were gone before they were read, and of places that no buffer has, perhaps of a topic that was deleted or
+made again: in the first run of all, later of topics whose marks say that there was a buffer. Other rows of such
+places are counted, so that they are judged as what nobody accepted."""
 
 _BOUNDS = StructType(
     [
@@ -111,7 +112,8 @@ class Counting:
         table = F.broadcast(small(self._rooms.spark, _bounds(plan, reads, shards), _BOUNDS))
         rows = rows.where(~F.col("topic").isin(_unread(plan, reads, previous)))
         known = rows.join(table, ["topic", "shard"], "left")
-        lot = F.when(_is_stray(), COUNTED if previous else STRAY).otherwise(_lot(shards))
+        stray = F.when(F.col("topic").isin(reads.vanished), STRAY).otherwise(COUNTED if previous else STRAY)
+        lot = F.when(_is_stray(), stray).otherwise(_lot(shards))
         lots = known.withColumns({"lot": lot, HOUR: ledger_cells.hour(ledger_cells.moment_ms())})
         whole, name = lots.select(*DONE.fieldNames(), "lot", HOUR), f"stage/run={plan.run}/done"
         about = reads.rows + self._rooms.rows(ahead)
@@ -224,10 +226,12 @@ def _said(groups: Iterable[Row], plan: Plan) -> Said:
     marks: dict[str, dict[int, list[Mark]]] = {}
     skips: dict[str, dict[int, list[Skip]]] = {}
     first_ms: dict[int, int] = {}
-    rows, malformed, unreadable = 0, 0, list[Unreadable]()
+    rows, malformed, unreadable, vanished = 0, 0, list[Unreadable](), set[str]()
     for group in groups:
         topic, shard, partition = group["topic"], group["shard"], group["audit_partition"]
         rows, malformed = rows + (group["rows"] or 0), malformed + group["malformed"]
+        if group["kind"] == LOW_WATER and topic not in plan.held.buffers:
+            vanished.add(topic)
         if group["untold_from"] is not None:
             unreadable.append(Unreadable(partition, topic, group["untold_from"]))
         if partition in plan.lost and group["kind"] in (OUTCOMES, LOW_WATER):
@@ -239,7 +243,7 @@ def _said(groups: Iterable[Row], plan: Plan) -> Said:
             audit_offset, first, end, at_ms = skip
             skipped = Skip(first or 0, end, at_ms, first is not None, audit_offset)
             skips.setdefault(topic, {}).setdefault(shard, []).append(skipped)
-    return Said(marks, first_ms, skips, unreadable, malformed, rows)
+    return Said(marks, first_ms, skips, unreadable, malformed, rows, sorted(vanished))
 
 
 # --- which rows are counted

@@ -1,7 +1,8 @@
 """One run of the job: the protocol (runs.py) with Spark's stages."""
 
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import cache, partial
+from itertools import islice
 from typing import NamedTuple
 
 from pyspark.sql import SparkSession
@@ -14,7 +15,7 @@ from reconcile.directory.runs import Merging, Said, carry_out, read_manifest
 from reconcile.errors import BadInput
 from reconcile.frames.schemas import MALFORMED
 from reconcile.logic.advance import Counted, Judgement, Task
-from reconcile.logic.forgetting import after_forgetting, reports_from, reports_of, to_forget
+from reconcile.logic.forgetting import HOURS_AT_ONCE, after_forgetting, reports_from, reports_of, to_forget
 from reconcile.logic.ledger import Category
 from reconcile.logic.manifest import Manifest, Plan, Reads
 from reconcile.logic.whereabouts import Merged, after, to_merge
@@ -76,6 +77,7 @@ class _Stages:
         self._settings, self._files, self._rooms, self._clock = settings, files, rooms, clock
         self._counting = Counting(rooms, reader, settings.late_after_ms, say)
         self._judging = Judging(rooms, settings.late_after_ms)
+        self._read_at_ms = cache(lambda run: read_manifest(files, run).at_ms)
         self._started_s = clock.monotonic_s()
 
     def marks(self, plan: Plan) -> Said:
@@ -92,21 +94,19 @@ class _Stages:
         return self._judging.judge(task)
 
     def merge(self, task: Task, judgement: Judgement) -> Merging:
-        keep_ms = self._settings.keep_rows_ms
-        dropped = [] if keep_ms is None else self._forget(task, judgement, keep_ms)
+        dropped, first = self._forget(task, judgement)
         where = after_forgetting(task.where, dropped, task.run)
         done = merge(self._rooms, to_merge(where, task.run), task.run)
-        first = task.reports_from if keep_ms is None else reports_from(task, keep_ms, self._read_at_ms)
-        old = reports_of(range(task.reports_from, first))
-        return Merging(after(where, done, task.run), [*leftovers([*dropped, *done]), *old], first)
+        gone = [*leftovers([*dropped, *done]), *reports_of(range(task.reports_from, first))]
+        return Merging(after(where, done, task.run), gone, first)
 
-    def _forget(self, task: Task, judgement: Judgement, keep_ms: int) -> list[Merged]:
-        dropped = list(to_forget(task, judgement, keep_ms, self._read_at_ms))
+    def _forget(self, task: Task, judgement: Judgement) -> tuple[list[Merged], int]:
+        """What rows are dropped of, and the first run whose report is kept."""
+        if (keep_ms := self._settings.keep_rows_ms) is None:
+            return [], task.reports_from
+        dropped = list(islice(to_forget(task, judgement, keep_ms, self._read_at_ms), HOURS_AT_ONCE))
         forget(self._rooms, dropped, task.windows, task.run)
-        return dropped
-
-    def _read_at_ms(self, run: int) -> int:
-        return read_manifest(self._files, run).at_ms
+        return dropped, reports_from(task, keep_ms, self._read_at_ms)
 
     def report(self, manifest: Manifest, task: Task, judgement: Judgement) -> Mapping[str, bytes]:
         rows = self._rows(manifest.run, judgement)

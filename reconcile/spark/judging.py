@@ -25,7 +25,7 @@ from reconcile.logic.advance import Judgement, Task
 from reconcile.logic.closing import Due, hours_of
 from reconcile.logic.ledger import HOUR_MS, KEEP_TIME, SKIPPED, Category
 from reconcile.logic.manifest import Manifest, Spans, runs_in
-from reconcile.logic.places import Rules, Unread, against_deadline, for_nobody, named_by
+from reconcile.logic.places import Rules, Unread, against_deadline, for_nobody, is_late, named_by
 from reconcile.logic.plan import Range
 from reconcile.logic.skips import Skipped, ended_after, excused
 from reconcile.logic.suspects import Behind, Suspect, batches, judged_behind, named
@@ -184,7 +184,9 @@ class Judging:
         spark = self._rooms.spark
         for batch in batches(suspects):
             behind = lookup.behind(spark, batch, self._staged(batch, task), self._late_after_ms)
-            yield from judged_behind(behind, rules)
+            late = [row for row in behind.untimely if is_late(row, rules.late_after_ms)]
+            moved_ms = lookup.moved_into_the_past(late, lambda hours: self._of_hours(hours, task), rules.forgotten)
+            yield from judged_behind(behind, rules, moved_ms)
             yield from self._given_way(behind, task, rules)
         if mortal := [one for one in suspects if one.is_mortal]:
             ends = lookup.with_deadlines(spark, mortal, self._staged(mortal, task))

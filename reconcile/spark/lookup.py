@@ -1,6 +1,6 @@
 """The rows behind suspect cells, from what all runs have staged of their hours."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from operator import or_
 from typing import Any
@@ -10,20 +10,22 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from delayline.buffer.outcome import LATE_MAX, MISSED
+from delayline.buffer.outcome import LATE_MAX, MISSED, RESCHEDULED
 from reconcile.errors import BadInput
 from reconcile.frames.local_frame import small
 from reconcile.frames.schemas import ACCEPTED, DONE
 from reconcile.frames.tables import rows_of
-from reconcile.logic.ledger import SKIPPED
+from reconcile.logic.ledger import HOUR_MS, SKIPPED
 from reconcile.logic.places import Named, is_untimely
 from reconcile.logic.skips import Skipped
-from reconcile.logic.suspects import Behind, Suspect
+from reconcile.logic.suspects import Behind, Offset, Suspect
 from reconcile.logic.testimony import Link, Record, Row
 from reconcile.spark.cells import CELL, LINKS, first_id, gives_way, in_cell, is_message, lateness_ms, moment_ms
 
 Of = Callable[[StructType, str], DataFrame]
 """Staged rows by a schema, of a kind: `accepted`, `links`, `done`."""
+
+OfHours = Callable[[Iterable[int]], Of]
 
 _CELL = "topic string, window_ms long, bucket int"
 
@@ -102,6 +104,33 @@ def accepted_among(spark: SparkSession, named: Iterable[Named], others: DataFram
     table = F.broadcast(small(spark, places, "topic string, shard int, offset long, id string"))
     messages = others.where(is_message()).withColumn("id", first_id(F.col("id")))
     return set(rows_of(messages.select(*key).join(table, list(key), "left_semi").toArrow()))
+
+
+def moved_into_the_past(
+    late: Iterable[Row], staged: OfHours, forgotten: Collection[int] = ()
+) -> Mapping[Offset, int]:
+    """Of these late deliveries, those whose record a client's move appended when it was due already: when that was
+    (epoch ms). The record says that it was appended late, and the row of the record before it that a client moved it:
+    what a repair or a repeat appends late was late before, too. In hours that are `forgotten` that row may have been
+    dropped: a client may have moved it."""
+    places = {(row.topic, row.shard, row.offset): row.moment_ms // HOUR_MS for row in late}
+    if not places:
+        return {}
+    records = staged(sorted(set(places.values())))(ACCEPTED, "accepted")
+    table = F.broadcast(small(records.sparkSession, sorted(places), "topic string, shard int, offset long"))
+    overdue = records.where("replaces_offset is not null and appended_ms > due_ms")
+    before = ("topic", "shard", "replaces_offset", "replaces_due_ms", "offset", "appended_ms")
+    again = list(rows_of(overdue.join(table, ["topic", "shard", "offset"], "left_semi").select(*before).toArrow()))
+    if not again:
+        return {}
+    rows = staged(sorted({due_ms // HOUR_MS for *_, due_ms, _, _ in again}))(DONE, "done")
+    columns = "topic string, shard int, offset long, due_ms long, by_offset long, appended_ms long"
+    key = ["topic", "shard", "offset", "due_ms"]
+    moved = rows.where(F.col("reason") == RESCHEDULED).select(*key)
+    found = F.broadcast(small(rows.sparkSession, again, columns)).join(moved, key, "left_semi")
+    doubted = [one for one in again if one[3] // HOUR_MS in forgotten]
+    told = [*rows_of(found.toArrow()), *doubted]
+    return {(topic, shard, by_offset): at_ms for topic, shard, _, _, by_offset, at_ms in told}
 
 
 def skipped_rows(rows: DataFrame, skips: Sequence[Skipped]) -> Iterator[Row]:

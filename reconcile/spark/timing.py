@@ -5,7 +5,7 @@ deadlines                  where a cell has re-appends and deadlines, both are h
 rescheduled                what an operation asks for stands in `moved` (pairing.py)
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -21,12 +21,10 @@ from reconcile.logic.suspects import Suspect
 from reconcile.logic.testimony import Found, Link, Record, Row
 from reconcile.logic.times import mistimed
 from reconcile.spark.cells import CELL, LINKS, in_cell, is_message, keeps_time, moment_ms
-from reconcile.spark.lookup import Of
+from reconcile.spark.lookup import Of, OfHours
 
 Spot = tuple[str, int, int, int]
 """Topic, shard, offset and due time of the record that is carried on."""
-
-OfHours = Callable[[Iterable[int]], Of]
 
 AT_ONCE = 50_000
 """Places whose rows are held in memory."""

@@ -42,7 +42,7 @@ class Administration:
         self._names.forget(topic)
 
     def delete_topic(self, topic: str, broker: str) -> None:
-        """From this broker; the name servers keep its route until they are told, or the broker registers again."""
+        """From this broker; the name servers keep its route until they learn of it, or the broker registers again."""
         self._ask(broker, Command(Request.DELETE_TOPIC_IN_BROKER, TopicOf(topic).to_fields()))
         self._names.forget(topic)
 

@@ -134,7 +134,7 @@ class BrokerRequests:
         return self.send_later(queue, body, properties, sys_flag=sys_flag).result()
 
     def send_one_way(self, queue: Queue, body: bytes, properties: Mapping[str, str] | None = None) -> None:
-        """Nobody learns whether it was stored."""
+        """Whether it was stored stays unknown."""
         header = self._send_header(queue, encode_properties(properties or {}), 0, 0, None, 0, is_batch=False)
         command = Command(Request.SEND_MESSAGE_V2, header.to_fields(), self._checked(body))
         self._links.to(self._names.master(queue.topic, queue.broker)).tell(command)

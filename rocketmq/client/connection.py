@@ -1,6 +1,6 @@
 """A socket and a thread around a session.
 
-The thread reads, and writes what the socket would not take at once. Whoever asks writes in its own thread where it
+The thread reads, and writes what the socket would not take at once. A caller writes in its own thread where it
 can: a request costs no change of threads before it is on its way. The lock covers the session, the outgoing bytes
 and, with TLS, reading and writing of the socket too, which OpenSSL does not permit at the same time.
 """

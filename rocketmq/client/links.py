@@ -1,5 +1,5 @@
 """One connection per address, made when it is needed. An address that does not answer is left alone for a while,
-longer each time: whoever asks for it meanwhile hears at once that it is unreachable."""
+longer each time: a caller that asks for it meanwhile gets an error at once."""
 
 from collections.abc import Callable
 from threading import Lock

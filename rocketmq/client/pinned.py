@@ -1,8 +1,8 @@
 """Requests that all go over one connection, which is never made again.
 
 A broker forgets a client when its connection ends, and takes nothing more from it but what it has read by then.
-Who sends over one connection alone, and tells the broker by heartbeat who he is, is therefore gone for certain
-when others do not find him among the members of his group any more.
+A client that sends over one connection alone, and has told the broker its id by heartbeat, has therefore certainly
+ended when the broker does not list it among the members of its group any more.
 """
 
 from rocketmq.client.broker import BrokerRequests

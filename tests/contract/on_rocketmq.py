@@ -2,7 +2,9 @@
 
 from delayline.clock import SystemClock
 from delayline.names import is_topic_name
+from delayline.records.message import Shard
 from mq.rocketmq.queue import RocketmqQueue
+from mq.rocketmq.session import Session
 from mq.rocketmq.settings import RECORD_BYTES_MAX, RocketmqSettings
 from rocketmq.client.client import Client
 from rocketmq.client.settings import ClientSettings
@@ -30,6 +32,13 @@ class SuiteQueue(on_brokers.SuiteQueue):
 
     def _make(self, name: str) -> None:
         self._broker.admin.create_topic(name, BROKER, self._partitions)
+
+    def session(self, shard: Shard) -> Session | None:
+        """The open one with the shard's broker, where the shard is assigned to the only worker."""
+        (member,) = self._queue.members
+        found = member.sessions.get(BROKER)
+        is_there = found is not None and found.is_open and member.is_assigned(self._names.shard_out(shard))
+        return found if is_there else None
 
     def close(self) -> None:
         super().close()

@@ -5,7 +5,9 @@ occurrence. Findings read `<category> <message> at <offset>`.
 """
 
 from collections.abc import Sequence
+from types import SimpleNamespace
 
+from delayline.buffer.outcome import RESCHEDULED
 from reconcile.logic import testimony
 from reconcile.logic.acts import Moved
 from reconcile.logic.manifest import AuditGap
@@ -69,6 +71,22 @@ CASES = [
     Case("lateness", [Record(offset, str(offset)) for offset in range(10)],
          [Row(offset, message=str(offset), done_ms=T + lateness) for offset, lateness in enumerate(
              (0, 1, 2, 3, 4, 1023, 1024, 2**24 - 1, 2**24, 2**40))], ["late 7 at 7", "late 8 at 8", "late 9 at 9"]),
+    Case("moved_into_the_past", [Record(1, "1", LATER), again(2, 1, old_due_ms=LATER, appended_ms=T + 300_000)],
+         [superseded(1, due_ms=LATER, done_ms=T + 299_999), Row(2, message="1", done_ms=T + 300_030)],
+         moves=[(1, LATER, T)]),
+    Case("moved_into_the_past_and_as_late_as_tolerated",
+         [Record(1, "1", LATER), again(2, 1, old_due_ms=LATER, appended_ms=T + 300_000)],
+         [superseded(1, due_ms=LATER), Row(2, message="1", done_ms=T + 300_000 + LATE_AFTER_MS)],
+         moves=[(1, LATER, T)]),
+    Case("moved_into_the_past_and_late",
+         [Record(1, "1", LATER), again(2, 1, old_due_ms=LATER, appended_ms=T + 300_000)],
+         [superseded(1, due_ms=LATER), Row(2, message="1", done_ms=T + 300_001 + LATE_AFTER_MS)],
+         ["late 1 at 2"], moves=[(1, LATER, T)]),
+    Case("moved_before_it_was_due_and_late", [ONE, again(2, 1, due_ms=LATER, appended_ms=T - 900)],
+         [superseded(1), Row(2, message="1", due_ms=LATER, done_ms=LATER + LATE_AFTER_MS + 1)],
+         ["late 1 at 2"], moves=[(1, T, LATER)]),
+    Case("sent_again_by_a_repair_and_late", [ONE, again(2, 1, appended_ms=LATER)],
+         [superseded(1, reason="repair"), Row(2, message="1", done_ms=LATER + 30)], ["late 1 at 2"]),
     Case("late_and_twice", [ONE], [Row(1, message="1"), Row(1, message="1", done_ms=LATER)],
          ["duplicated 1 at 1", "late 1 at 1"]),
     Case("cancelled", [ONE, instruction(2, "operation")],
@@ -247,10 +265,19 @@ def records(case: Case) -> list[testimony.Record]:
             _id(case, record.message),
             record.due_ms,
             record.accepted_ms,
-            record.accepted_ms,
+            record.accepted_ms if record.appended_ms is None else record.appended_ms,
             record.expires_ms,
         )
         for record in case.records
+    ]
+
+
+def with_origins(case: Case) -> list[SimpleNamespace]:
+    """`records`, each with the due time and offset of the record that it carries on."""
+    origins = [record.replaces or (None, None) for record in case.records]
+    return [
+        SimpleNamespace(**record._asdict(), replaces_due_ms=due_ms, replaces_offset=offset)
+        for record, (due_ms, offset) in zip(records(case), origins, strict=True)
     ]
 
 
@@ -295,6 +322,17 @@ def links(case: Case) -> list[testimony.Link]:
 
 def moved(case: Case) -> list[Moved]:
     return [Moved(case.name, 0, *move) for move in case.moves]
+
+
+def moved_into_the_past(case: Case) -> dict[tuple[str, int, int], int]:
+    """As `lookup.moved_into_the_past` finds them, by topic, shard and offset."""
+    movers = {(row.offset, row.due_ms) for row in case.rows if row.reason == RESCHEDULED}
+    return {
+        (case.name, 0, record.offset): record.appended_ms
+        for record in case.records
+        if record.replaces and record.appended_ms is not None and record.appended_ms > (record.due_ms or 0)
+        if record.replaces[::-1] in movers
+    }
 
 
 def told(found: Sequence[Found]) -> dict[str, list[str]]:

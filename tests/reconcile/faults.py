@@ -13,6 +13,7 @@ FAULTS = (
     "orphan",
     "early",
     "late",
+    "late_behind_a_move_into_the_past",
     "delivered_after_cancel",
     "delivered_before_cancel",
     "lost_successor",
@@ -96,6 +97,12 @@ class Faults(Story):
         records = self.append(b)
         self.end(records, "delivered", self.due_ms[b] + LATE_AFTER_MS + 1 + self.dice.integers(0, 900_000, len(b)))
         self.fault("late", records)
+
+    def late_behind_a_move_into_the_past(self, b: Ints) -> None:
+        at = self._between(b)
+        moved = self._move(b, self.append(b), at, at - 2 * LATE_AFTER_MS)
+        self.end(moved, "delivered", at + LATE_AFTER_MS + 1)
+        self.fault("late", moved)
 
     def delivered_after_cancel(self, b: Ints) -> None:
         records = self.cancelled(b)

@@ -23,6 +23,8 @@ class Record(NamedTuple):
     kind: str = "message"
     accepted_ms: int = T - 5000
     expires_ms: int | None = None
+    appended_ms: int | None = None
+    """None: when it was accepted."""
 
 
 class Row(NamedTuple):
@@ -54,9 +56,10 @@ def again(
     due_ms: int = T,
     old_due_ms: int = T,
     expires_ms: int | None = None,
+    appended_ms: int | None = None,
 ) -> Record:
     """A re-append."""
-    return Record(offset, message, due_ms, (old_due_ms, replaces), expires_ms=expires_ms)
+    return Record(offset, message, due_ms, (old_due_ms, replaces), expires_ms=expires_ms, appended_ms=appended_ms)
 
 
 def rolled(offset: int, message: str = "1", **more: Any) -> Row:

@@ -41,6 +41,7 @@ USUAL: Mapping[str, float] = {
     "next_occurrence_cancelled": 0.002,
     "rescheduled": 0.01,
     "rescheduled_twice": 0.002,
+    "rescheduled_into_the_past": 0.002,
     "recurring": 0.005,
     "expired": 0.002,
     "expired_by_a_rule": 0.002,
@@ -207,6 +208,11 @@ class Story:
         first, second = self.due_ms[b] + 400_000, self.due_ms[b] + 100
         moved = self._move(b, self.append(b), self._between(b), first)
         self.deliver(self._move(b, moved, self._between(b) + 10, second), second)
+
+    def rescheduled_into_the_past(self, b: Ints) -> None:
+        """It is due at once: late from the move on, and not from the due time that it got."""
+        at = self._between(b)
+        self.deliver(self._move(b, self.append(b), at, at - 2 * LATE_AFTER_MS), at)
 
     def rolled(self, b: Ints) -> None:
         due = self.due_ms[b]

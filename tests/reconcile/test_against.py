@@ -147,3 +147,22 @@ def test_what_retention_has_taken_from_a_topic_is_not_missing(place: Place, monk
     ]
     place.copy(there, there["due_ms"] + 2)
     assert place.run("targets").exit_code == 3
+
+
+@pytest.mark.thorough
+def test_what_the_ledger_has_dropped_is_not_compared_and_nothing_of_it_is_an_orphan(place: Place) -> None:
+    world, day_ms = place.world, 24 * HOUR_MS
+    old = world.send("orders", 0, 10 * MINUTE_MS)
+    world.pass_on(HOUR_MS)
+    place.run()
+    world.pass_on(day_ms)
+    sent = world.send("orders", 0, 10 * MINUTE_MS)
+    world.pass_on(HOUR_MS)
+    assert place.run(keep_rows_ms=day_ms).exit_code == 0
+    place.copy(sent, sent["due_ms"] + 2)
+    verdict = place.run("targets", since_ms=3 * day_ms)
+    assert (verdict.exit_code, [one.what for one in verdict.summary.not_judged]) == (3, ["forgotten"])
+    place.copy({**sent, "id": old["id"]}, sent["due_ms"] + 2)  # as of a repeat
+    assert place.found(since_ms=HOUR_MS * 2) == [("unauditable", old["id"])]
+    place.copy({**sent, "id": f"orders.0.9.{sent['due_ms']}"}, sent["due_ms"] + 2)
+    assert {what for what, _ in place.found(since_ms=HOUR_MS * 2)} == {"unauditable", "orphan"}

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from tests.reconcile.cases import CASES, RULES, links, moved, records, rows, told
+from tests.reconcile.cases import CASES, RULES, links, moved, rows, told, with_origins
 from tests.reconcile.cases_of_times import TIMES
 from tests.reconcile.situations import LATE_AFTER_MS, T
 
@@ -60,7 +60,7 @@ def judged(spark: "SparkSession") -> Judged:
     def frame(schema: "StructType", some: list[Any]) -> "DataFrame":
         return small(spark, [[getattr(one, name, None) for name in schema.fieldNames()] for one in some], schema)
 
-    accepted = frame(ACCEPTED, [record for case in CASES for record in records(case)])
+    accepted = frame(ACCEPTED, [one for case in CASES for one in with_origins(case)])
     carrying = frame(cells.LINKS, [link for case in CASES for link in links(case)])
     done = frame(DONE, [row for case in CASES for row in rows(case)])
     first = cells.cells(accepted, carrying, frame(DONE, []), LATE_AFTER_MS)
@@ -78,7 +78,9 @@ def judged(spark: "SparkSession") -> Judged:
     behind = lookup.behind(spark, batch, lambda _, kind: staged[kind], LATE_AFTER_MS)
     names = [one for one in map(places.named_by, behind.given_way) if one]
     known = lookup.accepted_among(spark, names, accepted)
-    found = [*suspects.judged_behind(behind, RULES), *places.for_nobody(behind.given_way, known, RULES)]
+    late = [row for row in behind.untimely if places.is_late(row, LATE_AFTER_MS)]
+    past = lookup.moved_into_the_past(late, lambda hours: lambda _, kind: staged[kind])
+    found = [*suspects.judged_behind(behind, RULES, past), *places.for_nobody(behind.given_way, known, RULES)]
     mortal = [cell for cell in suspect if cell.is_mortal]
     ends = lookup.with_deadlines(spark, mortal, lambda _, kind: staged[kind])
     found += [one for row, expires_ms in ends if (one := places.against_deadline(row, expires_ms))]

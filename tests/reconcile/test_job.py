@@ -10,7 +10,7 @@ from reconcile.directory.files import LocalFiles
 from reconcile.directory.lock import Holder, Lock
 from reconcile.errors import OtherCluster, RunInProgress
 from reconcile.logic.ledger import HOUR_MS, WINDOW_MS
-from reconcile.logic.plan import Cluster
+from reconcile.logic.plan import Cluster, Range
 from reconcile.report.summary import State, Summary, Topic, decode_summary
 from tests.reconcile.archive import World, run_here
 
@@ -101,6 +101,15 @@ def test_a_first_run_says_what_outcomes_it_cannot_judge(story: Story) -> None:
     assert (first.exit_code, said.what, said.topic, said.records) == (3, "stray", "deleted", 1)
     assert topic_of(first.summary, "deleted").before_start == 1
     assert [one.summary.not_judged for one in story.told[1:4]] == [[], [], []]
+
+
+def test_an_archive_says_since_when_the_first_record_of_a_part_waits(story: Story) -> None:
+    from reconcile.readers.parquet import ParquetReader
+
+    reader = ParquetReader(story.job.spark, story.job.world.folder, "delayline")
+    sent = story.job.world.buffers["mail", 0]
+    assert reader.waits_since_ms("mail", 0, Range(1, 99)) == sent[1]["appended_ms"]
+    assert reader.waits_since_ms("mail", 0, Range(99, 99)) is None
 
 
 def test_each_run_stands_beside_those_before_it(story: Story) -> None:
@@ -353,6 +362,26 @@ def test_outcomes_of_places_that_no_buffer_has_are_orphans(job: Job) -> None:
     places = [("nowhere", 0, 0), ("orders", 0, -1), ("orders", 0, 5), ("orders", 7, 0)]
     assert found == [("orphan", *place) for place in places]
     assert verdict.exit_code == 2
+    world.pass_on(HOUR_MS)
+    assert job.run().exit_code == 0
+
+
+@pytest.mark.thorough
+def test_a_topic_that_was_made_and_deleted_between_two_runs_is_not_judged_and_has_no_orphans(job: Job) -> None:
+    """Its marks say that there was a buffer. What has none is an orphan."""
+    world = job.world
+    world.pass_on(HOUR_MS)
+    job.run()
+    world.buffers["brief", 0] = []
+    world.send("brief", 0, MINUTE_MS)
+    world.pass_on(HOUR_MS)
+    del world.buffers["brief", 0]
+    verdict = job.run()
+    (said,) = verdict.summary.not_judged
+    assert (said.what, said.topic, said.records) == ("stray", "brief", 1)
+    assert "made after the last run and deleted" in said.why
+    assert (verdict.exit_code, verdict.summary.findings_total) == (3, 0)
+    assert topic_of(verdict.summary, "brief").before_start == 1
     world.pass_on(HOUR_MS)
     assert job.run().exit_code == 0
 

@@ -1,8 +1,8 @@
 """Who owns which shard, as the queue has said not long ago.
 
-The queue is asked in a thread of its own: when somebody has found the table wrong or old, and never more than a few
-times a second, however many questions there are. Nobody waits for it, so that a coordinator which does not answer
-costs the questions nothing but the table's age.
+The queue is asked in a thread of its own: when a question has found the table wrong or old, and never more than a few
+times a second, however many questions there are. No question waits for it, so that a coordinator which does not
+answer costs the questions nothing but the table's age.
 """
 
 from collections.abc import Mapping

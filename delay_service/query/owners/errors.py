@@ -1,4 +1,4 @@
-"""What comes instead of an answer. All of them are `delayline.questions.inquiry.OwnerUnavailable`: nobody answers
+"""What comes instead of an answer. All of them are `delayline.questions.inquiry.OwnerUnavailable`: no owner answers
 right now.
 
 OwnerUnavailable

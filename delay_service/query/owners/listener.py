@@ -60,7 +60,7 @@ class OwnerRequestHandler:
         self.app = Starlette(routes=[Route(wire.PATH, self._handle, methods=["POST"])])
 
     def end(self) -> None:
-        """Whoever still waits shall ask elsewhere. Any thread."""
+        """Callers that still wait have to ask another process. Any thread."""
         self._ending = True
 
     async def _handle(self, request: Request) -> Response:

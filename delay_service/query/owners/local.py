@@ -13,7 +13,7 @@ from delayline.questions.inquiry import Owners
 from delayline.records.message import Shard
 
 LOOK_AGAIN_S = 0.5
-"""How often somebody who waits for an answer sees whether the shard is still the worker's."""
+"""How often a caller that waits for an answer looks whether the shard is still the worker's."""
 
 
 class LocalOwners(Owners, Protocol):

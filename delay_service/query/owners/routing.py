@@ -1,7 +1,7 @@
 """Which worker is asked, and how often.
 
-Through a rebalance a shard is nobody's for a moment, and the table of owners is a moment old: a question is asked
-again until somebody answers it or its time is up. Questions change nothing, so that asking twice does no harm.
+In a rebalance a shard has no owner for a moment, and the table of owners is a moment old: a question is asked
+again until an owner answers it or its time is up. Questions change nothing, so that asking twice does no harm.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ older than the last rebalance."""
 
 
 class NoShard(OwnerUnavailable):
-    """There is no such topic or partition: nobody will ever answer."""
+    """There is no such topic or partition: no owner will ever answer."""
 
 
 class Silence(NamedTuple):
@@ -126,7 +126,7 @@ class Routing:
         return True
 
     def _parts(self, shards: set[Shard] | None) -> tuple[dict[Owner, set[Shard]], set[Shard]]:
-        """Whom to ask about which shards, and those to ask about later: while the group is being rebalanced nobody
+        """The owners to ask about which shards, and the shards to ask about later: during a rebalance no member
         can say whose they are. None are all shards that anybody owns."""
         here, table = self._here, self._directory.owners()
         ours = Owner(here.writer) if here is not None else None

@@ -1,4 +1,4 @@
-"""Produce: the records of a client, and what became of them.
+"""Produce: the records of a client, and their outcomes.
 
 `records` is a slice of the request. A client may leave it null: such a partition must never reach a broker, which
 answers it by closing the connection without a word.

@@ -117,7 +117,7 @@ class FromCommand:
 
 @dataclass(frozen=True, slots=True)
 class Unsecured:
-    """Signed by nobody: librdkafka's `sasl.oauthbearer.config`, for brokers that tests start."""
+    """Unsigned: librdkafka's `sasl.oauthbearer.config`, for brokers that tests start."""
 
     claims: Mapping[str, Any]
     life_s: int

@@ -21,7 +21,7 @@ LIFE_MAX_S = 366 * 86_400
 """What says that it lives longer is asked for anew all the same."""
 
 _TOKEN = re.compile(r"[A-Za-z0-9\-._~+/]+=*")
-"""RFC 6750, b64token: nothing of it can end the message that it stands in."""
+"""RFC 6750, b64token: nothing of it can end the message that it is in."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ USED = 0.8
 """Of a token's life, before the next one is fetched."""
 
 AGAIN_S = 1.0
-"""From a failure to the next try, while there is no token: who asks sooner hears of the last failure."""
+"""From a failure to the next try, while there is no token: a caller that asks sooner gets the last failure."""
 
 RENEW_S = 10.0
 """From one try to the next while there is still a token: a file or a command may have none newer yet, and a broker
@@ -47,6 +47,7 @@ class Tokens:
         """One that has not expired. Blocks while one is fetched; raises NoToken."""
         asked_s = self._clock.monotonic_s()
         held = self._usable(asked_s)
+        # With a usable token no thread waits for the next one: one thread renews it, and the others go on.
         if held is not None and (asked_s < self._next_s or not self._lock.acquire(blocking=False)):
             return held
         if held is None:
@@ -61,6 +62,7 @@ class Tokens:
         held = self._usable(now_s)
         if held is not None and now_s < self._next_s:
             return held
+        # A failure since the question was asked is its answer: each of many waiting threads would fetch again.
         if held is None and (self._failed_s >= asked_s or now_s < self._failed_s + AGAIN_S):
             raise NoToken(self._failure)
         try:
@@ -80,6 +82,7 @@ class Tokens:
             raise NoToken(f"mq.properties: {self._name}: the token expired {abs(life_s):.0f} s ago.")
         now_s = self._clock.monotonic_s()
         self._held, self._fetched_s, self._ends_s = token, now_s, now_s + life_s
+        # Tokens that live for seconds would be fetched all the time without the lower bound.
         self._next_s = now_s + max(USED * life_s, min(RENEW_S, life_s))
         return token
 
@@ -89,6 +92,7 @@ class Tokens:
     def refused(self, token: Token) -> None:
         """A broker does not take it: the next one is fetched, though not more often than every RENEW_S."""
         with self._lock:
+            # Another thread may have fetched a new one since: that one has not been refused.
             if token is self._held:
                 self._next_s = min(self._next_s, self._fetched_s + RENEW_S)
 

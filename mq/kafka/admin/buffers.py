@@ -49,7 +49,7 @@ CURSOR = {
 """Small segments, because only what stands before the last one is compacted: takeovers read all of it."""
 
 AUDIT_RETENTION_MS = 30 * 86_400_000
-"""For an audit once a day, a month of outage. Until the audit has been read, nobody can say what became of a record;
+"""For an audit once a day, a month of outage. Until the audit has been read, the outcome of a record is unknown;
 a row takes 35 bytes on the brokers' disks."""
 
 AUDIT = {
@@ -64,7 +64,7 @@ AUDIT = {
 
 UNLIMITED = "-1"
 AT_LEAST = {"max.message.bytes", "retention.ms"}
-"""More of it does no harm: larger records may be held already, or somebody wants to keep them for longer."""
+"""More of it does no harm: larger records may be held already, or an operator wants to keep them for longer."""
 
 DEAD = {"retention.ms": "-1", "max.message.bytes": str(OWN_BYTES_MAX)}
 DLQ = {"retention.ms": "-1"}
@@ -74,7 +74,7 @@ log = logs.get(__name__)
 
 
 class Change(NamedTuple):
-    """What becomes of a topic of ours. `partitions_before` is 0 where it is still to be made, `replicas` -1 where the
+    """The outcome of a topic of ours. `partitions_before` is 0 where it is still to be made, `replicas` -1 where the
     cluster's default counts; `settings` are those that change, each as (before, after)."""
 
     topic: str

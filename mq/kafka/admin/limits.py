@@ -25,5 +25,5 @@ class Limits:
         return self._known[topic]
 
     def refused(self, topic: str) -> None:
-        """A batch was too large all the same: somebody has changed the limit."""
+        """A batch was too large all the same: the topic's limit has changed."""
         self._known.pop(topic, None)

@@ -114,7 +114,7 @@ class Readers:
         return records
 
     def onwards(self, topic: str, starts: Mapping[int, int], ends: Mapping[int, int], timeout_s: float) -> Onwards:
-        """What can be read now of partitions from their starts on, and at least up to their ends: somebody's open
+        """What can be read now of partitions from their starts on, and at least up to their ends: an open
         transaction may hide that for a while. Raises OffsetOutOfRange, QueueUnavailable, also where nothing more can
         be read for `timeout_s`."""
         found: list[Message] = []

@@ -224,7 +224,7 @@ def _added(request: AddPartitions, answer: AddPartitionsToTxnResponse) -> Event:
 
 
 def produced(writes: Sequence[Write], answer: ProduceResponse) -> list[tuple[Write, ProducedPartition]]:
-    """What became of each write. Raises Malformed where the answer does not say."""
+    """The outcome of each write. Raises Malformed where the answer does not say."""
     found = {(topic.name, one.index): one for topic in answer.responses for one in topic.partition_responses}
     try:
         return [(write, found[write.place]) for write in writes]

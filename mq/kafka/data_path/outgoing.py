@@ -5,9 +5,12 @@ from typing import NamedTuple
 
 from kafkawire.batch.build import Delivery, Records, cut, records_of
 from kafkawire.batch.head import Codec
-from kafkawire.client.steps import Place
+from kafkawire.client.steps import Place, Write
 from mq.kafka.admin.limits import Limits
 from mq.kafka.librdkafka.producers import Bulk, Delivered, Send
+
+MESSAGE_BYTES_MAX = 16 << 20
+"""Of records in one Produce; brokers cut connections that bring more than `socket.request.max.bytes`, 100 MB."""
 
 
 class OutgoingBatch(NamedTuple):
@@ -52,3 +55,22 @@ def _cut(
         behind = first + len(run)
         yield run, [(at - first, stamp, tell) for at, stamp, tell in heard if first <= at < behind]
         first = behind
+
+
+def rounds_of(writes: Iterable[Write], batches: Sequence[OutgoingBatch]) -> list[list[Write]]:
+    """Messages, in order: with one batch of a partition each, for brokers refuse two, and not too long."""
+    rounds: list[list[Write]] = []
+    sizes: list[int] = []
+    behind: dict[Place, int] = {}  # the first round that comes after the partition's last batch
+    for write in writes:
+        size = len(batches[write.number].records.payload)
+        at = behind.get(write.place, 0)
+        while at < len(rounds) and sizes[at] + size > MESSAGE_BYTES_MAX:
+            at += 1
+        if at == len(rounds):
+            rounds.append([])
+            sizes.append(0)
+        rounds[at].append(write)
+        sizes[at] += size
+        behind[write.place] = at + 1
+    return rounds

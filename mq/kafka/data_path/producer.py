@@ -58,36 +58,16 @@ from mq.kafka.data_path.exchange import (
     speaks_implicit,
 )
 from mq.kafka.data_path.finishing import OFFSETS_TOPIC, Finisher
-from mq.kafka.data_path.outgoing import OutgoingBatch, batches_of
+from mq.kafka.data_path.outgoing import OutgoingBatch, batches_of, rounds_of
+from mq.kafka.data_path.patience import Patience
 from mq.kafka.librdkafka import trouble
-from mq.kafka.librdkafka.producers import COMMIT_TIMEOUTS, Aborted, Bulk, Failure, Send
+from mq.kafka.librdkafka.producers import Aborted, Bulk, Failure, Send
 from mq.kafka.settings import KafkaSettings
 
 LATE_S = 1.0
 """What an answer may take beyond the time that the broker was given for it."""
 
-AGAIN_S, AGAIN_MAX_S = 0.005, 0.1
-"""Before a request is sent again; it doubles. The markers of the transaction before take some milliseconds."""
-
-MISSING_S = 2.0
-"""How long a topic may be missing: a broker hears of a new one a moment later than its maker."""
-
-MESSAGE_BYTES_MAX = 16 << 20
-"""Of records in one Produce; brokers cut connections that bring more than `socket.request.max.bytes`, 100 MB."""
-
 log = logs.get(__name__)
-
-
-_PHASES = {
-    State.OPENING: "opening",
-    State.ADDING: "writing",
-    State.WRITING: "writing",
-    State.JOINING: "offsets",
-    State.OFFSETS: "offsets",
-    State.ENDING: "end",
-    State.IN_DOUBT: "end",
-}
-"""What time is given for, by the state that uses it up."""
 
 
 class WireTransactions:
@@ -118,10 +98,7 @@ class WireTransactions:
         self._nothing = Terms(transactional_id, int(settings.transaction_timeout_s * 1000))
         self._terms = self._nothing
         self._batches: Sequence[OutgoingBatch] = ()
-        self._phase = ""  # what time is given for
-        self._give_up_s = 0.0
-        self._wait_s = AGAIN_S
-        self._is_missing = False
+        self._patience = Patience(settings, clock)
         self._detail = ""  # what went wrong last, in words
         self._lacking = ""  # which broker does not speak what is needed
         self._lost_sight = False  # of a broker, or of who leads what, since our last transaction was looked for
@@ -170,7 +147,8 @@ class WireTransactions:
     def _open(self, within_s: float) -> None:
         if self._machine.state is State.READY:
             return
-        self._phase = self._detail = self._lacking = ""
+        self._detail = self._lacking = ""
+        self._patience.begin()
         self._recover()
         outcome = self._drive(Open(), within_s)
         if isinstance(outcome, steps.Aborted):
@@ -247,40 +225,18 @@ class WireTransactions:
                 self._lost_sight = True
 
     def _carry_out(self, todo: Sequence[Step], within_s: float) -> list[Event]:
-        self._give_time(within_s)
+        self._patience.enter(self._machine.state, within_s)
         if any(step.again for step in todo):
-            if self._left_s() <= 0:
+            if self._patience.left_s() <= 0:
                 return [Expired()]
             for step in todo:
                 if step.elsewhere:
                     self._forget(step.request)
-            if self._pause(min(self._wait_s, self._left_s())):
+            if self._pause(self._patience.next_wait_s()):
                 return [Expired()]
-            self._wait_s = min(2 * self._wait_s, AGAIN_MAX_S)
         requests = [step.request for step in todo]
         writes = [request for request in requests if isinstance(request, Write)]
         return self._write(writes) if writes else [self._ask(request) for request in requests]
-
-    def _give_time(self, within_s: float) -> None:
-        """Each phase has its time, and begins to wait with short pauses."""
-        phase = _PHASES[self._machine.state]
-        if phase != self._phase:
-            self._phase = phase
-            self._give_up_s = self._clock.monotonic_s() + self._patience_s(within_s)
-            self._wait_s, self._is_missing = AGAIN_S, False
-
-    def _patience_s(self, within_s: float) -> float:
-        match self._phase:
-            case "opening":
-                return within_s
-            case "writing":
-                return self._settings.transaction_timeout_s
-            case "offsets":
-                return self._settings.offsets_timeout_s
-        return COMMIT_TIMEOUTS * self._settings.transaction_timeout_s
-
-    def _left_s(self) -> float:
-        return self._give_up_s - self._clock.monotonic_s()
 
     def _forget(self, request: Request) -> None:
         if isinstance(request, Write):
@@ -329,7 +285,7 @@ class WireTransactions:
         return connection
 
     def _answer_within_s(self) -> float:
-        return max(0.0, min(self._left_s(), self._settings.request_timeout_s)) + LATE_S
+        return max(0.0, min(self._patience.left_s(), self._settings.request_timeout_s)) + LATE_S
 
     def _unsent(self, request: Request, error: PeerError) -> Event:
         """A broker that is too old is not waited for: it refuses, though we say it for it."""
@@ -342,7 +298,7 @@ class WireTransactions:
     def _lost(self, request: Request, error: PeerError) -> Event:
         """Of what changes nothing for good before the end, the time that was given says more than a lost answer."""
         self._detail = str(error)
-        return Expired() if self._phase in ("writing", "offsets") and self._left_s() <= 0 else Lost(request)
+        return Expired() if self._patience.is_before_end and self._patience.left_s() <= 0 else Lost(request)
 
     # --- a request to a coordinator
 
@@ -371,9 +327,9 @@ class WireTransactions:
         events: list[Event] = []
         sent: list[tuple[Connection, list[Write]]] = []
         for node, group in self._by_leader(writes, events).items():
-            for together in self._rounds(group):
+            for together in rounds_of(group, self._batches):
                 try:
-                    timeout_ms = int(1000 * max(0.0, min(self._left_s(), self._settings.request_timeout_s)))
+                    timeout_ms = int(1000 * max(0.0, min(self._patience.left_s(), self._settings.request_timeout_s)))
                     sent.append((self._send(node, Write, produce(together, self._terms, timeout_ms)), together))
                 except AnswerLost as error:
                     return [*events, self._lost(together[0], error)]
@@ -400,24 +356,6 @@ class WireTransactions:
                 events.append(self._unsent(write, error))
         return groups
 
-    def _rounds(self, writes: Iterable[Write]) -> list[list[Write]]:
-        """Messages, in order: with one batch of a partition each, for brokers refuse two, and not too long."""
-        rounds: list[list[Write]] = []
-        sizes: list[int] = []
-        behind: dict[Place, int] = {}  # the first round that comes after the partition's last batch
-        for write in writes:
-            size = len(self._batches[write.number].records.payload)
-            at = behind.get(write.place, 0)
-            while at < len(rounds) and sizes[at] + size > MESSAGE_BYTES_MAX:
-                at += 1
-            if at == len(rounds):
-                rounds.append([])
-                sizes.append(0)
-            rounds[at].append(write)
-            sizes[at] += size
-            behind[write.place] = at + 1
-        return rounds
-
     def _heard(self, write: Write, found: ProducedPartition) -> Event:
         if found.error_code:
             self._note(write, found.error_code, found.error_message or "")
@@ -430,9 +368,8 @@ class WireTransactions:
     def _note(self, request: Request, code: int, detail: str) -> None:
         """What a refusal says beside its number."""
         self._detail = detail
-        if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and self._phase == "writing" and not self._is_missing:
-            self._is_missing = True
-            self._give_up_s = min(self._give_up_s, self._clock.monotonic_s() + MISSING_S)
+        if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            self._patience.misses_topic()
         if code == ErrorCode.MESSAGE_TOO_LARGE and isinstance(request, Write):
             self._limits.refused(request.place[0])
 
@@ -454,7 +391,7 @@ class WireTransactions:
 
 @contextmanager
 def _only_looking() -> Iterator[None]:
-    """An answer that is lost here concerns nobody's records. Raises Unreachable instead."""
+    """An answer that is lost here concerns no record. Raises Unreachable instead."""
     try:
         yield
     except AnswerLost as error:

@@ -10,37 +10,24 @@ Nothing here is guessed. What a transaction came to is its coordinator's word (D
 partition has heard of it is the partition's (DescribeProducers); what is missing is written there as the coordinator
 would have written it (WriteTxnMarkers). That changes nothing else, and may be done twice. A producer that goes on
 under the same id makes the coordinator forget its word, and ends in its own way what it finds open, committed or not:
-so this comes before anybody does that, see `recover`. What nobody goes on with, a sweep finds.
+so this comes before a producer takes an id, see `recover`. A sweep finds the transactions of ids that stay unused.
 """
 
-import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
 from threading import Lock
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from delayline.clock import Clock
 from delayline.names import Names
 from delayline.process import logs
-from kafkawire.client.blocking import Connection
 from kafkawire.client.metadata import NO_LEADER, TRANSACTION, Nodes
-from kafkawire.client.steps import Place, by_topic
-from kafkawire.protocol.apis import ApiKey
+from kafkawire.client.steps import Place
 from kafkawire.protocol.errors import AnswerLost, ErrorCode, NotAllowed, PeerError, Unreachable
 from kafkawire.protocol.message import Message
-from kafkawire.protocol.messages.facts import (
-    LATEST,
-    ListedPartition,
-    ListedTopic,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    PartitionOffset,
-)
 from kafkawire.protocol.messages.transactions import (
     DescribedTransaction,
-    DescribeProducersRequest,
-    DescribeProducersResponse,
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
     InitProducerIdRequest,
@@ -49,46 +36,31 @@ from kafkawire.protocol.messages.transactions import (
     ListTransactionsResponse,
     MarkedTopic,
     Marker,
-    PartitionProducers,
-    ProducerState,
-    ProducersTopic,
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
 from mq.errors import QueueUnavailable
 from mq.kafka.data_path.finishing import OFFSETS_TOPIC
+from mq.kafka.data_path.transaction_states import (
+    INTERRUPTED,
+    NO_TRANSACTION,
+    OUTCOMES,
+    READABLE,
+    UNDER_WAY,
+    WRITTEN,
+    Busy,
+    OpenTransaction,
+    Seen,
+    Verdict,
+    active_producers,
+    answer_of,
+    error_of,
+    log_ends,
+    offsets_row,
+)
 
 A = TypeVar("A", bound=Message)
 T = TypeVar("T")
-
-WRITTEN, READABLE = 0, 1
-"""Isolation levels of ListOffsets: up to the high watermark, and to the last stable offset."""
-
-VERSIONS = {
-    ApiKey.LIST_OFFSETS: (4, 7),
-    ApiKey.DESCRIBE_PRODUCERS: (0, 0),
-    ApiKey.DESCRIBE_TRANSACTIONS: (0, 0),
-    ApiKey.LIST_TRANSACTIONS: (0, 0),
-    ApiKey.WRITE_TXN_MARKERS: (1, 1),
-    ApiKey.INIT_PRODUCER_ID: (4, 4),
-}
-"""Oldest and newest that are spoken. A marker of version 1 may have its records' own epoch, as an operator's has."""
-
-OUTCOMES = {"PrepareCommit": True, "CompleteCommit": True, "PrepareAbort": False, "CompleteAbort": False}
-"""States of a transaction that is decided, and whether it was committed (`TransactionState`)."""
-
-UNDER_WAY = frozenset({"Ongoing", "PrepareEpochFence"})
-
-NO_TRANSACTION = ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
-
-INTERRUPTED = {**OUTCOMES, "PrepareEpochFence": False}
-
-RIGHTS = {
-    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "Alter on the cluster",
-    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Describe and Write on the transactional id",
-    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "Read on the topic",
-}
-"""What it takes, by the error that says so."""
 
 AGAIN_S, AGAIN_MAX_S = 0.01, 0.2
 
@@ -99,53 +71,6 @@ SWEEP_S = 10.0
 """Between two sweeps: what is open at both, and over by its coordinator's word, hangs. Markers take milliseconds."""
 
 log = logs.get(__name__)
-
-
-class Verdict(NamedTuple):
-    """What a transaction has come to. `epoch` is the coordinator's behind it: one more than that of the records where
-    every transaction has an epoch of its own (KIP-890), else the same. `places` is where it wrote, None where nobody
-    says so any more. `fenced`: nobody has begun another one with that epoch, nor can."""
-
-    transactional_id: str
-    producer_id: int
-    epoch: int
-    committed: bool
-    places: frozenset[Place] | None = None
-    fenced: bool = False
-
-    def is_about(self, found: "OpenTransaction") -> bool:
-        """For certain: the next transaction's records have another epoch."""
-        in_it = found.producer_id == self.producer_id and (self.places is None or found.place in self.places)
-        return in_it and (found.epoch == self.epoch - 1 or (self.fenced and found.epoch == self.epoch))
-
-    def may_be_about(self, found: "OpenTransaction") -> bool:
-        """Or about one that has begun since."""
-        return self._replace(fenced=True).is_about(found)
-
-
-class OpenTransaction(NamedTuple):
-    """A transaction that a partition takes for open."""
-
-    leader: int
-    place: Place
-    producer_id: int
-    epoch: int
-    coordinator_epoch: int
-    first_offset: int
-
-
-class Seen(NamedTuple):
-    """What stands open, and the partitions that nobody could be asked about."""
-
-    standing: frozenset[OpenTransaction]
-    unseen: frozenset[Place]
-
-    def beside(self, other: "Seen") -> "Seen":
-        return Seen(self.standing | other.standing, self.unseen | other.unseen)
-
-
-class _Busy(Unreachable):
-    """Whoever takes an id has to come again: another transaction of it is just ending."""
 
 
 class Hanging:
@@ -192,7 +117,7 @@ class Hanging:
     # --- for whoever has nobody to go on under his id
 
     def sweep(self) -> None:
-        """Finish what stood open at the last sweep already although it has ended, whoever began it. What is not
+        """Finish what stood open at the last sweep already although it has ended, of any producer. What is not
         allowed is said once. Raises QueueUnavailable."""
         with self._lock, _telling("what hangs"):
             try:
@@ -228,7 +153,7 @@ class Hanging:
         return verdict is not None and self._finish(verdict, seen)
 
     def _abort(self, described: DescribedTransaction) -> bool:
-        """What is open is aborted by whoever takes the id, in the partitions that have a leader then; unless its
+        """To take the id aborts what is open, in the partitions that have a leader then; unless its
         producer was quicker, and has committed it."""
         places = frozenset((topic.topic, row) for topic in described.topics for row in topic.partitions)
         whose = described.transactional_id, described.producer_id, described.producer_epoch + 1
@@ -244,11 +169,12 @@ class Hanging:
         return is_fenced
 
     def _interrupt(self, transactional_id: str) -> bool | None:
-        """Begin to take the id while a transaction is open: who interrupts one is told to come again. Whether it was
-        committed; None where it had ended before, so that the id is taken, and nobody says how any more."""
+        """Begin to take the id while a transaction is open: the broker answers that it is to be tried again. Whether
+        it was committed; None where it had ended before, so that the id is taken, and its outcome is not known any
+        more."""
         try:
             self._fence(transactional_id)
-        except _Busy:
+        except Busy:
             state = self._described(transactional_id).transaction_state
             if state not in INTERRUPTED:
                 raise
@@ -295,7 +221,7 @@ class Hanging:
             answer = self._ask(node, DescribeTransactionsRequest([transactional_id]), DescribeTransactionsResponse)
             found = next(iter(answer.transaction_states), DescribedTransaction(error_code=NO_TRANSACTION))
             if found.error_code not in (0, NO_TRANSACTION):
-                raise _error(found.error_code, f"the transactions of {transactional_id}")
+                raise error_of(found.error_code, f"the transactions of {transactional_id}")
         return found
 
     @contextmanager
@@ -330,7 +256,8 @@ class Hanging:
         return verdicts, under_way
 
     def _try_fence(self, transactional_id: str) -> bool:
-        """Not while markers of its last transaction wait for replicas: whoever takes the id then hears of it too."""
+        """Not while markers of its last transaction wait for replicas: a producer that takes the id then waits for
+        them, too."""
         try:
             self._patiently(partial(self._fence, transactional_id), FENCE_S)
         except (Unreachable, AnswerLost) as error:
@@ -343,7 +270,7 @@ class Hanging:
         with self._coordinating(transactional_id) as node:
             answer = self._ask(node, request, InitProducerIdResponse)
             if answer.error_code:
-                raise _error(answer.error_code, f"fencing {transactional_id}")
+                raise error_of(answer.error_code, f"fencing {transactional_id}")
 
     # --- what partitions say
 
@@ -367,10 +294,10 @@ class Hanging:
     def _look_at(self, leader: int, places: Sequence[Place]) -> Seen:
         """A partition that does not say, because its leader is only about to be it, has not been seen."""
         with closing(self._nodes.connect(leader)) as asked:
-            readable, written = (_ends(asked, places, level) for level in (READABLE, WRITTEN))
+            readable, written = (log_ends(asked, places, level) for level in (READABLE, WRITTEN))
             seen = readable.keys() & written.keys()
             held_up = [place for place in seen if readable[place] < written[place]]
-            producers = _producers(asked, held_up) if held_up else {}
+            producers = active_producers(asked, held_up) if held_up else {}
         standing = (
             OpenTransaction(
                 leader,
@@ -402,7 +329,7 @@ class Hanging:
                     continue  # the coordinator's own marker was quicker
                 if codes != [0]:
                     code = codes[0] if codes else ErrorCode.UNKNOWN_SERVER_ERROR
-                    raise _error(code, f"writing the marker that {topic}, partition {row} lacks")
+                    raise error_of(code, f"writing the marker that {topic}, partition {row} lacks")
             except (Unreachable, AnswerLost) as error:
                 log.warning("a transaction still hangs", detail=str(error), **_said(found))
                 refused.add(found.place)
@@ -415,7 +342,7 @@ class Hanging:
 
     def _ask(self, node: int, request: Message, answer: type[A]) -> A:
         with closing(self._nodes.connect(node)) as asked:
-            return _answer(asked, request, answer)
+            return answer_of(asked, request, answer)
 
     def _patiently(self, call: Callable[[], T], within_s: float) -> T:
         """Coordinators and leaders that are only coming back to themselves are asked again."""
@@ -437,58 +364,7 @@ def _telling(what: str) -> Iterator[None]:
         raise QueueUnavailable(f"{what}: {error}") from error
 
 
-def _answer(asked: Connection, request: Message, answer: type[A]) -> A:
-    oldest, newest = VERSIONS[request.api]
-    return asked.ask(request, asked.version(request.api, newest, oldest), answer)
-
-
-def _ends(asked: Connection, places: Iterable[Place], level: int) -> dict[Place, int]:
-    """Of partitions that say so. Raises NotAllowed."""
-    topics = [
-        ListedTopic(topic, [ListedPartition(row, timestamp=LATEST) for row in rows])
-        for topic, rows in by_topic(places)
-    ]
-    answer = _answer(asked, ListOffsetsRequest(isolation_level=level, topics=topics), ListOffsetsResponse)
-    rows = [(topic.name, one) for topic in answer.topics for one in topic.partitions]
-    return {(topic, one.partition_index): one.offset for topic, one in rows if _says(topic, one)}
-
-
-def _producers(asked: Connection, places: Iterable[Place]) -> dict[Place, list[ProducerState]]:
-    """Who writes to partitions that say so. Raises NotAllowed."""
-    topics = [ProducersTopic(topic, rows) for topic, rows in by_topic(places)]
-    answer = _answer(asked, DescribeProducersRequest(topics), DescribeProducersResponse)
-    rows = [(topic.name, one) for topic in answer.topics for one in topic.partitions]
-    return {(topic, one.partition_index): one.active_producers for topic, one in rows if _says(topic, one)}
-
-
-def _says(topic: str, row: PartitionOffset | PartitionProducers) -> bool:
-    """Whether a partition has answered what it was asked. Raises NotAllowed."""
-    error = _error(row.error_code, f"looking at {topic}, partition {row.partition_index}")
-    if isinstance(error, NotAllowed):
-        raise error
-    return row.error_code == 0
-
-
 def _said(found: OpenTransaction) -> dict[str, object]:
     """For a line of the log."""
     topic, row = found.place
     return {"topic": topic, "partition": row, "producer_id": found.producer_id, "from_offset": found.first_offset}
-
-
-def _error(code: int, what: str) -> PeerError:
-    """Most of it passes: coordinators load, leaders move."""
-    if code in RIGHTS:
-        return NotAllowed(f"{what}: we may not (error {code}); it takes {RIGHTS[ErrorCode(code)]}")
-    if code == ErrorCode.CONCURRENT_TRANSACTIONS:
-        return _Busy(f"{what}: the coordinator is at it")
-    return Unreachable(f"{what}: error {code}")
-
-
-def offsets_row(group: str, partitions: int) -> int:
-    """The partition that has a group's offsets: Java's hash of its name, without the sign
-    (`GroupCoordinatorService.partitionFor`)."""
-    hashed = 0
-    for unit in struct.unpack(f">{len(group.encode('utf-16-be')) // 2}H", group.encode("utf-16-be")):
-        hashed = (31 * hashed + unit) & 0xFFFFFFFF
-    signed = hashed - (1 << 32) if hashed >> 31 else hashed
-    return 0 if signed == -(1 << 31) else abs(signed) % partitions

@@ -45,7 +45,7 @@ class Direct(NamedTuple):
 
 
 def direct(settings: KafkaSettings, client_id: str, clock: Clock) -> Direct:
-    """Asks nobody anything yet. Raises ConfigError for what is not spoken."""
+    """Connects to nothing yet. Raises ConfigError for what is not spoken."""
     _refuse_what_is_not_spoken(settings.properties)
     servers, access = parse_servers(settings.bootstrap_servers), read_access(settings.properties, settings.tokens)
     nodes = Nodes(servers, access, client_id, settings.request_timeout_s, clock)
@@ -53,7 +53,7 @@ def direct(settings: KafkaSettings, client_id: str, clock: Clock) -> Direct:
 
 
 def _refuse_what_is_not_spoken(properties: Mapping[str, str]) -> None:
-    """Raises ConfigError; KafkaSettings has refused what nobody knows, `read_access` does for the values."""
+    """Raises ConfigError; KafkaSettings has refused what it is unknown, `read_access` does for the values."""
     if len({properties[name] for name in COMPRESSION if name in properties}) > 1:
         raise ConfigError(f"mq.properties: {' and '.join(COMPRESSION)} contradict each other.")
 

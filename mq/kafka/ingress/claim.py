@@ -1,10 +1,16 @@
-"""A claim is a transactional id of its own: whoever initialises it last fences those before.
+"""A claim is a transactional id of its own: the producer that initialises it last fences those before.
 
 Brokers end an earlier producer's transaction before they answer `InitProducerId`: one that was open is aborted, and
-of one that was being committed the markers stand in every partition (KIP-98; CONCURRENT_TRANSACTIONS until then). So
-whoever claims first and reads to the end of a partition afterwards, committed records only, has seen everything that
-an earlier claim can ever have stored. That holds from whatever machine, and needs no lock that somebody who was
-killed would leave behind.
+of one that was being committed the markers are in every partition (KIP-98; CONCURRENT_TRANSACTIONS until then). So
+a process that claims first and reads to the end of a partition afterwards, committed records only, has seen
+everything that an earlier claim can ever have stored. That holds from any machine, and needs no lock that a process
+which was killed would leave behind.
+
+A commit that meets the `InitProducerId` of the next claim is mostly refused as fenced. Kafka 4.3.1 may answer
+UNKNOWN_SERVER_ERROR instead: the coordinator is about to abort the transaction (pending PREPARE_EPOCH_FENCE), takes
+the commit for its own request to do so, and throws (`TransactionMetadata.prepareTransitionTo`, called by
+`TransactionCoordinator.endTransactionWithTV1`). That code has other causes as well, so that such a commit counts as
+one of unknown fate: QueueUnavailable.
 """
 
 from collections.abc import Iterable

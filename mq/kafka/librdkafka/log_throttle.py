@@ -9,7 +9,7 @@ EVERY_S = 30.0
 """A line of a kind, and how many were left out before it."""
 
 RAISED_AS_WELL = frozenset({"TXNERR"})
-"""Kinds that whoever called is told by an exception: an ordinary rebalance ends a transaction, and is no error."""
+"""Kinds that the caller gets as an exception: an ordinary rebalance ends a transaction, and is no error."""
 
 
 class Limit(logging.Filter):

@@ -1,4 +1,4 @@
-"""What is to be written, what can become of it, and librdkafka's producers: for whoever appends, claims or fences."""
+"""What is to be written, what can become of it, and librdkafka's producers, which append, claim and fence."""
 
 from collections.abc import Callable, Sequence
 from functools import partial

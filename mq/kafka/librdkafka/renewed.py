@@ -1,7 +1,7 @@
 """A client of librdkafka that is made anew where it hears nothing any more, or has failed for good.
 
 Brokers that have all missed their heartbeats to the controller, as behind a machine that stood still, say that the
-cluster has none. A client that is told so may never ask again (librdkafka, issue 5301).
+cluster has none. A client that gets this answer may never ask again (librdkafka, issue 5301).
 
 An idempotent producer that meets a fatal error, such as a refusal of its producer id, refuses everything from then
 on, also when the cause is gone.
@@ -32,7 +32,7 @@ log = logs.get(__name__)
 
 class Renewed(Generic[T]):
     """`make` makes the client, and `end` ends one that is given up, in a thread of its own: that may take long. It is
-    given up when for `deaf_s` nothing but failures to get an answer was told of it. Any thread may call it."""
+    given up when for `deaf_s` it reported nothing but failures to get an answer. Any thread may call it."""
 
     def __init__(self, make: Callable[[], T], end: Callable[[T], object], deaf_s: float, clock: Clock) -> None:
         self._make = make

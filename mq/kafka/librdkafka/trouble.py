@@ -159,5 +159,5 @@ def topic_exists(error: KafkaError) -> bool:
 
 
 def partitions_exist(error: KafkaError) -> bool:
-    """Somebody else has added the partitions already."""
+    """The partitions have been added already."""
     return error.code() == KafkaError.INVALID_PARTITIONS

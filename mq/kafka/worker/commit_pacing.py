@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from delayline.clock import Clock
 
 REST_S = 0.003
-"""Brokers write a transaction's markers behind the answer to its end. Whoever writes under the same id before they
-are done waits for 20 ms (add.partitions.to.txn.retry.backoff.ms)."""
+"""Brokers write a transaction's markers behind the answer to its end. A producer that writes under the same id before
+they are done waits for 20 ms (add.partitions.to.txn.retry.backoff.ms)."""
 
 
 class CommitPacing:

@@ -3,7 +3,7 @@
 A cursor's next offset is the worker group's committed offset, and the whole cursor its commit metadata: base 85 text
 and a full stop, because the library writes a NUL behind metadata and may read on behind metadata that lacks one. In
 the same transaction the cursor goes to the mirror (`mq.kafka.worker.mirror`), and the newer of the two is believed: a
-group's offsets expire when it has had no members for a week, somebody may delete the group, and a coordinator that
+group's offsets expire when it has had no members for a week, an operator may delete the group, and a coordinator that
 was killed may come back without the last minutes of what it had (seen on Kafka 4.3.1, ADR 0015).
 
 The order of a takeover (each step was seen to fail without the others):
@@ -92,7 +92,7 @@ class OwnWriter(Protocol):
 
     def end_abandoned(self, within_s: float) -> None:
         """End what a producer that was given up has left open, once no commit is under way: unless that takes longer
-        than `within_s`. 0 is for who asks in the course of a commit. Raises QueueUnavailable."""
+        than `within_s`. 0 in the course of a commit. Raises QueueUnavailable."""
 
     def finish(self, within_s: float) -> None:
         """Have the last commit's markers written where brokers that were killed have forgotten them, likewise. Raises
@@ -136,7 +136,7 @@ class Cursors:
         self._own.append(writer)
 
     def remove(self, writer: "OwnWriter") -> None:
-        """That worker is gone: whoever takes over fences it like any other."""
+        """That worker is gone: the next owner fences it like any other."""
         self._own.remove(writer)
 
     def close(self) -> None:
@@ -178,9 +178,10 @@ class Cursors:
         return 0 if cursor is None else cursor.owner_epoch
 
     def _believed(self, shard: Shard, buffer: str, partition: int, within_s: float) -> Cursor | None:
-        """What does not change any more if nobody writes, once nothing is open that is ours to end. The worker that
-        has the shard is asked between two of its commits, for which a takeover waits `within_s`: the one under way
-        may not have ended yet what the one before it has left open. Raises QueueUnavailable, UnknownFormat."""
+        """The cursor that stays unless a new transaction writes one, once nothing is open that is ours to end. The
+        worker that has the shard is asked between two of its commits, for which a takeover waits `within_s`: the one
+        under way may not have ended yet what the one before it has left open. Raises QueueUnavailable,
+        UnknownFormat."""
         own = [(writer, within_s if writer.tenure(shard) is not None else 0.0) for writer in tuple(self._own)]
         for writer, wait_s in own:
             writer.end_abandoned(wait_s)
@@ -226,7 +227,8 @@ class Cursors:
             return committed
 
     def _committed(self, offsets: GroupOffsets, buffer: str, partition: int) -> Cursor | None:
-        """None where the group has no offset, or one without our metadata (somebody has reset it): ask the mirror."""
+        """None where the group has no offset, or one without our metadata (an operator has reset it): ask the
+        mirror."""
         position = offsets.committed(buffer, partition)
         if position.offset < 0 or not position.metadata:
             return None

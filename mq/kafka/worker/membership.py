@@ -133,7 +133,7 @@ class Membership:
         self._leave()
 
     def _look_around(self) -> None:
-        """A list of all topics is what the library matches its subscription against, whoever has asked for it."""
+        """A list of all topics is what the library matches its subscription against, whichever call asked for it."""
         self._look = False
         with suppress(KafkaException):
             self._member.list_topics(timeout=LOOK_S)
@@ -171,8 +171,8 @@ class Membership:
             self._tell(Lost(shards))
 
     def _leave(self) -> None:
-        """First it hears what it has not heard yet. A library that is closing may be gone from the group already when
-        it tells us something, and who asks it then waits for ever, and every thread of the interpreter with him
+        """Poll for pending callbacks first. A library that is closing may be gone from the group already when
+        it calls back, and a thread that asks it then waits for ever, and every thread of the interpreter with it
         (librdkafka, issue 4041; its Python binding keeps the lock)."""
         with suppress(KafkaException):
             self._member.unsubscribe()

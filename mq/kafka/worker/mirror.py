@@ -21,7 +21,7 @@ FRESH_S = 0.5
 what it has not lost, within that."""
 
 HIDDEN_S = 2.0
-"""How long somebody's open transaction may hide the end of it; the caller tries again later."""
+"""How long an open transaction may hide the end of it; the caller tries again later."""
 
 
 def shard_key(shard: Shard) -> bytes:
@@ -49,7 +49,7 @@ class Mirror:
         self._seen = _nothing(b"")
 
     def cursor(self, shard: Shard, *, whole: bool = False) -> Cursor | None:
-        """The shard's last one that can be read now. `whole`: that stands in the log now, however long another
+        """The shard's last one that can be read now. `whole`: that is in the log now, however long another
         worker's transaction hides some of it. Raises QueueUnavailable, also where that does not end in time,
         or where brokers have lost some of it, UnknownFormat, and TopicUnknown where there is no such topic."""
         seen, numbers = self._so_far()
@@ -90,7 +90,7 @@ class Mirror:
         return replace(seen, positions={**at, **positions}, values={**seen.values, **news})
 
     def _starts(self, unread: Collection[int]) -> dict[int, int]:
-        """Asked here: a new reader that is told to begin at the beginning learns half a second later where that is
+        """Asked here: a new reader that is to begin at the beginning learns half a second later where that is
         (librdkafka 2.16), and a takeover waits for it."""
         return self._cluster.log_starts(self._topic, sorted(unread)) if unread else {}
 

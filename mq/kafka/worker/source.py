@@ -1,4 +1,4 @@
-"""Source: the member's shards, read by a reader of its own that is told where to read.
+"""Source: the member's shards, read by a reader of its own, from given offsets.
 
 Seek, pause and release are all the same to that reader: a partition is unassigned, or assigned at an offset.
 """

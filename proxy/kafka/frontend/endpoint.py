@@ -8,7 +8,7 @@ from typing import cast
 from kafkawire.protocol.primitives import Buffer
 
 WRITE_BYTES_HIGH = 1 << 20
-"""Beyond it, whoever fills the transport is asked to stop: with what is read in one go, the memory of a direction."""
+"""Beyond it, the source that fills the transport is held: with what is read in one go, the memory of a direction."""
 
 LINGER_S = 5.0
 """How long a peer may take to read what was still sent to it."""

@@ -1,6 +1,6 @@
 """One client's connection, and the one to the broker that stands behind it.
 
-Bytes that nobody has to look at pass as they come, in both directions, and what one side does not read the other is
+Bytes that need not be read pass as they come, in both directions, and what one side does not read the other is
 not asked for. Of what is looked at:
 
     ApiVersions, Metadata, ...   the answer is rewritten            proxy.kafka.view.rewrite
@@ -18,52 +18,39 @@ that takes no answers (acks=0) sends, closes, and counts on it. `drain_max_s` bo
 import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from delayline.process import logs
 from kafkawire.protocol.apis import ApiKey, is_let_through
 from kafkawire.protocol.errors import ErrorCode, FrameTooLarge, PeerError, UnsupportedVersion
 from kafkawire.protocol.frames import Piece, Whole
-from kafkawire.protocol.message import (
-    PEEK_BYTES,
-    RequestHeader,
-    decode,
-    encode,
-    peek,
-    read_request,
-    read_response,
-    request_frame,
-    response_frame,
-)
-from kafkawire.protocol.messages.cluster import SaslAuthenticateResponse, SaslHandshakeResponse
-from kafkawire.protocol.messages.metadata import MetadataResponse
-from kafkawire.protocol.messages.produce import ProduceRequest, ProduceResponse
+from kafkawire.protocol.message import PEEK_BYTES, RequestHeader, decode, encode, peek, read_request, request_frame
+from kafkawire.protocol.messages.cluster import SaslHandshakeResponse
+from kafkawire.protocol.messages.produce import ProduceRequest
 from kafkawire.protocol.primitives import Buffer
+from proxy.kafka.frontend.answers import Answers, answer_to, as_it_came
+from proxy.kafka.frontend.connecting import connect
 from proxy.kafka.frontend.endpoint import Endpoint
-from proxy.kafka.limits import SMALL_BYTES, Deadlines, Grant
+from proxy.kafka.frontend.held import HeldBytes
+from proxy.kafka.limits import SMALL_BYTES, Deadlines
 from proxy.kafka.produce.rights import RightsAsked
-from proxy.kafka.produce.split import Split
+from proxy.kafka.produce.split import ProduceSplitter
 from proxy.kafka.response_order import FrameTagger, ResponseOrderer, Turn
 from proxy.kafka.view.refuse import refuse, refuse_decoded, request_is_read
-from proxy.kafka.view.rewrite import conceal, response_is_read, rewrite_response, unsupported_version
+from proxy.kafka.view.rewrite import conceal, unsupported_version
 
 if TYPE_CHECKING:
     from proxy.kafka.hub import Hub
     from proxy.kafka.produce.produces import UpstreamProduce
 
-RESPONSE_HEAD_BYTES = 4
 TURNS_MAX = 1000
 """Requests of a connection that wait for answers, before no more are read. Clients send at most a handful."""
 
 HELD_BYTES_MAX = 32 << 20
 """Of Produces under way on a connection, before no more are read. A single one may be larger (the frame limit)."""
 
-NO_ROOM = "no room for a request"
 BROKER_NOT_READING = "the broker does not read"
 NOT_READING = "the client does not read"
-
-Expected: TypeAlias = "Turn | UpstreamProduce | RightsAsked"
-"""What the broker is to answer."""
 
 log = logs.get(__name__)
 
@@ -88,14 +75,12 @@ class Relay:
         first_bytes_max = frame_bytes_max if self._logged_in else min(frame_bytes_max, limits.login_frame_bytes_max)
         self._requests: FrameTagger[Turn] = FrameTagger(self._note_request, PEEK_BYTES, first_bytes_max)
         self._deadlines = Deadlines(limits)
-        self._grants: set[Grant] = set()
+        self._held = HeldBytes(hub.budget, self.client, hub.metrics.limited)
         self._flushing: list[Turn] = []  # relayed to a broker that does not read right now
-        self._answers: FrameTagger[Expected] = FrameTagger(self._note_answer, RESPONSE_HEAD_BYTES, frame_bytes_max)
         self._inbox: deque[tuple[Piece, Sequence[Turn]]] = deque()  # of what was read in one go
-        self._expected: deque[Expected] = deque()
-        self._passing: deque[Turn] = deque()
         self._line = ResponseOrderer(self.client.write)
-        self._split = Split(hub, self)
+        self._split = ProduceSplitter(hub, self)
+        self._answers = Answers(hub, self.client, self._line, self._split, self._log_in)
         self._early: list[bytes] = []  # read before the broker's side was up
         self.address = ""  # of the client's machine, once it is counted
         self._ready = False
@@ -121,25 +106,9 @@ class Relay:
             self.client.hold("connecting")
 
     async def _connect(self) -> None:
-        trouble: PeerError | OSError | TimeoutError = PeerError("no server")
-        for address in await self._addresses():
-            try:
-                await self._hub.dial(address, self._broker)
-            except (OSError, TimeoutError) as error:
-                trouble = error
-            else:
-                return
-        self.close(f"the broker cannot be reached: {trouble or 'no answer'}")
-
-    async def _addresses(self) -> Sequence[tuple[str, int]]:
-        """A node's port may be hit before anything is known of the node."""
-        if self._node_id is None:
-            return self._hub.backend.servers()
-        address = self._hub.topology.address(self._node_id)
-        if address is None:
-            await self._hub.backend.learn_nodes()
-            address = self._hub.topology.address(self._node_id)
-        return [] if address is None else [address]
+        trouble = await connect(self._hub, self._node_id, self._broker)
+        if trouble is not None:
+            self.close(f"the broker cannot be reached: {trouble or 'no answer'}")
 
     def _broker_made(self) -> None:
         if self._closed:
@@ -167,7 +136,7 @@ class Relay:
             raise error  # to the event loop, which says it
 
     def stop(self) -> None:
-        """End as soon as nobody waits for an answer."""
+        """End as soon as no request waits for an answer."""
         self._ending = True
         self.client.hold("stopping")
         self._end_if_idle()
@@ -215,7 +184,7 @@ class Relay:
         if self._early or self._inbox or self._split.busy:
             return False
         if self._client_gone:  # a Fetch does nothing but answer, perhaps in a minute
-            return all(isinstance(one, Turn) and one.api_key == ApiKey.FETCH for one in self._expected)
+            return all(isinstance(one, Turn) and one.api_key == ApiKey.FETCH for one in self._answers.expected)
         return not self._line
 
     def close(self, reason: str = "") -> None:
@@ -231,9 +200,7 @@ class Relay:
             if task is not asyncio.current_task():
                 task.cancel()
         self._split.close()
-        for grant in list(self._grants):
-            grant.release()
-        self._grants.clear()
+        self._held.close()
         self._inbox.clear()
         self._early.clear()
         self.client.close()
@@ -277,38 +244,11 @@ class Relay:
         if is_let_through(api_key, version):
             whole = request_is_read(api_key)
             if whole and length > SMALL_BYTES:
-                self._pay(turn, length)
+                self._held.pay(turn, length)
             return turn, whole
         if api_key not in (ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE):
             raise UnsupportedVersion(f"API {api_key} version {version} is not let through")
         return turn, True
-
-    def _pay(self, turn: Turn, length: int) -> None:
-        """For a frame that is gathered. Until it is granted, no more is read."""
-        grant = turn.grant = self._hub.budget.take(length, self._granted)
-        self._grants.add(grant)
-        if not grant.granted:
-            self._hub.metrics.limited.labels("held_bytes_max").inc()
-            self.client.hold(NO_ROOM)
-
-    def _granted(self) -> None:
-        if all(grant.granted for grant in self._grants):
-            self.client.release(NO_ROOM)
-
-    def release(self, turn: Turn) -> None:
-        """Nothing is held of its request any more."""
-        if turn.grant is not None:
-            self._grants.discard(turn.grant)
-            turn.grant.release()
-            turn.grant = None
-
-    def grow(self, turn: Turn, size: int) -> None:
-        """More is held for a request than what came."""
-        if turn.grant is None and size > SMALL_BYTES:
-            turn.grant = self._hub.budget.take(0, self._granted)
-            self._grants.add(turn.grant)
-        if turn.grant is not None:
-            self._hub.budget.grow(turn.grant, size)
 
     def check_deadlines(self, now_s: float) -> None:
         """To be called from time to time."""
@@ -348,7 +288,7 @@ class Relay:
 
     def _relay(self, turn: Turn) -> None:
         self._line.join(turn)
-        self._expected.append(turn)
+        self._answers.expect(turn)
 
     def _request(self, turn: Turn, payload: memoryview) -> None:
         if not is_let_through(turn.api_key, turn.version):
@@ -365,7 +305,7 @@ class Relay:
             concealed = conceal(turn.api_key, turn.version, body, self._hub.view.hidden)
             turn.asked = concealed.asked
             self._relay(turn)
-            self._broker.write(request_frame(header, concealed.body) if turn.asked else _as_it_came(payload))
+            self._broker.write(request_frame(header, concealed.body) if turn.asked else as_it_came(payload))
             self._sent(turn)
 
     def _answer_version(self, turn: Turn) -> None:
@@ -391,7 +331,7 @@ class Relay:
         else:
             if request.acks != 0:
                 self._relay(turn)
-            self._broker.write(_as_it_came(payload))
+            self._broker.write(as_it_came(payload))
         self._sent(turn)
 
     def _sent(self, turn: Turn) -> None:
@@ -401,7 +341,15 @@ class Relay:
         else:
             self.release(turn)
 
-    # --- what the split needs
+    # --- what the splitter needs
+
+    def release(self, turn: Turn) -> None:
+        """Nothing is held of its request any more."""
+        self._held.release(turn)
+
+    def grow(self, turn: Turn, size: int) -> None:
+        """More is held for a request than what came."""
+        self._held.grow(turn, size)
 
     def join(self, turn: Turn) -> None:
         turn.relayed = False
@@ -414,16 +362,16 @@ class Relay:
 
     def answer(self, turn: Turn, body: list[Buffer]) -> None:
         """One that has joined."""
-        self._line.answer(turn, response_frame(turn.api_key, turn.version, turn.correlation_id, body))
+        self._line.answer(turn, answer_to(turn, body))
 
     def ship(self, shipment: "UpstreamProduce") -> None:
         """A Produce that the split has made, to the broker."""
-        self._expected.append(shipment)
+        self._answers.expect(shipment)
         self._broker.write(request_frame(shipment.header, encode(shipment.request, shipment.header.version)))
 
     def ask(self, asked: RightsAsked) -> None:
         """A question of the proxy's that the broker answers for the client."""
-        self._expected.append(asked)
+        self._answers.expect(asked)
         self._broker.write(request_frame(asked.header, encode(asked.request, asked.header.version)))
 
     # --- answers
@@ -433,64 +381,13 @@ class Relay:
             return
         self._hub.metrics.to_clients.inc(len(data))
         try:
-            for piece, notes in self._answers.feed(data):
-                if isinstance(piece, Whole):
-                    self._answered(notes[0], piece.payload)
-                else:
-                    self._pass(piece.data, notes)
+            self._answers.take(data)
         except PeerError as error:
             self.close(f"the broker's answer: {error}")
         else:
             self.take_up()
 
-    def _pass(self, data: memoryview, turns: "Sequence[Expected]") -> None:
-        """A turn is over when all of its answer has passed: another one's must not get into the middle of it."""
-        self.client.write([data])
-        for turn in turns:
-            assert isinstance(turn, Turn), "answers to shipments are read"
-            self._passing.append(turn)
-        unfinished = 1 if self._answers.passing else 0
-        while len(self._passing) > unfinished:
-            self._line.leave(self._passing.popleft())
-
-    def _note_answer(self, _head: memoryview, _length: int) -> "tuple[Expected, bool]":
-        if not self._expected:
-            raise PeerError("an answer to nothing")
-        expected = self._expected.popleft()
-        if not isinstance(expected, Turn):
-            return expected, True
-        read = response_is_read(expected.api_key, expected.version) or expected.api_key == ApiKey.SASL_AUTHENTICATE
-        return expected, read or not self._line.may_stream
-
-    def _note_login(self, turn: Turn, payload: memoryview) -> None:
-        _, body = read_response(turn.api_key, turn.version, payload)
-        if not self._logged_in and is_login(decode(SaslAuthenticateResponse, turn.version, body)):
+    def _log_in(self) -> None:
+        if not self._logged_in:
             self._logged_in = True
             self._requests.limit(self._hub.settings.frame_bytes_max)
-
-    def _answered(self, expected: "Expected", payload: memoryview) -> None:
-        if isinstance(expected, RightsAsked):
-            _, body = read_response(ApiKey.METADATA, expected.header.version, payload)
-            self._split.proved(expected, decode(MetadataResponse, expected.header.version, body))
-        elif not isinstance(expected, Turn):
-            _, body = read_response(ApiKey.PRODUCE, expected.header.version, payload)
-            self._split.answered(expected, decode(ProduceResponse, expected.header.version, body))
-        elif not response_is_read(expected.api_key, expected.version):
-            if expected.api_key == ApiKey.SASL_AUTHENTICATE:
-                self._note_login(expected, payload)
-            self._line.answer(expected, _as_it_came(payload))
-        else:
-            _, body = read_response(expected.api_key, expected.version, payload)
-            view = self._hub.view
-            self.answer(expected, rewrite_response(expected.api_key, expected.version, body, view, expected.asked))
-
-
-def is_login(answer: SaslAuthenticateResponse) -> bool:
-    """Whether it is the end of a login that succeeded. The first answer of SCRAM has no error either, but a challenge
-    (RFC 5802), nor has OAUTHBEARER's refusal (RFC 7628), which is JSON."""
-    last = bytes(answer.auth_bytes)
-    return answer.error_code == ErrorCode.NONE and (not last or last.startswith(b"v="))
-
-
-def _as_it_came(payload: memoryview) -> list[Buffer]:
-    return [len(payload).to_bytes(4, "big"), payload]

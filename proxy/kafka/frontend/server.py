@@ -21,7 +21,7 @@ SWEEP_S = 1.0
 
 LEARN_S = 30.0
 LEARN_AGAIN_S = 1.0
-"""Between two looks at the cluster's nodes and our topics' ids; and where nobody answered."""
+"""Between two looks at the cluster's nodes and our topics' ids; and after a failure."""
 
 log = logs.get(__name__)
 

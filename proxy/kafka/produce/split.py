@@ -3,25 +3,22 @@
     ClientProduce --> one `PartitionBatch` each --> sequencer --> UpstreamProduces to the broker (T parts, probes)
                                                              \\-> writes to buffer topics (`buffer_topics.py`)
 
-The sequencer decides what is sent where, and when; here its outputs are carried out and what became of them is told
+The sequencer decides what is sent where, and when; here its outputs are carried out, and their outcomes go
 back. Outputs that belong together go to the broker in one request. A Produce is answered when each of its partitions
 is.
 """
 
-import asyncio
 from collections import deque
 from typing import TYPE_CHECKING
 
-from kafkawire.batch.compression import Allowance
 from kafkawire.batch.head import Batch as Records
-from kafkawire.batch.head import Kind, kind_of, read_batch
-from kafkawire.protocol.errors import BatchError, CorruptBatch, ErrorCode, PeerError
+from kafkawire.protocol.errors import CorruptBatch, ErrorCode, PeerError
 from kafkawire.protocol.message import RequestHeader, encode
 from kafkawire.protocol.messages.metadata import MetadataResponse
 from kafkawire.protocol.messages.produce import ProducedPartition, ProducedTopic, ProduceRequest, ProduceResponse
 from kafkawire.protocol.primitives import Buffer
-from proxy.kafka.limits import INLINE_BYTES, INLINE_PLAIN_BYTES
 from proxy.kafka.produce.buffer_topics import Unready, Write
+from proxy.kafka.produce.inspection import Inspection, Looks
 from proxy.kafka.produce.produces import (
     NO_OFFSET,
     ClientProduce,
@@ -32,8 +29,8 @@ from proxy.kafka.produce.produces import (
     refused,
     target_part,
 )
-from proxy.kafka.produce.rights import Rights, RightsAsked
-from proxy.kafka.produce.screen import Refusal, Seen, check_compression, compressed_bytes, fits, refusal_of
+from proxy.kafka.produce.rights import RightsAsked
+from proxy.kafka.produce.screen import Refusal, Seen, fits, refusal_of
 from proxy.kafka.produce.sequencer import (
     Answer,
     Ask,
@@ -59,11 +56,7 @@ if TYPE_CHECKING:
     from proxy.kafka.produce.upstream import Upstream
 
 
-Looks = dict[PartitionBatch, tuple[Records, Seen | None]]
-"""What was found in each batch that can be read; None where its records cannot be taken apart."""
-
-
-class Split:
+class ProduceSplitter:
     """Of one connection."""
 
     def __init__(self, hub: "Hub", upstream: "Upstream") -> None:
@@ -74,8 +67,7 @@ class Split:
         # Of batches that the sequencer has: bounded by what is open.
         self._partitions: dict[Batch, PartitionBatch] = {}
         self._unnamed = hub.unnamed()
-        self._rights = Rights(hub.clock)
-        self._asking = False
+        self._inspection = Inspection(hub, upstream, self._unnamed, self._inspected)
         self._events: deque[Event] = deque()
         self._shipments: list[UpstreamProduce] = []
         self._closed = False
@@ -89,10 +81,11 @@ class Split:
     @property
     def blocked(self) -> bool:
         """Whether not even a Produce can be taken up."""
-        return self._asking
+        return self._inspection.is_under_way
 
     def close(self) -> None:
         self._closed = True
+        self._inspection.close()
         self._open.clear()
         self._partitions.clear()
         self._events.clear()
@@ -107,7 +100,7 @@ class Split:
         )
 
     def produce(self, turn: Turn, header: RequestHeader, request: ProduceRequest, size: int) -> None:
-        """Take a Produce. One that says the same partition twice is refused, as nobody could answer it."""
+        """Take a Produce. One that says the same partition twice is refused: it could not be answered."""
         sent = {(topic.name, one.index): one.records for topic in request.topic_data for one in topic.partition_data}
         if len(sent) < sum(len(topic.partition_data) for topic in request.topic_data):
             raise PeerError("a Produce with two batches for one partition")
@@ -117,143 +110,15 @@ class Split:
         production = ClientProduce(answered, turn, header, request, size, missing=len(sent))
         self._open[production] = None
         self.bytes_held += size
-        self._prove([PartitionBatch(production, *key, records) for key, records in sent.items()])
-
-    # --- looking at records
-
-    def _prove(self, partitions: list[PartitionBatch]) -> None:
-        """Nothing is unpacked for a client that may not write to the topic."""
-        topics = [
-            partition.topic
-            for partition in partitions
-            if compressed_bytes(partition.records) and self._looks_at(partition.topic)
-        ]
-        asked = self._rights.ask(topics, partitions) if topics else None
-        if asked is None:
-            self._look(partitions)
-        else:
-            self._asking = True
-            self._upstream.ask(asked)
-
-    def _looks_at(self, topic: str) -> bool:
-        return self._unnamed.refuses or self._hub.settings.is_delay_enabled(topic)
+        self._inspection.begin([PartitionBatch(production, *key, records) for key, records in sent.items()])
 
     def proved(self, asked: RightsAsked, response: MetadataResponse) -> None:
         """The broker's answer to `Upstream.ask`."""
-        self._asking = False
-        denied = self._rights.answered(response)
-        for partition in asked.partitions:
-            if (code := denied.get(partition.topic)) is not None:
-                partition.denied = Refusal(code, f"the broker takes no records of this client for {partition.topic}")
-        self._look(asked.partitions)
+        self._inspection.proved(asked, response)
 
-    def _look(self, partitions: list[PartitionBatch]) -> None:
-        """Here, where that takes no time worth speaking of; else beside the event loop."""
-        compressed = sum(compressed_bytes(partition.records) for partition in partitions if partition.denied is None)
-        inline = Allowance(INLINE_PLAIN_BYTES)
-        try:
-            if compressed > INLINE_BYTES:
-                raise _TooMuchInline
-            seen = self._see_all(partitions, inline)
-            if compressed and any(
-                one.refusal and one.refusal.code == ErrorCode.MESSAGE_TOO_LARGE for one in partitions
-            ):
-                raise _TooMuchInline
-        except _TooMuchInline:
-            self._asking = True
-            self._upstream.run(self._look_beside(partitions))
-        else:
-            self._looked(partitions, seen, INLINE_PLAIN_BYTES - inline.left)
+    # --- to the sequencer
 
-    async def _look_beside(self, partitions: list[PartitionBatch]) -> None:
-        for partition in partitions:
-            partition.refusal = None
-        limit = self._hub.settings.limits.plain_bytes_max
-        allowance = Allowance(limit)
-        async with self._hub.looking:
-            seen = await asyncio.to_thread(self._see_all, partitions, allowance)
-        if self._closed:
-            return
-        if any(one.refusal and one.refusal.code == ErrorCode.MESSAGE_TOO_LARGE for one in partitions):
-            self._hub.metrics.limited.labels("plain_bytes_max").inc()
-        self._asking = False
-        self._looked(partitions, seen, limit - allowance.left)
-        self._upstream.take_up()
-
-    def _see_all(self, partitions: list[PartitionBatch], allowance: Allowance) -> Looks:
-        """Perhaps in a thread: nothing but the partitions is touched."""
-        seen: Looks = {}
-        for partition in partitions:
-            if partition.records is None:
-                partition.refusal = Refusal(ErrorCode.INVALID_RECORD, "a null records field")
-            elif self._hub.settings.is_delay_enabled(partition.topic):
-                self._see(partition, partition.records, seen, allowance)
-            elif partition.denied is not None:
-                partition.refusal = partition.denied
-            else:
-                partition.refusal = self._unnamed.refusal(partition.topic, partition.records, allowance)
-        return seen
-
-    def _looked(
-        self,
-        partitions: list[PartitionBatch],
-        seen: Looks,
-        plain_bytes: int,
-    ) -> None:
-        if any(found is not None and found.scan.plain for _, found in seen.values()):
-            self._upstream.grow(partitions[0].production.paid, plain_bytes)
-        delayed = {
-            partition.topic for partition, (_, found) in seen.items() if found and found.delayed and not found.refusal
-        }
-        unknown = delayed - self._hub.twins.known if delayed else delayed
-        if unknown:
-            self._asking = True
-            self._upstream.run(self._look_again(sorted(unknown), partitions, seen))
-        else:
-            self._go(partitions, seen)
-
-    def _see(
-        self,
-        partition: PartitionBatch,
-        data: Buffer,
-        seen: Looks,
-        allowance: Allowance,
-    ) -> None:
-        """An empty field is for the broker to judge."""
-        records = None
-        try:
-            kind = kind_of(data)
-            if kind is Kind.LEGACY:
-                partition.refusal = self._hub.screen.look_at_legacy(partition.topic)
-            elif kind is Kind.BATCH:
-                records = read_batch(data)
-                if partition.denied is not None:
-                    partition.refusal, seen[partition] = partition.denied, (records, None)
-                    return
-                check_compression(records.head, partition.production.header.version)
-                seen[partition] = (
-                    records,
-                    self._hub.screen.look(partition.topic, records, self._hub.clock.now_ms(), allowance),
-                )
-        except BatchError as error:
-            partition.refusal = refusal_of(error)
-            if records is not None:
-                seen[partition] = records, None
-
-    async def _look_again(
-        self,
-        topics: list[str],
-        partitions: list[PartitionBatch],
-        seen: Looks,
-    ) -> None:
-        for topic in topics:
-            await self._hub.twins.learn(topic)
-        if not self._closed:
-            self._asking = False
-            self._go(partitions, seen)
-            self._upstream.take_up()
-
-    def _go(self, partitions: list[PartitionBatch], seen: Looks) -> None:
+    def _inspected(self, partitions: list[PartitionBatch], seen: Looks) -> None:
         for partition in partitions:
             if partition in seen:
                 self._enter(partition, *seen[partition])
@@ -301,7 +166,7 @@ class Split:
     # --- what the sequencer wants done
 
     def _tell(self, event: Event) -> None:
-        """What an output brings about at once is told only when the outputs before it are carried out."""
+        """An event that an output causes at once waits until the outputs before it are carried out."""
         if self._closed:
             return
         self._events.append(event)
@@ -457,7 +322,3 @@ class Split:
             node_endpoints=production.endpoints,
         )
         self._upstream.answer(production.turn, encode(response, production.header.version))
-
-
-class _TooMuchInline(Exception):
-    """Records to be looked at beside the event loop."""

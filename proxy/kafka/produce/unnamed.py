@@ -1,7 +1,7 @@
 """Directives in topics that take no delays: seen in passing, so that they are not accepted in silence.
 
 Such batches are relayed as they come. Looking into one costs as much as in a topic that takes delays, so it is done
-for the first ones that a connection sends to a topic, and for one in `EVERY` after that: whoever forgets to name a
+for the first ones that a connection sends to a topic, and for one in `EVERY` after that: a user who forgets to name a
 topic makes the mistake with every message. One that is compressed is looked at as far as `SAMPLE_BYTES` go. Where
 `delay.unknown` refuses, every batch is looked at, whole: whether one is refused must follow from its bytes alone, as
 it may be sent again.

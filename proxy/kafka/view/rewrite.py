@@ -224,7 +224,7 @@ def _conceal_topics(
     hidden: Hidden,
     asked: Collection[str],
 ) -> None:
-    """Write the array `data` without what is hidden; `asked` topics stand in it as unknown ones."""
+    """Write the array `data` without what is hidden; `asked` topics are in it as unknown ones."""
     if not asked and not hidden.may_be_in(data):
         writer.splice(data)
         return

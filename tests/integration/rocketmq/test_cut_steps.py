@@ -30,13 +30,6 @@ def queue(rocketmq: RocketMq) -> Iterator[Any]:
         yield made
 
 
-def session_of(queue: Any) -> Any:
-    """Of the worker, with the queue's only broker."""
-    (member,) = queue._queue._members
-    (holding,) = member._ownership.held().values()
-    return holding.session
-
-
 def cut(session: Any, number: int, *, sent: bool) -> None:
     """The session ends at its request of this number from now on, before it is `sent` or just afterwards."""
     real, left = session.requests.send_batch_later, [number]
@@ -107,7 +100,7 @@ def test_a_commit_cut_off_at_any_request_happens_wholly_or_not_at_all(queue: Any
         worker.cursors[SHARD] = replace(
             worker.cursors[SHARD], next_offset=next_offset, delivered_key=Key(next_offset, 0)
         )
-        cut(session_of(queue), number, sent=sent)
+        cut(queue.session(SHARD), number, sent=sent)
         try:
             worker.commit(SHARD, **parts(name))
             answered = True
@@ -125,7 +118,7 @@ def test_a_commit_cut_off_at_any_request_happens_wholly_or_not_at_all(queue: Any
 
 def test_a_commit_without_deliveries_has_happened_when_its_step_is_written_down(queue: Any) -> None:
     worker = start_worker(queue)
-    cut(session_of(queue), 2, sent=False)
+    cut(queue.session(SHARD), 2, sent=False)
     with pytest.raises(CommitError):
         worker.commit(SHARD, appends=[b"r"], audit=[b"u"])
     taken_again(queue, worker)
@@ -135,24 +128,12 @@ def test_a_commit_without_deliveries_has_happened_when_its_step_is_written_down(
 def test_a_takeover_that_is_cut_off_itself_is_gone_on_with_by_the_next_one(queue: Any) -> None:
     worker = start_worker(queue)
     worker.commit(SHARD, **parts("first"))
-    cut(session_of(queue), 3, sent=False)
+    cut(queue.session(SHARD), 3, sent=False)
     with pytest.raises(CommitError):
         worker.commit(SHARD, **parts("second"))
-    ended = session_of_next(queue, worker)
+    ended = soon(lambda: worker.source.poll(10, 0.05) and queue.session(SHARD))
     cut(ended, 5, sent=True)  # two claims, and of the rest the second
     with pytest.raises(QueueUnavailable):
         queue.takeover(SHARD)
     taken_again(queue, worker)
     assert everywhere(queue) == expected(["first", "second"])
-
-
-def session_of_next(queue: Any, worker: Worker) -> Any:
-    """The session that follows one that has ended, before it has taken anything."""
-    (member,) = queue._queue._members
-
-    def look() -> Any:
-        worker.source.poll(10, 0.05)
-        open_ones = [one for one in member._sessions.values() if one.is_open]
-        return open_ones[0] if open_ones and member.is_assigned(queue._names.shard_out(SHARD)) else None
-
-    return soon(look)

@@ -20,6 +20,8 @@ from reconcile.settings import read_settings
         ({"late_after": "soon"}, r"^--late-after: .* not 'soon'"),
         ({"since": "2d"}, r"^--since: it goes with --against targets"),
         ({"since": "2d", "against": "audit"}, r"^--since: "),
+        ({"keep_rows": "23h"}, r"^--keep-rows: at least 1d"),
+        ({"keep_rows": "90d", "against": "targets"}, r"^--keep-rows: it does not go with --against targets"),
     ],
 )
 def test_an_option_that_cannot_be_is_refused(given: dict[str, Any], said: str) -> None:

@@ -6,7 +6,7 @@ numbered anew. With D the delayed records that producer id and epoch sent to the
 
     T part: base_sequence - D        B part: D        (all of it modulo 2**31)
 
-D is nowhere stored: it is the sequence that B expects next. What T and B expect next always adds up to the sequence
+D is not stored: it is the sequence that B expects next. What T and B expect next always adds up to the sequence
 that comes next (a log that knows nothing of the epoch counts as 0). Nothing here is durable, and nothing is shared
 between connections: what a connection does not know it asks the brokers, which keep it for the sake of idempotence.
 
@@ -19,13 +19,13 @@ The rule, for one producer id in one partition on one connection (a `Gate`):
     Where T refuses it as out of order (45) behind one that is to come again, it is answered what that one was.
  2. Any other batch waits until T has answered what is before it, and holds up what is behind it: it is the *head*.
  3. The head's T part goes **first**, its B part only when T has taken the first. So a definite refusal by T leaves B
-    untouched, and whoever reads both logs later finds that only the last batch begun can be in T alone.
- 4. The head is done when B has taken its part. Then, and only then, D grows. The client is told T's offset, which is
+    untouched, and a connection that reads both logs later finds that only the last batch begun can be in T alone.
+ 4. The head is done when B has taken its part. Then, and only then, D grows. The client gets T's offset, which is
     that of its first immediate record; -1 where T got none.
  5. A head that is not next in sequence is refused here: with an empty T part no broker would check its order. It is
     answered what the batch before it was answered, if that is to come again; else 45, after both logs were asked.
  6. Nothing is answered without a word from T: where T gets no records it gets a *probe*, which writes nothing and
-    is answered 87 to whoever may write there.
+    is answered 87 to a client that may write there.
  7. **What may be in a log is never called failed.** A batch of which a part is in T, or which may be in either log,
     either succeeds or ends in `Close`: the client sends the same sequences again, in order, on a new connection, and
     they are recognised there. An error would be a lie that clients act on: librdkafka, told that a batch failed and

@@ -1,4 +1,4 @@
-"""What a gate is told, and what it wants done."""
+"""What happens to a gate (events), and what it wants done (outputs)."""
 
 from dataclasses import dataclass
 from enum import Enum

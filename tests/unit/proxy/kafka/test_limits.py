@@ -8,7 +8,7 @@ from kafkawire.batch.compression import Allowance, compress
 from kafkawire.batch.head import Codec
 from kafkawire.protocol.errors import BatchTooLarge
 from kafkawire.protocol.messages.cluster import SaslAuthenticateResponse
-from proxy.kafka.frontend.relay import is_login
+from proxy.kafka.frontend.answers import is_login
 from proxy.kafka.limits import Budget, Deadlines, Limits
 
 LIMITS = Limits(frame_timeout_s=60, idle_timeout_s=600, login_timeout_s=30)

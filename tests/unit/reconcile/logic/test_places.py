@@ -9,7 +9,7 @@ from reconcile.logic.places import Rules, against_deadline, for_nobody, judged, 
 from reconcile.logic.plan import Range
 from reconcile.logic.testimony import Record, first_id
 from reconcile.logic.times import mistimed
-from tests.reconcile.cases import CASES, RULES, links, moved, records, rows, told
+from tests.reconcile.cases import CASES, RULES, links, moved, moved_into_the_past, records, rows, told
 from tests.reconcile.situations import LATE_AFTER_MS, Case
 
 
@@ -21,7 +21,9 @@ def test_each_situation_is_called_what_it_is(case: Case) -> None:
     for place in every:
         here = (case.name, 0, place.offset, place.moment_ms)
         found += filter(None, [mistimed(place, {move.moves_to_ms for move in moved(case) if move[:4] == here})])
-    found += [one for row in said if (one := untimely(row, LATE_AFTER_MS))]
+    past = moved_into_the_past(case)
+    late = (untimely(row, LATE_AFTER_MS, past.get((case.name, 0, row.offset))) for row in said)
+    found += [one for one in late if one]
     deadlines = {(one.offset, one.id): one.expires_ms for one in accepted if one.is_message}
     ends = [(row, deadlines[row.offset, row.id]) for row in said if (row.offset, row.id) in deadlines]
     found += [one for row, expires_ms in ends if (one := against_deadline(row, expires_ms))]

@@ -12,7 +12,8 @@ from kafkawire.protocol.apis import ApiKey
 from kafkawire.protocol.errors import ErrorCode
 from mq.errors import QueueUnavailable
 from mq.kafka.data_path.finishing import OFFSETS_TOPIC
-from mq.kafka.data_path.recovery import Hanging, offsets_row
+from mq.kafka.data_path.recovery import Hanging
+from mq.kafka.data_path.transaction_states import offsets_row
 from tests.unit.mq.kafka.made_up_partitions import Cluster, Partition, Transaction
 
 NAMES = Names("ns")

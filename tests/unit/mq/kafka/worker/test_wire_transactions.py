@@ -222,7 +222,7 @@ def test_a_partition_with_more_than_a_batch_may_hold_gets_several_in_order(scene
 
 
 def test_no_message_is_too_long_for_a_broker(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mq.kafka.data_path.producer.MESSAGE_BYTES_MAX", 700)
+    monkeypatch.setattr("mq.kafka.data_path.outgoing.MESSAGE_BYTES_MAX", 700)
     scene.sizes.bytes_max = "1000"
     scene.run(Bulk("orders", 0, [(bytes(300), None)] * 3), *(Send("audit", row, bytes(300)) for row in (0, 2, 4)))
     found = [(topic, row, head.base_sequence) for topic, row, head in scene.brokers.heads]

@@ -22,7 +22,7 @@ from kafkawire.protocol.messages.produce import (
 )
 from proxy.kafka.produce.produces import UpstreamProduce
 from proxy.kafka.produce.screen import Screen
-from proxy.kafka.produce.split import Split
+from proxy.kafka.produce.split import ProduceSplitter
 from proxy.kafka.produce.unnamed import Unnamed
 from proxy.kafka.response_order import Turn
 from tests.unit.mq.kafka.batches import batch_of, plain
@@ -50,7 +50,7 @@ class RelayDouble:
         self.answers += 1
 
 
-def split_before(relay: RelayDouble) -> Split:
+def split_before(relay: RelayDouble) -> ProduceSplitter:
     hub: Any = SimpleNamespace(
         settings=SimpleNamespace(is_delay_enabled=lambda topic: topic == "orders"),
         screen=Screen(lambda _: DEFAULT_RULES, horizon_max_ms=86_400_000),
@@ -59,7 +59,7 @@ def split_before(relay: RelayDouble) -> Split:
         unnamed=lambda: Unnamed(UnheededNames(CollectorRegistry()), (), lambda _: True, refuse=False),
     )
     client: Any = relay
-    return Split(hub, client)
+    return ProduceSplitter(hub, client)
 
 
 class Watched(bytearray):

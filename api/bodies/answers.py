@@ -1,150 +1,13 @@
-"""Bodies, as they come and as they go: one description for the decoder, the encoder and the OpenAPI document.
-
-Decoding is strict: unknown fields are errors, nothing is converted. Where a field stands twice in one JSON object
-the last one counts (RFC 8259 leaves it open).
-"""
+"""Bodies that clients get: one description for the encoder and the OpenAPI document."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any
 
 import msgspec
-from msgspec import UNSET, Meta, Raw, UnsetType
+from msgspec import UNSET, Meta, UnsetType
 
+from api.bodies.fields import Moment
 from api.http.problems import Problem
-
-Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
-PartitionNumber = Annotated[int, Meta(ge=0, le=2**31 - 1)]
-Json = Annotated[
-    Raw | UnsetType,
-    Meta(
-        description="A string stands for its UTF-8 bytes; object, array, number and bool for their compact JSON, "
-        "numbers as they are written; null for no bytes at all."
-    ),
-]
-Base64 = Annotated[bytes | None, Meta(description="Instead of the field without `_base64`: any bytes (RFC 4648, 4).")]
-Moment = Annotated[str, Meta(description="RFC 3339, UTC, milliseconds", examples=["2026-01-01T00:00:30.000Z"])]
-
-
-# --- what clients send
-
-
-class HeaderIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A header of the message. Names of directives and of our own headers are refused: see `schedule`."""
-
-    name: Annotated[str, Meta(min_length=1)]
-    value: str | None = None
-    value_base64: Base64 = None
-
-
-class TimeIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """When a message is due: one of these, or several that mean the same moment."""
-
-    delay: Annotated[str | None, Meta(description="Duration: `90s`, `1h30m`, `7d`, or ISO 8601 `PT1H`.")] = None
-    delay_ms: Annotated[Int64 | None, Meta(description="Milliseconds; 0 means at once.")] = None
-    deliver_at: Annotated[
-        str | Int64 | None, Meta(description="RFC 3339 with offset, or epoch milliseconds. In the past: at once.")
-    ] = None
-    level: Annotated[Int64 | None, Meta(description="RocketMQ delay level, from 1; see /v1/info for the table.")] = (
-        None
-    )
-
-
-class ScheduleIn(TimeIn, frozen=True, forbid_unknown_fields=True):
-    """When the message is due, once or again and again, and what holds while it waits."""
-
-    cron: Annotated[
-        str | None,
-        Meta(description="Repeat: 5 fields, or 6 with seconds first. It gives the times; no other may be given."),
-    ] = None
-    time_zone: Annotated[str | None, Meta(description="With `cron`: an IANA time zone; else UTC.")] = None
-    every: Annotated[
-        str | None,
-        Meta(
-            description="Repeat: a duration, at least 1s. The first delivery is that far ahead, or at the time given."
-        ),
-    ] = None
-    times: Annotated[
-        Int64 | None, Meta(description="With `cron` or `every`: how many deliveries; default: no end.")
-    ] = None
-    backoff: Annotated[
-        float | None, Meta(description="With `every`: a factor above 1, by which each gap is longer than the last.")
-    ] = None
-    missed: Annotated[
-        str | None,
-        Meta(
-            description="With `cron` or `every`: which of the times that have passed are made up for; see the page."
-        ),
-    ] = None
-    expire_at: Annotated[
-        str | Int64 | None, Meta(description="Not delivered after this moment, which must lie behind the due time.")
-    ] = None
-    ttl: Annotated[str | None, Meta(description="The same, as a duration from the due time on.")] = None
-    own_id: Annotated[
-        str | None, Meta(description="Your own id, at most 256 bytes, for one message that waits at a time.")
-    ] = None
-    on_conflict: Annotated[
-        str | None, Meta(description="With `own_id`: `keep` the message that has it already, or `replace` it.")
-    ] = None
-    retry: Annotated[
-        str | None,
-        Meta(description="Alone: give the message again, later, to the consumer group that has failed with it."),
-    ] = None
-
-
-class PatchIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A message's new time, counted from when the operation is stored."""
-
-    schedule: TimeIn
-
-
-class MessageIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A message. Without `schedule` it goes straight to the topic."""
-
-    key: Json = UNSET
-    key_base64: Base64 = None
-    value: Json = UNSET
-    value_base64: Base64 = None
-    partition: Annotated[
-        PartitionNumber | None,
-        Meta(description="Else the key decides (Java's default partitioner), else partitions take turns."),
-    ] = None
-    headers: Sequence[HeaderIn] | None = None
-    schedule: ScheduleIn | None = None
-
-
-class BatchIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Messages for one topic. `atomic`: all or none; otherwise each gets its own result."""
-
-    messages: Annotated[Sequence[MessageIn], Meta(min_length=1)]
-    atomic: bool = True
-
-
-class LooseBatchIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A batch whose members are looked at one by one, because one of them cannot be read."""
-
-    messages: Annotated[Sequence[Raw], Meta(min_length=1)]
-    atomic: bool = True
-
-
-class RedriveIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Which dead letters are sent again: those in `ids`, or all that were written up to `until`."""
-
-    ids: Annotated[Sequence[str], Meta(min_length=1, max_length=1000)] | None = None
-    all: bool = False
-    until: Annotated[str | Int64 | None, Meta(description="With `all`: else now.")] = None
-    after: Annotated[str | None, Meta(description="With `all`: `next_after` of the answer before.")] = None
-    schedule: Annotated[TimeIn | None, Meta(description="When; else now, straight to the topic.")] = None
-    dry_run: Annotated[bool, Meta(description="Only count them.")] = False
-
-
-class PreviewIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A schedule to try out."""
-
-    schedule: ScheduleIn
-    count: Annotated[int, Meta(ge=1, le=100, description="How many due times to show of a message that repeats.")] = 5
-
-
-# --- what clients get
 
 
 class SentMessage(msgspec.Struct, frozen=True):
@@ -185,7 +48,7 @@ _SENT_OR_UNCONFIRMED = {
 
 
 class MemberResult(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What became of one member of a batch: `message` or `problem`."""
+    """The outcome of one member of a batch: `message` or `problem`."""
 
     index: int
     status: int
@@ -194,7 +57,7 @@ class MemberResult(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class BatchAnswer(msgspec.Struct, frozen=True):
-    """What became of a batch; results stand in the order of its messages."""
+    """The outcome of a batch; results are in the order of its messages."""
 
     accepted: int
     rejected: int
@@ -202,7 +65,7 @@ class BatchAnswer(msgspec.Struct, frozen=True):
 
 
 class HeaderOut(msgspec.Struct, frozen=True):
-    """A header as it stands in a record; bytes that are no UTF-8 stand in `value_base64`."""
+    """A header as it is in a record; bytes that are no UTF-8 are in `value_base64`."""
 
     name: str
     value: str | None
@@ -288,7 +151,7 @@ class MessageOut(msgspec.Struct, frozen=True):
 
 
 class OperationOut(msgspec.Struct, frozen=True):
-    """An operation that stands in the log, and what came of it."""
+    """An operation that is in the log, and what came of it."""
 
     operation_id: str
     state: Annotated[
@@ -384,7 +247,7 @@ class StallOut(msgspec.Struct, frozen=True):
 
 
 class TopicOut(msgspec.Struct, frozen=True, kw_only=True):
-    """A topic of the queue, and how it stands. Figures are null where nobody answers for any of its shards."""
+    """A topic of the queue, and how it stands. Figures are null where no owner answers for any of its shards."""
 
     name: str
     partitions: int
@@ -410,7 +273,7 @@ class TopicsOut(msgspec.Struct, frozen=True):
 
 
 class ShardView(msgspec.Struct, frozen=True, kw_only=True):
-    """How a shard stands; every figure is null where nobody answers for it (`missing`)."""
+    """How a shard stands; every figure is null where no owner answers for it (`missing`)."""
 
     partition: int | str
     state: Annotated[str, Meta(description="`running`, `catching-up`, `stalled` or `missing`")]
