@@ -42,7 +42,8 @@ def to_member(body: bytes) -> BatchMember:
     than a message's properties may be."""
     key, value, headers = decode_body(body)
     pairs = headers if key is None else [(KEYS, key), *headers]
-    properties = _sayable(pairs) if value is not None else None
+    as_it_is = value is not None and KEYS not in dict(headers)  # a header of that name would be read as the key
+    properties = _sayable(pairs) if as_it_is else None
     if properties is None:
         properties = _as_far_as_sayable(key, value, headers, pairs)
     if len(properties) > BYTES_MAX - _ROOM:

@@ -134,32 +134,25 @@ class Ownership:
         state = self._journals.state(journal)
         if (other := self._blocks(state, session)) is not None:
             raise QueueUnavailable(f"{'.'.join(shard)} still belongs to {other}")
-        term = self._claim(shard, journal, session, state)
+        term = state.term + 1
+        self.write(session, journal, Claimed(term, session.id))
         if not state.released:
-            # what its broker had read of the last session would land behind our reading: sent twice.
+            # rule landing: what its broker had read of the last session would land behind our reading: sent twice.
             self._rest(self._settings.landing_s)
         holding = Holding(shard, session, journal, term, None, is_recovered=False)
         self._recover(holding)
         self._held[shard] = holding
         return holding
 
-    def _claim(self, shard: Shard, journal: Queue, session: Session, state: State) -> int:
-        term = state.term + 1
-        end = self.write(session, journal, Claimed(term, session.id))
-        after = self._journals.state(journal, end)
-        # two sessions that claimed at once would both deliver.
-        if (after.term, after.session) != (term, session.id):
-            raise QueueUnavailable(f"{'.'.join(shard)} was claimed by {after.session} meanwhile")
-        return term
-
     def _recover(self, holding: Holding) -> None:
         """Nothing is open behind it.
 
         A broker shows what it has stored in the order in which it has stored it, over all queues
         (`ReputMessageService`): when a record of now can be read, all that was stored before can be."""
-        # what the last session had stored would not be seen yet: sent twice.
+        # rule barrier: what the last session had stored would not be seen yet: sent twice.
         end = self.write(holding.session, holding.journal, Claimed(holding.term, holding.session.id))
         state = self._journals.state(holding.journal, end)
+        # rule first-claim: two sessions that claim at once would both deliver.
         if (state.term, state.session) != (holding.term, holding.session.id):
             raise QueueUnavailable(f"{'.'.join(holding.shard)} belongs to {state.session} now")
         holding.cursor = state.cursor if state.step is None else self._finish(holding, state.step)

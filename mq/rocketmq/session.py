@@ -68,7 +68,7 @@ class Session:
             found = set(self.requests.consumers(self._group, self._queue))
         except RocketmqError as error:
             raise QueueUnavailable(f"asking {self.broker} for the group's members: {error}") from error
-        # a broker that has just started would show every other session as ended.
+        # rule session-listed: a broker that has just started would show every other session as ended.
         if self.id not in found:
             raise QueueUnavailable(f"{self.broker} does not know this session yet")
         return found

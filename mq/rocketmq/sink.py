@@ -134,7 +134,7 @@ class RocketmqSink:
         """Raises Fenced, CommitUnknown."""
         if fenced := [part.shard for part in batch if not self._may_commit(part, holdings[part.shard])]:
             raise Fenced(fenced)
-        # a step that is not done would be forgotten behind the next one: rows and records lost.
+        # rule recovered-first: a step that is not done would be forgotten behind the next one: rows and records lost.
         if not all(holding.is_recovered for holding in holdings.values()):
             raise CommitUnknown("an earlier commit has not been read back yet")
 
@@ -277,7 +277,7 @@ class RocketmqSink:
         """What the commit ends with. Nothing has happened where no part has, and every failure is a certain one."""
         unknown = [(part, error) for part, _, error in failed if not trouble.is_not_stored(error)]
         for part, _ in unknown:
-            # what is of unknown fate could land behind the reading back: delivered twice.
+            # rule unknown-ends: what is of unknown fate could land behind the reading back: delivered twice.
             part.holding.session.end()
         if unknown or any(part.happened for part in parts):
             for part in parts:
