@@ -31,8 +31,8 @@ INSTALL = "`make reconcile-job` installs what it needs beside Java 17"
 
 
 def start(job: JobSettings, settings: Settings, clock: Clock, show: Show, hear: "Hear") -> "Verdict":
-    """One run, and whoever is to hear of it has heard; `hear` of those who could not be reached. Raises ConfigError,
-    ReconcileError, OSError."""
+    """One run, and its notices are sent; `hear` gets those that could not be. Raises ConfigError, ReconcileError,
+    OSError."""
     from reconcile.notices import notices
 
     others = notices(job.push_metrics, job.webhook, settings, hear)

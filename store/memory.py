@@ -127,7 +127,7 @@ class MemoryShard:
 
     def _start_with(self, order: list[Key]) -> None:
         self._order = order
-        self._near: dict[Key, bytes] = {}
+        self._in_memory: dict[Key, bytes] = {}
         self._near_names: dict[bytes, Key] = {}
 
     def checkpoint(self) -> Checkpoint | None:
@@ -173,13 +173,13 @@ class MemoryShard:
             self._near_names.pop(name, None)
             if key in near:
                 self._near_names[name] = key
-        self._near |= near
+        self._in_memory |= near
         self._order = sorted([*self._order, *near, *far])
 
     def bind(self, name: bytes, key: Key) -> None:
         self._require_ready()
         self._near_names.pop(name, None)
-        if key in self._near:
+        if key in self._in_memory:
             self._near_names[name] = key
         else:
             self._refuse_when_full(True)
@@ -197,7 +197,7 @@ class MemoryShard:
         return taken
 
     def _entry(self, key: Key) -> Entry:
-        value = self._near.get(key)
+        value = self._in_memory.get(key)
         return Entry(*key, self._durable.records[key] if value is None else value)
 
     def next_due_ms(self) -> int | None:
@@ -208,13 +208,13 @@ class MemoryShard:
         self._remove(keys, checkpoint)
 
     def _remove(self, keys: Sequence[tuple[int, int]], checkpoint: Checkpoint | None) -> None:
-        far = [Key(*key) for key in keys if key not in self._near]
+        far = [Key(*key) for key in keys if key not in self._in_memory]
         if far or checkpoint != self._durable.checkpoint:
             self._write(lambda durable: durable.drop(far, checkpoint))
         for key in keys:
-            self._near.pop(Key(*key), None)
+            self._in_memory.pop(Key(*key), None)
             del self._order[bisect_left(self._order, key)]
-        self._near_names = {name: key for name, key in self._near_names.items() if key in self._near}
+        self._near_names = {name: key for name, key in self._near_names.items() if key in self._in_memory}
 
     def discard(self, key: Key) -> bool:
         self._require_ready()
@@ -224,7 +224,7 @@ class MemoryShard:
         return present
 
     def get(self, key: Key) -> bytes | None:
-        return self._near.get(key, self._durable.records.get(key) if self._ready else None)
+        return self._in_memory.get(key, self._durable.records.get(key) if self._ready else None)
 
     def lookup(self, name: bytes) -> Key | None:
         return self._near_names.get(name) or (self._durable.names.get(name) if self._ready else None)
@@ -233,10 +233,10 @@ class MemoryShard:
         return _segment_of_lowest(self._order)
 
     def memory_low(self) -> int | None:
-        return _segment_of_lowest(self._near)
+        return _segment_of_lowest(self._in_memory)
 
     def memory_bytes(self) -> int:
-        return sum(len(value) + _RECORD_BYTES for value in self._near.values())
+        return sum(len(value) + _RECORD_BYTES for value in self._in_memory.values())
 
     def pending(self) -> int:
         return len(self._order)

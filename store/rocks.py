@@ -155,21 +155,21 @@ class RocksIndex:
 class RocksShard:
     """A `ShardIndex`. One that finds rows of an earlier time shows none of them before `retain` or `reset`."""
 
-    def __init__(self, far: DiskTier) -> None:
-        self._far = far
-        self._near = MemoryTier()
+    def __init__(self, disk: DiskTier) -> None:
+        self._disk = disk
+        self._memory = MemoryTier()
         self._counts = Counts()
         # Rows of an earlier time may be of records that another owner has ended since: shown, they would be delivered
         # twice.
-        self._ready = not far.has_rows()
+        self._ready = not disk.has_rows()
 
     def checkpoint(self) -> Checkpoint | None:
-        return self._far.checkpoint()
+        return self._disk.checkpoint()
 
     def reset(self) -> None:
         """Raises StoreFull."""
-        self._far.reset()
-        self._near, self._counts = MemoryTier(), Counts()
+        self._disk.reset()
+        self._memory, self._counts = MemoryTier(), Counts()
         self._ready = True
 
     def retain(self, low_offset: int, resume_offset: int, covered: Covered) -> None:
@@ -179,9 +179,9 @@ class RocksShard:
         """Records held only in memory go: they are above every checkpoint, so above `resume_offset`.
         Raises StoreFull; then it must be asked again."""
         self._ready = False
-        self._near, self._counts = MemoryTier(), Counts()
+        self._memory, self._counts = MemoryTier(), Counts()
         # A failure in between leaves it unready: half of a retain must not be read.
-        yield from self._far.retain(low_offset, resume_offset, covered, self._counts)
+        yield from self._disk.retain(low_offset, resume_offset, covered, self._counts)
         self._ready = True
 
     def put(
@@ -194,74 +194,74 @@ class RocksShard:
         border = -1 if near_until_ms is None else near_until_ms
         # One border for records and names: a name on disk whose record is only in memory would outlive it after a
         # crash.
-        far_at = bisect_left(ordered, (border + 1,))
-        near, far = ordered[:far_at], ordered[far_at:]
+        disk_at = bisect_left(ordered, (border + 1,))
+        memory, disk = ordered[:disk_at], ordered[disk_at:]
         names = list(names)
-        far_names = [(name, key) for name, key in names if key[0] > border]
-        if far:
+        disk_names = [(name, key) for name, key in names if key[0] > border]
+        if disk:
             # Disk first: it may raise StoreFull, and then nothing of the call may be present.
-            self._far.put(far, far_names, reserve=near_until_ms is None)
-        for name, _ in far_names:
-            self._near.forget_name(name)
-        if near:
-            self._near.put(near, [(name, key) for name, key in names if key[0] <= border])
-        self._counts.add(list(map(_DUE, ordered)), list(map(_OFFSET, far)))
+            self._disk.put(disk, disk_names, reserve=near_until_ms is None)
+        for name, _ in disk_names:
+            self._memory.forget_name(name)
+        if memory:
+            self._memory.put(memory, [(name, key) for name, key in names if key[0] <= border])
+        self._counts.add(list(map(_DUE, ordered)), list(map(_OFFSET, disk)))
         self._counts.repeats.add(ordered)
 
     def bind(self, name: bytes, key: Key) -> None:
         self._require_ready()
-        if self._near.get(key) is not None:
-            self._near.bind(name, key)
+        if self._memory.get(key) is not None:
+            self._memory.bind(name, key)
         else:
-            self._far.bind(name, key)
-            self._near.forget_name(name)
+            self._disk.bind(name, key)
+            self._memory.forget_name(name)
 
     def due(self, until_ms: int, records_max: int, bytes_max: int) -> list[PlainEntry]:
-        near = self._near.take(until_ms, records_max)
+        memory = self._memory.take(until_ms, records_max)
         # Both tiers are asked for everything: which of them holds the lowest keys is known only after both have
         # answered.
-        far = self._far.read(until_ms, records_max, bytes_max)
-        return _cut(sorted(near + far) if near and far else near or far, records_max, bytes_max)
+        disk = self._disk.read(until_ms, records_max, bytes_max)
+        return _cut(sorted(memory + disk) if memory and disk else memory or disk, records_max, bytes_max)
 
     def next_due_ms(self) -> int | None:
-        lowest = (self._near.next_due_ms(), self._far.next_due_ms())
+        lowest = (self._memory.next_due_ms(), self._disk.next_due_ms())
         return min((due_ms for due_ms in lowest if due_ms is not None), default=None)
 
     def remove(self, keys: Sequence[tuple[int, int]], checkpoint: Checkpoint) -> None:
         self._require_ready()
         # What memory does not have is on disk: callers remove only records that are present.
-        far = self._near.remove(keys) if self._near else keys
+        disk = self._memory.remove(keys) if self._memory else keys
         # Even if nothing of it is on disk: the checkpoint has to be written with the removal.
-        self._far.remove(far, checkpoint)
-        self._counts.subtract(list(map(_DUE, keys)), list(map(_OFFSET, far)))
+        self._disk.remove(disk, checkpoint)
+        self._counts.subtract(list(map(_DUE, keys)), list(map(_OFFSET, disk)))
         self._counts.repeats.subtract(keys)
 
     def discard(self, key: Key) -> bool:
         self._require_ready()
-        far = self._near.remove([key])
-        if far and not self._far.discard(key):
+        disk = self._memory.remove([key])
+        if disk and not self._disk.discard(key):
             return False
-        self._counts.subtract([key.due_ms], [offset for _, offset in far])
+        self._counts.subtract([key.due_ms], [offset for _, offset in disk])
         self._counts.repeats.subtract([key])
         return True
 
     def get(self, key: Key) -> bytes | None:
-        held = self._near.get(key)
-        return held if held is not None else self._far.get(key) if self._ready else None
+        held = self._memory.get(key)
+        return held if held is not None else self._disk.get(key) if self._ready else None
 
     def lookup(self, name: bytes) -> Key | None:
-        return self._near.lookup(name) or (self._far.lookup(name) if self._ready else None)
+        return self._memory.lookup(name) or (self._disk.lookup(name) if self._ready else None)
 
     def low_offset(self) -> int | None:
         # By segment, so it may be lower than the true one by less than SEGMENT_OFFSETS: L may lag, but never lead.
-        lows = (self._near.segments.low_offset(), self._counts.segments.low_offset())
+        lows = (self._memory.segments.low_offset(), self._counts.segments.low_offset())
         return min((low for low in lows if low is not None), default=None)
 
     def memory_low(self) -> int | None:
-        return self._near.segments.low_offset()
+        return self._memory.segments.low_offset()
 
     def memory_bytes(self) -> int:
-        return self._near.bytes
+        return self._memory.bytes
 
     def pending(self) -> int:
         return self._counts.pending
@@ -273,15 +273,15 @@ class RocksShard:
         return self._counts.minutes.histogram(buckets)
 
     def scan(self, after: Key, limit: int, bytes_max: int = SCAN_BYTES_MAX) -> list[Entry]:
-        near, far = self._near.scan(after, limit), self._far.scan(after, limit, bytes_max)
-        return _cut(sorted(near + far), limit, bytes_max)
+        memory, disk = self._memory.scan(after, limit), self._disk.scan(after, limit, bytes_max)
+        return _cut(sorted(memory + disk), limit, bytes_max)
 
     def keys(self, after: Key, limit: int) -> list[Key]:
-        return sorted(self._near.keys(after, limit) + self._far.keys(after, limit))[:limit]
+        return sorted(self._memory.keys(after, limit) + self._disk.keys(after, limit))[:limit]
 
     def write_owed(self) -> None:
         """Write removals that a full disk had refused. Raises StoreFull."""
-        self._far.write_owed()
+        self._disk.write_owed()
 
     def _require_ready(self) -> None:
         if not self._ready:

@@ -133,7 +133,7 @@ class CommitTimes:
 class FairShare:
     """What `FairScheduler` writes."""
 
-    hungry_since: int = 0  # number of the turn that did not suffice it; 0: the last one did
+    backlogged_since: int = 0  # number of the turn that did not suffice it; 0: the last one did
     took_part: float = 0.0  # what its last turn took up, of a whole batch
     pace: Pace | None = None  # of its turns
 

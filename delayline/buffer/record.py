@@ -261,7 +261,7 @@ def _follow(body: bytes, accepted_at_ms: int, rules: Rules) -> BufferRecord:
         return RulesChange(Rules.decode(decode_body(body).value or b""))
     if CONTROL in ours:
         return _read_control(ours[CONTROL])
-    if ours.keys() <= _DOORS:
+    if ours.keys() <= _OF_FRONTENDS:
         return _read_with(ours, body, accepted_at_ms, rules)
     try:
         return _read_reappend(split, ours)
@@ -282,7 +282,7 @@ def _read_reappend(split: Split, ours: dict[bytes, bytes | None]) -> Message:
     return Message(due_ms, value, meta.origin, replaces, terms)
 
 
-_DOORS = frozenset({IDEMPOTENCY, IF_MATCH, FORWARDED, SET_ASIDE}) | ECHOED
+_OF_FRONTENDS = frozenset({IDEMPOTENCY, IF_MATCH, FORWARDED, SET_ASIDE}) | ECHOED
 """What the HTTP API writes beside a client's directives, or another shard that passes an operation on. And a mark
 that means nothing in a log: `delayline.records.set_aside`."""
 

@@ -29,7 +29,7 @@ class Hub:
     view: View
     screen: Screen
     backend: Backend
-    twins: BufferTopics
+    buffer_topics: BufferTopics
     budget: Budget
     looking: asyncio.Semaphore  # at records, beside the event loop
     full: Full
@@ -51,16 +51,16 @@ class Hub:
             await asyncio.get_running_loop().create_connection(lambda: protocol, host, port, ssl=context)
 
     def close(self) -> None:
-        self.twins.close()
+        self.buffer_topics.close()
         self.backend.close()
 
 
 def open_hub(settings: ProxySettings, admin: Admin, metrics: ProxyMetrics, clock: Clock, full: Full) -> Hub:
     topology = Topology(settings)
     backend = Backend(settings, topology, clock)
-    twins = BufferTopics(settings, backend, admin, clock)
+    buffer_topics = BufferTopics(settings, backend, admin, clock)
     names, mark = settings.names, f"{settings.names.namespace}.".encode()
-    hidden = Hidden(names.is_hidden, mark, twins.hidden_ids, names.group_prefixes)
+    hidden = Hidden(names.is_hidden, mark, buffer_topics.hidden_ids, names.group_prefixes)
     screen = Screen(
         settings.rules_for,
         settings.horizon_max_ms,
@@ -70,4 +70,4 @@ def open_hub(settings: ProxySettings, admin: Admin, metrics: ProxyMetrics, clock
     view, limits = View(topology.advertise, hidden), settings.limits
     budget = Budget(limits.held_bytes_max, metrics.held_bytes)
     looking = asyncio.Semaphore(THREADS_MAX)
-    return Hub(settings, clock, metrics, topology, view, screen, backend, twins, budget, looking, full)
+    return Hub(settings, clock, metrics, topology, view, screen, backend, buffer_topics, budget, looking, full)

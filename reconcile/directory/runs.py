@@ -64,7 +64,7 @@ class Said(NamedTuple):
 
 
 class Merging(NamedTuple):
-    """`where` all rows are with this run, what nobody reads any more once it is true, and the first run whose report
+    """`where` all rows are with this run, what is not read any more once it is true, and the first run whose report
     is kept."""
 
     where: Whereabouts
@@ -259,7 +259,7 @@ class _Run:
         return reads
 
     def _commit(self, manifest: Manifest, held: Held, report: Mapping[str, bytes]) -> None:
-        """Raises RunInProgress: somebody has taken the lock, or committed this run."""
+        """Raises RunInProgress: another run has taken the lock, or committed this one."""
         run = manifest.run
         plans = list(self._plans(manifest, report))
         for name, data in report.items():

@@ -39,7 +39,7 @@ POSITIONS_VERSION = 1
 
 
 class EmbeddedReader:
-    """`data_dir` is the installation's: the queue lies in it. Called by one thread."""
+    """`data_dir` is the installation's: the queue is in it. Called by one thread."""
 
     def __init__(self, data_dir: Path, namespace: str, clock: Clock) -> None:
         self._data_dir = data_dir

@@ -51,7 +51,7 @@ class KafkaReader:
     """Called by one thread. `close` it."""
 
     def __init__(self, settings: KafkaSettings, clock: Clock) -> None:
-        """Asks nobody anything yet. Raises ConfigError for properties that the library does not take, or that reading
+        """Sends no request yet. Raises ConfigError for properties that the library does not take, or that reading
         buffers does not speak."""
         direct(settings, settings.namespace, clock)  # at the start, not in a task
         self._settings = settings
@@ -88,7 +88,7 @@ class KafkaReader:
 
     def rules(self, topic: str, shards: Sequence[int]) -> Mapping[int, str]:
         """A cursor knows those at its low offset. They hold from the first record held on, unless a rules record
-        stands between: then nobody knows."""
+        stands between: then they are unknown."""
         with telling():
             starts = self._cluster.log_ranges(self._names.buffer(topic), shards, readable=True)
             known = {shard: self._rules(Shard(topic, str(shard)), starts[shard][0]) for shard in shards}
@@ -108,7 +108,7 @@ class KafkaReader:
             return None
 
     def _changes(self, shard: Shard, start: int, end: int) -> bool:
-        """Whether a rules record stands there. What is kept behind a low offset is kept for `audit.hold_max` only."""
+        """Whether a rules record is there. What is kept behind a low offset is kept for `audit.hold_max` only."""
         chunks = read_range(self._settings, self._clock, self._names.buffer(shard.topic), int(shard.name), start, end)
         return any(_header(message, headers.RULES) is not None for chunk in chunks for message in chunk)
 

@@ -167,7 +167,7 @@ _KINDS = {
     SKIPPED: (SKIPS, "skips"),
     audit.MALFORMED: (MALFORMED, "malformed"),
 }
-"""Of audit records: where the archive has them. Its outcome rows stand there one by one."""
+"""Of audit records: where the archive has them. Its outcome rows are there one by one."""
 
 _TOLD = tuple(name for _, name in _KINDS.values())
 

@@ -8,7 +8,7 @@
 A rule is tagged above the line that keeps it:
 
     # rule O-late: a takeover would begin behind a late record that is still pending: lost.
-    return min(remaining) if remaining else self.position
+    return lowest if lowest is not None else self.position
 
 The tag is unique in the tree. What follows says what breaks without the line. The tag stands for the statement that
 begins below the comment, or for the expression, keyword or `case` that does. A mutant names the tag and an operator:

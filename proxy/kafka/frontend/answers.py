@@ -85,7 +85,7 @@ class Answers:
     def _answered(self, expected: "Expected", payload: memoryview) -> None:
         if isinstance(expected, RightsAsked):
             _, body = read_response(ApiKey.METADATA, expected.header.version, payload)
-            self._splitter.proved(expected, decode(MetadataResponse, expected.header.version, body))
+            self._splitter.inspection.proved(expected, decode(MetadataResponse, expected.header.version, body))
         elif not isinstance(expected, Turn):
             _, body = read_response(ApiKey.PRODUCE, expected.header.version, payload)
             self._splitter.answered(expected, decode(ProduceResponse, expected.header.version, body))

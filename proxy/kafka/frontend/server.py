@@ -99,7 +99,7 @@ class Server:
             try:
                 await self._hub.backend.learn_nodes()
                 self.trouble = None
-                self._hub.twins.hidden_ids.update(await self._hub.backend.hidden_topic_ids())
+                self._hub.buffer_topics.hidden_ids.update(await self._hub.backend.hidden_topic_ids())
             except PeerError as error:
                 self.trouble = self.trouble and str(error)
                 log.warning("the cluster could not be asked for nodes and topics", detail=str(error))

@@ -135,7 +135,7 @@ class Inspection:
         delayed = {
             partition.topic for partition, (_, found) in seen.items() if found and found.delayed and not found.refusal
         }
-        unknown = delayed - self._hub.twins.known if delayed else delayed
+        unknown = delayed - self._hub.buffer_topics.known if delayed else delayed
         if unknown:
             self.is_under_way = True
             self._upstream.run(self._look_again(sorted(unknown), partitions, seen))
@@ -177,7 +177,7 @@ class Inspection:
         seen: Looks,
     ) -> None:
         for topic in topics:
-            await self._hub.twins.learn(topic)
+            await self._hub.buffer_topics.learn(topic)
         if not self._closed:
             self.is_under_way = False
             self._inspected(partitions, seen)

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from kafkawire.batch.head import Batch as Records
 from kafkawire.protocol.errors import CorruptBatch, ErrorCode, PeerError
 from kafkawire.protocol.message import RequestHeader, encode
-from kafkawire.protocol.messages.metadata import MetadataResponse
 from kafkawire.protocol.messages.produce import ProducedPartition, ProducedTopic, ProduceRequest, ProduceResponse
 from kafkawire.protocol.primitives import Buffer
 from proxy.kafka.produce.buffer_topics import Unready, Write
@@ -29,7 +28,6 @@ from proxy.kafka.produce.produces import (
     refused,
     target_part,
 )
-from proxy.kafka.produce.rights import RightsAsked
 from proxy.kafka.produce.screen import Refusal, Seen, fits, refusal_of
 from proxy.kafka.produce.sequencer import (
     Answer,
@@ -67,7 +65,7 @@ class ProduceSplitter:
         # Of batches that the sequencer has: bounded by what is open.
         self._partitions: dict[Batch, PartitionBatch] = {}
         self._unnamed = hub.unnamed()
-        self._inspection = Inspection(hub, upstream, self._unnamed, self._inspected)
+        self.inspection = Inspection(hub, upstream, self._unnamed, self._inspected)
         self._events: deque[Event] = deque()
         self._shipments: list[UpstreamProduce] = []
         self._closed = False
@@ -81,11 +79,11 @@ class ProduceSplitter:
     @property
     def blocked(self) -> bool:
         """Whether not even a Produce can be taken up."""
-        return self._inspection.is_under_way
+        return self.inspection.is_under_way
 
     def close(self) -> None:
         self._closed = True
-        self._inspection.close()
+        self.inspection.close()
         self._open.clear()
         self._partitions.clear()
         self._events.clear()
@@ -110,11 +108,7 @@ class ProduceSplitter:
         production = ClientProduce(answered, turn, header, request, size, missing=len(sent))
         self._open[production] = None
         self.bytes_held += size
-        self._inspection.begin([PartitionBatch(production, *key, records) for key, records in sent.items()])
-
-    def proved(self, asked: RightsAsked, response: MetadataResponse) -> None:
-        """The broker's answer to `Upstream.ask`."""
-        self._inspection.proved(asked, response)
+        self.inspection.begin([PartitionBatch(production, *key, records) for key, records in sent.items()])
 
     # --- to the sequencer
 
@@ -154,7 +148,7 @@ class ProduceSplitter:
         self._tell(batch)
 
     def _unfit(self, partition: PartitionBatch, seen: Seen) -> Refusal | None:
-        target = self._hub.twins.target(partition.topic)
+        target = self._hub.buffer_topics.target(partition.topic)
         if isinstance(target, Unready):
             return Refusal(ErrorCode.NOT_ENOUGH_REPLICAS, target.reason)
         assert partition.parts is not None, "it was split"
@@ -226,7 +220,7 @@ class ProduceSplitter:
         )
 
     async def _write_buffer(self, batch: Batch, write: Write) -> None:
-        self._tell_and_ship(BufferAnswered(batch, await self._hub.twins.append(write)))
+        self._tell_and_ship(BufferAnswered(batch, await self._hub.buffer_topics.append(write)))
 
     async def _ask(self, batch: Batch, side: LogRole) -> None:
         topic = batch.topic
@@ -235,7 +229,7 @@ class ProduceSplitter:
         else:
             self._hub.metrics.recoveries.inc()
         try:
-            told = await self._hub.twins.next_sequence(topic, batch.partition, batch.producer_id, batch.epoch)
+            told = await self._hub.buffer_topics.next_sequence(topic, batch.partition, batch.producer_id, batch.epoch)
         except PeerError:
             self._tell_and_ship(AskFailed(batch))
         else:

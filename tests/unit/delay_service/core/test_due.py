@@ -3,16 +3,20 @@
 from collections.abc import Sequence
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from delay_service.core.draft import Drafter
-from delay_service.core.due import Due, DueRecords, Limits
+from delay_service.core.due import EXPIRED_MAX, Due, DueRecords, Limits, take_due
 from delay_service.core.late import LateRecords
 from delay_service.core.operations import NOTHING, Decided
-from delayline.buffer.record import Message, read
+from delay_service.core.shard_settings import NEVER_MS
+from delayline.buffer.record import Message, encode_value, read
 from delayline.names import Names
 from delayline.records.message import BEFORE_ALL, Key, Shard
 from delayline.records.record import encode_body
 from delayline.schedule.rules import Rules
+from store.index import Entry, ShardIndex
 from store.memory import MemoryIndex
 
 SHARD = Shard("orders", "0")
@@ -113,3 +117,42 @@ def test_late_records_of_a_paused_shard_go_on_behind_the_operations(scene: Scene
     assert due.entries == []
     assert [target.key for target in due.carried_on] == [Key(500, 10)]
     assert due.bytes_left < 1 << 20
+
+
+# --- take_due
+
+DUE_TIMES_MS = st.lists(st.integers(0, 2 * NOW_MS), max_size=20)
+
+
+def index_of(due_times_ms: list[int]) -> ShardIndex:
+    index = MemoryIndex().shard(SHARD)
+    index.reset()
+    index.put([Entry(due_ms, offset, encode_value(None, b"x")) for offset, due_ms in enumerate(due_times_ms)], None)
+    return index
+
+
+def keys_of(index: ShardIndex, expired_before_ms: int, records_max: int) -> list[Key]:
+    taken = take_due(index, NOW_MS, expired_before_ms, records_max, 1 << 20)
+    return [Key(due_ms, offset) for due_ms, offset, _ in taken]
+
+
+@given(DUE_TIMES_MS, st.integers(-1, 2 * NOW_MS), st.integers(0, 20))
+def test_what_has_expired_is_taken_alone_and_else_what_is_due_by_key(
+    due_times_ms: list[int], expired_before_ms: int, records_max: int
+) -> None:
+    everything = sorted(Key(due_ms, offset) for offset, due_ms in enumerate(due_times_ms))
+    expired = [key for key in everything if key.due_ms < expired_before_ms]
+    due = [key for key in everything if key.due_ms <= NOW_MS]
+    assert keys_of(index_of(due_times_ms), expired_before_ms, records_max) == (expired or due[:records_max])
+
+
+def test_a_topic_whose_rate_is_used_up_still_expires_messages() -> None:
+    assert keys_of(index_of([1, 999]), expired_before_ms=500, records_max=0) == [Key(1, 0)]
+
+
+def test_one_commit_expires_a_bounded_number() -> None:
+    assert len(keys_of(index_of([1] * (EXPIRED_MAX + 1)), expired_before_ms=500, records_max=1)) == EXPIRED_MAX
+
+
+def test_without_late_max_nothing_expires() -> None:
+    assert keys_of(index_of([0]), expired_before_ms=NOW_MS - NEVER_MS, records_max=1) == [Key(0, 0)]

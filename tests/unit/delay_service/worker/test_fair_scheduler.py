@@ -94,7 +94,7 @@ def test_who_has_nothing_due_or_stands_still_takes_no_part_away_from_others() ->
     queues = Queues({"a": 60, "b": 0, "c": 0, "still": 1000})
     queues.owned["still"].upkeep.skewed = True
     assert queues.batch(100)["a"] == 60
-    assert not queues.owned["a"].turns.hungry_since
+    assert not queues.owned["a"].turns.backlogged_since
 
 
 def test_one_has_its_turn_also_while_nothing_of_it_is_due() -> None:
