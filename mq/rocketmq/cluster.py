@@ -12,6 +12,7 @@ from secrets import randbelow
 from typing import NamedTuple, TypeVar
 
 from delayline.clock import Clock
+from delayline.records.message import Shard
 from mq.contract import LogRecord, TopicInfo
 from mq.errors import OffsetOutOfRange, PartitionUnknown, QueueClosed, TopicUnknown
 from mq.rocketmq import trouble
@@ -28,6 +29,8 @@ from rocketmq.wire.headers.admin import Permission
 _OURS_BITS = 29
 _OURS_SHIFT = 2
 PULL_RECORDS_MAX = 1000
+FILE_RESERVED_H = 72
+"""A broker's default (`MessageStoreConfig.fileReservedTime`)."""
 READABLE_S = 5.0
 """What was stored can be read within milliseconds, or has been lost with its broker."""
 READABLE_PAUSE_S = 0.002
@@ -81,6 +84,7 @@ class RocketmqCluster:
         self._clock = clock
         self._lows: dict[Queue, int] = {}  # by queue of a buffer; bounded by the shards
         self._ends: dict[Queue, tuple[int, float]] = {}  # what was stored for us, and when; bounded by the queues
+        self._kept_s: dict[str, float] = {}  # by broker
         self._is_closed = False
 
     def close(self) -> None:
@@ -157,7 +161,19 @@ class RocketmqCluster:
             for broker, count in queues.items():
                 self._client.admin.create_topic(wire, broker, count, sys_flag=sys_flag)
 
+    def kept_s(self, broker: str) -> float:
+        """For how long the broker keeps what it has stored."""
+        if broker not in self._kept_s:
+            with self.telling(f"asking for settings of {broker}"):
+                found = self._client.admin.configuration(broker).get("fileReservedTime", "")
+            self._kept_s[broker] = 3600.0 * (int(found) if found.isdecimal() else FILE_RESERVED_H)
+        return self._kept_s[broker]
+
     # --- queues
+
+    def buffer_queue(self, shard: Shard) -> Queue:
+        """Of the shard's buffer."""
+        return self.queue(self._names.names.buffer(shard.topic), shard.name)
 
     def queue(self, topic: str, partition: str) -> Queue:
         """Where the partition is."""

@@ -18,6 +18,7 @@ from mq.errors import QueueError, QueueUnavailable, TopicUnknown
 from mq.rocketmq.cluster import RocketmqCluster
 from mq.rocketmq.naming import Place, place_of
 from mq.rocketmq.ownership import Holding, Ownership
+from mq.rocketmq.retention import RetentionWatch
 from mq.rocketmq.session import Session
 from mq.rocketmq.settings import RocketmqSettings
 from mq.rocketmq.shares import share_of
@@ -54,6 +55,7 @@ class SessionMembership:
         self._cluster = cluster
         self.ownership = ownership
         self._stamps = stamps
+        self._retention = RetentionWatch(cluster, clock)
         self._writer = writer
         self._clock = clock
         self._tell = tell
@@ -160,6 +162,7 @@ class SessionMembership:
                 log.debug("the shards of a broker cannot be shared now", broker=broker, detail=str(error))
                 waits = True
         self._keep()
+        self._retention.look(self.ownership.held().values())
         return waits or bool(self._revoked)
 
     def _give_up(self) -> None:

@@ -238,7 +238,7 @@ class RocketmqQueue:
         return self._journals.state(queue._replace(topic=self._wire_names.journal(shard.topic)))
 
     def _buffer_queue(self, shard: Shard) -> Queue:
-        return self._cluster.queue(self._names.buffer(shard.topic), shard.name)
+        return self._cluster.buffer_queue(shard)
 
     def log_range(self, shard: Shard) -> tuple[int, int]:
         self._check()

@@ -54,6 +54,13 @@ class Administration:
         header = DeleteSubscriptionGroup(group, with_offsets)
         self._ask(broker, Command(Request.DELETE_SUBSCRIPTIONGROUP, header.to_fields()))
 
+    def configuration(self, broker: str) -> dict[str, str]:
+        """The broker's settings (`Properties` of Java, of which the broker escapes nothing)."""
+        answer = self._ask(broker, Command(Request.GET_BROKER_CONFIG))
+        lines = str(answer.body, "utf-8", "replace").splitlines()
+        pairs = (line.partition("=") for line in lines if not line.startswith("#"))
+        return {name.strip(): value.strip() for name, separator, value in pairs if separator}
+
     def lock(self, broker: str, name: str, client_id: str) -> bool:
         """Whether the lock of this name, which ends by itself after a minute, is this client's on the broker now."""
         wanted = [Queue(name, broker, 0)]
