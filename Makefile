@@ -48,8 +48,8 @@ machine: $(VENV)/.test   ## 10,000 random programs for a worker, in step with a 
 race: $(VENV)/.test   ## 10,000 cancels against due instants on each queue, workers killed on Kafka; RACES, SEED
 	RACES=$${RACES:-10000} $(BIN)/python -m pytest -m race -s -q tests/acceptance/test_cancel_race.py
 
-prove: $(VENV)/.test   ## kill -9 on Kafka, again and again, and nothing lost, twice or early; SEED, PARTS; see docs/proof.md
-	$(BIN)/python -m tests.fault.kafka.run
+prove: $(VENV)/.test   ## kill -9 on Kafka, again and again, and nothing lost, twice or early; SEED, PARTS, MQ=rocketmq; see docs/proof.md
+	$(BIN)/python -m tests.fault.$${MQ:-kafka}.run
 
 prove-reconcile: $(VENV)/.test   ## the reconcile job beside traffic on Kafka, runs and repairs killed; SEED, PARTS, RUNS; see docs/proof.md
 	$(BIN)/python -m tests.fault.reconcile.run

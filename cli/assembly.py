@@ -243,7 +243,7 @@ def stored(
     settings: Settings, registry: CollectorRegistry, clock: Clock, address: str, *, accept_loss: bool
 ) -> Iterator[tuple[Queue, RocksIndex]]:
     """The queue and the index; an embedded queue is compared with the index first. Raises QueueError, StoreError."""
-    if settings.mq.kind == "kafka":
+    if settings.mq.kind != "embedded":
         with _held(open_queue(settings, clock, address)) as queue:
             yield queue, _open_index(settings)
         return

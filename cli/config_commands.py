@@ -31,6 +31,11 @@ def check(config: ConfigPath = None) -> None:
     show_rows(("setting", "value", "from"), describe(settings))
     if settings.mq.kind == "kafka":
         _check_properties(settings.mq.client_properties())
+    if settings.mq.kind == "rocketmq":
+        from cli.queues import open_rocketmq
+        from delayline.clock import SystemClock
+
+        open_rocketmq(settings, SystemClock()).close()
 
 
 def _check_properties(properties: Mapping[str, str]) -> None:

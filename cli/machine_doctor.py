@@ -27,7 +27,7 @@ def examine_machine(settings: Settings) -> Iterator[Finding]:
     yield port("api.port", settings.api.host, settings.api.port)
     yield api_address(settings)
     yield from unheeded(settings)
-    if settings.mq.kind == "kafka":
+    if settings.mq.kind != "embedded":
         yield internal(settings)
 
 

@@ -28,10 +28,12 @@ def plan(
     as_json: AsJson = False,
 ) -> None:
     """Show which topics of Delayline's own are to be made or changed for the topics that take delays (Kafka)."""
+    from cli.queues import refuse_rocketmq
     from delayline.config import load_settings
     from delayline.process import logs
 
     settings = load_settings(config, {}, os.environ, Path.cwd())
+    refuse_rocketmq(settings, "delayline topics plan")
     logs.configure(settings.log.format, "error")
     changes = [] if settings.mq.kind == "embedded" else _on_kafka(settings, apply)
     if as_json:

@@ -15,13 +15,20 @@ if TYPE_CHECKING:
     from mq.embedded.judge import Witness
     from mq.embedded.queue import EmbeddedQueue
     from mq.kafka.queue import KafkaQueue
+    from mq.rocketmq.queue import RocketmqQueue
 
 WATCH_S = 2.0
 
 
 def open_queue(settings: Settings, clock: Clock, address: str = "") -> Queue:
     """`address` is where this process answers questions about its worker's shards. Raises QueueError, ConfigError."""
-    return open_kafka(settings, clock, address) if settings.mq.kind == "kafka" else open_embedded(settings, clock)
+    match settings.mq.kind:
+        case "kafka":
+            return open_kafka(settings, clock, address)
+        case "rocketmq":
+            return open_rocketmq(settings, clock, address)
+        case "embedded":
+            return open_embedded(settings, clock)
 
 
 def open_embedded(
@@ -72,6 +79,32 @@ def open_kafka(settings: Settings, clock: Clock, address: str = "") -> "KafkaQue
         ),
         clock,
     )
+
+
+def open_rocketmq(settings: Settings, clock: Clock, address: str = "") -> "RocketmqQueue":
+    """Sends no request yet. Raises ConfigError."""
+    from mq.rocketmq.queue import RocketmqQueue
+    from mq.rocketmq.settings import RocketmqSettings
+
+    mq = settings.mq
+    return RocketmqQueue(
+        RocketmqSettings(
+            name_servers=mq.bootstrap_servers,
+            namespace=settings.namespace,
+            topics_create=mq.topics_create,
+            group_topics_max=settings.retry.topics_made_max,
+            properties=mq.client_properties(),
+            address=address,
+            discovery_interval_s=settings.delay.discovery_interval / 1000,
+        ),
+        clock,
+    )
+
+
+def refuse_rocketmq(settings: Settings, command: str) -> None:
+    """Raises ConfigError where the queue is one for which the command is not there."""
+    if settings.mq.kind == "rocketmq":
+        raise ConfigError(f"mq.kind: `{command}` is not built for RocketMQ yet.")
 
 
 class Watch:

@@ -154,7 +154,7 @@ def _queue(settings: "Settings") -> str:
     """Where the messages are, for people."""
     if settings.mq.kind == "embedded":
         return f"embedded queue, data in {settings.data_dir.resolve()}"
-    return f"Kafka at {settings.mq.bootstrap_servers}"
+    return f"{'Kafka' if settings.mq.kind == 'kafka' else 'RocketMQ'} at {settings.mq.bootstrap_servers}"
 
 
 def serve_welcome(settings: "Settings", url: str, queue: str) -> str:

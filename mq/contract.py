@@ -200,7 +200,9 @@ class Sink(Protocol):
     """One worker's writing end."""
 
     def commit(self, batch: DispatchBatch) -> None:
-        """Write the batch atomically and once: all of it or nothing. Blocks until it is durable.
+        """Write each shard's part of the batch atomically and once: all of it or nothing. Blocks until all are
+        durable. After any error but CommitUnknown no part has been written; after that one each may have been. (A
+        transaction writes all parts or none; RocketMQ has no transactions.)
 
         Refused as Fenced unless the cursor carries the owner epoch and the writer of the shard's committed cursor, or
         claims the next epoch. (The epoch alone is not enough: two claimants may have read the same cursor, and the
@@ -223,7 +225,9 @@ class Client(Protocol):
 
     def append(self, records: Sequence[Append]) -> Future[list[Position]]:
         """Store all the records or none, durably, before the future is done; positions are in their order.
-        The future's exception may be QueueUnavailable, TopicUnknown, PartitionUnknown or RecordTooLarge."""
+        The future's exception may be QueueUnavailable, TopicUnknown, PartitionUnknown or RecordTooLarge. After
+        QueueUnavailable it is unknown whether they are stored; on a queue without transactions (RocketMQ) some may
+        be, where they go to several partitions or are more than one request holds."""
 
     def read(
         self, topic: str, partition: str, offset: int, records_max: int, bytes_max: int = 4 << 20
@@ -325,7 +329,8 @@ class Admin(Protocol):
         """(first offset held, offset behind the last) of the shard's buffer partition."""
 
     def trim(self, shard: Shard, low_offset: int) -> None:
-        """Give back the buffer's room below `low_offset`, which must come from a committed cursor."""
+        """Give back the buffer's room below `low_offset`, which must come from a committed cursor. This process does
+        not see the records any more; a queue that deletes by age alone (RocketMQ) keeps them until then."""
 
     def identity(self) -> str:
         """The identity of this queue, which never changes and no other queue has. Raises QueueUnavailable."""
@@ -370,7 +375,7 @@ class Queue(Client, Admin, Protocol):
     def claim(self, name: str) -> Claim:
         """Become the only process, on any machine, that appends under `name`. When this returns, earlier claims of
         the name can store nothing more; what they have stored can be read once `is_stable` is true. Raises
-        QueueUnavailable."""
+        QueueUnavailable; NotDoneHere where the queue cannot keep earlier holders from writing (RocketMQ)."""
 
     def close(self) -> None:
         """Let go. Later calls raise QueueUnavailable; workers are closed by their opener."""

@@ -9,7 +9,7 @@ QueueError
 │   └── TooManyTopics     it would be made, and the queue has as many as it may have
 ├── TopicExists           a topic of this name is there already
 ├── TopicBusy             messages wait for the topic, so it is not deleted
-├── NotDoneHere           this queue's topics are made and deleted with its own tools
+├── NotDoneHere           this queue does not do that: its own tools do, or nothing
 ├── PartitionUnknown      the topic has no such partition
 ├── RecordTooLarge        beyond the queue's record limit; nothing was stored
 ├── ClaimLost             another process has claimed the same name since; nothing was stored
@@ -61,7 +61,7 @@ class TopicBusy(QueueError):
 
 
 class NotDoneHere(QueueError):
-    """This queue's topics are made and deleted with its own tools."""
+    """This queue does not do that: its own tools do (topics of brokers), or nothing does (claims on RocketMQ)."""
 
 
 class GroupTopicsBound(TopicUnknown):

@@ -120,6 +120,8 @@ def _not_started(error: Exception) -> ConfigError:
 
 def _check_reader(job: JobSettings, settings: Settings) -> None:
     reader = job.reader or settings.mq.kind
+    if reader == "rocketmq":
+        raise ConfigError("mq.kind: the reconcile job does not read RocketMQ yet.")
     kind = reader.removesuffix("-connector")
     if kind not in ("parquet", settings.mq.kind):
         raise ConfigError(f"--reader: {reader} reads an installation on {kind}, and mq.kind is {settings.mq.kind}.")

@@ -25,16 +25,7 @@ UNBUILT: Only = {
 _ONE_PROCESS = "the embedded queue runs in one process, so no other process asks"
 _NO_BROKERS = "the Kafka proxy stands before Kafka brokers"
 
-EMBEDDED: Only = {
-    "mq.bootstrap_servers": ("", "the embedded queue has no servers"),
-    "mq.topics_create": (True, "the embedded queue makes topics on first use"),
-    "mq.properties": ({}, "the embedded queue has no client properties"),
-    "mq.set_aside_bytes_max": (RAW_BYTES_MAX, "the embedded queue has no batches"),
-    "dispatch.clock_skew_max": (5000, "the embedded queue and its worker share one clock"),
-    "worker.host": ("127.0.0.1", "the embedded queue has its worker in the process that answers HTTP"),
-    "worker.port": (8081, "the embedded queue has its worker in the process that answers HTTP"),
-    **{f"internal.{name}": (field.get_default(), _ONE_PROCESS) for name, field in Internal.model_fields.items()},
-    "delay.discovery_interval": (2000, "the embedded queue tells of new topics at once"),
+_NO_KAFKA_PROXY: Only = {
     **{f"proxy.kafka.{name}": (field.get_default(), _NO_BROKERS) for name, field in KafkaProxy.model_fields.items()},
     "proxy.kafka.frame_bytes_max": (100 << 20, _NO_BROKERS),
     "proxy.kafka.drain_max": (15_000, _NO_BROKERS),
@@ -46,8 +37,21 @@ EMBEDDED: Only = {
     "proxy.kafka.idle_timeout": (660_000, _NO_BROKERS),
 }
 
+EMBEDDED: Only = {
+    "mq.bootstrap_servers": ("", "the embedded queue has no servers"),
+    "mq.topics_create": (True, "the embedded queue makes topics on first use"),
+    "mq.properties": ({}, "the embedded queue has no client properties"),
+    "mq.set_aside_bytes_max": (RAW_BYTES_MAX, "the embedded queue has no batches"),
+    "dispatch.clock_skew_max": (5000, "the embedded queue and its worker share one clock"),
+    "worker.host": ("127.0.0.1", "the embedded queue has its worker in the process that answers HTTP"),
+    "worker.port": (8081, "the embedded queue has its worker in the process that answers HTTP"),
+    **{f"internal.{name}": (field.get_default(), _ONE_PROCESS) for name, field in Internal.model_fields.items()},
+    "delay.discovery_interval": (2000, "the embedded queue tells of new topics at once"),
+    **_NO_KAFKA_PROXY,
+}
 
-_BROKERS_KEEP = "Kafka's brokers make, keep and delete topics of users"
+
+_BROKERS_KEEP = "the brokers make, keep and delete topics of users"
 
 KAFKA: Only = {
     "topics.max": (2048, _BROKERS_KEEP),
@@ -55,6 +59,18 @@ KAFKA: Only = {
     "topics.retention_interval": (60_000, _BROKERS_KEEP),
     "topics.rule": ((), _BROKERS_KEEP),
 }
+
+ROCKETMQ: Only = {
+    **KAFKA,
+    **_NO_KAFKA_PROXY,
+    "mq.set_aside_bytes_max": (RAW_BYTES_MAX, "RocketMQ has no batches that cannot be taken apart"),
+    "dispatch.timestamp": ("delivery", "a batch of RocketMQ has one time, that of its delivery"),
+}
+
+_BY_KIND: Mapping[str, Only] = {"embedded": EMBEDDED, "kafka": KAFKA, "rocketmq": ROCKETMQ}
+
+ROCKETMQ_BATCH_BYTES_MAX = 4 << 20
+"""What a broker takes in one request (`maxMessageSize`); a larger commit would be refused, and halved, for ever."""
 
 
 def refuse_what_cannot_be(settings: Settings) -> None:
@@ -65,14 +81,23 @@ def refuse_what_cannot_be(settings: Settings) -> None:
 
 
 def _refuse_unbuilt(settings: Settings) -> None:
-    if settings.mq.kind == "rocketmq":
-        raise ConfigError(f"mq.kind: RocketMQ is not built yet (from {settings.source('mq.kind')}).")
-    only = {**UNBUILT, **(EMBEDDED if settings.mq.kind == "embedded" else KAFKA)}
+    kind = settings.mq.kind
+    only = {**UNBUILT, **_BY_KIND[kind]}
     for key, (built, why) in only.items():
         if settings.value(key) != built:
             raise ConfigError(f"{key}: {why} (from {settings.source(key)}).")
-    if settings.mq.kind == "kafka" and not settings.mq.bootstrap_servers:
+    if kind == "kafka" and not settings.mq.bootstrap_servers:
         raise ConfigError("mq.bootstrap_servers: Kafka needs at least one server, as host:port.")
+    if kind == "rocketmq":
+        _check_rocketmq(settings)
+
+
+def _check_rocketmq(settings: Settings) -> None:
+    if not settings.mq.bootstrap_servers:
+        raise ConfigError("mq.bootstrap_servers: RocketMQ needs at least one name server, as host:port.")
+    if settings.dispatch.batch_bytes_max > ROCKETMQ_BATCH_BYTES_MAX:
+        source = settings.source("dispatch.batch_bytes_max")
+        raise ConfigError(f"dispatch.batch_bytes_max: RocketMQ takes up to 4MiB in one request (from {source}).")
 
 
 def _refuse_open_address(settings: Settings) -> None:

@@ -44,7 +44,7 @@ class Section(BaseModel):
 
 
 class Mq(Section):
-    """The message queue. Everything but `kind` is for Kafka."""
+    """The message queue. Everything but `kind` is for brokers; on RocketMQ the servers are its name servers."""
 
     kind: Literal["embedded", "kafka", "rocketmq"] = "embedded"
     bootstrap_servers: str = ""

@@ -38,6 +38,10 @@ REDRIVEN = b"delayline-redriven"
 LEFT_OUT = b"delayline-left-out"
 """On a dead letter that has neither key, value nor headers of the record: its size and digest."""
 
+STEP = b"delayline-step"
+EXACT = b"delayline-record"
+"""Properties of messages on RocketMQ, no headers of records (`mq.rocketmq.body`)."""
+
 DEAD_ID = b"delayline-id"
 DEAD_PARTITION = b"delayline-partition"
 DEAD_OFFSET = b"delayline-offset"

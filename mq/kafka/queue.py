@@ -16,6 +16,7 @@ from delayline.schedule.rules import Rules
 from kafkawire.client.metadata import Nodes
 from kafkawire.client.reader import WireReader
 from mq.audited import decode_metadata
+from mq.broker_clock import MEASURE_S, BrokerClock
 from mq.contract import Append, Audited, Claim, ClockOffset, Handover, Owner, Position, TopicInfo
 from mq.errors import NotDoneHere, OffsetOutOfRange, QueueClosed, QueueError, QueueUnavailable, TopicUnknown
 from mq.kafka.admin.buffers import Buffers, Change
@@ -29,7 +30,6 @@ from mq.kafka.data_path.spoken import Direct, check_brokers, direct
 from mq.kafka.ingress.client import KafkaClient
 from mq.kafka.librdkafka.log_throttle import limit
 from mq.kafka.settings import LOGGER, KafkaSettings
-from mq.kafka.worker.clock import MEASURE_S, BrokerClock
 from mq.kafka.worker.commit_pacing import CommitPacing
 from mq.kafka.worker.cross_partition import CrossPartitionAppends
 from mq.kafka.worker.cursors import MARK_KEY, Cursors, owner_of

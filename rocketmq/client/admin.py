@@ -8,7 +8,7 @@ from rocketmq.client.links import Links
 from rocketmq.client.nameservers import NameServers
 from rocketmq.client.refusals import check
 from rocketmq.errors import Unreachable
-from rocketmq.wire.bodies import MASTER_ID, encode_group
+from rocketmq.wire.bodies import MASTER_ID, Queue, decode_locked, encode_group, encode_locks
 from rocketmq.wire.codes import Request
 from rocketmq.wire.command import Command
 from rocketmq.wire.headers.admin import CreateTopic, DeleteSubscriptionGroup, TopicOf
@@ -26,11 +26,18 @@ class Administration:
         found = {one.broker: one.addresses.get(MASTER_ID) for one in self._names.cluster()}
         return {name: address for name, address in found.items() if address is not None}
 
-    def create_topic(self, topic: str, broker: str, queues: int, *, message_type: str = "") -> None:
+    def topics(self) -> list[str]:
+        """Names of all topics, RocketMQ's own among them."""
+        return self._names.topics()
+
+    def create_topic(
+        self, topic: str, broker: str, queues: int, *, message_type: str = "", sys_flag: int | None = None
+    ) -> None:
         """With so many queues on this broker. `message_type` is one of RocketMQ's (NORMAL, DELAY ...), which only its
-        own proxy holds messages against."""
+        own proxy holds messages against. Of `sys_flag` RocketMQ reads two bits (`TopicSysFlag`), and hands out the
+        rest as it is."""
         attributes = f"+message.type={message_type}" if message_type else None
-        header = CreateTopic(topic, queues, queues, attributes=attributes, broker=broker)
+        header = CreateTopic(topic, queues, queues, topic_sys_flag=sys_flag, attributes=attributes, broker=broker)
         self._ask(broker, Command(Request.UPDATE_AND_CREATE_TOPIC, header.to_fields()))
         self._names.forget(topic)
 
@@ -46,6 +53,24 @@ class Administration:
     def delete_group(self, group: str, broker: str, *, with_offsets: bool = False) -> None:
         header = DeleteSubscriptionGroup(group, with_offsets)
         self._ask(broker, Command(Request.DELETE_SUBSCRIPTIONGROUP, header.to_fields()))
+
+    def configuration(self, broker: str) -> dict[str, str]:
+        """The broker's settings (`Properties` of Java, of which the broker escapes nothing)."""
+        answer = self._ask(broker, Command(Request.GET_BROKER_CONFIG))
+        lines = str(answer.body, "utf-8", "replace").splitlines()
+        pairs = (line.partition("=") for line in lines if not line.startswith("#"))
+        return {name.strip(): value.strip() for name, separator, value in pairs if separator}
+
+    def lock(self, broker: str, name: str, client_id: str) -> bool:
+        """Whether the lock of this name, which ends by itself after a minute, is this client's on the broker now."""
+        wanted = [Queue(name, broker, 0)]
+        answer = self._ask(broker, Command(Request.LOCK_BATCH_MQ, body=encode_locks(name, client_id, wanted)))
+        return decode_locked(answer.body) == set(wanted)
+
+    def unlock(self, broker: str, name: str, client_id: str) -> None:
+        """Give it back."""
+        body = encode_locks(name, client_id, [Queue(name, broker, 0)])
+        self._ask(broker, Command(Request.UNLOCK_BATCH_MQ, body=body))
 
     def _ask(self, broker: str, command: Command) -> Command:
         address = self.brokers().get(broker)

@@ -7,9 +7,9 @@ be under way on one connection; the others wait. Both raise what `Client` says.
 from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future
 from enum import Enum
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
-from rocketmq.client.links import Links
+from rocketmq.client.connection import BrokerConnection
 from rocketmq.client.nameservers import NameServers
 from rocketmq.client.refusals import check
 from rocketmq.client.settings import ClientSettings
@@ -91,10 +91,19 @@ class Pulled(NamedTuple):
     messages: list[StoredMessage]
 
 
+class Connections(Protocol):
+    """Where requests go."""
+
+    def to(self, address: str) -> BrokerConnection:
+        """An open connection. Raises Unreachable."""
+
+
 class BrokerRequests:
     """Part of `Client`."""
 
-    def __init__(self, settings: ClientSettings, links: Links, names: NameServers, clock: RocketmqClock) -> None:
+    def __init__(
+        self, settings: ClientSettings, links: Connections, names: NameServers, clock: RocketmqClock
+    ) -> None:
         self._settings = settings
         self._links = links
         self._names = names
@@ -209,19 +218,20 @@ class BrokerRequests:
     ) -> Pulled:
         return self.pull_later(queue, offset, messages_max=messages_max, wait_s=wait_s).result()
 
-    def view(self, queue: Queue, commit_log_offset: int) -> StoredMessage:
-        """The message at this offset of the commit log of the queue's broker."""
+    def view_later(self, queue: Queue, commit_log_offset: int) -> Future[StoredMessage]:
+        """The message at this offset of the commit log of the queue's broker. It is there as soon as its send has
+        been answered, and before it can be pulled."""
         header = ViewMessage(commit_log_offset, queue.topic)
-        answer = self._ask(queue, Command(Request.VIEW_MESSAGE_BY_ID, header.to_fields()))
-        found = read_messages(answer.body).messages
-        if len(found) != 1:
-            raise Malformed(f"{len(found)} messages where one was asked for")
-        return found[0]
+        return self._start(queue, Command(Request.VIEW_MESSAGE_BY_ID, header.to_fields()), _one, (Answer.SUCCESS,))
+
+    def view(self, queue: Queue, commit_log_offset: int) -> StoredMessage:
+        return self.view_later(queue, commit_log_offset).result()
 
     # --- offsets
 
     def max_offset(self, queue: Queue) -> int:
-        """Behind the last message. 0 for a queue that is not known."""
+        """Behind the last message that can be pulled: a moment after its send was answered. 0 for a queue that is not
+        known."""
         return self._offset(queue, Request.GET_MAX_OFFSET, QueueOf(queue.topic, queue.queue_id, queue.broker))
 
     def min_offset(self, queue: Queue) -> int:
@@ -343,6 +353,13 @@ class BrokerRequests:
 
 def _itself(answer: Command) -> Command:
     return answer
+
+
+def _one(answer: Command) -> StoredMessage:
+    found = read_messages(answer.body).messages
+    if len(found) != 1:
+        raise Malformed(f"{len(found)} messages where one was asked for")
+    return found[0]
 
 
 def _sent(answer: Command) -> Sent:

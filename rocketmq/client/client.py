@@ -5,8 +5,10 @@ from rocketmq.client.broker import BrokerRequests
 from rocketmq.client.connection import PushHandler
 from rocketmq.client.links import Links
 from rocketmq.client.nameservers import NameServers
+from rocketmq.client.pinned import Pinned
 from rocketmq.client.settings import ClientSettings
 from rocketmq.clock import MachineClock, RocketmqClock
+from rocketmq.errors import Unreachable
 
 
 class Client:
@@ -24,10 +26,18 @@ class Client:
     ) -> None:
         """`on_push` gets what brokers ask of their own accord, in a connection's thread, and must not wait."""
         clock = clock or MachineClock()
+        self._settings, self._clock = settings, clock
         self._links = Links(settings, clock, on_push)
         self.names = NameServers(settings, self._links, clock)
         self.broker = BrokerRequests(settings, self._links, self.names, clock)
         self.admin = Administration(self._links, self.names)
+
+    def pinned(self, broker: str, on_push: PushHandler = lambda _: None) -> Pinned:
+        """A connection of its own to the broker's master. The caller closes it."""
+        address = self.admin.brokers().get(broker)
+        if address is None:
+            raise Unreachable(f"no master of broker {broker} is registered")
+        return Pinned(address, self._settings, self.names, self._clock, on_push)
 
     def close(self) -> None:
         """All that waits ends in AnswerLost."""

@@ -10,7 +10,7 @@ from rocketmq.client.refusals import check
 from rocketmq.client.settings import ClientSettings
 from rocketmq.clock import RocketmqClock
 from rocketmq.errors import AnswerLost, InvalidRequest, Unreachable, WireError
-from rocketmq.wire.bodies import BrokerAddresses, Route, decode_cluster, decode_route
+from rocketmq.wire.bodies import BrokerAddresses, Route, decode_cluster, decode_route, decode_topic_list
 from rocketmq.wire.codes import Request
 from rocketmq.wire.command import Command
 from rocketmq.wire.headers.admin import GetRouteInfo
@@ -75,6 +75,10 @@ class NameServers:
     def cluster(self) -> tuple[BrokerAddresses, ...]:
         """Every broker. Raises Unreachable, AnswerLost, Refused, WireError."""
         return decode_cluster(self._ask(Command(Request.GET_BROKER_CLUSTER_INFO)).body)
+
+    def topics(self) -> list[str]:
+        """Names of all topics. Raises as `cluster` does."""
+        return decode_topic_list(self._ask(Command(Request.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)).body)
 
     def _ask_route(self, topic: str) -> Route:
         fields = GetRouteInfo(topic, accept_standard_json_only=True).to_fields()

@@ -110,6 +110,11 @@ def decode_cluster(body: bytes | memoryview) -> tuple[BrokerAddresses, ...]:
     return tuple(_addresses(_object("brokerAddrTable", one)) for one in table.values())
 
 
+def decode_topic_list(body: bytes | memoryview) -> list[str]:
+    """Of GET_ALL_TOPIC_LIST_FROM_NAMESERVER (`TopicList`). Raises Malformed."""
+    return _texts(loads_object(body), "topicList")
+
+
 def encode_cluster(brokers: Iterable[BrokerAddresses]) -> bytes:
     clusters: dict[str, list[str]] = {}
     table = {}
@@ -202,10 +207,7 @@ def _consumer(one: Consumer, sub_version: int) -> dict[str, Any]:
 
 def decode_consumer_ids(body: bytes | memoryview) -> list[str]:
     """Of GET_CONSUMER_LIST_BY_GROUP. Raises Malformed."""
-    found = loads_object(body).get("consumerIdList") or []
-    if not isinstance(found, list):
-        raise Malformed("consumerIdList that is no list")
-    return [str(one) for one in found]
+    return _texts(loads_object(body), "consumerIdList")
 
 
 def encode_group(group: str, *, retry_max: int = 16, ordered: bool = False) -> bytes:
@@ -223,6 +225,13 @@ def _objects(found: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
     if not isinstance(values, list):
         raise Malformed(f"{name} that is no list")
     return [_object(name, one) for one in values]
+
+
+def _texts(found: Mapping[str, Any], name: str) -> list[str]:
+    values = found.get(name) or []
+    if not isinstance(values, list):
+        raise Malformed(f"{name} that is no list")
+    return [str(one) for one in values]
 
 
 def _object(name: str, found: Any) -> Mapping[str, Any]:

@@ -1,6 +1,7 @@
-"""Every queue that the contract suite runs over. RocketMQ joins here when it exists.
+"""Every queue that the contract suite runs over.
 
-A test that is about what only a queue in this process can promise says so: `@local_only("why")`.
+A test that is about what only a queue in this process can promise says so: `@local_only("why")`; one that is about
+what RocketMQ has nothing for: `@not_on_rocketmq("why")`.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,7 +18,10 @@ from mq.local.queue import LocalQueue
 from mq.memory import MemoryQueue
 
 NAMESPACE = "delayline"
+IN_EVERY_RUN = ("test_sink", "test_source")
+"""What `make test` runs on RocketMQ too; a test there takes half a second."""
 local_only = pytest.mark.local_only
+not_on_rocketmq = pytest.mark.not_on_rocketmq
 MakeQueue = Callable[..., LocalQueue]
 Meanwhile = Callable[[Callable[[], None]], None]
 
@@ -30,7 +34,9 @@ def clock() -> ManualClock:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "make_queue" in metafunc.fixturenames:
         on_kafka = pytest.param("kafka", marks=pytest.mark.broker)
-        metafunc.parametrize("make_queue", ["memory", "embedded", on_kafka], indirect=True)
+        left_out = [] if metafunc.module.__name__.endswith(IN_EVERY_RUN) else [pytest.mark.thorough]
+        on_rocketmq = pytest.param("rocketmq", marks=[pytest.mark.broker, *left_out])
+        metafunc.parametrize("make_queue", ["memory", "embedded", on_kafka, on_rocketmq], indirect=True)
 
 
 @pytest.fixture(scope="module")
@@ -44,23 +50,33 @@ def meanwhile() -> Iterator[Meanwhile]:
         one.result()
 
 
+def _on_brokers(request: pytest.FixtureRequest, kind: str, namespace: str, limits: dict[str, Any]) -> Any:
+    if kind == "kafka":
+        from tests.contract import on_kafka
+
+        servers = request.getfixturevalue("kafka").bootstrap_servers
+        return on_kafka.SuiteQueue(servers, namespace=namespace, **limits)
+    from tests.contract import on_rocketmq
+
+    server = request.getfixturevalue("rocketmq").settings.name_servers[0]
+    return on_rocketmq.SuiteQueue(server, namespace=namespace, **limits)
+
+
 @pytest.fixture
 def make_queue(
     request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock, meanwhile: Meanwhile
 ) -> Iterator[MakeQueue]:
     """Makes a queue with the limits given; it is closed at the end."""
-    local = request.node.get_closest_marker("local_only")
     kind = request.param
-    if kind == "kafka" and local is not None:
-        pytest.skip(local.args[0])
+    for mark, kinds in (("local_only", ("kafka", "rocketmq")), ("not_on_rocketmq", ("rocketmq",))):
+        only = request.node.get_closest_marker(mark)
+        if only is not None and kind in kinds:
+            pytest.skip(only.args[0])
     with ExitStack() as queues:
 
         def make(namespace: str = NAMESPACE, **limits: Any) -> LocalQueue:
-            if kind == "kafka":
-                servers = request.getfixturevalue("kafka").bootstrap_servers
-                from tests.contract.on_kafka import SuiteQueue
-
-                queue = SuiteQueue(servers, namespace=namespace, **limits)
+            if kind in ("kafka", "rocketmq"):
+                queue = _on_brokers(request, kind, namespace, limits)
                 queues.callback(meanwhile, queue.close)
                 return queue
             if kind == "memory":

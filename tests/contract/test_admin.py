@@ -13,10 +13,11 @@ from mq.contract import Audited, Owner
 from mq.errors import OffsetOutOfRange, PartitionUnknown, TopicUnknown
 from mq.local.queue import LocalQueue
 from mq.memory import MemoryQueue
-from tests.contract.conftest import NAMESPACE, MakeQueue, local_only
+from tests.contract.conftest import NAMESPACE, MakeQueue, local_only, not_on_rocketmq
 from tests.contract.drive import append, bodies, buffer, say_audited, start_worker
 
 SHARD = Shard("orders", "0")
+NO_JOB = "the reconcile job does not read it: nobody has read a buffer"
 OTHER_RULES = Rules(number=7, levels_ms=(1000, 2000))
 
 
@@ -212,6 +213,7 @@ def test_where_no_job_ever_ran_nobody_has_read_a_buffer(queue: LocalQueue, ten: 
     assert queue.audited(SHARD) is None
 
 
+@not_on_rocketmq(NO_JOB)
 def test_how_far_the_job_has_read_a_buffer_is_what_it_has_said_last(queue: LocalQueue, ten: str) -> None:
     say_audited(queue, SHARD, 3, '{"v":1,"at":1767225600000}')
     assert queue.audited(SHARD) == Audited(3, 1767225600000)
@@ -219,11 +221,13 @@ def test_how_far_the_job_has_read_a_buffer_is_what_it_has_said_last(queue: Local
     assert queue.audited(SHARD) == Audited(5, 1767225600001)
 
 
+@not_on_rocketmq(NO_JOB)
 def test_of_a_buffer_that_is_new_since_its_last_run_the_job_has_read_nothing(queue: LocalQueue, ten: str) -> None:
     say_audited(queue, SHARD, 3, '{"v":1,"at":1767225600000}')
     assert queue.audited(Shard("orders", "1")) == Audited(0, 1767225600000)
 
 
+@not_on_rocketmq(NO_JOB)
 def test_what_the_job_has_said_must_be_readable(queue: LocalQueue, ten: str) -> None:
     if isinstance(queue, MemoryQueue):
         pytest.skip("it is handed over as it is")

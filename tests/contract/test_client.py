@@ -8,12 +8,21 @@ import pytest
 from delayline.clock import ManualClock
 from delayline.records.record import encode_body
 from mq.contract import HEADER_ROOM_BYTES, Append
-from mq.errors import ClaimLost, OffsetOutOfRange, PartitionUnknown, QueueUnavailable, RecordTooLarge, TopicUnknown
+from mq.errors import (
+    ClaimLost,
+    NotDoneHere,
+    OffsetOutOfRange,
+    PartitionUnknown,
+    QueueUnavailable,
+    RecordTooLarge,
+    TopicUnknown,
+)
 from mq.local.queue import LocalQueue
-from tests.contract.conftest import MakeQueue, local_only
+from tests.contract.conftest import MakeQueue, local_only, not_on_rocketmq
 from tests.contract.drive import JOIN_S, append, bodies, in_thread
 from tests.tiers import sample
 
+NO_FENCE = "it keeps no earlier holder of a name from writing"
 UNKNOWN_PARTITIONS = ["4", "-1", "00", "", "x"]
 
 
@@ -272,6 +281,7 @@ def test_closing_twice_is_closing(make_queue: MakeQueue) -> None:
 # --- claims
 
 
+@not_on_rocketmq(NO_FENCE)
 def test_an_earlier_claim_stores_nothing_any_more(orders: LocalQueue) -> None:
     first = orders.claim("repair")
     first.append([Append("orders", "0", b"a"), Append("orders", "1", b"b")])
@@ -285,6 +295,7 @@ def test_an_earlier_claim_stores_nothing_any_more(orders: LocalQueue) -> None:
     assert (bodies(orders, "orders"), bodies(orders, "orders", "1")) == ([b"a", b"c"], [b"b", b"d"])
 
 
+@not_on_rocketmq(NO_FENCE)
 def test_claims_of_other_names_are_left_alone(orders: LocalQueue) -> None:
     first, other = orders.claim("repair"), orders.claim("other")
     for claim, body in ((first, b"a"), (other, b"b"), (first, b"c")):
@@ -292,8 +303,17 @@ def test_claims_of_other_names_are_left_alone(orders: LocalQueue) -> None:
     assert bodies(orders, "orders") == [b"a", b"b", b"c"]
 
 
+@not_on_rocketmq(NO_FENCE)
 def test_a_claim_stores_all_the_records_or_none(orders: LocalQueue) -> None:
     claim = orders.claim("repair")
     with pytest.raises(PartitionUnknown):
         claim.append([Append("orders", "0", b"a"), Append("orders", "9", b"b")])
     assert bodies(orders, "orders") == []
+
+
+def test_where_an_earlier_holder_cannot_be_kept_from_writing_no_name_is_claimed(make_queue: MakeQueue) -> None:
+    queue = make_queue()
+    try:
+        queue.claim("repair").close()
+    except NotDoneHere:
+        assert not isinstance(queue, LocalQueue)

@@ -18,7 +18,7 @@ SHARD = Shard("orders", "0")
 @pytest.fixture
 def local(queue: LocalQueue) -> LocalQueue:
     if not isinstance(queue, LocalQueue):
-        pytest.skip("topics of users are made and deleted with Kafka's own tools")
+        pytest.skip("topics of users are made and deleted with the brokers' own tools")
     return queue
 
 

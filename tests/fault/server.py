@@ -61,12 +61,12 @@ class Server:
         port_setting = "worker__port" if command == "worker" else "api__port"
         self._command = [*COMMAND, command]
         self.flags: tuple[str, ...] = ()
-        self._settings = {"data_dir": str(data_dir), port_setting: str(self.port), **settings}
+        self.settings = {"data_dir": str(data_dir), port_setting: str(self.port), **settings}
         self._process: prepared.Running | None = None
         self.descriptors_max: int | None = None
 
     def start(self) -> None:
-        environ = environment(**variables(self._settings))
+        environ = environment(**variables(self.settings))
         limited = ["sh", "-c", f'ulimit -n {self.descriptors_max} && exec "$@"', "sh"] if self.descriptors_max else []
         command = [*self._command, *self.flags]
         with self.log.open("ab") as log:

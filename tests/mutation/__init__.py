@@ -17,5 +17,5 @@ begins below the comment, or for the expression, keyword or `case` that does. A 
 
 Renames leave it alone, unless the operator has to name something that the statement does not (`Operator.names`).
 The mutants themselves stand beside what hunts them: tests/simulation, tests/wire_model, tests/proxy_model,
-tests/unit/delay_service.
+tests/unit/delay_service, tests/unit/mq/rocketmq.
 """

@@ -23,6 +23,7 @@ from delayline.names import Names
 from delayline.process import logs
 from delayline.records.message import Shard
 from delayline.records.record import encode_body
+from mq.broker_clock import BrokerClock
 from mq.contract import DispatchBatch, ShardBatch
 from mq.errors import (
     CommitAborted,
@@ -39,7 +40,6 @@ from mq.kafka.data_path.finishing import Finisher
 from mq.kafka.data_path.producer import WireTransactions
 from mq.kafka.librdkafka import trouble
 from mq.kafka.librdkafka.producers import Aborted, Bulk, Failure, Send
-from mq.kafka.worker.clock import BrokerClock
 from mq.kafka.worker.commit_pacing import CommitPacing
 from mq.kafka.worker.cross_partition import CrossPartitionAppends, Placed
 from mq.kafka.worker.cursors import Cursors, encode_metadata

@@ -13,11 +13,11 @@ from delayline.clock import Clock
 from delayline.records.message import Shard
 from kafkawire.client.reader import WireReader
 from kafkawire.client.reading import At, Gone, Part, Spoilt
+from mq.broker_clock import BrokerClock
 from mq.contract import Assigned, ClockOffset, Event, Fetched, Lost, OutOfRange, Unreadable
 from mq.errors import QueueClosed
 from mq.kafka.admin.cluster import Cluster
 from mq.kafka.settings import KafkaSettings
-from mq.kafka.worker.clock import BrokerClock
 from mq.kafka.worker.membership import Membership
 
 RECORDS_AT_ONCE = 2000

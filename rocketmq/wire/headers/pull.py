@@ -53,7 +53,7 @@ class PullMessageAnswer(Fields):
 @dataclass(frozen=True, slots=True)
 class QueueOf(Fields):
     """GET_MAX_OFFSET, GET_MIN_OFFSET, GET_EARLIEST_MSG_STORETIME. A topic that is not known has 0, without an
-    error."""
+    error. GET_MAX_OFFSET counts what can be pulled: brokers of 5.5.0 pass over the `committed` of Java's header."""
 
     topic: str
     queue_id: int

@@ -5,10 +5,10 @@ import pytest
 from delayline.errors import ConfigError
 from delayline.records.message import Shard
 from delayline.schedule.rules import DEFAULT_RULES
+from mq.broker_clock import WINDOW_S, BrokerClock
 from mq.contract import HEADER_ROOM_BYTES, Append
 from mq.errors import TopicUnknown
 from mq.kafka.settings import KafkaSettings
-from mq.kafka.worker.clock import WINDOW_S, BrokerClock
 from tests.integration.kafka.conftest import PATIENCE_S, Place, body, soon
 
 

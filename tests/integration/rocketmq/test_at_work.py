@@ -193,3 +193,26 @@ def _sent(client: Client, queue: Queue) -> bool:
     except (Unreachable, AnswerLost, Refused):
         return False
     return True
+
+
+def test_a_brokers_settings_and_all_topics_are_listed(client: Client, queue: Queue) -> None:
+    assert client.admin.configuration(BROKER)["diskMaxUsedSpaceRatio"] == "95"
+    assert queue.topic in client.admin.topics()
+
+
+def test_a_lock_is_one_clients_until_it_gives_it_back(client: Client) -> None:
+    name = uuid4().hex
+    assert client.admin.lock(BROKER, name, "a")
+    assert not client.admin.lock(BROKER, name, "b")
+    client.admin.unlock(BROKER, name, "a")
+    assert client.admin.lock(BROKER, name, "b")
+
+
+def test_a_pinned_connection_is_not_made_again(client: Client, queue: Queue) -> None:
+    pinned = client.pinned(BROKER)
+    pinned.broker.send(queue, b"a")
+    pinned.close()
+    assert not pinned.is_open
+    with pytest.raises(Unreachable):
+        pinned.broker.send(queue, b"b")
+    assert [one.body for one in soon(lambda: client.broker.pull(queue, 0).messages)] == [b"a"]

@@ -349,10 +349,17 @@ def test_a_topic_takes_delays_when_a_pattern_names_it_and_its_buffer_can_exist(
 # --- what is not built
 
 
+ROCKETMQ = "[mq]\nkind = 'rocketmq'\nbootstrap_servers = 'a:9876'\n"
+
+
 @pytest.mark.parametrize(
     ("toml", "key"),
     [
-        ("[mq]\nkind = 'rocketmq'", "mq.kind"),
+        (f"{ROCKETMQ}[topics]\nmax = 7", "topics.max"),
+        (f"{ROCKETMQ}set_aside_bytes_max = '1KiB'", "mq.set_aside_bytes_max"),
+        (f"{ROCKETMQ}[dispatch]\ntimestamp = 'due'", "dispatch.timestamp"),
+        (f"{ROCKETMQ}[dispatch]\nbatch_bytes_max = '5MiB'", "dispatch.batch_bytes_max"),
+        (f"{ROCKETMQ}[proxy.kafka]\nport = 9092", "proxy.kafka.port"),
         ("[mq]\nbootstrap_servers = 'k1:9092'", "mq.bootstrap_servers"),
         ("[mq]\ntopics_create = false", "mq.topics_create"),
         ("[mq.properties]\n'linger.ms' = 5", "mq.properties"),
@@ -506,3 +513,7 @@ def test_every_node_has_a_port_that_exists(load: Any) -> None:
     assert load(KAFKA + "[proxy.kafka]\nport = 65519").proxy.kafka.port == 65_519
     assert "beyond 65535" in sentence_of(load, KAFKA + "[proxy.kafka]\nport = 65520")
     assert load(KAFKA + "[proxy.kafka]\nport = 65520\nnodes_max = 3").proxy.kafka.nodes_max == 3
+
+
+def test_rocketmq_needs_a_name_server(load: Any) -> None:
+    assert sentence_of(load, "[mq]\nkind = 'rocketmq'").startswith("mq.bootstrap_servers: RocketMQ needs")

@@ -8,8 +8,8 @@ from mq.contract import ClockOffset
 
 pytest.importorskip("confluent_kafka")
 
+from mq.broker_clock import WINDOW_S, BrokerClock
 from mq.kafka.librdkafka.log_throttle import EVERY_S, Limit
-from mq.kafka.worker.clock import WINDOW_S, BrokerClock
 
 
 class Clocks:

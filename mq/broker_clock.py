@@ -1,15 +1,17 @@
 """The brokers' clocks: never run ahead of, and compared with our own.
 
-A record's append time was the broker's time before we received it, so `append time + what has passed here since` is
-never ahead of the broker's clock as long as both run equally fast: a lower bound, however old the record is. Of a
-record that we sent ourselves we also know that it was stamped after it was sent: an upper bound (as in NTP, RFC 5905,
-but without the path back). Only both together are a measurement. The best bounds per leader, not older than a
-minute where there are newer ones, hold back our own clock; bounds that contradict each other mean that a clock was
-set the broker's clock, and the newer ones count.
+A record's append time was the broker's time before we received it, so `append time + what has passed here since`
+is never ahead of the broker's clock as long as both run equally fast: a lower bound, however old the record is. Of
+a record that we sent ourselves we also know that it was stamped after it was sent: an upper bound (as in NTP, RFC
+5905, but without the path back). Only both together are a measurement. A *leader* is a broker, by number or name.
+The best bounds per leader, not older than a minute where there are newer ones, hold back our own clock; bounds
+that contradict each other mean that the broker's clock was set, and the newer ones count.
 
-A leader that has stamped nothing of ours is taken to be like those that have: brokers of one cluster keep one time.
+A leader that has stamped nothing of ours is taken to be like those that have: brokers of one cluster keep one
+time.
 """
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from math import inf
 from threading import Lock
@@ -57,20 +59,20 @@ class BrokerClock:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._lock = Lock()
-        self._estimates: dict[int, _Estimate] = {}  # bounded by the cluster's brokers
+        self._estimates: dict[Hashable, _Estimate] = {}  # bounded by the cluster's brokers
 
-    def heard(self, leader: int, appended_at_ms: int) -> None:
+    def heard(self, leader: Hashable, appended_at_ms: int) -> None:
         """`leader` has stamped a record with this time, and we know it now."""
         now_s = self._clock.monotonic_s()
         self._take(leader, appended_at_ms - now_s * 1000, inf, now_s)
 
-    def measured(self, leader: int, appended_at_ms: int, sent_s: float) -> None:
+    def measured(self, leader: Hashable, appended_at_ms: int, sent_s: float) -> None:
         """`leader` has stamped a record that we sent at `sent_s` (monotonic), and we know it now."""
         now_s = self._clock.monotonic_s()
         # A stamp is cut to whole milliseconds: the broker's clock may have been almost one more.
         self._take(leader, appended_at_ms - now_s * 1000, appended_at_ms + 1 - sent_s * 1000, now_s)
 
-    def _take(self, leader: int, least: float, most: float, now_s: float) -> None:
+    def _take(self, leader: Hashable, least: float, most: float, now_s: float) -> None:
         with self._lock:
             found = self._estimates.get(leader)
             if found is None:
@@ -78,7 +80,7 @@ class BrokerClock:
             else:
                 found.take(least, most, now_s)
 
-    def now_ms(self, leader: int) -> int:
+    def now_ms(self, leader: Hashable) -> int:
         """Epoch ms, ahead neither of our clock nor of the leader's, as far as it is known."""
         local_ms = self._clock.now_ms()
         with self._lock:
@@ -93,7 +95,7 @@ class BrokerClock:
         alike = min((other.bounds[0] for other in others), default=None)
         return alike if found is None or alike is None else max(alike, found.bounds[0])
 
-    def offset(self, leader: int) -> ClockOffset | None:
+    def offset(self, leader: Hashable) -> ClockOffset | None:
         """Our clock against the leader's; against the one that differs most where the leader is not measured, and
         None where none is."""
         ours = self._clock.now_ms() - self._clock.monotonic_s() * 1000

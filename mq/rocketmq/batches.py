@@ -1,0 +1,173 @@
+"""What a commit writes where: a shard's part as batches, in the rounds in which they are sent.
+
+    round 1, 2 ...   deliveries, one batch a round, so that they keep their order
+    then             dead letters, and what goes elsewhere
+    then             re-appends and decisions, audit rows
+
+A dead letter stands before the decision that names it, a delivery before its row and before what carries it on.
+"""
+
+from collections.abc import Sequence
+from itertools import groupby
+from operator import itemgetter
+from typing import NamedTuple
+
+from delayline.buffer.outcome import spread
+from delayline.errors import MalformedRecord
+from delayline.records.message import Shard
+from mq.contract import Append, ShardBatch
+from mq.errors import CommitAborted, DeliveryRefused, PartitionUnknown, QueueError, Refused, TopicUnknown
+from mq.making import Making
+from mq.rocketmq.body import MEMBERS_BYTES_MAX, chunks, to_member
+from mq.rocketmq.buffers import OwnTopics
+from mq.rocketmq.cluster import RocketmqCluster, TopicOnBrokers
+from mq.rocketmq.naming import place_of
+from mq.rocketmq.settings import RocketmqSettings
+from rocketmq.errors import InvalidRequest
+from rocketmq.wire.batch import BatchMember
+from rocketmq.wire.bodies import Queue
+
+_time = itemgetter(1)
+
+
+class QueueBatch(NamedTuple):
+    """Messages for one queue. `decides`: whether they are there is whether the commit took place."""
+
+    queue: Queue
+    members: Sequence[BatchMember]
+    born_ms: int | None = None
+    decides: bool = False
+
+
+Rounds = list[list[QueueBatch]]
+
+
+class Batches:
+    """One thread at a time. Blocks where a topic has to be looked up, or made."""
+
+    def __init__(
+        self, settings: RocketmqSettings, cluster: RocketmqCluster, buffers: OwnTopics, making: Making
+    ) -> None:
+        self._settings = settings
+        self._names = settings.names
+        self._cluster = cluster
+        self._buffers = buffers
+        self._making = making
+
+    def rounds(self, part: ShardBatch) -> Rounds:
+        """Raises DeliveryRefused; CommitAborted where a topic cannot be looked up."""
+        try:
+            return self._rounds(part)
+        except QueueError as error:
+            if isinstance(error, DeliveryRefused):
+                raise
+            raise CommitAborted(str(error)) from error
+
+    def _rounds(self, part: ShardBatch) -> Rounds:
+        shard = part.shard
+        deliveries = self._deliveries(part)
+        rounds: Rounds = [[batch] for batch in deliveries]
+        others = self._elsewhere(part)
+        if part.dead:
+            dead = self._members(shard, part.dead, Refused.DEAD_LETTER)
+            others.append((self._own(self._names.dead, shard), dead))
+        rounds += _side_by_side(others)
+        last = []
+        if part.appends:
+            last.append(
+                (
+                    self._place(self._names.buffer(shard.topic), shard.name),
+                    self._members(shard, part.appends, Refused.APPEND),
+                )
+            )
+        if part.audit:
+            last.append((self._own(self._names.audit, shard), self._members(shard, part.audit, Refused.APPEND)))
+        return rounds + _side_by_side(last)
+
+    def _deliveries(self, part: ShardBatch) -> list[QueueBatch]:
+        if not part.deliveries:
+            return []
+        shard = part.shard
+        queue = self._target(shard)
+        batches: list[QueueBatch] = []
+        for born_ms, run in groupby(part.deliveries, _time):
+            members = self._members(shard, [body for body, _ in run], Refused.DELIVERY)
+            batches += [QueueBatch(queue, chunk, born_ms) for chunk in chunks(members)]
+        batches[0] = batches[0]._replace(decides=True)
+        return batches
+
+    def _target(self, shard: Shard) -> Queue:
+        """Raises DeliveryRefused."""
+        try:
+            return self._place(shard.topic, shard.name)
+        except (TopicUnknown, PartitionUnknown) as error:
+            raise DeliveryRefused(shard, str(error), of_record=False) from error
+
+    def _elsewhere(self, part: ShardBatch) -> list[tuple[Queue, list[BatchMember]]]:
+        found: dict[Queue, list[BatchMember]] = {}
+        for append in part.elsewhere:
+            members = self._members(part.shard, [append.body], Refused.DELIVERY)
+            found.setdefault(self._elsewhere_of(part.shard, append), []).extend(members)
+        return list(found.items())
+
+    def _elsewhere_of(self, shard: Shard, append: Append) -> Queue:
+        """Raises DeliveryRefused."""
+        topic, name, _ = append
+        try:
+            if topic == self._names.buffer(shard.topic):
+                return self._place(topic, name)
+            return self._in_group(self._group_topic(topic, shard.topic), name)
+        except PartitionUnknown as error:
+            raise DeliveryRefused(shard, str(error), of_record=False) from error
+        except TopicUnknown as error:
+            raise DeliveryRefused(shard, str(error), of_record=True) from error
+
+    def _group_topic(self, topic: str, target: str) -> TopicOnBrokers:
+        """Made on first use. Raises TopicUnknown."""
+        if not self._names.is_group(topic):
+            raise TopicUnknown(f"{topic!r} is no topic of a consumer group")
+        try:
+            return self._cluster.recall(topic)
+        except TopicUnknown:
+            if not self._settings.topics_create:
+                raise
+        self._making.check(topic, target)
+        made = self._buffers.make_like(topic, target)
+        self._making.made(target)
+        return made
+
+    def _in_group(self, found: TopicOnBrokers, name: str) -> Queue:
+        """The queue of this name; where the topic has none such, one that follows from the name."""
+        if not any(held.is_writable for held in found.brokers.values()):
+            raise TopicUnknown(f"topic {found.name!r} may not be written")
+        place = place_of(name, found.name)
+        places = found.places
+        return (place if place in places else places[place.queue_id % len(places)]).of(found.wire)
+
+    def _place(self, topic: str, partition: str) -> Queue:
+        return self._cluster.queue(topic, partition)
+
+    def _own(self, topic: str, shard: Shard) -> Queue:
+        """In audit and dead letters a shard has one queue, on its own broker where that has any."""
+        found = self._cluster.recall(topic)
+        broker = place_of(shard.name, topic).broker
+        places = [one for one in found.places if one.broker == broker] or found.places
+        return places[spread(shard, len(places))].of(found.wire)
+
+    def _members(self, shard: Shard, bodies: Sequence[bytes], what: Refused) -> list[BatchMember]:
+        """Hot: once per message. Raises DeliveryRefused."""
+        try:
+            members = list(map(to_member, bodies))
+        except (InvalidRequest, MalformedRecord) as error:
+            raise DeliveryRefused(shard, str(error), of_record=True, refused=what) from error
+        limit = self._settings.record_bytes_max if what is Refused.DELIVERY else MEMBERS_BYTES_MAX
+        if (largest := max(map(len, bodies))) > limit:
+            reason = f"a record of {largest} bytes, the limit is {limit}"
+            raise DeliveryRefused(shard, reason, of_record=True, refused=what)
+        return members
+
+
+def _side_by_side(parts: Sequence[tuple[Queue, Sequence[BatchMember]]]) -> Rounds:
+    """Rounds in which each queue has one batch at most."""
+    runs = [[QueueBatch(queue, chunk) for chunk in chunks(members)] for queue, members in parts]
+    return [[run[number] for run in runs if number < len(run)] for number in range(max(map(len, runs), default=0))]

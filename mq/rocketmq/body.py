@@ -1,0 +1,149 @@
+"""Records as RocketMQ's messages, and back, byte for byte.
+
+    key       the property KEYS           value     the message's body
+    headers   properties, in their order
+
+Consumers of RocketMQ find keys, tags and properties as its own clients write them. What properties cannot say (a
+key or a header that is empty, null or no text, a name twice, a null value) is in `delayline-record` besides:
+Base64 of the record without its value. It counts for who reads the message back; the properties hold of it
+what they can.
+"""
+
+import base64
+import binascii
+from collections.abc import Iterator, Sequence
+
+from delayline.errors import MalformedRecord
+from delayline.records.headers import EXACT, STEP
+from delayline.records.message import Header
+from delayline.records.record import decode_body, encode_body
+from rocketmq.errors import BodyTooLarge, InvalidRequest, Malformed, UnknownCompression
+from rocketmq.wire.batch import BatchMember
+from rocketmq.wire.properties import BYTES_MAX
+from rocketmq.wire.stored import StoredMessage, SysFlag
+
+KEYS = b"KEYS"
+MARK = STEP
+"""On the first message of what a step writes into a queue: which step it was (`steps`). No part of the record."""
+
+_NAME_ENDS, _VALUE_ENDS = b"\x01", b"\x02"
+_ROOM = 256
+"""Of the properties' bytes, for the mark."""
+MEMBER_BYTES = 22
+"""Of a message in a batch, beside body and properties."""
+BATCH_BYTES_MAX = 4 << 20
+"""Of a request: a broker's default for a message, and for a batch (`maxMessageSize`)."""
+MEMBERS_BYTES_MAX = BATCH_BYTES_MAX - 64 * 1024
+"""The rest is for a mark, and for what a broker adds when it stores a message."""
+
+
+def to_member(body: bytes) -> BatchMember:
+    """Hot: once per message. Raises MalformedRecord for what is no record, InvalidRequest for headers that are larger
+    than a message's properties may be."""
+    key, value, headers = decode_body(body)
+    pairs = headers if key is None else [(KEYS, key), *headers]
+    as_it_is = value is not None and KEYS not in dict(headers)  # a header of that name would be read as the key
+    properties = _sayable(pairs) if as_it_is else None
+    if properties is None:
+        properties = _as_far_as_sayable(key, value, headers, pairs)
+    if len(properties) > BYTES_MAX - _ROOM:
+        raise InvalidRequest(f"headers of {len(properties)} bytes; RocketMQ takes {BYTES_MAX - _ROOM} beside a body")
+    return BatchMember(value or b"", properties.decode())
+
+
+def marked(member: BatchMember, mark: str) -> BatchMember:
+    """The member with a mark."""
+    return member._replace(properties=f"{MARK.decode()}\x01{mark}\x02{member.properties}")
+
+
+def has_mark(message: StoredMessage, mark: str) -> bool:
+    """Hot: once per message of a target that a takeover reads back."""
+    return message.properties.startswith(b"%s\x01%s\x02" % (MARK, mark.encode()))
+
+
+def member_bytes(member: BatchMember) -> int:
+    """What it takes of a batch."""
+    return MEMBER_BYTES + len(member.body) + len(member.properties.encode())
+
+
+def chunks(members: Sequence[BatchMember]) -> Iterator[list[BatchMember]]:
+    """As many at a time as a request may hold."""
+    chunk: list[BatchMember] = []
+    room = MEMBERS_BYTES_MAX
+    for member in members:
+        taken = member_bytes(member)
+        if chunk and taken > room:
+            yield chunk
+            chunk, room = [], MEMBERS_BYTES_MAX
+        chunk.append(member)
+        room -= taken
+    yield chunk
+
+
+def _sayable(pairs: list[tuple[bytes, bytes | None]] | list[Header]) -> bytes | None:
+    """The pairs as properties; None where a reader would not get them back."""
+    parts: list[bytes] = []
+    for name, value in pairs:
+        if not name or not value:
+            return None
+        parts += (name, _NAME_ENDS, value, _VALUE_ENDS)
+    text, count = b"".join(parts), len(pairs)
+    if text.count(_NAME_ENDS) != count or text.count(_VALUE_ENDS) != count:
+        return None
+    names = {name for name, _ in pairs}
+    if len(names) != count or EXACT in names or MARK in names or not _is_text(text):
+        return None
+    return text
+
+
+def _as_far_as_sayable(
+    key: bytes | None, value: bytes | None, headers: list[Header], pairs: list[tuple[bytes, bytes | None]]
+) -> bytes:
+    said = {name: one for name, one in pairs if name not in (EXACT, MARK) and _sayable([(name, one)]) is not None}
+    exact = base64.b64encode(encode_body(key, None if value is None else b"", headers))
+    text = _sayable(list(said.items()))
+    assert text is not None, "each of them was sayable, and no name is there twice"
+    return text + b"".join((EXACT, _NAME_ENDS, exact, _VALUE_ENDS))
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def to_body(message: StoredMessage) -> bytes:
+    """The record. Hot: once per message read. Who may write into a topic can write anything there: what looks like
+    ours and cannot be read is a header like others, and a body that cannot be decompressed stays as it is."""
+    key: bytes | None = None
+    headers: list[Header] = []
+    exact: bytes | None = None
+    for item in message.properties.split(_VALUE_ENDS):
+        name, _, value = item.partition(_NAME_ENDS)
+        if not name or not value or name == MARK:
+            continue
+        if name == KEYS:
+            key = value
+        else:
+            headers.append((name, value))
+            if name == EXACT:
+                exact = value
+    value = _plain(message) if message.sys_flag & SysFlag.COMPRESSED else message.body
+    return encode_body(key, value, headers) if exact is None else _exactly(exact, value, key, headers)
+
+
+def _exactly(exact: bytes, value: bytes, key: bytes | None, headers: list[Header]) -> bytes:
+    try:
+        said = decode_body(base64.b64decode(exact, validate=True))
+    except (binascii.Error, MalformedRecord):
+        return encode_body(key, value, headers)
+    return encode_body(said.key, None if said.value is None else value, said.headers)
+
+
+def _plain(message: StoredMessage) -> bytes:
+    try:
+        return message.plain_body()
+    except (Malformed, BodyTooLarge, UnknownCompression):
+        return message.body

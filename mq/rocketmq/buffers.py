@@ -1,0 +1,182 @@
+"""Topics that we make: buffers with their journals, this installation's own, those of consumer groups.
+
+A buffer and its journal have the queues of their target, on the same brokers and with the same numbers, so that
+one broker's fate is one shard's fate. The journal is made last: with it the buffer is there, and begins with its
+rules. One process makes at a time: the others wait for a lock of RocketMQ's (LOCK_BATCH_MQ), which ends after a
+minute by itself.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from threading import Lock
+
+from delayline.buffer.record import encode_rules
+from delayline.clock import Clock
+from delayline.process import logs
+from delayline.schedule.rules import DEFAULT_RULES, Rules
+from mq.contract import TopicInfo
+from mq.errors import QueueError, QueueUnavailable, TopicUnknown
+from mq.rocketmq.body import to_member
+from mq.rocketmq.cluster import Held, RocketmqCluster, TopicOnBrokers, new_sys_flag
+from mq.rocketmq.settings import RocketmqSettings
+from rocketmq.client.client import Client
+from rocketmq.wire.bodies import Queue
+
+OWN_QUEUES = 4
+"""Of audit and dead letters, on each broker."""
+MAKING_S = 30.0
+MAKING_PAUSE_S = 0.05
+SEEN_S = 10.0
+SEEN_PAUSE_S = 0.05
+
+log = logs.get(__name__)
+
+
+class OwnTopics:
+    """Any thread; one makes at a time."""
+
+    def __init__(
+        self,
+        settings: RocketmqSettings,
+        cluster: RocketmqCluster,
+        client: Client,
+        clock: Clock,
+        rest: Callable[[float], object],
+    ) -> None:
+        self._settings = settings
+        self._names = settings.names
+        self._wire_names = settings.wire_names
+        self._cluster = cluster
+        self._client = client
+        self._clock = clock
+        self._rest = rest
+        self._making = Lock()
+        self._own_on: list[str] = []  # brokers that have our own topics
+
+    def target(self, name: str) -> TopicOnBrokers:
+        """A topic of users. Raises TopicUnknown."""
+        if self._names.is_own(name):
+            raise TopicUnknown(f"{name!r} is a name of this installation's own topics")
+        return self._cluster.describe(name)
+
+    def ensure(self, name: str, rules: Rules) -> TopicInfo:
+        """The buffer of topic `name`. Raises TopicUnknown, QueueUnavailable."""
+        wanted = _shape(self.target(name))
+        buffer = self._names.buffer(name)
+        if (found := self._made(buffer, wanted)) is not None:
+            return found.info
+        with self._alone():
+            if (found := self._made(buffer, wanted)) is not None:
+                return found.info
+            self._may_make(buffer)
+            self._make_buffer(name, buffer, wanted, rules)
+            return self._seen(buffer, wanted).info
+
+    def _make_buffer(self, name: str, buffer: str, wanted: Mapping[str, int], rules: Rules) -> None:
+        wire, journal = self._wire_names.out(buffer), self._wire_names.journal(name)
+        before = self._cluster.held(wire)
+        self._grow(wire, before, wanted)
+        if not rules.same_as(DEFAULT_RULES):
+            self._write_rules(wire, wanted, rules)
+        self._grow(journal, self._cluster.held(journal), wanted)
+        log.info("a buffer topic is made", topic=name, buffer=wire, queues=dict(wanted))
+
+    def _grow(self, wire: str, held: Mapping[str, Held], wanted: Mapping[str, int]) -> None:
+        """Make the topic, or more queues of it, under the identity that it has."""
+        flag = held[min(held)].sys_flag if held else new_sys_flag()
+        queues = {
+            broker: max(count, held[broker].queues if broker in held else 0) for broker, count in wanted.items()
+        }
+        self._cluster.make(wire, queues, flag)
+
+    def _write_rules(self, wire: str, wanted: Mapping[str, int], rules: Rules) -> None:
+        """As the first record of each queue; of one that was being made when its maker died, only where they are not
+        there yet."""
+        record = to_member(encode_rules(rules))
+        for broker, count in wanted.items():
+            for number in range(count):
+                queue = Queue(wire, broker, number)
+                if self._cluster.range(queue)[1] == 0:
+                    with self._cluster.telling(f"writing rules into {wire}"):
+                        self._client.broker.send_batch(queue, [record])
+
+    def ensure_own(self) -> None:
+        """Audit, dead letters and marks, on every broker."""
+        masters = self._cluster.masters()
+        if masters == self._own_on:
+            return
+        for name, queues in (
+            (self._names.audit, OWN_QUEUES),
+            (self._names.dead, OWN_QUEUES),
+            (self._names.cursor, 1),
+        ):
+            wanted = dict.fromkeys(masters, queues)
+            if self._made(name, wanted) is None:
+                with self._alone():
+                    if self._made(name, wanted) is None:
+                        self._may_make(name)
+                        wire = self._wire_names.out(name)
+                        self._grow(wire, self._cluster.held(wire), wanted)
+                        self._seen(name, wanted)
+        self._own_on = masters
+
+    def make_like(self, name: str, target: str) -> TopicOnBrokers:
+        """A consumer group's topic, like that of users."""
+        wanted = _shape(self._cluster.recall(target))
+        with self._alone():
+            if (found := self._made(name, wanted)) is not None:
+                return found
+            wire = self._wire_names.out(name)
+            self._grow(wire, self._cluster.held(wire), wanted)
+            return self._seen(name, wanted)
+
+    def _may_make(self, name: str) -> None:
+        if not self._settings.topics_create:
+            raise TopicUnknown(f"topic {name!r} is missing, or has too few queues, and mq.topics_create is off")
+
+    def _made(self, name: str, wanted: Mapping[str, int]) -> TopicOnBrokers | None:
+        """The topic, where it has all queues that are wanted."""
+        try:
+            found = self._cluster.describe(name)
+        except TopicUnknown:
+            return None
+        shape = _shape(found)
+        return found if all(shape.get(broker, 0) >= count for broker, count in wanted.items()) else None
+
+    def _seen(self, name: str, wanted: Mapping[str, int]) -> TopicOnBrokers:
+        """Name servers hear of a topic a moment later than its brokers."""
+        until_s = self._clock.monotonic_s() + SEEN_S
+        while (found := self._made(name, wanted)) is None:
+            if self._clock.monotonic_s() > until_s:
+                raise QueueUnavailable(f"topic {name!r} was made, and the name servers do not know it")
+            self._rest(SEEN_PAUSE_S)
+        return found
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """No other thread and no other process makes topics of ours."""
+        with self._making:
+            masters = self._cluster.masters()
+            if not masters:
+                raise QueueUnavailable("no broker is registered")
+            name_of_all = f"{self._settings.group}-making"
+            client_id = f"{new_sys_flag():x}{new_sys_flag():x}"
+            self._lock(masters[0], name_of_all, client_id)
+            try:
+                yield
+            finally:
+                with suppress(QueueError), self._cluster.telling("giving a lock back"):
+                    self._client.admin.unlock(masters[0], name_of_all, client_id)
+
+    def _lock(self, broker: str, name: str, client_id: str) -> None:
+        """Raises QueueUnavailable."""
+        until_s = self._clock.monotonic_s() + MAKING_S
+        with self._cluster.telling("waiting for others that make topics"):
+            while not self._client.admin.lock(broker, name, client_id):
+                if self._clock.monotonic_s() > until_s:
+                    raise QueueUnavailable(f"others have been making topics for {MAKING_S:.0f} s")
+                self._rest(MAKING_PAUSE_S)
+
+
+def _shape(found: TopicOnBrokers) -> dict[str, int]:
+    return {broker: held.queues for broker, held in found.brokers.items()}

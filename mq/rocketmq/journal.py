@@ -1,0 +1,210 @@
+"""A shard's journal: what its owners have written down of what they do, in a queue of its own.
+
+The journal of shard `broker-a:3` of `orders` is queue 3 of `delayline%cursor%orders` on broker-a. A record is
+MessagePack, one of the structures below. Page: docs/formats/journal.md.
+
+    Claimed    the shard is this session's from here on (the first claim of a term counts)
+    ShardStep  what a commit is going to write
+    Done       all of it stands where it belongs
+    Kept       nothing is open, and this is the cursor
+    Released   the session has let go, with nothing open
+
+`replay` says what follows from them. What a session writes behind a later term's claim does not count: it was on
+its way when the session ended, and no caller has heard that it was
+stored.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+import msgspec
+
+from delayline.errors import UnknownFormat
+from mq.errors import QueueUnavailable
+from mq.rocketmq.cluster import RocketmqCluster
+from rocketmq.client.broker import BrokerRequests, Pulled, PullStatus
+from rocketmq.wire.batch import BatchMember
+from rocketmq.wire.bodies import Queue
+from rocketmq.wire.stored import StoredMessage
+
+VERSION = 1
+TAIL_RECORDS = 64
+"""Read at once, from the end backwards."""
+LATE_RECORDS_MAX = 16
+"""A session has one step of a shard on its way. What has landed late stands at most so far behind the claim that
+it does not count against: claims that come too late are between the two."""
+
+
+class Write(msgspec.Struct, array_like=True, frozen=True):
+    """Messages for one queue, in one batch, the first with the mark `<step>/<index in the step>`. Behind `since` it
+    is looked for. Without `members` they are in none but the queue itself: whether they are there decides whether the
+    step happened."""
+
+    topic: str
+    broker: str
+    queue_id: int
+    since: int
+    members: tuple[tuple[bytes, str], ...] | None
+    born_ms: int | None = None
+
+    @property
+    def queue(self) -> Queue:
+        return Queue(self.topic, self.broker, self.queue_id)
+
+
+class Claimed(msgspec.Struct, tag="claimed", frozen=True):
+    term: int
+    session: str
+
+
+class ShardStep(msgspec.Struct, tag="step", frozen=True):
+    """`before` is the cursor where the step has not happened, `cursor` where it has."""
+
+    term: int
+    number: int
+    session: str
+    before: bytes | None
+    cursor: bytes
+    writes: tuple[Write, ...]
+
+    def mark(self, shard: str, index: int) -> str:
+        """Of the write of this index."""
+        return f"{shard}/{self.term}/{self.number}/{index}"
+
+    @property
+    def decides(self) -> Write | None:
+        """The write whose presence decides; None where the step has happened by being written down."""
+        return next((write for write in self.writes if write.members is None), None)
+
+
+class Done(msgspec.Struct, tag="done", frozen=True):
+    term: int
+    number: int
+
+
+class Kept(msgspec.Struct, tag="kept", frozen=True):
+    term: int
+    session: str
+    cursor: bytes | None
+
+
+class Released(msgspec.Struct, tag="released", frozen=True):
+    term: int
+
+
+Record: TypeAlias = Claimed | ShardStep | Done | Kept | Released
+
+_VERSIONED = bytes((VERSION,))
+_decoder: msgspec.msgpack.Decoder[Record] = msgspec.msgpack.Decoder(Claimed | ShardStep | Done | Kept | Released)
+
+
+def encode(record: Record) -> BatchMember:
+    """As a message."""
+    return BatchMember(_VERSIONED + msgspec.msgpack.encode(record))
+
+
+def decode(body: bytes) -> Record:
+    """Raises UnknownFormat."""
+    if body[:1] != _VERSIONED:
+        raise UnknownFormat(f"a journal record of version {body[:1].hex() or 'none'}, this program knows {VERSION}")
+    try:
+        return _decoder.decode(body[1:])
+    except msgspec.DecodeError as error:
+        raise UnknownFormat(f"a journal record that cannot be read: {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What a journal says at its end. `session` is who has the term; it may be gone. `step` is one of which it is
+    not written that it is done; of an earlier term while no later owner has finished it."""
+
+    term: int = 0
+    session: str = ""
+    released: bool = True
+    cursor: bytes | None = None
+    step: ShardStep | None = None
+    end: int = 0
+
+    @property
+    def known_cursor(self) -> bytes | None:
+        """The cursor as far as the journal alone tells: of a step that has yet to be looked for, the one before."""
+        if self.step is None:
+            return self.cursor
+        return self.step.before if self.step.decides is not None else self.step.cursor
+
+
+def replay(records: Iterable[Record], end: int = 0) -> State:
+    """What follows from a journal's last records, which may begin anywhere."""
+    state = State()
+    for record in records:
+        state = _after(state, record)
+    return replace(state, end=end)
+
+
+def _after(state: State, record: Record) -> State:
+    match record:
+        case Claimed(term, session) if term > state.term:
+            return replace(state, term=term, session=session, released=False)
+        # rule journal-late: what a fenced session still had on its way would count: a step that nobody carries out.
+        case ShardStep() if record.term >= state.term:
+            return State(record.term, record.session, False, record.before, record)
+        case Kept() if record.term >= state.term:
+            return State(record.term, record.session, False, record.cursor)
+        case Done(term, number) if state.step and (state.step.term, state.step.number) == (term, number):
+            return replace(state, cursor=state.step.cursor, step=None)
+        case Released(term) if term == state.term:
+            return replace(state, released=True)
+    return state
+
+
+class Journals:
+    """Reads and writes them. Raises as `RocketmqCluster` does, and UnknownFormat."""
+
+    def __init__(self, cluster: RocketmqCluster, reader: BrokerRequests) -> None:
+        self._cluster = cluster
+        self._reader = reader
+
+    def state(self, queue: Queue, end_min: int = 0) -> State:
+        """As far as it can be read now, and at least up to `end_min`, which is stored already."""
+        with self._cluster.telling(f"reading the journal {queue.topic}"):
+            end = max(self._reader.max_offset(queue), end_min)
+            start = self._reader.min_offset(queue)
+        records: list[Record] = []
+        at = end
+        while at > start and not _is_enough(records):
+            begin = max(start, at - TAIL_RECORDS)
+            records = [*map(decode, self._bodies(queue, begin, at)), *records]
+            at = begin
+        return replay(records, end)
+
+    def _bodies(self, queue: Queue, begin: int, end: int) -> list[bytes]:
+        return [message.body for message in read_messages_between(self._cluster, self._reader, queue, begin, end)]
+
+
+def _is_enough(records: Sequence[Record]) -> bool:
+    """Whether what stands before them changes nothing."""
+    return any(isinstance(record, ShardStep | Kept) for record in records[LATE_RECORDS_MAX:])
+
+
+def read_messages_between(
+    cluster: RocketmqCluster, reader: BrokerRequests, queue: Queue, begin: int, end: int
+) -> list[StoredMessage]:
+    """All of them, waiting for those that are stored and cannot be pulled yet. Raises QueueUnavailable; where the
+    queue does not have `begin` any more as well."""
+    found: list[StoredMessage] = []
+    while begin < end:
+        with cluster.telling(f"reading {queue.topic}, {queue.broker}:{queue.queue_id}"):
+            pulled = reader.pull(queue, begin, wait_s=0.1)
+        _check_held(queue, begin, pulled)
+        found += [one for one in pulled.messages if one.queue_offset < end]
+        begin = found[-1].queue_offset + 1 if pulled.messages else begin
+    return found
+
+
+def _check_held(queue: Queue, begin: int, pulled: Pulled) -> None:
+    if pulled.status is PullStatus.OFFSET_MOVED and begin < pulled.min_offset:
+        raise QueueUnavailable(
+            f"{queue.topic}, {queue.broker}:{queue.queue_id}: the log starts at {pulled.min_offset}, and what was "
+            f"delivered from {begin} on cannot be known any more"
+        )

@@ -1,0 +1,77 @@
+"""Names of topics and partitions, as Delayline and as RocketMQ have them.
+
+RocketMQ's topics have no full stops (`TopicValidator`): those in names of our own are percent signs there, which
+topics of users cannot have here. `delayline.buffer.orders` is `delayline%buffer%orders`.
+A partition is a queue of a broker: `<broker>:<queue id>`.
+"""
+
+import re
+from typing import NamedTuple
+
+from delayline.names import Names, is_topic_name
+from mq.errors import PartitionUnknown, TopicUnknown
+from rocketmq.wire.bodies import Queue
+
+TOPIC_CHARS_MAX = 127
+"""`TopicValidator.TOPIC_MAX_LENGTH`."""
+
+_BROKER = re.compile(r"[a-zA-Z0-9_-]{1,100}")
+_ID = re.compile(r"0|[1-9][0-9]{0,4}", re.ASCII)
+_SYSTEM = frozenset({"TBW102", "BenchmarkTest", "SELF_TEST_TOPIC", "OFFSET_MOVED_EVENT", "SCHEDULE_TOPIC_XXXX"})
+
+
+def is_broker_name(name: str) -> bool:
+    """Whether a broker of this name can have shards: message ids hold its name between full stops."""
+    return _BROKER.fullmatch(name) is not None
+
+
+class Place(NamedTuple):
+    """What the name of a partition says."""
+
+    broker: str
+    queue_id: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.broker}:{self.queue_id}"
+
+    def of(self, wire_topic: str) -> Queue:
+        return Queue(wire_topic, self.broker, self.queue_id)
+
+
+def place_of(name: str, topic: str) -> Place:
+    """Raises PartitionUnknown for what is no name of a partition."""
+    broker, _, number = name.rpartition(":")
+    if not is_broker_name(broker) or not _ID.fullmatch(number):
+        raise PartitionUnknown(f"{topic} has no partition {name!r}")
+    return Place(broker, int(number))
+
+
+class WireNames:
+    """Of one installation."""
+
+    def __init__(self, names: Names) -> None:
+        self.names = names
+        self._own = names.namespace.replace(".", "%") + "%"
+
+    def out(self, topic: str) -> str:
+        """As RocketMQ calls it. Raises TopicUnknown for what it could not call so."""
+        if not is_topic_name(topic):
+            raise TopicUnknown(f"{topic!r} cannot be a topic: 1 to {TOPIC_CHARS_MAX} of a-z A-Z 0-9 _ -")
+        wire = topic.replace(".", "%") if self.names.is_own(topic) else topic
+        if "." in wire or len(wire) > TOPIC_CHARS_MAX:
+            raise TopicUnknown(f"{topic!r} cannot be a topic of RocketMQ: {TOPIC_CHARS_MAX} of a-z A-Z 0-9 _ -")
+        return wire
+
+    def back(self, wire: str) -> str:
+        """As Delayline calls it."""
+        return wire.replace("%", ".") if wire.startswith(self._own) else wire
+
+    def journal(self, topic: str) -> str:
+        """Where the owners of the shards of `topic` write what they do (`journal`), as RocketMQ calls it."""
+        return self.out(f"{self.names.cursor}.{topic}")
+
+    def is_users(self, wire: str) -> bool:
+        """Whether the topic is neither ours nor RocketMQ's own."""
+        system = wire in _SYSTEM or wire.lower().startswith("rmq_sys_") or wire.endswith("_REPLY_TOPIC")
+        return is_topic_name(wire) and not system

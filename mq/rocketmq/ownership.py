@@ -1,0 +1,234 @@
+"""Who owns a shard: claims, what is read back, and what a crash left half done.
+
+    1. the journal names the last session; it is not in its broker's list any more, or has released the shard
+    2. a claim is appended; of several claims of a term the first one in the journal counts
+    3. `landing_s` passes, unless the shard was released: what the broker had read of the last session lands
+    4. the journal is read again. Of a step that is not done, the first deliveries decide: they are in the
+       target, and then the rest is written as far as it is missing, or they do not, and the step has not happened
+    5. `Kept`: nothing is open
+
+Reading before the claim and the wait would miss what lands meanwhile: delivered twice.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from threading import RLock
+
+from delayline.buffer.cursor import Cursor
+from delayline.clock import Clock
+from delayline.errors import UnknownFormat
+from delayline.process import logs
+from delayline.records.message import Shard
+from mq.errors import QueueError, QueueUnavailable
+from mq.rocketmq.body import has_mark, marked
+from mq.rocketmq.cluster import RocketmqCluster
+from mq.rocketmq.journal import (
+    Claimed,
+    Journals,
+    Kept,
+    Record,
+    Released,
+    ShardStep,
+    State,
+    Write,
+    encode,
+    read_messages_between,
+)
+from mq.rocketmq.session import Session
+from mq.rocketmq.settings import RocketmqSettings
+from mq.rocketmq.stamps import Stamped
+from rocketmq.client.broker import BrokerRequests
+from rocketmq.errors import RocketmqError
+from rocketmq.wire.batch import BatchMember
+from rocketmq.wire.bodies import Queue
+
+log = logs.get(__name__)
+
+
+@dataclass
+class Holding:
+    """A shard that is ours. `lock` is held by who writes for it. `ends` are offsets behind which none of our own
+    messages stands yet, by queue, and when that was known (monotonic seconds)."""
+
+    shard: Shard
+    session: Session
+    journal: Queue
+    term: int
+    cursor: bytes | None
+    number: int = 0
+    is_recovered: bool = True
+    ends: dict[Queue, tuple[int, float]] = field(default_factory=dict)
+    lock: RLock = field(default_factory=RLock)
+
+    @property
+    def name(self) -> str:
+        """As marks have it."""
+        return "/".join(self.shard)
+
+    @property
+    def last(self) -> Cursor | None:
+        """The committed cursor. Raises UnknownFormat."""
+        return None if self.cursor is None else Cursor.decode(self.cursor)
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether the session lasts."""
+        return self.session.is_open
+
+
+class Ownership:
+    """Of one worker. Any thread, but `take` one at a time."""
+
+    def __init__(
+        self,
+        settings: RocketmqSettings,
+        cluster: RocketmqCluster,
+        journals: Journals,
+        reader: BrokerRequests,
+        rest: Callable[[float], object],
+        stamped: Stamped,
+        clock: Clock,
+    ) -> None:
+        """`rest` waits so many seconds."""
+        self._settings = settings
+        self._cluster = cluster
+        self._journals = journals
+        self._reader = reader
+        self._rest = rest
+        self._stamped = stamped
+        self._clock = clock
+        self._held: dict[Shard, Holding] = {}
+
+    def holding(self, shard: Shard) -> Holding | None:
+        """Where it is ours, and the session lasts."""
+        found = self._held.get(shard)
+        return found if found is not None and found.is_ours else None
+
+    def held(self) -> Mapping[Shard, Holding]:
+        return dict(self._held)
+
+    def drop(self, shard: Shard) -> None:
+        """It is not ours any more."""
+        self._held.pop(shard, None)
+
+    def is_free(self, journal: Queue, session: Session) -> bool:
+        """Whether it could be taken now. Raises QueueUnavailable, UnknownFormat."""
+        return self._blocks(self._journals.state(journal), session) is None
+
+    def _blocks(self, state: State, session: Session) -> str | None:
+        """The session that still has the shard."""
+        if state.released or state.session == session.id or state.session not in session.members():
+            return None
+        return state.session
+
+    # --- taking
+
+    def take(self, shard: Shard, journal: Queue, session: Session) -> Holding:
+        """The shard, with nothing open. Raises QueueUnavailable, UnknownFormat."""
+        held = self.holding(shard)
+        if held is not None and held.session is session:
+            with held.lock:
+                if not held.is_recovered:
+                    self._recover(held)
+            return held
+        state = self._journals.state(journal)
+        if (other := self._blocks(state, session)) is not None:
+            raise QueueUnavailable(f"{'.'.join(shard)} still belongs to {other}")
+        term = state.term + 1
+        self.write(session, journal, Claimed(term, session.id))
+        if not state.released:
+            # rule landing: what its broker had read of the last session would land behind our reading: sent twice.
+            self._rest(self._settings.landing_s)
+        holding = Holding(shard, session, journal, term, None, is_recovered=False)
+        self._recover(holding)
+        self._held[shard] = holding
+        return holding
+
+    def _recover(self, holding: Holding) -> None:
+        """Nothing is open behind it.
+
+        A broker shows what it has stored in the order in which it has stored it, over all queues
+        (`ReputMessageService`): when a record of now can be read, all that was stored before can be."""
+        # rule barrier: what the last session had stored would not be seen yet: sent twice.
+        end = self.write(holding.session, holding.journal, Claimed(holding.term, holding.session.id))
+        state = self._journals.state(holding.journal, end)
+        # rule first-claim: two sessions that claim at once would both deliver.
+        if (state.term, state.session) != (holding.term, holding.session.id):
+            raise QueueUnavailable(f"{'.'.join(holding.shard)} belongs to {state.session} now")
+        holding.cursor = state.cursor if state.step is None else self._finish(holding, state.step)
+        self.write(holding.session, holding.journal, Kept(holding.term, holding.session.id, holding.cursor))
+        holding.is_recovered = True
+
+    def _finish(self, holding: Holding, step: ShardStep) -> bytes | None:
+        """Carry out the rest of a step that has happened; the cursor that counts now."""
+        decides = step.decides
+        if decides is not None and not self._stands(decides, step.mark(holding.name, step.writes.index(decides))):
+            log.info("a step that had not happened is left out", topic=holding.shard.topic, shard=holding.shard.name)
+            return step.before
+        written = 0
+        for index, write in enumerate(step.writes):
+            mark = step.mark(holding.name, index)
+            if write.members is not None and not self._stands(write, mark):
+                self._send(holding.session, write, mark)
+                written += 1
+        log.info("a step was finished", topic=holding.shard.topic, shard=holding.shard.name, batches=written)
+        return step.cursor
+
+    def _stands(self, write: Write, mark: str) -> bool:
+        """Whether a batch with this mark is in its queue. What was trimmed or expired behind `since` cannot be known:
+        raises QueueUnavailable."""
+        with self._cluster.telling(f"reading back {write.topic}"):
+            end = self._reader.max_offset(write.queue)
+        begin = write.since
+        while begin < end:
+            found = read_messages_between(self._cluster, self._reader, write.queue, begin, min(end, begin + 10_000))
+            if any(has_mark(message, mark) for message in found):
+                return True
+            begin += 10_000
+        return False
+
+    def _send(self, session: Session, write: Write, mark: str) -> None:
+        assert write.members is not None
+        members = [BatchMember(body, text) for body, text in write.members]
+        batch = [marked(members[0], mark), *members[1:]]
+        with self._cluster.telling(f"finishing a step in {write.topic}"):
+            session.requests.send_batch_later(write.queue, batch, born_ms=write.born_ms).result()
+
+    # --- the journal
+
+    def write(self, session: Session, journal: Queue, record: Record) -> int:
+        """Append, durably; the offset behind it. Where it is unknown whether, the session ends. Raises
+        QueueUnavailable."""
+        sent_s = self._clock.monotonic_s()
+        try:
+            sent = session.requests.send_batch(journal, [encode(record)])
+        except RocketmqError as error:
+            session.end()
+            raise QueueUnavailable(f"writing the journal {journal.topic}: {error}") from error
+        self._stamped(sent, journal, sent_s)
+        return sent.answer.queue_offset + 1
+
+    def release(self, holding: Holding) -> None:
+        """Let go, in order. Where that does not succeed the session ends, and with it all that it has."""
+        with holding.lock:
+            self.drop(holding.shard)
+            if not holding.is_ours:
+                return
+            try:
+                if not holding.is_recovered:
+                    self._recover(holding)
+                self.write(holding.session, holding.journal, Released(holding.term))
+            except (QueueError, UnknownFormat) as error:
+                log.info("a shard is not released in order", shard=holding.shard.name, detail=str(error))
+                holding.session.end()
+
+    def keep(self, holding: Holding) -> None:
+        """Write the cursor again, so that no broker deletes its only copy for its age."""
+        if holding.lock.acquire(blocking=False):
+            try:
+                if holding.is_ours and holding.is_recovered:
+                    self.write(
+                        holding.session, holding.journal, Kept(holding.term, holding.session.id, holding.cursor)
+                    )
+            finally:
+                holding.lock.release()

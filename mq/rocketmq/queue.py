@@ -1,0 +1,284 @@
+"""RocketmqQueue: what users open."""
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from threading import Event
+from weakref import WeakSet
+
+from delayline.buffer.cursor import Cursor
+from delayline.clock import Clock
+from delayline.process import logs
+from delayline.records.message import Shard
+from delayline.schedule.rules import Rules
+from mq.broker_clock import BrokerClock
+from mq.contract import Append, Audited, Claim, Handover, LogRecord, Owner, Position, TopicInfo
+from mq.errors import NotDoneHere, QueueClosed, QueueUnavailable
+from mq.making import Making
+from mq.rocketmq.appends import Appends
+from mq.rocketmq.batches import Batches
+from mq.rocketmq.buffers import OwnTopics
+from mq.rocketmq.cluster import RocketmqCluster
+from mq.rocketmq.journal import Journals, State
+from mq.rocketmq.membership import SessionMembership
+from mq.rocketmq.naming import place_of
+from mq.rocketmq.ownership import Ownership
+from mq.rocketmq.session import writer_of
+from mq.rocketmq.settings import RocketmqSettings
+from mq.rocketmq.sink import RocketmqSink
+from mq.rocketmq.source import RocketmqSource
+from mq.rocketmq.stamps import Stamps
+from rocketmq.client.client import Client
+from rocketmq.wire.bodies import Queue
+
+WAIT_SLICE_S = 5.0
+"""Of a wait for several queues: a pull that is not needed any more waits at its broker for so long."""
+
+log = logs.get(__name__)
+
+
+class RocketmqQueue:
+    """Client and Admin, and the maker of Sources and Sinks, on a RocketMQ cluster. Any thread may call it."""
+
+    def __init__(self, settings: RocketmqSettings, clock: Clock) -> None:
+        """Sends no request yet."""
+        self._settings = settings
+        self._names = settings.names
+        self._wire_names = settings.wire_names
+        self._clock = clock
+        self._closing = Event()
+        self._client = Client(settings.client())
+        requests = self._client.broker
+        self._cluster = RocketmqCluster(settings, self._client, clock)
+        self._buffers = OwnTopics(settings, self._cluster, self._client, clock, self._closing.wait)
+        self._journals = Journals(self._cluster, requests)
+        self._brokers = BrokerClock(clock)
+        self._stamps = Stamps(requests, self._brokers, clock)
+        self._making = Making(settings.group_topics_max, clock)
+        self._appends = Appends(settings, self._cluster, requests, clock)
+        self.members: WeakSet[SessionMembership] = WeakSet()
+        self._buffered: set[str] = set()  # topics whose buffers this process has asked for; bounded by the topics
+
+    def open_worker(self, writer: str) -> tuple[RocketmqSource, RocketmqSink]:
+        """A new member of the worker group, with a share of the shards. Makes this installation's own topics where
+        they are missing. Raises QueueUnavailable, and TopicUnknown where topics may not be made."""
+        self._check()
+        self._buffers.ensure_own()
+        requests = self._client.broker
+        ownership = Ownership(
+            self._settings,
+            self._cluster,
+            self._journals,
+            requests,
+            self._rest,
+            self._stamps.sent,
+            self._clock,
+        )
+        source = RocketmqSource(
+            self._settings, self._cluster, requests, self._clock, self._brokers, self._wait_readable
+        )
+        member = SessionMembership(
+            self._settings, self._client, self._cluster, ownership, self._stamps, writer, self._clock, source.tell
+        )
+        source.on_poll, source.on_release, source.on_close = member.alive, member.release, member.close
+        batches = Batches(self._settings, self._cluster, self._buffers, self._making)
+        sink = RocketmqSink(
+            writer, self._cluster, batches, member.hold, self._clock, self._closing.wait, self._stamps.sent
+        )
+        self.members.add(member)
+        return source, sink
+
+    def close(self) -> None:
+        """Let go. Later calls raise QueueUnavailable; workers are closed by those who opened them."""
+        if not self._closing.is_set():
+            self._closing.set()
+            self._cluster.close()
+            self._appends.close()
+            self._client.close()
+
+    def _check(self) -> None:
+        if self._closing.is_set():
+            raise QueueClosed("the queue is closed")
+
+    def _wait_readable(self, broker: str) -> bool:
+        return self._cluster.wait_readable(broker, self._settings.request_timeout_s, self._rest)
+
+    def _rest(self, seconds: float) -> None:
+        """Wholly: who would go on before that, because the queue is being closed, hears QueueClosed."""
+        if self._closing.wait(seconds):
+            raise QueueClosed("the queue is closed")
+
+    # --- Client
+
+    def append(self, records: Sequence[Append]) -> "Future[list[Position]]":
+        return self._appends.append(records)
+
+    def claim(self, name: str) -> Claim:
+        raise NotDoneHere(f"{name!r} is not claimed: RocketMQ keeps no earlier holder of a name from writing")
+
+    def read(
+        self, topic: str, partition: str, offset: int, records_max: int, bytes_max: int = 4 << 20
+    ) -> list[LogRecord]:
+        self._check()
+        return self._cluster.read(self._cluster.queue(topic, partition), offset, records_max, bytes_max)
+
+    def offsets(self, topic: str, partition: str) -> tuple[int, int]:
+        self._check()
+        return self._cluster.range(self._cluster.queue(topic, partition))
+
+    def wait(self, topic: str, positions: Mapping[str, int], timeout_s: float) -> bool:
+        self._check()
+        queues = {self._cluster.queue(topic, name): offset for name, offset in positions.items()}
+        until_s = self._clock.monotonic_s() + timeout_s
+        while True:
+            left_s = until_s - self._clock.monotonic_s()
+            if self._has_grown(topic, queues, max(0.0, min(left_s, WAIT_SLICE_S))):
+                return True
+            if left_s <= 0:
+                return False
+
+    def _has_grown(self, topic: str, queues: Mapping[Queue, int], wait_s: float) -> bool:
+        with self._cluster.telling(f"waiting for {topic}"):
+            pulls = {
+                self._client.broker.pull_later(queue, offset, messages_max=1, wait_s=wait_s)
+                for queue, offset in queues.items()
+            }
+            until_s = self._clock.monotonic_s() + wait_s + self._settings.request_timeout_s
+            while pulls and (left_s := until_s - self._clock.monotonic_s()) > 0:
+                done, pulls = wait(pulls, left_s, FIRST_COMPLETED)
+                if any(pull.result().messages for pull in done):
+                    return True
+        return False
+
+    def is_stable(self, topic: str, partition: str, timeout_s: float) -> bool:
+        """What is stored can be read a moment later, when its broker has put it into the queue."""
+        self._check()
+        self._buffers.ensure_own()
+        queue = self._cluster.queue(topic, partition)
+        return self._cluster.wait_readable(queue.broker, timeout_s, self._rest)
+
+    def record_bytes_max(self, topic: str) -> int:
+        self._check()
+        self._cluster.recall(topic)
+        return self._settings.record_bytes_max
+
+    # --- Admin: topics
+
+    def topics(self) -> Sequence[str]:
+        self._check()
+        system = self._cluster.clusters() | set(self._cluster.masters())
+        found = [name for name in self._cluster.all_wire_names() if self._wire_names.is_users(name)]
+        return sorted(set(found) - system)
+
+    def topic(self, name: str) -> TopicInfo:
+        self._check()
+        return self._cluster.describe(name).info
+
+    def ensure_topic(self, name: str) -> TopicInfo:
+        """Topics of users are never made here. Raises TopicUnknown."""
+        self._check()
+        return self._buffers.target(name).info
+
+    def create_topic(self, name: str, partitions: int | None = None) -> TopicInfo:
+        raise NotDoneHere(f"topic {name!r}: topics of users are made with RocketMQ's own tools")
+
+    def delete_topic(self, name: str) -> None:
+        raise NotDoneHere(f"topic {name!r}: topics of users are deleted with RocketMQ's own tools")
+
+    def ensure_buffer(self, name: str, rules: Rules) -> TopicInfo:
+        self._check()
+        self._buffers.ensure_own()
+        info = self._buffers.ensure(name, rules)
+        if name not in self._buffered:
+            self._buffered.add(name)
+            for member in list(self.members):
+                member.look_for_buffers()
+        return info
+
+    def buffer(self, shard: Shard) -> TopicInfo:
+        self._check()
+        found = self._cluster.recall(self._names.buffer(shard.topic))
+        broker = place_of(shard.name, shard.topic).broker
+        return found.info._replace(topic_id=found.identity(broker)) if broker in found.brokers else found.info
+
+    def target_trouble(self, shard: Shard) -> str | None:
+        self._check()
+        place = place_of(shard.name, shard.topic)
+        held = self._cluster.held(self._wire_names.out(shard.topic)).get(place.broker)
+        if held is None or place.queue_id >= held.queues:
+            return f"topic {shard.topic!r} has no queue {shard.name}"
+        return None if held.is_writable else f"topic {shard.topic!r} may not be written on {place.broker}"
+
+    def trouble(self) -> str | None:
+        """Brokers mend themselves, or say so for each shard."""
+        return None
+
+    def identity(self) -> str:
+        """Of the audit's topic: it is made once, with the installation."""
+        self._check()
+        self._buffers.ensure_own()
+        return self._cluster.recall(self._names.audit).info.topic_id.hex()
+
+    # --- Admin: shards
+
+    def takeover(self, shard: Shard) -> Handover:
+        """Where a worker of this process has the shard, it is taken, and what the last owner left half done is
+        finished. Elsewhere it is only looked at: raises QueueUnavailable where anything is half done."""
+        self._check()
+        queue = self._buffer_queue(shard)
+        member = next((one for one in list(self.members) if one.is_assigned(shard)), None)
+        held = None if member is None else member.hold(shard)
+        if held is not None:
+            return Handover(held.last, self.buffer(shard).topic_id)
+        state = self._state(shard, queue)
+        if state.step is not None or any(one.is_open for one in list(self.members)):
+            raise QueueUnavailable(f"{'.'.join(shard)} is not assigned to a worker of this process")
+        return Handover(_cursor(state.cursor), self.buffer(shard).topic_id)
+
+    def _state(self, shard: Shard, queue: Queue) -> State:
+        return self._journals.state(queue._replace(topic=self._wire_names.journal(shard.topic)))
+
+    def _buffer_queue(self, shard: Shard) -> Queue:
+        return self._cluster.buffer_queue(shard)
+
+    def log_range(self, shard: Shard) -> tuple[int, int]:
+        self._check()
+        return self._cluster.range(self._buffer_queue(shard))
+
+    def trim(self, shard: Shard, low_offset: int) -> None:
+        """The brokers delete by age alone; what is below is out of this process's sight."""
+        self._check()
+        self._cluster.trim(self._buffer_queue(shard), low_offset)
+
+    def read_cursor_unfenced(self, shard: Shard) -> Cursor | None:
+        self._check()
+        return _cursor(self._state(shard, self._buffer_queue(shard)).known_cursor)
+
+    def audited(self, shard: Shard) -> Audited | None:
+        """The reconcile job does not read RocketMQ."""
+        self._check()
+        self._buffer_queue(shard)
+        return None
+
+    def owners(self) -> Mapping[Shard, Owner]:
+        """By the journals: who has claimed a shard last, and not let go of it."""
+        self._check()
+        found: dict[Shard, Owner] = {}
+        for name in map(self._wire_names.back, self._cluster.all_wire_names()):
+            if (topic := self._names.target(name)) is None:
+                continue
+            for place in self._cluster.recall(name).places:
+                state = self._journals.state(place.of(self._wire_names.journal(topic)))
+                if not state.released:
+                    found[Shard(topic, place.name)] = Owner(*writer_of(state.session))
+        return found
+
+    def appended_at_ms(self, shard: Shard, offset: int) -> int | None:
+        self._check()
+        queue = self._buffer_queue(shard)
+        start, end = self._cluster.range(queue)
+        records = self._cluster.read(queue, max(start, offset), 1, 1) if offset < end else ()
+        return records[0].appended_at_ms if records else None
+
+
+def _cursor(data: bytes | None) -> Cursor | None:
+    return None if data is None else Cursor.decode(data)

@@ -1,0 +1,53 @@
+"""What the brokers' clocks say, from what they have stored for us.
+
+The answer to a send does not say when the message was stored; the message does, and can be looked at by its place in
+the commit log as soon as it is answered.
+"""
+
+from collections.abc import Callable
+from concurrent.futures import Future
+
+from delayline.clock import Clock
+from mq.broker_clock import MEASURE_S, BrokerClock
+from rocketmq.client.broker import BrokerRequests, Sent
+from rocketmq.errors import RocketmqError
+from rocketmq.wire.bodies import Queue
+from rocketmq.wire.ids import decode_message_id
+from rocketmq.wire.stored import StoredMessage
+
+Stamped = Callable[[Sent, Queue, float], None]
+"""Hears of a batch that a broker has stored, and when it was sent (monotonic seconds)."""
+
+
+def first_place(sent: Sent) -> int:
+    """Where the first message of a batch is, in its broker's commit log. Raises Malformed."""
+    return decode_message_id(sent.answer.msg_id.partition(",")[0]).offset
+
+
+class Stamps:
+    """Any thread."""
+
+    def __init__(self, requests: BrokerRequests, brokers: BrokerClock, clock: Clock) -> None:
+        self._requests = requests
+        self._brokers = brokers
+        self._clock = clock
+        self._looked_s: dict[str, float] = {}  # by broker
+
+    def is_due(self, broker: str) -> bool:
+        """Whether the last look was a while ago."""
+        return self._clock.monotonic_s() - self._looked_s.get(broker, float("-inf")) >= MEASURE_S
+
+    def sent(self, sent: Sent, queue: Queue, sent_s: float) -> None:
+        """Look at it, if the last look was a while ago."""
+        if not self.is_due(queue.broker):
+            return
+        self._looked_s[queue.broker] = self._clock.monotonic_s()
+
+        def seen(future: "Future[StoredMessage]") -> None:
+            if future.exception() is None:
+                self._brokers.measured(queue.broker, future.result().stored_ms, sent_s)
+
+        try:
+            self._requests.view_later(queue, first_place(sent)).add_done_callback(seen)
+        except RocketmqError:
+            return  # another send will tell

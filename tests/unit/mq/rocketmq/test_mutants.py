@@ -1,0 +1,60 @@
+"""The rules of owners on RocketMQ, each broken, and the test that notices. `tests.mutation` says how."""
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.mutation.mutant import Mutant, load
+from tests.mutation.operators import constant, drop, never, value, without
+from tests.unit.mq.rocketmq import test_ownership
+
+CAUGHT: tuple[tuple[Mutant, str, Callable[[], None]], ...] = (
+    (
+        Mutant("a takeover does not wait for what its broker had read", "landing", drop),
+        "Ownership",
+        test_ownership.test_what_the_broker_carries_out_after_a_sessions_end_is_read_back,
+    ),
+    (
+        Mutant("a takeover reads what can be seen, not what is stored", "barrier", value(constant(0))),
+        "Ownership",
+        test_ownership.test_what_is_stored_and_not_shown_yet_is_read_back,
+    ),
+    (
+        Mutant("a claim counts although another was before it", "first-claim", never),
+        "Ownership",
+        test_ownership.test_of_two_that_claim_at_once_the_first_in_the_journal_has_the_shard,
+    ),
+    (
+        Mutant("a broker that knows no session says that all have ended", "session-listed", never),
+        "Session",
+        test_ownership.test_a_broker_that_does_not_know_the_asker_says_nothing_of_others,
+    ),
+    (
+        Mutant("a commit goes on although an earlier step is open", "recovered-first", never),
+        "RocketmqSink",
+        test_ownership.test_nothing_is_committed_while_an_earlier_step_is_open,
+    ),
+    (
+        Mutant("a session goes on although a request's fate is unknown", "unknown-ends", drop),
+        "RocketmqSink",
+        test_ownership.test_a_lost_answer_ends_the_session,
+    ),
+    (
+        Mutant("a step that lands behind a later claim counts", "journal-late", without("guard")),
+        "Journals",
+        test_ownership.test_a_step_that_lands_behind_a_later_claim_has_not_happened,
+    ),
+)
+MUTANTS = tuple(mutant for mutant, _, _ in CAUGHT)
+
+
+@pytest.mark.parametrize(("mutant", "used", "check"), CAUGHT, ids=[mutant.broken for mutant in MUTANTS])
+def test_a_rule_that_is_broken_is_noticed(
+    mutant: Mutant, used: str, check: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check()
+    broken = getattr(load(mutant, (mutant.module,))[mutant.module], used)
+    monkeypatch.setattr(f"tests.unit.mq.rocketmq.scene.{used}", broken)
+
+    with pytest.raises(AssertionError):
+        check()

@@ -1,0 +1,164 @@
+"""Owners of a shard on RocketMQ, one after the other, and what the last one left on its way."""
+
+import pytest
+
+from mq.errors import CommitAborted, CommitError, CommitUnknown, DeliveryRefused, QueueUnavailable
+from mq.rocketmq.journal import Claimed, ShardStep, encode
+from rocketmq.errors import AnswerLost, NotAllowed, Refused, RocketmqError
+from rocketmq.wire.bodies import Queue
+from tests.unit.mq.rocketmq.scene import AUDIT, JOURNAL, TARGET, BrokerInMemory, Worker
+
+
+def fails(worker: Worker, name: bytes) -> CommitError | None:
+    """How a commit ended."""
+    try:
+        worker.commit(name)
+    except CommitError as error:
+        return error
+    return None
+
+
+def takes(worker: Worker) -> bool:
+    """Whether the shard could be had."""
+    try:
+        worker.claim()
+    except (CommitError, QueueUnavailable):
+        return False
+    return True
+
+
+def test_what_the_broker_carries_out_after_a_sessions_end_is_read_back() -> None:
+    broker = BrokerInMemory()
+    first, second = Worker("first", broker), Worker("second", broker)
+    first.claim()
+    broker.held_up = {TARGET}
+    error = fails(first, b"m")
+    broker.held_up = set()
+    second.claim()
+    broker.land()
+    assert isinstance(error, CommitUnknown)
+    assert broker.bodies(TARGET) == broker.bodies(AUDIT) == [b"m"]
+
+
+def test_what_is_stored_and_not_shown_yet_is_read_back() -> None:
+    broker = BrokerInMemory()
+    first, second = Worker("first", broker), Worker("second", broker)
+    assert takes(first)
+    broker.refusing = {AUDIT: Refused(1, "", "")}
+    fails(first, b"m")
+    broker.refusing = {}
+    assert takes(second)
+    assert broker.bodies(TARGET) == broker.bodies(AUDIT) == [b"m"]
+
+
+def test_of_two_that_claim_at_once_the_first_in_the_journal_has_the_shard() -> None:
+    broker = BrokerInMemory()
+    second = Worker("second", broker)
+
+    def another(queue: Queue) -> None:
+        broker.before_store = lambda _: None
+        broker.store(queue, [encode(Claimed(1, "another"))])
+
+    broker.before_store = another
+    assert not takes(second)
+
+
+def test_a_step_that_lands_behind_a_later_claim_has_not_happened() -> None:
+    broker = BrokerInMemory()
+    first, second, third = (Worker(name, broker) for name in ("first", "second", "third"))
+    first.claim()
+    first.session.end()
+    second.claim()
+    late = ShardStep(1, 99, first.session.id, None, first.cursor.encode(), ())
+    broker.store(JOURNAL, [encode(late)])
+    second.session.end()
+    assert takes(third)
+    assert third.cursor.owner_epoch == second.cursor.owner_epoch + 1
+
+
+def test_a_broker_that_does_not_know_the_asker_says_nothing_of_others() -> None:
+    broker = BrokerInMemory()
+    first, second = Worker("first", broker), Worker("second", broker)
+    first.claim()
+    broker.members.clear()
+    assert not takes(second)
+
+
+def test_a_session_that_lasts_keeps_its_shards() -> None:
+    broker = BrokerInMemory()
+    first, second = Worker("first", broker), Worker("second", broker)
+    first.claim()
+    assert not takes(second)
+    first.session.end()
+    assert takes(second)
+
+
+def test_a_shard_that_was_released_is_free_although_the_session_lasts() -> None:
+    broker = BrokerInMemory()
+    first, second = Worker("first", broker), Worker("second", broker)
+    first.claim()
+    first.ownership.release(first.take())
+    broker.show(JOURNAL, 1 << 20)
+    assert takes(second)
+
+
+def test_a_step_whose_rest_was_refused_is_finished_before_the_next_one() -> None:
+    broker = BrokerInMemory()
+    worker = Worker("first", broker)
+    worker.claim()
+    broker.refusing = {AUDIT: NotAllowed(16, "", "")}
+    assert isinstance(fails(worker, b"m"), CommitUnknown)
+    broker.refusing = {}
+    worker.claim()
+    worker.commit(b"n")
+    assert broker.bodies(TARGET) == broker.bodies(AUDIT) == [b"m", b"n"]
+
+
+def test_nothing_is_committed_while_an_earlier_step_is_open() -> None:
+    broker = BrokerInMemory()
+    worker = Worker("first", broker)
+    worker.claim()
+    holding = worker.take()
+    holding.is_recovered = False
+    worker.hold = lambda: holding
+    assert isinstance(fails(worker, b"n"), CommitUnknown)
+    assert broker.bodies(TARGET) == []
+
+
+@pytest.mark.parametrize("error", [Refused(1, "", ""), AnswerLost("")])
+def test_what_may_have_been_stored_ends_the_session(error: RocketmqError) -> None:
+    broker = BrokerInMemory()
+    worker = Worker("first", broker)
+    worker.claim()
+    broker.refusing = {TARGET: error}
+    assert isinstance(fails(worker, b"m"), CommitUnknown)
+    assert not worker.session.is_open
+
+
+def test_a_lost_answer_ends_the_session() -> None:
+    test_what_may_have_been_stored_ends_the_session(AnswerLost(""))
+
+
+def test_what_the_target_refuses_has_not_happened_and_the_shard_goes_on() -> None:
+    broker = BrokerInMemory()
+    worker = Worker("first", broker)
+    worker.claim()
+    broker.refusing = {TARGET: NotAllowed(16, "", "")}
+    error = fails(worker, b"m")
+    broker.refusing = {}
+    worker.commit(b"n")
+    assert isinstance(error, DeliveryRefused)
+    assert broker.bodies(TARGET) == broker.bodies(AUDIT) == [b"n"]
+
+
+def test_a_broker_that_stays_busy_aborts_the_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mq.rocketmq.sink.BUSY_S", -1.0)
+    broker = BrokerInMemory()
+    worker = Worker("first", broker)
+    worker.claim()
+    broker.refusing = {TARGET: Refused(2, "", "")}
+    error = fails(worker, b"m")
+    broker.refusing = {}
+    worker.commit(b"m")
+    assert isinstance(error, CommitAborted)
+    assert broker.bodies(TARGET) == [b"m"]

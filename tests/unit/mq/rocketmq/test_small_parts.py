@@ -1,0 +1,129 @@
+"""Names, shares and codes of the RocketMQ adapter."""
+
+import pytest
+
+from delayline.errors import ConfigError
+from delayline.names import Names
+from delayline.records.message import Shard
+from mq.errors import PartitionUnknown, QueueError, QueueUnavailable, RecordTooLarge, TopicUnknown
+from mq.rocketmq import trouble
+from mq.rocketmq.naming import WireNames, place_of
+from mq.rocketmq.session import writer_of
+from mq.rocketmq.settings import RocketmqSettings
+from mq.rocketmq.shares import share_of
+from rocketmq.errors import AnswerLost, InvalidRequest, Malformed, Refused, RocketmqError, TopicMissing, Unreachable
+
+NAMES = WireNames(Names("team.delay"))
+SHARDS = [Shard("orders", f"a:{number}") for number in range(10)]
+
+
+# --- names
+
+
+@pytest.mark.parametrize(
+    ("name", "wire"),
+    [("team.delay.buffer.orders-1", "team%delay%buffer%orders-1"), ("orders_1", "orders_1")],
+)
+def test_full_stops_of_our_own_names_are_percent_signs_there(name: str, wire: str) -> None:
+    assert (NAMES.out(name), NAMES.back(wire)) == (wire, name)
+
+
+@pytest.mark.parametrize("name", ["a.b", "x" * 128, "a%b", "", "team.delay.buffer." + "x" * 120])
+def test_what_rocketmq_could_not_call_so_is_unknown(name: str) -> None:
+    with pytest.raises(TopicUnknown):
+        NAMES.out(name)
+
+
+@pytest.mark.parametrize(
+    "wire", ["TBW102", "rmq_sys_wheel_timer", "RMQ_SYS_TRACE_TOPIC", "%RETRY%g", "c_REPLY_TOPIC"]
+)
+def test_rocketmqs_own_topics_are_no_users(wire: str) -> None:
+    assert not NAMES.is_users(wire)
+
+
+def test_a_partition_is_a_queue_of_a_broker() -> None:
+    assert place_of("broker-a:12", "orders") == ("broker-a", 12)
+
+
+@pytest.mark.parametrize("name", ["0", "a:", ":0", "a:00", "a:-1", "a.b:0", "a:0:1", "a:٣", "a:1x"])
+def test_other_names_are_no_partitions(name: str) -> None:
+    with pytest.raises(PartitionUnknown):
+        place_of(name, "orders")
+
+
+def test_a_sessions_id_holds_the_worker_and_its_address() -> None:
+    assert writer_of("ns-worker-1~3@127.0.0.1:80") == ("ns-worker-1", "127.0.0.1:80")
+    assert writer_of("w~1@") == ("w", "")
+
+
+# --- shares
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 7, 12])
+def test_every_shard_has_one_owner_and_shares_differ_by_one_at_most(count: int) -> None:
+    members = [f"w{number}" for number in range(count)]
+    shares = [share_of(member, members, SHARDS) for member in members]
+    assert sorted(shard for share in shares for shard in share) == SHARDS
+    assert max(map(len, shares)) - min(map(len, shares)) <= 1
+
+
+def test_the_order_in_which_members_are_listed_says_nothing() -> None:
+    assert share_of("b", ["a", "b", "c"], SHARDS) == share_of("b", ["c", "b", "a"], reversed(SHARDS))
+
+
+def test_most_shards_stay_where_they_are_when_a_member_goes() -> None:
+    before = share_of("a", ["a", "b", "c"], SHARDS)
+    after = share_of("a", ["a", "b"], SHARDS)
+    assert len(before - after) <= 1
+
+
+# --- codes
+
+
+@pytest.mark.parametrize(
+    ("error", "busy", "refused", "of_record", "kind"),
+    [
+        (Refused(1, "", ""), False, False, False, QueueUnavailable),
+        (Refused(2, "", ""), True, False, False, QueueUnavailable),
+        (Refused(13, "", ""), False, True, True, RecordTooLarge),
+        (Refused(14, "", ""), True, False, False, QueueUnavailable),
+        (Refused(16, "", ""), False, True, False, QueueUnavailable),
+        (TopicMissing(17, "", ""), False, True, False, TopicUnknown),
+        (Refused(29, "", ""), False, True, False, PartitionUnknown),
+        (InvalidRequest(""), False, True, True, RecordTooLarge),
+        (AnswerLost(""), False, False, False, QueueUnavailable),
+        (Malformed(""), False, False, False, QueueUnavailable),
+    ],
+)
+def test_codes_are_told_apart(
+    error: RocketmqError, busy: bool, refused: bool, of_record: bool, kind: type[QueueError]
+) -> None:
+    found = trouble.is_busy(error), trouble.is_refused(error), trouble.is_of_record(error)
+    assert (*found, type(trouble.queue_error(error, "x"))) == (busy, refused, of_record, kind)
+
+
+@pytest.mark.parametrize("error", [Refused(1, "", ""), AnswerLost(""), Malformed("")])
+def test_what_may_have_been_stored_is_not_taken_for_refused(error: RocketmqError) -> None:
+    assert not trouble.is_not_stored(error)
+    assert trouble.is_not_stored(Unreachable(""))
+
+
+# --- settings
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"name_servers": " ; "}, "mq.bootstrap_servers"),
+        ({"properties": {"sasl.mechanism": "PLAIN"}}, "sasl.mechanism"),
+        ({"properties": {"access_key": "a"}}, "go together"),
+        ({"namespace": "a b"}, "namespace"),
+    ],
+)
+def test_refused_settings_name_themselves(changed: dict[str, object], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        RocketmqSettings(**{"name_servers": "a:1", **changed})  # type: ignore[arg-type]
+
+
+def test_name_servers_are_separated_as_in_rocketmqs_own_settings_too() -> None:
+    assert RocketmqSettings(name_servers="a:1; b:2,c:3").servers == ("a:1", "b:2", "c:3")
