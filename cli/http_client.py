@@ -79,7 +79,7 @@ class HttpClient:
                 if name == "event":
                     event = value.strip()
                 elif name == "data" and event == "problem":
-                    raise Failure(_sentence(json.loads(value)))
+                    raise Failure(sentence(json.loads(value)))
                 elif name == "data":
                     yield json.loads(value)
 
@@ -120,12 +120,12 @@ def _failure(answer: "httpx.Response") -> Failure:
     """What a problem document says, in one sentence."""
     code = _EXIT_CODES.get(answer.status_code, FAILED)
     try:
-        return Failure(_sentence(answer.json()), code)
+        return Failure(sentence(answer.json()), code)
     except (ValueError, KeyError, TypeError):
         return Failure(f"the server answered {answer.status_code}", code)
 
 
-def _sentence(problem: dict[str, Any]) -> str:
+def sentence(problem: dict[str, Any]) -> str:
     if not problem.get("detail"):
         return str(problem["title"])
     pointers = [fault["pointer"] for fault in problem.get("errors", ())]

@@ -58,7 +58,7 @@ def repair(
         todo = [step for step in steps if step.found is not None]
         if len(todo) > most and apply:
             raise Failure(f"{counted(len(todo), 'message')} to be sent again, --max is {most}", Exit.USAGE)
-        steps = _carried_out(repairer, steps) if apply else steps
+        steps = carried_out(repairer, steps) if apply else steps
     _show(steps, wanted, len(todo), apply, as_json)
 
 
@@ -93,7 +93,7 @@ def _opened(settings: "Settings") -> "Iterator[Queue]":
         yield queue
 
 
-def _carried_out(repairer: "Repair", steps: "Sequence[Step]") -> "list[Step]":
+def carried_out(repairer: "Repair", steps: "Sequence[Step]") -> "list[Step]":
     from mq.errors import ClaimLost, QueueError
     from reconcile.repair import Verdict
 

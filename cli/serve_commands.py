@@ -66,7 +66,7 @@ def serve(
         settings,
         partial(everything, accept_loss=accept_loss),
         Address(settings.api.host, settings.api.port, "api.port"),
-        _welcome,
+        serve_welcome,
     )
 
 
@@ -77,7 +77,7 @@ def api(config: ConfigPath = None, host: Host = None, port: Port = None) -> None
     from cli.assembly import api_alone
 
     address = Address(settings.api.host, settings.api.port, "api.port")
-    run_process(settings, api_alone, address, _api_welcome)
+    run_process(settings, api_alone, address, api_welcome)
 
 
 def worker(
@@ -157,11 +157,11 @@ def _queue(settings: "Settings") -> str:
     return f"Kafka at {settings.mq.bootstrap_servers}"
 
 
-def _welcome(settings: "Settings", url: str, queue: str) -> str:
-    return _api_welcome(settings, url, queue, _kafka_door(settings))
+def serve_welcome(settings: "Settings", url: str, queue: str) -> str:
+    return api_welcome(settings, url, queue, _kafka_door(settings))
 
 
-def _api_welcome(settings: "Settings", url: str, queue: str, kafka_door: str = "") -> str:
+def api_welcome(settings: "Settings", url: str, queue: str, kafka_door: str = "") -> str:
     where = "" if url == DEFAULT_URL else f" --url {url}"
     return f"""
 Delayline {__version__} listens on {url} ({queue})

@@ -48,7 +48,7 @@ def _arguments(arguments: Sequence[str]) -> dict[str, str | int | None]:
 
 
 class _LogLines:
-    """How far the run is, for whoever reads the log."""
+    """How far the run is, for readers of the log."""
 
     every_s = 10.0
 

@@ -31,13 +31,13 @@ INSTALL = "`make reconcile-job` installs what it needs beside Java 17"
 
 
 def start(job: JobSettings, settings: Settings, clock: Clock, show: Show, hear: "Hear") -> "Verdict":
-    """One run, and whoever is to hear of it has heard; `hear` of those who could not be reached. Raises ConfigError,
-    ReconcileError, OSError."""
+    """One run, and its notices are sent; `hear` gets those that could not be. Raises ConfigError, ReconcileError,
+    OSError."""
     from reconcile.notices import notices
 
     others = notices(job.push_metrics, job.webhook, settings, hear)
     try:
-        verdict = _run(job, settings, clock, show)
+        verdict = run_job(job, settings, clock, show)
         others.ended(verdict.summary)
         verdict.note_reported()
     except (DelaylineError, OSError) as error:
@@ -46,9 +46,9 @@ def start(job: JobSettings, settings: Settings, clock: Clock, show: Show, hear: 
     return verdict
 
 
-def _run(job: JobSettings, settings: Settings, clock: Clock, show: Show) -> "Verdict":
+def run_job(job: JobSettings, settings: Settings, clock: Clock, show: Show) -> "Verdict":
     _check_reader(job, settings)
-    spark = _session(job)
+    spark = session_of(job)
     from reconcile.readers.work import telling
     from reconcile.spark.against import compare
     from reconcile.spark.job import run
@@ -90,7 +90,7 @@ def _one_sentence() -> Iterator[None]:
         raise ReconcileError(f"Spark failed: {first_sentence(error)}") from error
 
 
-def _session(job: JobSettings) -> "SparkSession":
+def session_of(job: JobSettings) -> "SparkSession":
     if connect.needs_java():
         _check_java()
     try:

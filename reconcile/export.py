@@ -58,7 +58,7 @@ WINDOWS = _columns(
 have not written is null in their rows."""
 
 TABLES = {"findings": FINDINGS, "windows": WINDOWS}
-"""In the order in which runs come to them: whoever sees a run's windows finds its findings too."""
+"""In the order in which runs come to them: a reader who sees a run's windows finds its findings too."""
 
 
 class Exported(NamedTuple):

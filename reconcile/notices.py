@@ -55,7 +55,7 @@ Hear = Callable[[Untold], None]
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Where something is told. Neither is shown."""
+    """Addresses that get notices. Neither is shown."""
 
     option: str
     url: str = field(repr=False)
@@ -100,7 +100,7 @@ class Topic(msgspec.Struct, frozen=True):
 
 class Notice(msgspec.Struct, frozen=True, kw_only=True):
     """What a webhook gets. `run`, and what follows from it, is null or empty where a run has failed; `why` says then
-    why. Lists are bounded, and the number that there are stands beside them; what is worst comes first."""
+    why. Lists are bounded, and the whole number has a field of its own; what is worst comes first."""
 
     v: int = VERSION
     exit_code: int
@@ -121,7 +121,7 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Notices:
-    """Of one run. `hear` is told who could not be."""
+    """Of one run. `hear` gets those who could not be."""
 
     def __init__(
         self,

@@ -28,7 +28,7 @@ log = logs.get(__name__)
 
 
 class Step(NamedTuple):
-    """What is staged is planned: so many `rows`. Of other steps nobody knows how much there is to be done: None."""
+    """What is staged is planned: so many `rows`. Of other steps that is not known: None."""
 
     doing: str
     rows: int | None = None
@@ -44,7 +44,7 @@ class Stage(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """`rows` None: nobody can tell. `to_go_s` None: not yet, or not any more, or nothing was planned that
+    """`rows` None: not known. `to_go_s` None: not yet, or not any more, or nothing was planned that
     could be counted."""
 
     step: Step
@@ -92,7 +92,7 @@ class Counts(Protocol):
     """What counts: Spark's driver. Called about once a second, never at the same time."""
 
     def look(self) -> Sequence[Stage]:
-        """Stages that have gone on, or ended, since the last call; of one that was told before, the latest counts."""
+        """Stages that have gone on, or ended, since the last call; of one listed before, the latest counts."""
 
 
 class SparkCounts:
@@ -139,7 +139,7 @@ def _stage(data: Any) -> Stage:
 
 
 class Show(Protocol):
-    """Where it is told."""
+    """Where it is shown."""
 
     every_s: float
 
@@ -148,7 +148,7 @@ class Show(Protocol):
     def goes_on(self, told: Progress) -> None: ...
 
     def ends(self) -> None:
-        """Nothing is told any more, however the run has ended."""
+        """Nothing is shown any more, however the run has ended."""
 
 
 Say = Callable[[Step], None]
@@ -206,7 +206,7 @@ class Teller:
 
 @contextmanager
 def _unheard() -> Iterator[None]:
-    """Nobody hears: the terminal or the log is gone. The run goes on."""
+    """The terminal or the log is gone. The run goes on."""
     try:
         yield
     except Exception as error:  # noqa: BLE001 - whatever it is, it is no reason to end a run

@@ -69,7 +69,7 @@ UNREPAIRABLE = frozenset({Verdict.LOST, Verdict.OTHER, Verdict.UNKNOWN})
 
 
 class Found(NamedTuple):
-    """The record of a lost message, as it stands in the buffer. `due_ms` is when it is to be due; `has_row`: the
+    """The record of a lost message, as it is in the buffer. `due_ms` is when it is to be due; `has_row`: the
     outcome of the record is known."""
 
     shard: Shard

@@ -1,4 +1,4 @@
-"""What a run of the job is told, beside the installation's own settings."""
+"""The settings of a run of the job, beside the installation's own settings."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -14,11 +14,11 @@ _OFFSET = itemgetter(1)
 SEGMENT_OFFSETS = 4096
 """How coarsely a low offset is known. A power of two."""
 
-_SEGMENT_BITS = SEGMENT_OFFSETS.bit_length() - 1
+SEGMENT_BITS = SEGMENT_OFFSETS.bit_length() - 1
 _MINUTE_MS = 60_000
 _DAY_MINUTES = 1440
 _DAY_MS = _DAY_MINUTES * _MINUTE_MS
-_SPARSE_MAX = _DAY_MINUTES // 4
+SPARSE_MAX = _DAY_MINUTES // 4
 _COUNT_BITS = 40
 _COUNT_MASK = (1 << _COUNT_BITS) - 1
 """The low bits of the sum of a day's cells are the sum of their counts. The sum stays below 2^63, where adding up is
@@ -90,7 +90,7 @@ class SegmentCounts:
             segment = self._order.lowest()
             # An empty segment is dropped here, once, so that the loop is amortised constant.
             if segment in self._counts:
-                return segment << _SEGMENT_BITS
+                return segment << SEGMENT_BITS
             self._order.pop()
         return None
 
@@ -104,15 +104,15 @@ class MinuteCounts:
     """
 
     def __init__(self) -> None:
-        self._sparse: dict[int, array[int]] = {}
-        self._dense: dict[int, array[int]] = {}
-        self._totals: dict[int, int] = {}
+        self.sparse: dict[int, array[int]] = {}
+        self.dense: dict[int, array[int]] = {}
+        self.totals: dict[int, int] = {}
 
     def add(self, due_times_ms: Sequence[int]) -> None:
         """Hot where due times lie far apart: then it is done once per record."""
         for day, count in _counted(due_times_ms, _DAY_MS):
-            self._totals[day] = self._totals.get(day, 0) + count
-        dense = self._dense
+            self.totals[day] = self.totals.get(day, 0) + count
+        dense = self.dense
         for minute, count in _counted(due_times_ms, _MINUTE_MS):
             cells = dense.get(minute // _DAY_MINUTES)
             if cells is not None:
@@ -121,38 +121,38 @@ class MinuteCounts:
                 self._add_sparse(*divmod(minute, _DAY_MINUTES), count)
 
     def _add_sparse(self, day: int, cell: int, count: int) -> None:
-        cells = self._sparse.get(day)
+        cells = self.sparse.get(day)
         if cells is None:
-            cells = self._sparse[day] = array("Q")
+            cells = self.sparse[day] = array("Q")
         at = bisect_left(cells, cell << _COUNT_BITS)
         if at < len(cells) and cells[at] >> _COUNT_BITS == cell:
             cells[at] += count
         else:
             cells.insert(at, cell << _COUNT_BITS | count)
         # At a quarter the dense form takes twice the memory, and half the time.
-        if len(cells) > _SPARSE_MAX:
-            dense = self._dense[day] = array("I", [0]) * _DAY_MINUTES
-            for packed in self._sparse.pop(day):
+        if len(cells) > SPARSE_MAX:
+            dense = self.dense[day] = array("I", [0]) * _DAY_MINUTES
+            for packed in self.sparse.pop(day):
                 dense[packed >> _COUNT_BITS] = packed & _COUNT_MASK
 
     def subtract(self, due_times_ms: Sequence[int]) -> None:
         for minute, count in _counted(due_times_ms, _MINUTE_MS):
             day, cell = divmod(minute, _DAY_MINUTES)
-            if day in self._dense:
-                left = self._dense[day][cell] - count
+            if day in self.dense:
+                left = self.dense[day][cell] - count
                 assert left >= 0, "more records left a minute than were in it"
-                self._dense[day][cell] = left
+                self.dense[day][cell] = left
             else:
                 self._subtract_sparse(day, cell, count)
-            self._totals[day] -= count
+            self.totals[day] -= count
             # Empty days go, or a worker that runs for years would keep one entry per day that it has seen.
-            if not self._totals[day]:
-                del self._totals[day]
-                self._sparse.pop(day, None)
-                self._dense.pop(day, None)
+            if not self.totals[day]:
+                del self.totals[day]
+                self.sparse.pop(day, None)
+                self.dense.pop(day, None)
 
     def _subtract_sparse(self, day: int, cell: int, count: int) -> None:
-        cells = self._sparse[day]
+        cells = self.sparse[day]
         at = bisect_left(cells, cell << _COUNT_BITS)
         left = (cells[at] & _COUNT_MASK) - count
         assert left >= 0, "more records left a minute than were in it"
@@ -166,16 +166,16 @@ class MinuteCounts:
         a part in and 12 ns per minute."""
         counts = [0] * (buckets.number + 2)
         end = buckets.start + buckets.width * buckets.number
-        for day, total in self._totals.items():
+        for day, total in self.totals.items():
             first = day * _DAY_MINUTES
             if first >= end:
                 counts[-1] += total
             elif (slot := buckets.slot(first)) == buckets.slot(first + _DAY_MINUTES - 1):
                 counts[slot] += total
-            elif day in self._dense:
-                _spread_dense(self._dense[day], first, buckets, counts)
+            elif day in self.dense:
+                _spread_dense(self.dense[day], first, buckets, counts)
             else:
-                _spread(self._sparse[day], first, buckets, counts)
+                _spread(self.sparse[day], first, buckets, counts)
         return counts
 
 
@@ -232,12 +232,12 @@ class Counts:
         self.segments = SegmentCounts()
         self.minutes = MinuteCounts()
 
-    def add(self, due_times_ms: Sequence[int], disk_offsets: Sequence[int]) -> None:
+    def add(self, due_times_ms: Sequence[int], far_offsets: Sequence[int]) -> None:
         self.pending += len(due_times_ms)
-        self.segments.add(disk_offsets)
+        self.segments.add(far_offsets)
         self.minutes.add(due_times_ms)
 
-    def subtract(self, due_times_ms: Sequence[int], disk_offsets: Sequence[int]) -> None:
+    def subtract(self, due_times_ms: Sequence[int], far_offsets: Sequence[int]) -> None:
         self.pending -= len(due_times_ms)
-        self.segments.subtract(disk_offsets)
+        self.segments.subtract(far_offsets)
         self.minutes.subtract(due_times_ms)

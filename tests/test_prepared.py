@@ -16,6 +16,8 @@ from tests.ports import free_port
 
 WITHIN_S = 30.0
 
+pytestmark = pytest.mark.slow
+
 Run = Callable[..., tuple[prepared.Running, Path]]
 
 

@@ -39,6 +39,11 @@ MACHINE = re.compile(
     r"|\brepo\d?\.[\w.]+\.\w"
 )
 
+OF_TUPLES = {"_replace", "_asdict", "_fields", "_make"}
+"""Public, although they begin with an underscore: `typing.NamedTuple`."""
+PRIVATE_USES_MAX = 35
+"""How often tests may reach for what is private to others. It only goes down."""
+
 
 @cache
 def tracked() -> tuple[str, ...]:
@@ -158,6 +163,22 @@ def test_each_module_that_may_lose_a_message_has_a_test_file_of_its_own() -> Non
     modules = [Path(name).stem for name in product() if name.startswith("delay_service/core/")]
     tests = {Path(name).name for name in tracked() if name.startswith("tests/unit/delay_service/core/")}
     assert [name for name in modules if name != "__init__" and f"test_{name}.py" not in tests] == []
+
+
+def private_uses_in(module: ast.Module) -> Iterator[int]:
+    """Lines that use a private attribute of another object than `self`. Of libraries in C, constants in capitals have
+    an underscore, too."""
+    for node in ast.walk(module):
+        if not isinstance(node, ast.Attribute) or not re.match(r"_[a-z]", node.attr) or node.attr in OF_TUPLES:
+            continue
+        if ast.unparse(node.value) not in ("self", "cls", "super()", "os"):
+            yield node.lineno
+
+
+def test_tests_reach_for_less_and_less_that_is_private() -> None:
+    names = [name for name in tracked() if name.startswith("tests/") and name.endswith(".py")]
+    found = [f"{name}:{line}" for name in names for line in private_uses_in(tree(name))]
+    assert len(found) <= PRIVATE_USES_MAX, found
 
 
 def test_links_between_pages_lead_somewhere() -> None:

@@ -57,8 +57,8 @@ def _stretches(
 def _lose(worker: Worker, shards: Sequence[Shard]) -> int:
     running = [owned for owned in map(worker.owned, shards) if owned is not None and owned.core is not None]
     for owned in running:
-        worker._stalls.lose(owned, "bench", "to be taken over anew")
-        worker._stalls.retry_at_once(owned)
+        worker.stalls.lose(owned, "bench", "to be taken over anew")
+        worker.stalls.retry_at_once(owned)
     return len(running)
 
 

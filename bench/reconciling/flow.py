@@ -116,6 +116,10 @@ class Flow:
     def is_empty(self, topic: str | None, partition: int, part: Range) -> bool:
         return False
 
+    def waits_since_ms(self, topic: str, shard: int, part: Range) -> int | None:
+        """Every record has its outcome, and a mark behind it."""
+        return None
+
     def kept_since_ms(self, topic: str) -> dict[int, int]:
         return {}
 

@@ -30,14 +30,14 @@ class Events:
     def __init__(self, events_max: int, retention_ms: int) -> None:
         self._events_max = events_max
         self._retention_ms = retention_ms
-        self._packed: dict[tuple[Shard, int], bytes] = {}
+        self.packed: dict[tuple[Shard, int], bytes] = {}
         self._order: deque[tuple[int, Shard, int]] = deque()
 
     def record(self, shard: Shard, offset: int, at_ms: int, reason: str | None, version: int) -> None:
         """The message has been carried on, and has this version now."""
         code = _REASONS.index(reason) if reason in _REASONS else 0
-        known = self._packed.get((shard, offset), b"") + _PACKED.pack(at_ms, version, code)
-        self._packed[shard, offset] = known[-OF_MESSAGE_MAX * _PACKED.size :]
+        known = self.packed.get((shard, offset), b"") + _PACKED.pack(at_ms, version, code)
+        self.packed[shard, offset] = known[-OF_MESSAGE_MAX * _PACKED.size :]
         self._order.append((at_ms, shard, offset))
 
     def forget(self, now_ms: int) -> None:
@@ -49,17 +49,17 @@ class Events:
 
     def _drop(self, at_ms: int, key: tuple[Shard, int]) -> None:
         """One of the message's events; newer ones may have pushed it out before."""
-        known = self._packed.get(key)
+        known = self.packed.get(key)
         if known is None or _PACKED.unpack_from(known)[0] != at_ms:
             return
         if len(known) == _PACKED.size:
-            del self._packed[key]
+            del self.packed[key]
         else:
-            self._packed[key] = known[_PACKED.size :]
+            self.packed[key] = known[_PACKED.size :]
 
     def of(self, shard: Shard, offset: int) -> list[Event]:
         """Those of one message, oldest first."""
-        return list(_events(self._packed.get((shard, offset), b"")))
+        return list(_events(self.packed.get((shard, offset), b"")))
 
 
 def _events(packed: bytes) -> Iterator[Event]:

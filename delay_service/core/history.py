@@ -69,12 +69,12 @@ class History:
     def __init__(self, messages_max: int, retention_ms: int) -> None:
         self._messages_max = messages_max
         self._retention_ms = retention_ms
-        self._endings: dict[Shard, dict[int, _Ending]] = {}
-        self._plain: dict[int, _Commit] = {}
+        self.endings: dict[Shard, dict[int, _Ending]] = {}
+        self.plain: dict[int, _Commit] = {}
         self._last_number = 0
-        self._commits: deque[_Commit] = deque()
+        self.commits: deque[_Commit] = deque()
         self._length = 0
-        self._events = Events(min(messages_max, EVENTS_MAX), retention_ms)
+        self.events = Events(min(messages_max, EVENTS_MAX), retention_ms)
 
     def __len__(self) -> int:
         return self._length
@@ -100,32 +100,32 @@ class History:
             for block in plain:
                 self._last_number = number = self._last_number + 1
                 offsets, dues_ms = array("Q", block.offsets), array("Q", block.dues_ms)
-                self._plain[number] = commit = _Commit(at_ms, at_ms, shard, offsets, number, dues_ms, block.accepted)
+                self.plain[number] = commit = _Commit(at_ms, at_ms, shard, offsets, number, dues_ms, block.accepted)
                 self._keep(commit, dict.fromkeys(block.offsets, number))
             if endings:
                 self._keep(_Commit(at_ms, at_ms, shard, list(endings)), endings)
         self._forget(at_ms)
-        self._events.forget(at_ms)
+        self.events.forget(at_ms)
 
     def _keep(self, commit: _Commit, endings: Mapping[int, _Ending]) -> None:
-        known = self._endings.setdefault(commit.shard, {})
+        known = self.endings.setdefault(commit.shard, {})
         before = len(known)
         known.update(endings)
         self._length += len(known) - before
-        if self._commits:
-            commit.order_ms = max(commit.at_ms, self._commits[-1].order_ms)
-        self._commits.append(commit)
+        if self.commits:
+            commit.order_ms = max(commit.at_ms, self.commits[-1].order_ms)
+        self.commits.append(commit)
 
     def _moved(
         self, shard: Shard, message_id: str, at_ms: int, reason: str | None, versions: Mapping[str, int]
     ) -> None:
         version = versions.get(message_id.partition("~")[0])
         if version is not None:
-            self._events.record(shard, _first(message_id)[1], at_ms, reason, version)
+            self.events.record(shard, _first(message_id)[1], at_ms, reason, version)
 
     def _forget(self, now_ms: int) -> None:
         """Drop what is too old or too many, from the oldest on."""
-        commits = self._commits
+        commits = self.commits
         while commits:
             oldest = commits[0]
             gone = len(oldest) if now_ms - oldest.at_ms > self._retention_ms else self._length - self._messages_max
@@ -135,16 +135,16 @@ class History:
             if gone < len(oldest):
                 oldest.forgotten += gone
                 return
-            self._plain.pop(commits.popleft().number, None)
+            self.plain.pop(commits.popleft().number, None)
 
     def _drop(self, shard: Shard, offsets: Iterable[int]) -> None:
-        known = self._endings.get(shard, {})  # one that ended again has left with its first commit
+        known = self.endings.get(shard, {})  # one that ended again has left with its first commit
         before = len(known)
         for offset in offsets:
             known.pop(offset, None)
         self._length -= before - len(known)
         if not known:
-            self._endings.pop(shard, None)
+            self.endings.pop(shard, None)
 
     def newest(self, shards: Collection[Shard], query: Query, look_max: int) -> tuple[list[Row], Place | None, int]:
         """Messages that have ended as `query` says, newest first and about as many as it wants; the place up to which
@@ -161,7 +161,7 @@ class History:
         return rows, None, looked
 
     def _rows(self, commit: _Commit, query: Query) -> Iterator[Row]:
-        known = self._endings.get(commit.shard, {})
+        known = self.endings.get(commit.shard, {})
         for number in range(commit.forgotten, len(commit.offsets)):
             offset = commit.offsets[number]
             place, ending = Place(-commit.order_ms, commit.shard, offset), known.get(offset)
@@ -179,20 +179,20 @@ class History:
 
     def _moments(self, after: Place | None) -> Iterator[tuple[int, list[_Commit]]]:
         """Commits of one `order_ms` after the other, newest first, from that of `after` on."""
-        last = len(self._commits)
+        last = len(self.commits)
         if after is not None:
-            last = bisect_right(self._commits, -after.rank, key=lambda commit: commit.order_ms)
-        newest_first = islice(reversed(self._commits), len(self._commits) - last, None)
+            last = bisect_right(self.commits, -after.rank, key=lambda commit: commit.order_ms)
+        newest_first = islice(reversed(self.commits), len(self.commits) - last, None)
         return (
             (order_ms, list(commits)) for order_ms, commits in groupby(newest_first, lambda commit: commit.order_ms)
         )
 
     def find(self, shard: Shard, offset: int, first_due_ms: int | None = None) -> Found | None:
         """The message that was accepted at this offset; where `first_due_ms` is given, only with that in its id."""
-        ending = self._endings.get(shard, {}).get(offset)
+        ending = self.endings.get(shard, {}).get(offset)
         if ending is None:
             return None
-        number = self._plain[ending].offsets.index(offset) if isinstance(ending, int) else 0
+        number = self.plain[ending].offsets.index(offset) if isinstance(ending, int) else 0
         found = self._found(shard, offset, ending, number)
         return found if first_due_ms in (None, found.id.due_ms) else None
 
@@ -203,18 +203,18 @@ class History:
             at_ms, due_ms, first_due_ms, accepted_at_ms, _ = _PACKED.unpack_from(known)
             reason = known[_PACKED.size :].decode() or None
         else:
-            commit = self._plain[known]
+            commit = self.plain[known]
             at_ms, due_ms, first_due_ms = commit.at_ms, commit.dues_ms[number], commit.dues_ms[number]
             accepted_at_ms = _element(commit.accepted, number)
         lateness_ms = at_ms - due_ms if outcome is Outcome.DELIVERED else None
-        moves = self._events.of(shard, offset)
+        moves = self.events.of(shard, offset)
         version = moves[-1].version if moves else 0
         message_id, ending = MessageId(shard, offset, first_due_ms), Ending(outcome, at_ms, lateness_ms, reason)
         return Found(message_id, State(outcome.value), accepted_at_ms, due_ms, version, ending=ending)
 
     def told(self, found: Found) -> Found:
         """With what happened to it."""
-        return replace(found, history=told(found, self._events.of(found.id.shard, found.id.offset)))
+        return replace(found, history=told(found, self.events.of(found.id.shard, found.id.offset)))
 
 
 def _goes_on(row: AuditRow) -> bool:

@@ -72,33 +72,35 @@ class Worker:
         settings: WorkerSettings,
         observer: Observer,
         acquirer: Executor | None = None,
+        committer: Executor | None = None,
     ) -> None:
-        """`acquirer` is where takeovers wait for the queue: a thread of their own, unless it is named."""
+        """`acquirer` is where takeovers wait for the queue, `committer` where batches are committed, one after the
+        other: a thread of their own each, unless they are named."""
         self._source = source
         self._sink = sink
         self._admin = admin
         self._index = index
         self._clock = clock
-        self._settings = settings
+        self.settings = settings
         self._observer = observer
         self._owned: dict[ShardId, Owned] = {}
-        self._committer = ThreadPoolExecutor(1, thread_name_prefix="commit")
-        self._buffer_maintenance = BufferMaintenance(admin, source.wake, clock, settings.hold_max_ms)
-        self._stalls = Stalls(clock, settings.stall_max_s)
+        self._committer = committer or ThreadPoolExecutor(1, thread_name_prefix="commit")
+        self.buffer_maintenance = BufferMaintenance(admin, source.wake, clock, settings.hold_max_ms)
+        self.stalls = Stalls(clock, settings.stall_max_s)
         self._checkpoints = Checkpoints(settings.checkpoint_interval_s)
-        self._intake = Intake(source, self._stalls)
+        self._intake = Intake(source, self.stalls)
         self._keeper = ShardMaintenance(
-            source, index, self._buffer_maintenance, self._stalls, settings.near_bytes_max, settings.clock_skew_max_ms
+            source, index, self.buffer_maintenance, self.stalls, settings.near_bytes_max, settings.clock_skew_max_ms
         )
-        self._narrowing = Narrowing(self._stalls, clock, observer)
+        self.narrowing = Narrowing(self.stalls, clock, observer)
         self._batching = Batching(
-            source, index, clock, settings, self._buffer_maintenance, self._stalls, self._narrowing, self._checkpoints
+            source, index, clock, settings, self.buffer_maintenance, self.stalls, self.narrowing, self._checkpoints
         )
-        self._acquisition = Acquisition(
+        self.acquisition = Acquisition(
             source,
             admin,
             index,
-            self._stalls,
+            self.stalls,
             self._keeper,
             self._checkpoints,
             settings.writer,
@@ -110,12 +112,12 @@ class Worker:
         self.way_out = Skipper(
             admin,
             source,
-            self._stalls,
-            self._narrowing,
+            self.stalls,
+            self.narrowing,
             self._commit_alone,
             self.wait_for_commit,
-            self._acquisition.finish,
-            self._take_over,
+            self.acquisition.finish,
+            self.take_over,
             self._dispatch_alone,
         )
         self._in_flight: tuple[Future[None], Sequence[ShardBatch], float] | None = None
@@ -178,8 +180,8 @@ class Worker:
         """One turn of the loop; waits at most `poll_wait_max_s`."""
         self._complete_commit()
         self._acquire()
-        self._dispatch()
-        self._read()
+        self.dispatch()
+        self.read()
         self._answer()
         self._housekeep()
 
@@ -188,7 +190,7 @@ class Worker:
         while self._in_flight is not None:
             self._in_flight[0].exception()
             self._complete_commit()
-        self._acquisition.wait_for_claims()
+        self.acquisition.wait_for_claims()
 
     def owned(self, shard: ShardId) -> Owned | None:
         """A shard that is this worker's, running or not. Worker's thread only."""
@@ -206,7 +208,7 @@ class Worker:
     @property
     def writer(self) -> str:
         """The name that its cursors carry, and under which it is known to others."""
-        return self._settings.writer
+        return self.settings.writer
 
     def _now_s(self) -> float:
         return self._clock.monotonic_s()
@@ -217,7 +219,7 @@ class Worker:
         """Go on with takeovers; those in the commit in flight may have part in it, and wait for its end."""
         now_s = self._now_s()
         committing = {part.shard for part in self._in_flight[1]} if self._in_flight is not None else ()
-        self._acquisition.turn(
+        self.acquisition.turn(
             [
                 owned
                 for owned in self._owned.values()
@@ -227,10 +229,10 @@ class Worker:
             ]
         )
 
-    def _take_over(self, owned: Owned) -> None:
+    def take_over(self, owned: Owned) -> None:
         # rule take-completed: the shard may have part in the commit in flight: its claim would take that back.
         self.wait_for_commit()  # it may have part in it
-        self._acquisition.take_over(owned)
+        self.acquisition.take_over(owned)
 
     def _holds(self, owned: Owned) -> bool:
         return self._owned.get(owned.id) is owned
@@ -244,7 +246,7 @@ class Worker:
 
     # --- dispatch
 
-    def _dispatch(self) -> None:
+    def dispatch(self) -> None:
         """Take one batch, in which no shard waits behind a busier one; commit it in the background."""
         now_s = self._now_s()
         if self._in_flight is not None or now_s < self._next_commit_s:
@@ -253,7 +255,7 @@ class Worker:
         if batch:
             future = self._commit(batch)
             self._in_flight = future, batch, now_s
-            self._next_commit_s = now_s + self._settings.commit_interval_s
+            self._next_commit_s = now_s + self.settings.commit_interval_s
             future.add_done_callback(lambda _: self._source.wake())
 
     def _dispatch_alone(self, owned: Owned) -> None:
@@ -276,9 +278,9 @@ class Worker:
         except CommitError as error:
             self._failed(batch, error)
         else:
-            self._stalls.success()
-            self._stalls.well(COMMITS_FAIL)
-            self._narrowing.went_well()
+            self.stalls.success()
+            self.stalls.well(COMMITS_FAIL)
+            self.narrowing.went_well()
             for part in batch:
                 self._succeeded(self._owned.get(part.shard), part)
 
@@ -289,36 +291,36 @@ class Worker:
         finished = core.committed()
         self._observer.finished(owned.id, finished._replace(at_ms=self._source.now_ms(owned.id)))
         delivers = bool(part.deliveries or part.elsewhere)
-        self._stalls.dead_lettered(owned)
-        self._narrowing.succeeded(owned, core, ends=ends, delivers=delivers)
+        self.stalls.dead_lettered(owned)
+        self.narrowing.succeeded(owned, core, ends=ends, delivers=delivers)
         if delivers or (owned.progress.refused_since_s is None and owned.bounds.suspect is None):
-            self._stalls.recover(owned)
+            self.stalls.recover(owned)
 
     def _failed(self, batch: Sequence[ShardBatch], error: CommitError) -> None:
         for owned in [self._owned[part.shard] for part in batch if part.shard in self._owned]:
             if owned.core is not None and owned.core.in_flight is not None:
-                self._narrowing.failed(owned, owned.core, batch, error)
-        self._stalls.trouble(COMMITS_FAIL, f"{type(error).__name__}: {error}")
+                self.narrowing.failed(owned, owned.core, batch, error)
+        self.stalls.trouble(COMMITS_FAIL, f"{type(error).__name__}: {error}")
 
     # --- read
 
-    def _read(self) -> None:
+    def read(self) -> None:
         try:
-            events = self._source.poll(self._reading.bound(self._settings.poll_records_max), self._wait_s())
+            events = self._source.poll(self._reading.bound(self.settings.poll_records_max), self.wait_s())
         except QueueClosed:
             raise
         except QueueUnavailable as error:
-            self._stalls.trouble(UNREACHABLE, str(error))
-            self._stopping.wait(self._settings.poll_wait_max_s)
+            self.stalls.trouble(UNREACHABLE, str(error))
+            self._stopping.wait(self.settings.poll_wait_max_s)
             return
-        self._stalls.well(UNREACHABLE)
+        self.stalls.well(UNREACHABLE)
         self._polled = True
         self._reading.take_in(events, self._handle)
 
-    def _wait_s(self) -> float:
+    def wait_s(self) -> float:
         """Until something is due, a retry is, or the longest wait."""
-        wait_s, now_s = self._settings.poll_wait_max_s, self._now_s()
-        if self._acquisition.is_pressing:
+        wait_s, now_s = self.settings.poll_wait_max_s, self._now_s()
+        if self.acquisition.is_pressing:
             return 0.0
         if self._in_flight is not None:
             return wait_s
@@ -326,7 +328,7 @@ class Worker:
             return self._next_commit_s - now_s
         for owned in self._owned.values():
             # rule idle-takeover: a shard that waits would turn the loop without a pause.
-            if owned.core is None and self._acquisition.is_under_way:
+            if owned.core is None and self.acquisition.is_under_way:
                 continue  # woken when that can go on
             if owned.core is None or not owned.ready(now_s):
                 wait_s = min(wait_s, max(0.0, owned.progress.retry_at_s - now_s))
@@ -355,7 +357,7 @@ class Worker:
                     self._index.drop(shard)
             case _:
                 if (owned := self._owned.get(event.shard)) is not None:
-                    self._stalls.lose(owned, OUT_OF_RANGE, event.detail)
+                    self.stalls.lose(owned, OUT_OF_RANGE, event.detail)
 
     def _let_go(self, shards: Sequence[ShardId]) -> None:
         """Revoked: the commit in flight must end first, then everything of the shards is dropped."""
@@ -378,13 +380,13 @@ class Worker:
         now_s = self._now_s()
         if now_s >= self._next_status_s:
             self._statuses = self._keeper.tidy(self._owned.values(), now_s)
-            self._stalls.write()
+            self.stalls.write()
             took_s = self._now_s() - now_s
-            self._next_status_s = now_s + max(self._settings.status_interval_s, TIDIED_ONE_IN * took_s)
+            self._next_status_s = now_s + max(self.settings.status_interval_s, TIDIED_ONE_IN * took_s)
         if now_s >= self._next_trim_s:
-            self._next_trim_s = now_s + self._settings.trim_interval_s
+            self._next_trim_s = now_s + self.settings.trim_interval_s
             for owned in self._keeper.recreated(self._owned.values()):
-                self._stalls.lose(owned, BufferRecreated.reason, "the buffer topic is gone, or another one")
+                self.stalls.lose(owned, BufferRecreated.reason, "the buffer topic is gone, or another one")
 
     def _finish(self) -> None:
         """A clean stop: complete the commit, commit where every shard stands, flush the index, leave."""
@@ -393,9 +395,9 @@ class Worker:
         if last:
             self._in_flight = self._commit(last), last, self._now_s()
             self.wait_for_commit()
-        self._acquisition.close()
+        self.acquisition.close()
         self._committer.shutdown()
-        self._buffer_maintenance.close()
+        self.buffer_maintenance.close()
         self._source.close()
         self._sink.close()
         self._index.close()

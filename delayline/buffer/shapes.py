@@ -82,25 +82,25 @@ class Reader:
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
         self._names = names_of(rules.aliases)
-        self._shapes: dict[int, list[_Shape]] = {}  # by the section's length; empty: too many
-        self._delays: dict[bytes, dict[bytes, int]] = {}  # by directive and value
+        self.shapes: dict[int, list[_Shape]] = {}  # by the section's length; empty: too many
+        self.delays: dict[bytes, dict[bytes, int]] = {}  # by directive and value
         self.general = 0
         """How many records have gone the general way."""
         self._start_empty()
 
     def _start_empty(self) -> None:
-        self._shapes.clear()
-        self._delays.clear()
+        self.shapes.clear()
+        self.delays.clear()
         self._missed: dict[int, int] = {}  # by the section's length
         self._misses = 0
-        self._room = SHAPES_MAX
+        self.room = SHAPES_MAX
 
     def read(self, records: PlainRecords, start: int, entries: PlainEntries) -> tuple[int, BufferRecord | None]:
         """Add the messages among `records[start:]` that ask for no more than a time to `entries`, up to the first
         record of another meaning: where that stands, and the meaning; None at the end. Raises UnknownFormat.
 
         Hot: once per buffered record (see bench/floors.py for its cost, a third of which is to make the value)."""
-        one_byte, shapes, add, before = _ONE_BYTE, self._shapes.get, entries.append, start - len(entries)
+        one_byte, shapes, add, before = _ONE_BYTE, self.shapes.get, entries.append, start - len(entries)
         last_ms, accepted = 0, accepted_header(0)
         for offset, accepted_at_ms, body in islice(records, start, None):
             try:
@@ -159,12 +159,12 @@ class Reader:
     def _learn(self, body: bytes, begin: int) -> None:
         """The shape of a record that has met none, if it has one and there is room."""
         size = len(body) - begin
-        known = self._shapes.get(size)
+        known = self.shapes.get(size)
         wanted = known is None or 0 < len(known) < SHAPES_OF_A_SIZE_MAX
-        if wanted and self._room > 0 and size <= SECTION_BYTES_MAX:
+        if wanted and self.room > 0 and size <= SECTION_BYTES_MAX:
             with suppress(MalformedRecord):
-                self._shapes[size] = [*(known or ()), self._shape(body, begin)]
-                self._room -= 1
+                self.shapes[size] = [*(known or ()), self._shape(body, begin)]
+                self.room -= 1
             return
         self._misses += 1
         if self._misses == MISSES_MAX:
@@ -172,8 +172,8 @@ class Reader:
         elif known:
             missed = self._missed[size] = self._missed.get(size, 0) + 1
             if missed == MISSES_OF_A_SIZE_MAX:
-                self._shapes[size] = []
-                self._room += len(known)
+                self.shapes[size] = []
+                self.room += len(known)
 
     def _shape(self, body: bytes, begin: int) -> _Shape:
         """Raises MalformedRecord."""
@@ -185,7 +185,7 @@ class Reader:
         unpack_from, fixed_at, part = _layout(begin, headers, cut, len(body))
         parts, fixed_of = unpack_from(body, begin), itemgetter(*fixed_at)
         if cut is not None:
-            delays = self._delays.setdefault(cut.name, {})
+            delays = self.delays.setdefault(cut.name, {})
         else:
             delay_ms = _delay_of(read_directives([], 0, self._rules), 0) if quick else None
             delays = {} if delay_ms is None else {parts[part]: delay_ms}

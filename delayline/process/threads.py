@@ -20,10 +20,10 @@ _lock = Lock()
 def lasting(name: str, run: Callable[[], object], closing: Event) -> Thread:
     """A daemon thread, not started yet, for `run`, which returns when `closing` is set, or when there is nothing more
     to do. What it raises is logged and counted, and it is called again."""
-    return Thread(target=_last, args=(name, run, closing), name=name, daemon=True)
+    return Thread(target=run_lastingly, args=(name, run, closing), name=name, daemon=True)
 
 
-def _last(name: str, run: Callable[[], object], closing: Event) -> None:
+def run_lastingly(name: str, run: Callable[[], object], closing: Event) -> None:
     while True:
         try:
             run()

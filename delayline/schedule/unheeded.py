@@ -56,20 +56,20 @@ class UnheededNames:
             registry=registry,
         )
         self._lock = Lock()
-        self._counts: Counter[tuple[str, str, Why]] = Counter()
-        self._said_ms: dict[tuple[str, str, Why], int] = {}
+        self.counts: Counter[tuple[str, str, Why]] = Counter()
+        self.said_ms: dict[tuple[str, str, Why], int] = {}
 
     def note(self, topic: str, name: str, why: Why, count: int = 1) -> None:
         """Count it, and say it in the log where that was not done lately."""
         with self._lock:
             pair = (topic, name, why)
-            if pair not in self._counts and len(self._counts) >= PAIRS_MAX:
+            if pair not in self.counts and len(self.counts) >= PAIRS_MAX:
                 pair = (OTHER, OTHER, why)
-            self._counts[pair] += count
+            self.counts[pair] += count
             now_ms = self._clock.now_ms()
-            is_news = now_ms - self._said_ms.get(pair, now_ms - SAID_AGAIN_MS) >= SAID_AGAIN_MS
+            is_news = now_ms - self.said_ms.get(pair, now_ms - SAID_AGAIN_MS) >= SAID_AGAIN_MS
             if is_news:
-                self._said_ms[pair] = now_ms
+                self.said_ms[pair] = now_ms
         self._metric.labels(*pair).inc(count)
         if is_news:
             log.warning("a header is not heeded", topic=pair[0], header=pair[1], why=why.value, detail=ADVICE[why])
@@ -78,5 +78,5 @@ class UnheededNames:
         """What was seen in the topic, by name. What was too much to be told apart is no topic's, not even of one that
         is called so."""
         with self._lock:
-            found = [Unheeded(*pair, seen) for pair, seen in self._counts.items() if pair[0] == topic]
+            found = [Unheeded(*pair, seen) for pair, seen in self.counts.items() if pair[0] == topic]
         return sorted(one for one in found if one.name != OTHER)

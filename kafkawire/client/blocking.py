@@ -32,29 +32,29 @@ class Connection:
 
     def __init__(self, channel: socket.socket, name: str, client_id: str, timeout_s: float, clock: Clock) -> None:
         channel.setblocking(False)
-        self._channel = channel
+        self.channel = channel
         self._name = name
         self._timeout_s = timeout_s
         self._clock = clock
-        self._session = Session(client_id)
+        self.session = Session(client_id)
         self._versions = BrokerVersions(name, {}, {})
 
     def fileno(self) -> int:
-        return self._channel.fileno()
+        return self.channel.fileno()
 
     @property
     def is_open(self) -> bool:
-        return self._session.is_open
+        return self.session.is_open
 
     @property
     def in_flight(self) -> int:
         """How many requests wait for their answers."""
-        return self._session.in_flight
+        return self.session.in_flight
 
     @property
     def use_until_s(self) -> float:
         """The monotonic time at which another connection takes over."""
-        return self._session.use_until_s
+        return self.session.use_until_s
 
     @property
     def versions(self) -> Mapping[int, tuple[int, int]]:
@@ -93,7 +93,7 @@ class Connection:
         if not self.is_alive():
             raise Unreachable(f"{self._name}: the connection is closed")
         # From here on the request counts as in flight: whatever fails later leaves its fate unknown.
-        frame = self._session.request(request, version)
+        frame = self.session.request(request, version)
         try:
             # Views, so that the records of a Produce go to the kernel without being joined into one buffer.
             self._write([memoryview(part).cast("B") for part in frame if len(part)])
@@ -132,11 +132,11 @@ class Connection:
         asking = advance(steps)
         while not isinstance(asking, int):
             asking = advance(steps, self.ask(asking.request, asking.version, asking.answer))
-        self._session.authenticated(asking, self._clock.monotonic_s())
+        self.session.authenticated(asking, self._clock.monotonic_s())
 
     def close(self) -> None:
-        self._session.end()
-        self._channel.close()
+        self.session.end()
+        self.channel.close()
 
     # --- the socket
 
@@ -166,7 +166,7 @@ class Connection:
     def _wait(self, event: int, timeout_s: float) -> bool:
         """Until the socket is ready for it; False where the time runs out first."""
         waiting = select.poll()
-        waiting.register(self._channel, event)
+        waiting.register(self.channel, event)
         # poll and not select: select fails for file descriptors above 1023. Rounded up, or the last millisecond would
         # spin.
         return bool(waiting.poll(max(0, round(timeout_s * 1000 + 0.5))))
@@ -189,19 +189,19 @@ class Connection:
                 buffers[0] = buffers[0][sent:]
 
     def _send_some(self, buffers: list[memoryview]) -> int:
-        if isinstance(self._channel, ssl.SSLSocket):
-            return self._channel.send(buffers[0])  # repeated as it is where it has to wait
-        return self._channel.sendmsg(buffers[:BUFFERS_MAX])
+        if isinstance(self.channel, ssl.SSLSocket):
+            return self.channel.send(buffers[0])  # repeated as it is where it has to wait
+        return self.channel.sendmsg(buffers[:BUFFERS_MAX])
 
     def _read(self) -> Answer | None:
         """The next answer, or None while it is not all there. Raises OSError and WireError."""
         while True:
             try:
                 # Straight into the frame's own memory: a fetch of a megabyte is not copied once more.
-                count = self._channel.recv_into(self._session.receive_buffer())
+                count = self.channel.recv_into(self.session.receive_buffer())
             except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
                 return None
-            if (answer := self._session.took(count)) is not None:
+            if (answer := self.session.took(count)) is not None:
                 return answer
 
 

@@ -41,9 +41,9 @@ class Nodes:
         self._timeout_s = timeout_s
         self._clock = clock
         self._lock = RLock()  # of what was learned, and of the connection that is asked
-        self._addresses: dict[int, Address] = {}  # bounded by the cluster's nodes
-        self._leaders: dict[str, dict[int, int]] = {}  # and by its topics, by partition
-        self._coordinators: dict[tuple[int, str], int] = {}
+        self.addresses: dict[int, Address] = {}  # bounded by the cluster's nodes
+        self.leaders: dict[str, dict[int, int]] = {}  # and by its topics, by partition
+        self.coordinators: dict[tuple[int, str], int] = {}
         self._asked: Connection | None = None
         self._next_server = 0
 
@@ -56,7 +56,7 @@ class Nodes:
     def known_leader(self, topic: str, partition: int) -> int | None:
         """Does not wait; None where it would have to be asked for."""
         # Without the lock: a topic's dict is replaced whole, never changed, so a reader sees the old or the new one.
-        found = self._leaders.get(topic, {}).get(partition, NO_LEADER)
+        found = self.leaders.get(topic, {}).get(partition, NO_LEADER)
         return None if found == NO_LEADER else found
 
     def leader(self, topic: str, partition: int) -> int:
@@ -80,7 +80,7 @@ class Nodes:
     def forget(self, topic: str) -> None:
         """Its leaders are not where they were thought to be."""
         # The whole topic: leaders of its other partitions have often moved with it, when a node went.
-        self._leaders.pop(topic, None)
+        self.leaders.pop(topic, None)
 
     def _find_leaders(self, topic: str) -> dict[int, int]:
         found = next((one for one in self._metadata([topic]) if one.name == topic), None)
@@ -88,8 +88,8 @@ class Nodes:
             raise Unreachable(f"{topic}: the broker says nothing about it")
         if found.error_code in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.TOPIC_AUTHORIZATION_FAILED):
             raise TopicMissing(f"{topic}: error {found.error_code}")
-        self._leaders[topic] = {one.partition_index: max(one.leader_id, NO_LEADER) for one in found.partitions}
-        return self._leaders[topic]
+        self.leaders[topic] = {one.partition_index: max(one.leader_id, NO_LEADER) for one in found.partitions}
+        return self.leaders[topic]
 
     def all_leaders(self) -> dict[tuple[str, int], int]:
         """Of every topic, as they are now: by topic and partition, NO_LEADER where there is none. Raises as `leader`
@@ -107,19 +107,19 @@ class Nodes:
         """Every node that is there now. Raises as `leader` does."""
         with self._lock:
             self._metadata([])
-            return sorted(self._addresses)
+            return sorted(self.addresses)
 
     def _metadata(self, names: list[str] | None) -> list[MetadataTopic]:
         """None for all of them."""
         oldest, newest = METADATA_VERSIONS
-        asked = self._any()
+        asked = self.any_connection()
         version = asked.version(ApiKey.METADATA, newest, oldest)
         topics = None if names is None else [MetadataTopicName(name=name) for name in names]
         # A lookup must not create topics: a deleted topic would come back, with the broker's default partitions.
         request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
         answer = self._ask(asked, request, version, MetadataResponse)
         # Replaced, not merged: a node that has left must not be dialled for ever.
-        self._addresses = {one.node_id: Address(one.host, one.port) for one in answer.brokers}
+        self.addresses = {one.node_id: Address(one.host, one.port) for one in answer.brokers}
         return answer.topics
 
     # --- coordinators
@@ -127,18 +127,18 @@ class Nodes:
     def coordinator(self, kind: int, key: str) -> int:
         """The node that coordinates the group or the transactions of this name. Raises as `leader` does."""
         with self._lock:
-            if (kind, key) not in self._coordinators:
-                self._coordinators[kind, key] = self._find_coordinator(kind, key)
-            return self._coordinators[kind, key]
+            if (kind, key) not in self.coordinators:
+                self.coordinators[kind, key] = self._find_coordinator(kind, key)
+            return self.coordinators[kind, key]
 
     def forget_coordinator(self, kind: int, key: str) -> None:
         """It is not where it was thought to be."""
         with self._lock:
-            self._coordinators.pop((kind, key), None)
+            self.coordinators.pop((kind, key), None)
 
     def _find_coordinator(self, kind: int, key: str) -> int:
         oldest, newest = COORDINATOR_VERSIONS
-        asked = self._any()
+        asked = self.any_connection()
         version = asked.version(ApiKey.FIND_COORDINATOR, newest, oldest)
         request = FindCoordinatorRequest(key_type=kind, coordinator_keys=[key])
         answer = self._ask(asked, request, version, FindCoordinatorResponse)
@@ -148,18 +148,18 @@ class Nodes:
             raise Unreachable(f"the coordinator of {key}: the broker names none")
         if found.error_code:
             raise Unreachable(f"the coordinator of {key}: {found.error_message or f'error {found.error_code}'}")
-        self._addresses[found.node_id] = Address(found.host, found.port)
+        self.addresses[found.node_id] = Address(found.host, found.port)
         return found.node_id
 
     # --- connections
 
     def connect(self, node_id: int) -> Connection:
         """A new connection to this node, for the caller alone. Raises as `leader` does."""
-        address = self._addresses.get(node_id)
+        address = self.addresses.get(node_id)
         if address is None:
             with self._lock:
                 self._metadata([])
-                address = self._addresses.get(node_id)
+                address = self.addresses.get(node_id)
         if address is None:
             raise Unreachable(f"the cluster has no node {node_id}")
         return self._connect(address)
@@ -183,10 +183,10 @@ class Nodes:
         # In turn: a first bootstrap server that hangs would cost every lookup its timeout.
         self._next_server += 1
         # Also the learned nodes: the bootstrap servers may all have been replaced since this process started.
-        known = [one for one in self._addresses.values() if one not in self._bootstrap]
+        known = [one for one in self.addresses.values() if one not in self._bootstrap]
         return [*self._bootstrap[first:], *self._bootstrap[:first], *known]
 
-    def _any(self) -> Connection:
+    def any_connection(self) -> Connection:
         """The connection that is asked in turn with everybody else's questions."""
         if self._asked is not None and self._asked.use_until_s < self._clock.monotonic_s():
             self._hang_up()
@@ -202,7 +202,7 @@ class Nodes:
             self._hang_up()
             log.debug("asking another broker", detail=str(error))
             # Once only: two brokers that do not answer are trouble that the caller has to wait out.
-            return self._any().ask(request, version, answer)
+            return self.any_connection().ask(request, version, answer)
 
     def _hang_up(self) -> None:
         if self._asked is not None:

@@ -71,15 +71,15 @@ class WireReader:
 
     def __init__(self, nodes: Leaders, timeout_s: float, clock: Clock, raw_bytes_max: int = RAW_BYTES_MAX) -> None:
         self._raw_bytes_max = raw_bytes_max
-        self._nodes = nodes
+        self.nodes = nodes
         self._timeout_s = timeout_s
         self._clock = clock
-        self._readings: dict[At, Reading] = {}
+        self.readings: dict[At, Reading] = {}
         self._homeless: dict[At, Reading] = {}  # those of them without a node
-        self._links: dict[int, Link] = {}  # bounded by the cluster's nodes
+        self.links: dict[int, Link] = {}  # bounded by the cluster's nodes
         self._looking: set[str] = set()
         self._ended: list[Read] = []
-        self._said: set[str] = set()
+        self.said: set[str] = set()
         self._woken = False
         self._closed = False
         self._kicked, self._kick = socket.socketpair()
@@ -89,19 +89,19 @@ class WireReader:
 
     def assign(self, at: At, offset: int) -> None:
         """Read the partition, which is not assigned yet, from `offset` on."""
-        self._readings[at] = self._homeless[at] = Reading(at, offset)
+        self.readings[at] = self._homeless[at] = Reading(at, offset)
 
     def unassign(self, at: At) -> None:
         """Read no more of the partition."""
-        reading = self._readings.pop(at, None)
+        reading = self.readings.pop(at, None)
         self._homeless.pop(at, None)
-        for link in self._links.values():
+        for link in self.links.values():
             link.readings.pop(at, None)
             link.waiting = deque(one for one in link.waiting if one[0] is not reading)
 
     def log_end(self, at: At) -> int:
         """The high watermark, as the last fetch has shown it; 0 where that is unknown."""
-        reading = self._readings.get(at)
+        reading = self.readings.get(at)
         return 0 if reading is None else reading.log_end
 
     def wake(self) -> None:
@@ -115,7 +115,7 @@ class WireReader:
         until_s = self._clock.monotonic_s() + wait_s
         while True:
             now_s = self._clock.monotonic_s()
-            self._advance(now_s)
+            self.advance_links(now_s)
             found = self._hand_out(records_max)
             if found or self._woken or now_s >= until_s:
                 self._woken = False
@@ -125,7 +125,7 @@ class WireReader:
     def close(self) -> None:
         self._closed = True
         self._helpers.close()
-        for link in self._links.values():
+        for link in self.links.values():
             if link.connection is not None:
                 link.connection.close()
         self._kick.close()
@@ -140,7 +140,7 @@ class WireReader:
     def _wait(self, wait_s: float) -> None:
         waiting = select.poll()
         waiting.register(self._kicked, select.POLLIN)
-        for link in self._links.values():
+        for link in self.links.values():
             if link.connection is not None and not link.waiting:
                 waiting.register(link.connection, select.POLLIN)
         waiting.poll(max(0.0, wait_s) * 1000)  # rounded up
@@ -151,7 +151,7 @@ class WireReader:
         """When something is to be done without having been told."""
         homeless = self._homeless.items()
         times = [reading.backoff.until_s for at, reading in homeless if at.topic not in self._looking]
-        for link in self._links.values():
+        for link in self.links.values():
             if link.waiting:
                 continue
             if link.asked:
@@ -164,10 +164,10 @@ class WireReader:
 
     # --- one step of everything
 
-    def _advance(self, now_s: float) -> None:
+    def advance_links(self, now_s: float) -> None:
         self._helpers.finish()
         self._place(now_s)
-        for link in self._links.values():
+        for link in self.links.values():
             if link.waiting:
                 continue  # nothing moves to another node before its records are handed out: they stay in order
             if link.connection is None:
@@ -180,13 +180,13 @@ class WireReader:
         for at, reading in list(self._homeless.items()):
             if now_s < reading.backoff.until_s or at.topic in self._looking:
                 continue
-            node = self._nodes.known_leader(*at)
+            node = self.nodes.known_leader(*at)
             if node is None:
                 self._look(at)
                 continue
             reading.node = node
             del self._homeless[at]
-            self._links.setdefault(node, Link(node)).readings[at] = reading
+            self.links.setdefault(node, Link(node)).readings[at] = reading
 
     def _look(self, at: At) -> None:
         self._looking.add(at.topic)
@@ -196,11 +196,11 @@ class WireReader:
             if error is not None:
                 self._put_off(at.topic, error)
             else:
-                self._said.discard(f"leaders of {at.topic}")
+                self.said.discard(f"leaders of {at.topic}")
 
         def look() -> Callable[[], None]:
             try:
-                self._nodes.leader(*at)
+                self.nodes.leader(*at)
             except PeerError as error:
                 trouble = error
                 return lambda: found(trouble)
@@ -224,7 +224,7 @@ class WireReader:
 
         def connect() -> Callable[[], None]:
             try:
-                connection = self._nodes.connect(link.node)
+                connection = self.nodes.connect(link.node)
             except PeerError as error:
                 trouble = error
                 return lambda: self._not_opened(link, trouble)
@@ -240,7 +240,7 @@ class WireReader:
             connection.close()
             return
         link.connection = connection
-        self._said.discard(f"node {link.node}")
+        self.said.discard(f"node {link.node}")
 
     def _not_opened(self, link: Link, error: PeerError) -> None:
         """Its partitions may be led by another one meanwhile."""
@@ -265,10 +265,10 @@ class WireReader:
     def _moved(self, reading: Reading, least_s: float = 0.0) -> None:
         """Its leader has to be found again."""
         if reading.node is not None:
-            del self._links[reading.node].readings[reading.at]
+            del self.links[reading.node].readings[reading.at]
             reading.node = None
             self._homeless[reading.at] = reading
-        self._nodes.forget(reading.at.topic)
+        self.nodes.forget(reading.at.topic)
         reading.backoff.failed(self._clock.monotonic_s(), least_s)
 
     # --- requests and answers
@@ -315,7 +315,7 @@ class WireReader:
             for part in topic.partitions:
                 at = At(topic.topic, part.partition_index)
                 reading = asked.get(at)
-                if reading is not None and self._readings.get(at) is reading and reading.node == link.node:
+                if reading is not None and self.readings.get(at) is reading and reading.node == link.node:
                     self._taken(link, reading, part)
         gather_s = GATHER_S if link.waiting and len(body) < SMALL_BYTES else 0.0
         link.send_at_s = now_s + max(gather_s, min(answer.throttle_time_ms / 1000, self._timeout_s))
@@ -343,15 +343,15 @@ class WireReader:
                 self._say(f"reading {at.topic}", f"partition {at.partition}: error {part.error_code}")
                 self._moved(reading, BACKOFF_FORBIDDEN_S if meaning is Meaning.FORBIDDEN else 0.0)
         if part.error_code == 0:
-            self._said.discard(f"reading {at.topic}")
+            self.said.discard(f"reading {at.topic}")
 
     # --- what was fetched
 
     def _hand_out(self, records_max: int) -> list[Read]:
         found, self._ended = self._ended, []
-        left = sum(batches.left_bytes for link in self._links.values() for _, batches in link.waiting)
+        left = sum(batches.left_bytes for link in self.links.values() for _, batches in link.waiting)
         bytes_max = READ_BYTES if left < LEFT_BYTES else 0
-        for link in list(self._links.values()):
+        for link in list(self.links.values()):
             while records_max > 0 and (turn := link.turn(bytes_max)) is not None:
                 reading, batches = turn
                 unpacked = batches.unpacked_bytes
@@ -366,17 +366,17 @@ class WireReader:
                 found.append(Part(reading.at, records, batches.next_offset))
                 if not batches.done:
                     link.waiting.append((reading, batches))
-        if len(self._links) > 1 and found:
+        if len(self.links) > 1 and found:
             self._take_turns()
         return found
 
     def _take_turns(self) -> None:
         """The node that comes first now comes last the next time."""
-        first = next(iter(self._links))
-        self._links[first] = self._links.pop(first)
+        first = next(iter(self.links))
+        self.links[first] = self.links.pop(first)
 
     def _say(self, what: str, why: object) -> None:
         """Once, until it goes well again."""
-        if what not in self._said:
-            self._said.add(what)
+        if what not in self.said:
+            self.said.add(what)
             log.warning("reading buffers: trouble", what=what, detail=str(why))

@@ -78,7 +78,7 @@ class Session:
         self._client_id = client_id
         self._frame_bytes_max = frame_bytes_max
         self._asked: deque[_Asked] = deque()  # bounded by the shell's callers, who wait for what they asked
-        self._correlation_id = 0
+        self.correlation_id = 0
         self._held = bytearray(_LENGTH.size)  # room for the frame that is arriving, or for its length
         self._filled = 0
         self._missing = 0  # bytes of the frame that there is no room for yet
@@ -109,8 +109,8 @@ class Session:
         """The frame to send; its answer is expected from now on. Raises Unreachable."""
         if not self.is_open:
             raise Unreachable("the connection is closed")
-        self._correlation_id = (self._correlation_id + 1) % CORRELATION_IDS
-        asked = _Asked(message.api, version, self._correlation_id)
+        self.correlation_id = (self.correlation_id + 1) % CORRELATION_IDS
+        asked = _Asked(message.api, version, self.correlation_id)
         # Encoded before it is expected: a message that cannot be encoded must not wait for an answer.
         frame = request_frame(RequestHeader(*asked, self._client_id), encode(message, version))
         self._asked.append(asked)

@@ -49,31 +49,31 @@ class FrameSplitter:
         self._wants = wants
         self._head_bytes = head_bytes
         self.frame_bytes_max = frame_bytes_max
-        self._held = bytearray()  # the beginning of a frame: too little of it to ask, or wanted and not complete
+        self.held = bytearray()  # the beginning of a frame: too little of it to ask, or wanted and not complete
         self._missing = 0  # bytes until the wanted frame that is held is complete
         self._passing = 0  # bytes of an opaque frame still to come
 
     @property
     def unfinished(self) -> bool:
         """Whether a frame has begun and is not complete."""
-        return bool(self._held or self._passing)
+        return bool(self.held or self._passing)
 
     def feed(self, data: bytes) -> Iterator[Piece]:
         """The pieces that `data` completes, in order; they are slices of it. To be iterated to the end before the
         next. Raises FrameTooLarge, behind the pieces before that frame."""
         view = memoryview(data)
-        if self._held and not self._missing:
-            view = memoryview(bytes(self._held) + data)  # once per head that was torn apart
-            self._held.clear()
-        elif self._held:
+        if self.held and not self._missing:
+            view = memoryview(bytes(self.held) + data)  # once per head that was torn apart
+            self.held.clear()
+        elif self.held:
             # Only a frame that is wanted whole is gathered; everything else passes without being copied.
-            self._held += view[: self._missing]
+            self.held += view[: self._missing]
             rest = view[self._missing :]
             self._missing = max(self._missing - len(view), 0)
             if self._missing:
                 return
-            whole = Whole(memoryview(self._held)[_PREFIX.size :])
-            self._held = bytearray()
+            whole = Whole(memoryview(self.held)[_PREFIX.size :])
+            self.held = bytearray()
             yield whole
             view = rest
         yield from self._cut(view)
@@ -106,7 +106,7 @@ class FrameSplitter:
         if at > run_at:
             yield Opaque(view[run_at:at])
         # At most a head and a prefix, or the beginning of one wanted frame: the rest has been handed out.
-        self._held += view[at:]
+        self.held += view[at:]
 
     def _head_end(self, view: memoryview, at: int) -> int | None:
         """Where the head of the frame at `at` ends; None while it is not all there."""

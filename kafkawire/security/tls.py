@@ -104,16 +104,16 @@ def _shown(properties: Mapping[str, str], stack: ExitStack) -> tuple[str, str | 
     if name == "ssl.keystore.location":
         if keys:
             raise ConfigError(f"mq.properties: {name} and {keys[0]}: the keystore has its own key.")
-        return stack.enter_context(_hidden(_keystore(properties))), None
+        return stack.enter_context(hidden_file(_keystore(properties))), None
     return _file(properties, name, stack), _file(properties, keys[0], stack) if keys else None
 
 
 def _file(properties: Mapping[str, str], name: str, stack: ExitStack) -> str:
-    return stack.enter_context(_hidden(properties[name].encode())) if name.endswith(".pem") else properties[name]
+    return stack.enter_context(hidden_file(properties[name].encode())) if name.endswith(".pem") else properties[name]
 
 
 @contextmanager
-def _hidden(content: bytes) -> Iterator[str]:
+def hidden_file(content: bytes) -> Iterator[str]:
     """A file for this user alone (0600), as long as the context lasts."""
     with NamedTemporaryFile(prefix="delayline-", suffix=".pem") as file:
         file.write(content)

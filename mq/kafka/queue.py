@@ -50,24 +50,24 @@ class KafkaQueue:
     def __init__(self, settings: KafkaSettings, clock: Clock) -> None:
         """Connects to nothing yet. Raises ConfigError for properties that are not spoken, or that the library does
         not take."""
-        self._settings = settings
+        self.settings = settings
         self._clock = clock
-        self._names = settings.names
+        self.names = settings.names
         self._closing = Event()
         limit(LOGGER)
-        self._nodes: list[Nodes] = []  # one of each worker, and of what is beside them
-        self._beside = self._direct(f"{settings.namespace}-beside").nodes
-        self._cluster = Cluster(settings, clock, self._closing.wait)
-        self._buffers = Buffers(settings, self._cluster, clock, self._closing.wait)
-        self._readers = Readers(settings, self._cluster, clock)
+        self.nodes: list[Nodes] = []  # one of each worker, and of what is beside them
+        self._beside = self.direct(f"{settings.namespace}-beside").nodes
+        self.cluster = Cluster(settings, clock, self._closing.wait)
+        self._buffers = Buffers(settings, self.cluster, clock, self._closing.wait)
+        self._readers = Readers(settings, self.cluster, clock)
         self._brokers = BrokerClock(clock)
-        self._finisher = Hanging(self._beside, self._names, settings.request_timeout_s, clock, self._closing.wait)
-        self._cursors = Cursors(settings, self._cluster, self._readers, clock, self._finisher)
+        self._finisher = Hanging(self._beside, self.names, settings.request_timeout_s, clock, self._closing.wait)
+        self._cursors = Cursors(settings, self.cluster, self._readers, clock, self._finisher)
         self._audited = GroupOffsets(
             settings, settings.reconcile_group, stable=False, timeout_s=settings.request_timeout_s, clock=clock
         )
-        appending = self._transactions(self._direct(f"{settings.namespace}-append"), self._names.client(str(uuid4())))
-        client = KafkaClient(settings, self._cluster, self._readers, clock, self._finisher, appending)
+        appending = self.transactions(self.direct(f"{settings.namespace}-append"), self.names.client(str(uuid4())))
+        client = KafkaClient(settings, self.cluster, self._readers, clock, self._finisher, appending)
         self._client = client
         self.append, self.read, self.offsets, self.wait = client.append, client.read, client.offsets, client.wait
         self.is_stable, self.record_bytes_max = client.is_stable, client.record_bytes_max
@@ -82,22 +82,22 @@ class KafkaQueue:
         every start of a process. Raises QueueUnavailable, and TopicUnknown where topics may not be made."""
         self._check()
         self._buffers.ensure_own()
-        path = self._direct(writer)
+        path = self.direct(writer)
         check_brokers(path.nodes)
-        settings = self._settings
+        settings = self.settings
         reader = WireReader(path.nodes, settings.request_timeout_s, self._clock, settings.set_aside_bytes_max)
-        source = KafkaSource(self._settings, self._cluster, writer, self._clock, self._brokers, reader)
+        source = KafkaSource(self.settings, self.cluster, writer, self._clock, self._brokers, reader)
         try:
             sink = KafkaSink(
-                self._names,
-                self._cluster,
+                self.names,
+                self.cluster,
                 self._cursors,
-                CrossPartitionAppends(self._settings, self._cluster, self._buffers),
+                CrossPartitionAppends(self.settings, self.cluster, self._buffers),
                 source.membership,
                 writer,
                 self._clock,
                 self._brokers,
-                partial(self._transactions, path),
+                partial(self.transactions, path),
                 self._finisher,
                 CommitPacing(self._clock, self._closing.wait),
             )
@@ -112,19 +112,19 @@ class KafkaQueue:
             threads.lasting("kafka-hanging", self._sweep, self._closing).start()
         return source, sink
 
-    def _direct(self, client_id: str) -> Direct:
+    def direct(self, client_id: str) -> Direct:
         """What a data path of its own is made of. Raises ConfigError."""
-        made = direct(self._settings, client_id, self._clock)
-        self._nodes.append(made.nodes)
+        made = direct(self.settings, client_id, self._clock)
+        self.nodes.append(made.nodes)
         return made
 
-    def _transactions(self, path: Direct, transactional_id: str) -> WireTransactions:
+    def transactions(self, path: Direct, transactional_id: str) -> WireTransactions:
         return WireTransactions(
-            self._settings,
+            self.settings,
             transactional_id,
             path.nodes,
             path.codec,
-            Limits(self._cluster),
+            Limits(self.cluster),
             self._clock,
             self._closing.wait,
             self._finisher,
@@ -140,7 +140,7 @@ class KafkaQueue:
                 self._buffers.tend()
             except QueueError as error:
                 log.warning("buffer topics not looked after", detail=str(error))
-            if self._closing.wait(self._settings.tend_interval_s):
+            if self._closing.wait(self.settings.tend_interval_s):
                 return
 
     def _sweep(self) -> None:
@@ -154,18 +154,18 @@ class KafkaQueue:
         """An idle worker commits nothing, and must all the same know how its clock stands to those of the brokers."""
         while not self._closing.wait(MEASURE_S):
             try:
-                leaders = self._cluster.recall(self._names.cursor).leaders
+                leaders = self.cluster.recall(self.names.cursor).leaders
             except QueueError:
                 continue  # who cannot be asked stamps nothing, and commits say so louder
             for row in {leader: row for row, leader in enumerate(leaders)}.values():
                 self._compare_clock(row)
 
     def _compare_clock(self, row: int) -> None:
-        topic, sent_s = self._names.cursor, self._clock.monotonic_s()
+        topic, sent_s = self.names.cursor, self._clock.monotonic_s()
 
         def stamped(future: "Future[list[Position]]") -> None:
             if future.exception() is None:
-                leader = self._cluster.leader(topic, row)
+                leader = self.cluster.leader(topic, row)
                 self._brokers.measured(leader, future.result()[0].appended_at_ms, sent_s)
 
         self._client.append([Append(topic, str(row), encode_body(MARK_KEY, None))]).add_done_callback(stamped)
@@ -200,7 +200,7 @@ class KafkaQueue:
     def measure_clock(self) -> ClockOffset | None:
         """Our clock against the brokers', measured now by marks that mean nothing; None where the cursors' topic is
         not there yet."""
-        topic = self._names.cursor
+        topic = self.names.cursor
         try:
             leader = self._open_cluster.describe(topic).leaders[0]
         except TopicUnknown:
@@ -220,7 +220,7 @@ class KafkaQueue:
             self._audited.close()
             self._readers.close()
             self._finisher.close()
-            for nodes in self._nodes:
+            for nodes in self.nodes:
                 nodes.close()
             if self._tending is not None:
                 self._tending.join(LEAVE_S)
@@ -229,7 +229,7 @@ class KafkaQueue:
     def _open_cluster(self) -> Cluster:
         """Raises QueueClosed."""
         self._check()
-        return self._cluster
+        return self.cluster
 
     def _check(self) -> None:
         if self._closing.is_set():
@@ -239,13 +239,13 @@ class KafkaQueue:
 
     def claim(self, name: str) -> Claim:
         self._check()
-        return self._client.claim(self._names.claim(name))
+        return self._client.claim(self.names.claim(name))
 
     # --- Admin
 
     def topics(self) -> Sequence[str]:
         names = self._open_cluster.names()
-        return [name for name in names if not name.startswith("__") and not self._names.is_own(name)]
+        return [name for name in names if not name.startswith("__") and not self.names.is_own(name)]
 
     def topic(self, name: str) -> TopicInfo:
         return self._open_cluster.describe(name).info
@@ -290,13 +290,13 @@ class KafkaQueue:
         position = self._audited.committed(*self._partition(shard))
         if position.offset >= 0:
             return decode_metadata(position.offset, position.metadata or "")
-        of_audit = self._audited.committed(self._names.audit, 0)
+        of_audit = self._audited.committed(self.names.audit, 0)
         if of_audit.offset < 0:
             return None
         return decode_metadata(0, of_audit.metadata or "")  # it has run, and the buffer is newer
 
     def buffer(self, shard: Shard) -> TopicInfo:
-        return self._open_cluster.recall(self._names.buffer(shard.topic)).info
+        return self._open_cluster.recall(self.names.buffer(shard.topic)).info
 
     def target_trouble(self, shard: Shard) -> str | None:
         return self._open_cluster.target_trouble(shard.topic, shard.name)
@@ -319,6 +319,6 @@ class KafkaQueue:
 
     def _partition(self, shard: Shard) -> tuple[str, int]:
         """Raises TopicUnknown, PartitionUnknown."""
-        buffer = self._names.buffer(shard.topic)
+        buffer = self.names.buffer(shard.topic)
         partitions = len(self._open_cluster.recall(buffer).info.partitions)
         return buffer, partition_number(shard.name, partitions, buffer)

@@ -76,7 +76,7 @@ class LocalQueue:
         self._ledger.hand_over(source)
         self._owner = Owner(writer), source
         bytes_max = self._limits.record_bytes_max
-        return source, LocalSink(self._ledger, self._committer, source, bytes_max, self._group_topic)
+        return source, LocalSink(self._ledger, self._committer, source, bytes_max, self.group_topic)
 
     def close(self) -> None:
         """Finish what has been asked for and let go. Later calls raise QueueUnavailable."""
@@ -176,7 +176,7 @@ class LocalQueue:
         return self._ledger.topic(name).info
 
     def ensure_topic(self, name: str) -> TopicInfo:
-        return self._target(name).info
+        return self.topic_named(name).info
 
     def create_topic(self, name: str, partitions: int | None = None) -> TopicInfo:
         self._check_users(name)
@@ -188,7 +188,7 @@ class LocalQueue:
         self._check_users(name)
         self._committer.submit(DeleteStep(name, self._names.buffer(name))).result()
 
-    def _target(self, name: str) -> Topic:
+    def topic_named(self, name: str) -> Topic:
         self._check_users(name)
         return self._ensure(name, self._limits.partitions)
 
@@ -199,7 +199,7 @@ class LocalQueue:
         if not is_topic_name(name):
             raise TopicUnknown(f"{name!r} cannot be a topic: 1 to 249 of the characters a-z A-Z 0-9 . _ -")
 
-    def _group_topic(self, name: str, target: Topic) -> Topic:
+    def group_topic(self, name: str, target: Topic) -> Topic:
         """A consumer group's topic, made on first use. Raises TopicUnknown."""
         if not self._names.is_group(name):
             raise TopicUnknown(f"{name!r} is no topic of a consumer group")
@@ -214,7 +214,7 @@ class LocalQueue:
         return made
 
     def ensure_buffer(self, name: str, rules: Rules) -> TopicInfo:
-        target = self._target(name)
+        target = self.topic_named(name)
         first_body = None if rules.same_as(DEFAULT_RULES) else encode_rules(rules)
         return self._ensure(self._names.buffer(name), len(target.partitions), first_body).info
 

@@ -242,7 +242,7 @@ class LocalSink:
         self._committer = committer
         self._source = source
         self._record_bytes_max = record_bytes_max
-        self._group_topic = group_topic
+        self.group_topic = group_topic
         self._closed = False
 
     def commit(self, batch: DispatchBatch) -> None:
@@ -296,7 +296,7 @@ class LocalSink:
                 return self._ledger.topic(topic).partition(name)
             if len(body) > self._record_bytes_max:
                 raise RecordTooLarge(f"a record of {len(body)} bytes, the limit is {self._record_bytes_max}")
-            partitions = self._group_topic(topic, self._ledger.topic(shard.topic)).partitions
+            partitions = self.group_topic(topic, self._ledger.topic(shard.topic)).partitions
             return partitions[int(name) % len(partitions)]
         except (TopicUnknown, PartitionUnknown, RecordTooLarge) as error:
             raise DeliveryRefused(shard, str(error), of_record=not isinstance(error, PartitionUnknown)) from error

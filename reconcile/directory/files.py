@@ -26,7 +26,7 @@ class Files(Protocol):
         """The last `size` bytes of the file, all of a shorter one."""
 
     def write(self, name: str, data: bytes) -> None:
-        """Make or replace the file: whoever reads it sees the old bytes or the new ones, whole."""
+        """Make or replace the file: a reader sees the old bytes or the new ones, whole."""
 
     def create(self, name: str, data: bytes) -> bool:
         """Make the file, whole or not at all; False where there is one, which stays as it is. Of several that try
@@ -35,7 +35,7 @@ class Files(Protocol):
     def exists(self, name: str) -> bool: ...
 
     def names(self, folder: str) -> Sequence[str]:
-        """What stands in a folder ("" is the directory), sorted; nothing where there is no such folder."""
+        """The names in a folder ("" is the directory), sorted; nothing where there is no such folder."""
 
     def remove(self, name: str) -> None:
         """Remove a file or a whole folder; nothing happens where there is none."""
@@ -89,7 +89,7 @@ class LocalFiles:
         return True
 
     def _beside(self, path: Path, data: bytes) -> Path:
-        """The bytes in a file of a name that nobody else uses."""
+        """The bytes in a file of a name that no other file has."""
         path.parent.mkdir(parents=True, exist_ok=True)
         beside = path.with_name(f".{path.name}.{os.getpid()}.{next(self._numbers)}")
         with beside.open("wb") as file:

@@ -86,12 +86,12 @@ class Lock:
             raise RunInProgress(self._sentence(_decoded(self._files.read(LOCK))))
 
     def check(self) -> None:
-        """Raises RunInProgress: somebody else has the lock now."""
+        """Raises RunInProgress: another run has the lock now."""
         if self._files.read(LOCK) != self._bytes:
             self.lose()
 
     def lose(self) -> NoReturn:
-        """Raises RunInProgress: what this run was to commit stands there already."""
+        """Raises RunInProgress: what this run was to commit has been committed already."""
         raise RunInProgress(self._sentence(_decoded(self._files.read(LOCK))))
 
     def release(self) -> None:

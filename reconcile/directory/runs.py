@@ -29,7 +29,7 @@ from reconcile.errors import BadInput, OtherCluster
 from reconcile.logic.advance import Counted, Judgement, Task, manifest_after, task_of
 from reconcile.logic.ledger import HOUR_MS
 from reconcile.logic.manifest import Document, Manifest, Plan, Reads, decode, encode
-from reconcile.logic.plan import Cluster, Held, Unreadable
+from reconcile.logic.plan import Cluster, Held, Range, Unreadable
 from reconcile.logic.planning import MarksRead, SkipsRead, can_be_read, fresh_shards, plan_reads, plan_run
 from reconcile.logic.whereabouts import Whereabouts
 from reconcile.progress import Say, Step
@@ -64,7 +64,7 @@ class Said(NamedTuple):
 
 
 class Merging(NamedTuple):
-    """`where` all rows are with this run, what nobody reads any more once it is true, and the first run whose report
+    """`where` all rows are with this run, what is not read any more once it is true, and the first run whose report
     is kept."""
 
     where: Whereabouts
@@ -100,6 +100,8 @@ class Source(Protocol):
     def held(self) -> Held: ...
 
     def rules(self, topic: str, shards: Sequence[int]) -> Mapping[int, str]: ...
+
+    def waits_since_ms(self, topic: str, shard: int, part: Range) -> int | None: ...
 
     def commit(self, positions: Mapping[str, Mapping[int, int]], audit: Mapping[int, int], at_ms: int) -> None: ...
 
@@ -213,7 +215,7 @@ class _Run:
         say(Step("looking for low-water marks in the audit"))
         reads = self._reads(plan)
         counted = self._stages.count(plan, reads, self._previous)
-        task = task_of(plan, reads, self._previous, counted, stalled_after_ms)
+        task = task_of(plan, reads, self._previous, counted, stalled_after_ms, self._source.waits_since_ms)
         say(Step("judging"))
         judgement = self._stages.judge(task)
         merged = self._stages.merge(task, judgement)
@@ -257,7 +259,7 @@ class _Run:
         return reads
 
     def _commit(self, manifest: Manifest, held: Held, report: Mapping[str, bytes]) -> None:
-        """Raises RunInProgress: somebody has taken the lock, or committed this run."""
+        """Raises RunInProgress: another run has taken the lock, or committed this one."""
         run = manifest.run
         plans = list(self._plans(manifest, report))
         for name, data in report.items():

@@ -1,4 +1,4 @@
-"""Parquet without Spark: small tables of the driver's, and how many rows stand in what Spark has written."""
+"""Parquet without Spark: small tables of the driver's, and how many rows there are in what Spark has written."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -60,7 +60,7 @@ def count_rows(files: Files, names: Iterable[str]) -> dict[str, int]:
 
 
 def _rows_in(files: Files, name: str) -> int:
-    """The footer's length stands in front of the last four bytes (Parquet format, File Format)."""
+    """The four bytes before the last four are the footer's length (Parquet format, File Format)."""
     tail = files.tail(name, _FOOTER_BYTES)
     length = int.from_bytes(tail[-8:-4], "little") + 8
     if length > len(tail):

@@ -1,4 +1,4 @@
-"""What operations did: the row of an operation, and the row of the record that it ended, stand in one commit. Pure.
+"""What operations did: the row of an operation, and the row of the record that it ended, are in one commit. Pure.
 
 Neither is said of the same record, so that no cell could hold both against each other. Commits can: what they say of
 operations is counted, commit by commit, by who asked and what ended.

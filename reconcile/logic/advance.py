@@ -1,6 +1,7 @@
 """From one manifest to the next. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -21,7 +22,7 @@ from reconcile.logic.manifest import (
     Totals,
     with_run,
 )
-from reconcile.logic.plan import Unreadable
+from reconcile.logic.plan import Range, Unreadable
 from reconcile.logic.planning import readable, shards_after, with_untold
 from reconcile.logic.whereabouts import Whereabouts
 
@@ -94,8 +95,15 @@ class Judgement(NamedTuple):
         return {name: count - known.get(name, 0) for name, count in found.items() if count > known.get(name, 0)}
 
 
-def task_of(plan: Plan, reads: Reads, previous: Manifest | None, counted: Counted, stalled_after_ms: int) -> Task:
-    """What this run judges, from what it has read."""
+def task_of(
+    plan: Plan,
+    reads: Reads,
+    previous: Manifest | None,
+    counted: Counted,
+    stalled_after_ms: int,
+    waits_since: Callable[[str, int, Range], int | None],
+) -> Task:
+    """What this run judges, from what it has read. `waits_since`: `closing.WaitsSince`, of a topic."""
     shards = with_untold(shards_after(plan, reads, previous, counted.rules), plan, counted.unreadable, reads.marks)
     views = {
         name: {
@@ -109,7 +117,8 @@ def task_of(plan: Plan, reads: Reads, previous: Manifest | None, counted: Counte
     known = {name: _known(previous, name) for name in views}
     at_ms = plan.held.at_ms
     closings = {
-        name: close(views[name].values(), known[name].closed_until_ms, at_ms, stalled_after_ms) for name in views
+        name: close(views[name], known[name].closed_until_ms, at_ms, stalled_after_ms, partial(waits_since, name))
+        for name in views
     }
     due = {
         name: to_judge(closing, known[name].closed_until_ms, counted.touched.get(name, ()), known[name].rejudge)

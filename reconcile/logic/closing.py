@@ -2,10 +2,10 @@
 
 A window of due times is closed when every shard of its topic says so: by a low-water mark above its end, or by
 having nothing pending at all. What a closed window lacks is missing; what an open one lacks may still come. A
-topic whose shards say nothing for too long is `stalled`: one alarm, and not a million missing messages.
+topic with a shard that says nothing for too long is `stalled`: one alarm, and not a million missing messages.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from reconcile.logic.ledger import HOUR_MS, WINDOW_MS
@@ -14,6 +14,9 @@ from reconcile.logic.plan import Range
 
 SETTLED_ALWAYS = (1 << 63) - 1
 SETTLED_NEVER = 0
+
+WaitsSince = Callable[[int, Range], int | None]
+"""When the first record of this part of a shard's buffer was appended (epoch ms); None where it has none."""
 
 
 class View(NamedTuple):
@@ -39,6 +42,16 @@ class View(NamedTuple):
         return min(self.marks.last.low_ms, at_ms) if self.marks.last else 0
 
     @property
+    def untold(self) -> Range:
+        """The part of the buffer of which no mark speaks."""
+        return Range(max(self.start, self.marks.last.next if self.marks.last else 0), self.held.end)
+
+    @property
+    def owes_nothing_told(self) -> bool:
+        """Whether all that the last mark speaks of is terminal, and it waits for nothing but what has come since."""
+        return self.marks.last is None or self.marks.last.pending == 0
+
+    @property
     def settled_before(self) -> int:
         """An outcome row before this offset of the audit is older than the last mark but one: what its commit
         appended to the buffer has been read."""
@@ -56,14 +69,29 @@ class Closing(NamedTuple):
     is_stalled: bool
 
 
-def close(views: Iterable[View], before_ms: int, at_ms: int, stalled_after_ms: int) -> Closing:
-    """`before_ms`: how far the topic was closed; `at_ms`: when the queue was looked at."""
-    views = list(views)
-    watermark_ms = min((view.watermark_ms(at_ms) for view in views), default=at_ms)
+def close(
+    views: Mapping[int, View], before_ms: int, at_ms: int, stalled_after_ms: int, waits_since: WaitsSince
+) -> Closing:
+    """By shard. `before_ms`: how far the topic was closed; `at_ms`: when the queue was looked at."""
+    watermark_ms = min((view.watermark_ms(at_ms) for view in views.values()), default=at_ms)
     now_ms = watermark_ms // WINDOW_MS * WINDOW_MS
     until_ms = max(before_ms, now_ms)
-    is_complete = all(view.is_complete for view in views)
-    return Closing(until_ms, now_ms, not is_complete and until_ms + stalled_after_ms < at_ms)
+    silent_ms = at_ms - stalled_after_ms
+    is_stalled = until_ms < silent_ms and any(
+        _is_silent(number, view, silent_ms, at_ms, waits_since) for number, view in views.items()
+    )
+    return Closing(until_ms, now_ms, is_stalled)
+
+
+def _is_silent(number: int, view: View, since_ms: int, at_ms: int, waits_since: WaitsSince) -> bool:
+    """Whether the shard has had something pending since then, and has not said what it did with it. Its first mark
+    after it was idle comes some time after the first message: that alone is no silence."""
+    if view.is_complete or view.watermark_ms(at_ms) >= since_ms:
+        return False
+    if not view.owes_nothing_told:
+        return True
+    first_ms = waits_since(number, view.untold)
+    return first_ms is not None and first_ms < since_ms
 
 
 class Due(NamedTuple):

@@ -142,7 +142,7 @@ def _of_record(place: Place, record: Record, own: Sequence[Row], rules: Rules) -
 
 
 def _no_outcome(place: Place) -> str:
-    """A message whose record has no row may go on all the same: whoever sends it again should know."""
+    """A message whose record has no row may go on all the same: the operator who sends it again should know."""
     return f"{NO_OUTCOME}; {re_appended_at(place)}" if place.links else NO_OUTCOME
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 FORMAT_VERSION = 6
-"""6: rows of an hour may have been dropped. 5: links have their own due time and deadline. 4: what is small stands in
+"""6: rows of an hour may have been dropped. 5: links have their own due time and deadline. 4: what is small is in
 one file a run. 3: cells tell operations from other instructions, and rows what operations ask for. 2: cells hold what
 links say, and manifests how many rows their runs have written."""
 

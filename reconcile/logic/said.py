@@ -24,7 +24,7 @@ UNKNOWN_OUTCOME = FIRST_OUTCOME + (len(OUTCOMES) << 7)
 
 
 class Said(NamedTuple):
-    """`outcome` of an outcome row, None of what else stands in a cell; `bin` of what was delivered not too early."""
+    """`outcome` of an outcome row, None of what else is in a cell; `bin` of what was delivered not too early."""
 
     what: int
     outcome: str | None

@@ -124,7 +124,7 @@ class Link(NamedTuple):
 
 class Found(NamedTuple):
     """A finding, by `schemas.FINDINGS`, where it is known which run has found it. `settled`: false where it is a
-    missing successor that may stand in what has not been read yet."""
+    missing successor that may be in what has not been read yet."""
 
     topic: str
     window_ms: int

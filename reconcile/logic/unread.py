@@ -23,5 +23,5 @@ def _may_be_lost(successor: Found, shard: Shard) -> bool:
 
 
 def _may_be_told(absent: Found, shard: Shard) -> bool:
-    """Its outcome may stand in an audit record that could not be read."""
+    """Its outcome may be in an audit record that could not be read."""
     return shard.untold_from <= absent.offset < shard.untold_below

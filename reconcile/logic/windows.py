@@ -1,4 +1,4 @@
-"""Windows as they are judged: what stands in their cells, and what was found in them. Pure."""
+"""Windows as they are judged: what is in their cells, and what was found in them. Pure."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping

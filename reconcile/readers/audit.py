@@ -82,7 +82,7 @@ def _typed(rows: DataFrame, schema: StructType) -> DataFrame:
 
 
 def _is_foreign() -> Column:
-    """Whether nobody knows what a record says. A mark, or a skip, is one although its numbers are text: of JSON
+    """Whether it is unknown what a record says. A mark, or a skip, is one although its numbers are text: of JSON
     that does not fit Spark keeps the fields that do."""
     said = F.col("said")
     is_whole = F.col("value").isNotNull() & said.isNotNull() & said[_CORRUPT].isNull()

@@ -29,7 +29,11 @@ class Reader(Protocol):
 
     def rules(self, topic: str, shards: Sequence[int]) -> Mapping[int, str]:
         """The rules in force at the beginning of what is held of these shards, JSON; those that have the default
-        ones, or of which nobody knows, are left out."""
+        ones, or unknown ones, are left out."""
+
+    def waits_since_ms(self, topic: str, shard: int, part: Range) -> int | None:
+        """When the first record of this part of the topic's buffer that is still there was appended (epoch ms); None
+        where there is none."""
 
     def audit(self, spark: SparkSession, ranges: Mapping[int, Range]) -> Audit: ...
 
@@ -37,11 +41,11 @@ class Reader(Protocol):
         """Rows by `schemas.ACCEPTED`. In the place of what a read skips stands one row (`rows.skipped`)."""
 
     def is_empty(self, topic: str | None, partition: int, part: Range) -> bool:
-        """Whether no record stands in this part of a topic's buffer, or of the audit (None), as the driver sees it
-        without Spark: logs have holes where transactions end. For who has been given no rows of it."""
+        """Whether no record is in this part of a topic's buffer, or of the audit (None), as the driver sees it
+        without Spark: logs have holes where transactions end. For a caller that has been given no rows of it."""
 
     def delivered(self, spark: SparkSession, topics: Sequence[str], since_ms: int) -> DataFrame:
-        """Rows by `schemas.DELIVERED`: what stands in these topics now, from records of `since_ms` on."""
+        """Rows by `schemas.DELIVERED`: what is in these topics now, from records of `since_ms` on."""
 
     def kept_since_ms(self, topic: str) -> Mapping[int, int]:
         """By partition, since when all that was delivered into it is there still; those of which nothing was ever

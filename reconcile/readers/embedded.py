@@ -39,7 +39,7 @@ POSITIONS_VERSION = 1
 
 
 class EmbeddedReader:
-    """`data_dir` is the installation's: the queue lies in it. Called by one thread."""
+    """`data_dir` is the installation's: the queue is in it. Called by one thread."""
 
     def __init__(self, data_dir: Path, namespace: str, clock: Clock) -> None:
         self._data_dir = data_dir
@@ -105,6 +105,14 @@ class EmbeddedReader:
         name = self._names.audit if topic is None else self._names.buffer(topic)
         with telling(), self._place.look() as seen:
             return not any(seen.read(name, partition, *part))
+
+    def waits_since_ms(self, topic: str, shard: int, part: Range) -> int | None:
+        name = self._names.buffer(topic)
+        with telling(), self._place.look() as seen:
+            if name not in seen.topics:
+                return None
+            start = max(part.start, seen.topics[name].partitions[shard].start)
+            return next((chunk[0].appended_at_ms for chunk in seen.read(name, shard, start, part.end)), None)
 
     def delivered(self, spark: SparkSession, topics: Sequence[str], since_ms: int) -> DataFrame:
         with telling(), self._place.look() as seen:

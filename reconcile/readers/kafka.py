@@ -51,7 +51,7 @@ class KafkaReader:
     """Called by one thread. `close` it."""
 
     def __init__(self, settings: KafkaSettings, clock: Clock) -> None:
-        """Asks nobody anything yet. Raises ConfigError for properties that the library does not take, or that reading
+        """Sends no request yet. Raises ConfigError for properties that the library does not take, or that reading
         buffers does not speak."""
         direct(settings, settings.namespace, clock)  # at the start, not in a task
         self._settings = settings
@@ -88,7 +88,7 @@ class KafkaReader:
 
     def rules(self, topic: str, shards: Sequence[int]) -> Mapping[int, str]:
         """A cursor knows those at its low offset. They hold from the first record held on, unless a rules record
-        stands between: then nobody knows."""
+        stands between: then they are unknown."""
         with telling():
             starts = self._cluster.log_ranges(self._names.buffer(topic), shards, readable=True)
             known = {shard: self._rules(Shard(topic, str(shard)), starts[shard][0]) for shard in shards}
@@ -108,7 +108,7 @@ class KafkaReader:
             return None
 
     def _changes(self, shard: Shard, start: int, end: int) -> bool:
-        """Whether a rules record stands there. What is kept behind a low offset is kept for `audit.hold_max` only."""
+        """Whether a rules record is there. What is kept behind a low offset is kept for `audit.hold_max` only."""
         chunks = read_range(self._settings, self._clock, self._names.buffer(shard.topic), int(shard.name), start, end)
         return any(_header(message, headers.RULES) is not None for chunk in chunks for message in chunk)
 
@@ -163,11 +163,22 @@ class KafkaReader:
             if "compact" in self._cluster.config(topic)["cleanup.policy"]:
                 raise CannotJudge(f"{topic} is compacted: what was delivered may be gone from it")
             _, held = self._held(topic)
-            return {number: self._first_ms(topic, number, part) for number, part in held.items() if part.start > 0}
+            cut = {number: part for number, part in held.items() if part.start > 0}
+            firsts = {number: self._first_ms(topic, number, part) for number, part in cut.items()}
+            return {number: self._clock.now_ms() if at_ms is None else at_ms for number, at_ms in firsts.items()}
 
-    def _first_ms(self, topic: str, partition: int, held: Range) -> int:
-        chunks = read_range(self._settings, self._clock, topic, partition, *held)
-        return next((chunk[0].timestamp()[1] for chunk in chunks if chunk), self._clock.now_ms())
+    def waits_since_ms(self, topic: str, shard: int, part: Range) -> int | None:
+        name = self._names.buffer(topic)
+        with telling():
+            try:
+                start, end = self._held(name)[1][shard]
+            except TopicUnknown:
+                return None
+            return self._first_ms(name, shard, Range(max(start, part.start), min(end, part.end)))
+
+    def _first_ms(self, topic: str, partition: int, part: Range) -> int | None:
+        chunks = read_range(self._settings, self._clock, topic, partition, *part)
+        return next((chunk[0].timestamp()[1] for chunk in chunks if chunk), None)
 
     def _check(self, topic: str, ranges: Mapping[int, Range]) -> None:
         """Raises CannotJudge where a planned range is not held: before executors find out one by one."""

@@ -127,6 +127,15 @@ class ParquetReader:
             )
         return not _stands(self._folder / "accepted", "offset", part, topic=topic, shard=partition)
 
+    def waits_since_ms(self, topic: str, shard: int, part: Range) -> int | None:
+        folder = self._folder / "accepted"
+        if not folder.is_dir():
+            return None
+        wanted = _within("offset", part, topic=topic, shard=shard)
+        times = ds.dataset(folder, format="parquet").to_table(columns=["appended_ms"], filter=wanted)["appended_ms"]
+        first_ms: int | None = pc.min(times).as_py()
+        return first_ms
+
     @staticmethod
     def _check(held: Mapping[int, Range], wanted: Mapping[int, Range], what: str) -> None:
         """An archive from which something has been removed would look like one that never had it."""
@@ -158,7 +167,7 @@ _KINDS = {
     SKIPPED: (SKIPS, "skips"),
     audit.MALFORMED: (MALFORMED, "malformed"),
 }
-"""Of audit records: where the archive has them. Its outcome rows stand there one by one."""
+"""Of audit records: where the archive has them. Its outcome rows are there one by one."""
 
 _TOLD = tuple(name for _, name in _KINDS.values())
 
@@ -186,10 +195,15 @@ def _record(kind: str, rows: DataFrame) -> DataFrame:
 
 def _stands(folder: Path, column: str, part: Range, **where: object) -> bool:
     """Whether the folder's files have a row there."""
+    wanted = _within(column, part, **where)
+    return folder.is_dir() and ds.dataset(folder, format="parquet").count_rows(filter=wanted) > 0
+
+
+def _within(column: str, part: Range, **where: object) -> pc.Expression:
     wanted = (pc.field(column) >= part.start) & (pc.field(column) < part.end)
     for name, value in where.items():
         wanted &= pc.field(name) == value
-    return folder.is_dir() and ds.dataset(folder, format="parquet").count_rows(filter=wanted) > 0
+    return wanted
 
 
 _AUDIT = ((DONE, "done"), (MARKS, "marks"))

@@ -32,7 +32,7 @@ RAW = StructType(
         StructField("value", BinaryType(), True),
     ]
 )
-"""A record of the audit topic as it stands there."""
+"""A record of the audit topic as it is there."""
 
 
 def batch(schema: StructType, columns: Sequence[Sequence[Any]]) -> pa.RecordBatch:

@@ -1,7 +1,7 @@
 """How Spark is made to read something with our own Python: a *work* says what its tasks are, and what each gives.
 
-A work is pickled and sent to whoever executes it, so it holds settings and no connections. It does not travel as
-options of a data source: those are shown in query plans, and settings hold passwords.
+A work is pickled and sent to the process that executes it, so it holds settings and no connections. It does not
+travel as options of a data source: those are shown in query plans, and settings hold passwords.
 """
 
 import re
@@ -108,7 +108,7 @@ def telling() -> Iterator[None]:
 
 
 def _told(text: str) -> ReconcileError | None:
-    """What of ours stands in a traceback of an executor; its last line is what was raised. Or what Spark's own
+    """What of ours is in a traceback of an executor; its last line is what was raised. Or what Spark's own
     connector says where offsets are gone."""
     if gone := _GONE.search(text):
         return CannotJudge(f"the queue does not hold what was to be read: {gone[0]}")

@@ -19,7 +19,7 @@ Place = tuple[str, int, int]
 """Topic, shard and offset."""
 
 MESSAGES_MAX = 10_000
-"""In one plan: whoever has lost more should look at why before anything is sent again. The next run lists the next
+"""In one plan: if more is lost, look at why before anything is sent again. The next run lists the next
 ones."""
 
 
@@ -35,8 +35,8 @@ class LostMessage(msgspec.Struct, frozen=True):
 
 
 class LostSuccessor(msgspec.Struct, frozen=True):
-    """A message that was to go on in another record, which is nowhere; and the record before that, which holds it.
-    `moves_to_ms`: when it is due from then on; None: that stood in the lost record alone."""
+    """A message that was to go on in another record, which does not exist; and the record before that, which holds
+    it. `moves_to_ms`: when it is due from then on; None: that stood in the lost record alone."""
 
     id: str
     topic: str
@@ -47,10 +47,9 @@ class LostSuccessor(msgspec.Struct, frozen=True):
 
 
 class RepairPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """`audit`: by partition, the offset behind the last audit record that the run has read: what stands there or
-    behind may tell of these messages meanwhile. `successors`: messages that were to go
-    on in another record. `more`: what is missing and not listed: too many, or no message, or one whose record has no
-    outcome and goes on in another one."""
+    """`audit`: by partition, the offset behind the last audit record that the run has read: what is there or behind
+    may tell of these messages meanwhile. `successors`: messages that were to go on in another record. `more`: what is
+    missing and not listed: too many, or no message, or one whose record has no outcome and goes on in another one."""
 
     v: int = REPAIR_PLAN_VERSION
     cluster: Cluster
@@ -111,7 +110,7 @@ def _lost(finding: Finding) -> LostMessage | None:
 
 
 def check_listed_once(plan: RepairPlan) -> None:
-    """No run lists a record twice, but somebody may have edited the plan, and it would be sent as often. Raises
+    """No run lists a record twice, but a person may have edited the plan, and it would be sent as often. Raises
     BadInput."""
     listed: list[LostMessage | LostSuccessor] = [*plan.messages, *plan.successors]
     places = Counter((one.topic, one.shard, one.offset) for one in listed)

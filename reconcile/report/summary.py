@@ -16,10 +16,10 @@ from reconcile.logic.plan import Cluster
 SUMMARY_VERSION = 1
 
 WINDOWS_PER_TOPIC_MAX = 288
-"""A day of windows: what the report's picture has room for. The others stand in `windows/`."""
+"""A day of windows: what the report's picture has room for. The others are in `windows/`."""
 
 FINDINGS_MAX = 200
-"""What a reader looks through. The others stand in `findings/`."""
+"""What a reader looks through. The others are in `findings/`."""
 
 MALFORMED_MAX = 20
 
@@ -38,7 +38,7 @@ class State(StrEnum):
 
 
 class Ledger(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of the records that carry messages, since the first run.
+    """The ends of the records that carry messages, since the first run.
 
         accepted + surplus = delivered + cancelled + superseded + expired + dead + duplicate + skipped
                              + pending + missing + unauditable
@@ -63,7 +63,7 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ends(self) -> int:
-        """Records of which it is known what became of them."""
+        """Records whose end is known."""
         ends = self.delivered + self.cancelled + self.superseded + self.expired + self.dead + self.duplicate
         return ends + self.skipped
 
@@ -75,7 +75,7 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True):
 
 class Topic(msgspec.Struct, frozen=True, kw_only=True):
     """A target topic. `findings` by category: what the latest judgement of all its windows says; `fresh`: of those,
-    what stands in windows that this run has judged, and did not stand there before: what its exit code speaks of."""
+    what is in windows that this run has judged, and was not there before: what its exit code speaks of."""
 
     topic: str
     state: State = State.JUDGED

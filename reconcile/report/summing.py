@@ -45,7 +45,7 @@ _WHY_VANISHED = "the topic was made after the last run and deleted before this o
 
 class Rows(NamedTuple):
     """What the report has room for, and how many there are. `before`: the last run's summary, None where
-    there is none that can be read; `is_before_reported`: whether somebody has got that run's result; `rows_read` by
+    there is none that can be read; `is_before_reported`: whether that run's result has been reported; `rows_read` by
     kind."""
 
     findings: Iterable[Mapping[str, Any]]

@@ -128,7 +128,7 @@ def summed(cells: DataFrame) -> DataFrame:
 
 
 def counted_rows(cells: DataFrame) -> list[int]:
-    """How many records, links and outcome rows stand in these parts of cells."""
+    """How many records, links and outcome rows these parts of cells have."""
     what = F.col("said").bitwiseAND(~(said.CARRIED | said.UNTIMED))
     sides = (what < said.LINK, what == said.LINK, what >= said.FIRST_OUTCOME)
     (row,) = cells.agg(*(F.sum(F.when(side, F.col("count")).otherwise(0)) for side in sides)).collect()

@@ -49,7 +49,7 @@ def is_connected(spark: "SparkSession") -> bool:
 
 
 def check(job: JobSettings, reader: str) -> None:
-    """`reader`: the one that the job takes. Raises ConfigError: what it is told needs a JVM."""
+    """`reader`: the one that the job takes. Raises ConfigError: its settings need a JVM."""
     if (url := remote()) is None:
         return
     if job.master is not None:
@@ -79,7 +79,7 @@ def connect(url: str, name: str, options: Mapping[str, str]) -> "SparkSession":
 
 
 def _check_answers(url: str) -> None:
-    """Raises NoAnswer. Where gRPC goes through a proxy, nobody can tell before."""
+    """Raises NoAnswer. Where gRPC goes through a proxy, that cannot be known before."""
     place = urlsplit(url)
     if place.scheme != "sc" or any(os.environ.get(name) for name in PROXIES):
         return

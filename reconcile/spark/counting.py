@@ -173,7 +173,7 @@ class Counting:
         return tallies, touched
 
     def _check_counted(self, stage: str, tallies: Mapping[str, Tally]) -> None:
-        """Each row that was staged stands in a cell. Raises BadInput."""
+        """Each row that was staged is in a cell. Raises BadInput."""
         for name, below in (("accepted", "accepted"), ("done", f"done/lot={COUNTED}"), ("links", "links")):
             staged = self._rooms.rows(f"{stage}/{below}")
             counted = sum(tally.counts[name] for tally in tallies.values())

@@ -38,5 +38,5 @@ def _merge(rooms: ParquetStore, one: Merged, kind: str, run: int) -> None:
 
 
 def leftovers(done: Iterable[Merged]) -> list[str]:
-    """Folders that nobody reads any more."""
+    """Folders that are not read any more."""
     return [source for one in done for kind in where.KINDS for source in one.sources(kind)]

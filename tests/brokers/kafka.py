@@ -123,7 +123,7 @@ class Kafka:
         which is else removed at the end; `properties` come behind those of the template."""
         self._lib = lib = fetch(version)
         self._keep = folder is not None
-        self._folder = folder or _run_folder()
+        self._folder = folder or run_folder()
         first = free_range(3 * nodes)
         free = range(first, first + 3 * nodes)
         self._ports = list(ports or free[:nodes])
@@ -165,16 +165,16 @@ class Kafka:
     def start(self) -> None:
         """Returns when every node answers. Raises Unavailable."""
         archive.make_once(self._lib, self._dump)
-        self._start()
+        self.start_nodes()
 
     def _dump(self, file: Path) -> None:
         """The classes of a node that has started, into `file`."""
         dumping = [*QUICK_START, f"-XX:ArchiveClassesAtExit={file}"]
         with closing(Kafka(version=self._lib.parent.name, java_options=dumping)) as first:
-            first._start()
+            first.start_nodes()
             first.nodes[0].stop(archive.DUMP_S)
 
-    def _start(self) -> None:
+    def start_nodes(self) -> None:
         for node in self.nodes:
             node.format()
         for node in self.nodes:
@@ -219,7 +219,7 @@ def _known_to(node: Node) -> int:
         return 0
 
 
-def _run_folder() -> Path:
+def run_folder() -> Path:
     RUNS.mkdir(parents=True, exist_ok=True)
     for old in RUNS.iterdir():
         if time.time() - old.stat().st_mtime > KEPT_S:

@@ -19,7 +19,7 @@ from rocketmq.errors import RocketmqError
 from tests.brokers import archive
 from tests.brokers.distribution import CACHE, Unavailable, copy_once
 from tests.brokers.guarded import Guarded
-from tests.brokers.kafka import QUICK_START, STOP_S, _run_folder
+from tests.brokers.kafka import QUICK_START, STOP_S, run_folder
 from tests.ports import free_range, is_listening
 
 VERSION = "5.5.0"
@@ -90,7 +90,7 @@ class RocketMq:
     def __init__(self, *, java_options: Sequence[str] = QUICK_START, broker_options: Sequence[str] = ()) -> None:
         """Leave `java_options` out where speed is measured."""
         self._lib = lib = jars()
-        self._folder = folder = _run_folder()
+        self._folder = folder = run_folder()
         first = free_range(5)
         # The broker listens on port - 2 too (the VIP channel), and its replicas on another.
         name_port, port, ha_port = first, first + 3, first + 4

@@ -368,7 +368,7 @@ class SuiteQueue:
     def say_audited(self, shard: Shard, offset: int, metadata: str) -> None:
         """As the reconcile job commits it."""
         topic, name = self._names.shard_out(shard)
-        settings = self._queue._settings
+        settings = self._queue.settings
         names = settings.names
         of_buffer = TopicPartition(names.buffer(topic), int(name), offset, metadata=metadata)
         of_audit = TopicPartition(names.audit, 0, 1, metadata=metadata)

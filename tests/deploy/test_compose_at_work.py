@@ -65,7 +65,7 @@ class Running:
         self.bootstrap_port = free_range(2)
         self.servers = broker.bootstrap_servers
         self._hosts = {"kafka:9092": self.servers, **dict.fromkeys(self.services, "127.0.0.1")}
-        self._folder = folder
+        self.folder = folder
         self._stack = stack
 
     def url(self, name: str) -> str:
@@ -76,7 +76,7 @@ class Running:
         port = {"api": "API__PORT", "proxy": "PROXY__KAFKA__METRICS_PORT"}.get(name, "WORKER__PORT")
         moved = {
             f"DELAYLINE_{port}": str(self.ports[name]),
-            "DELAYLINE_DATA_DIR": str(self._folder / name / "data"),
+            "DELAYLINE_DATA_DIR": str(self.folder / name / "data"),
             "DELAYLINE_DELAY__DISCOVERY_INTERVAL": "200ms",
             "DELAYLINE_AUDIT__LOW_WATER_INTERVAL": "500ms",
         }
@@ -87,7 +87,7 @@ class Running:
     def start(self, name: str) -> None:
         from tests.brokers.guarded import Guarded
 
-        process = Guarded(self._folder / f"{name}.log")
+        process = Guarded(self.folder / f"{name}.log")
         self._stack.callback(process.wait, 20)
         self._stack.callback(process.signal, SIGTERM)
         process.start([sys.executable, "-m", "delayline", *self.services[name]["command"]], self.environment(name))
@@ -106,10 +106,10 @@ class Running:
         )
 
     def volume(self, name: str) -> Path:
-        return self._folder / name
+        return self.folder / name
 
     def log(self, name: str) -> str:
-        return (self._folder / f"{name}.log").read_text()
+        return (self.folder / f"{name}.log").read_text()
 
     def healthy(self, name: str) -> bool:
         """What the file's own health check says, asked of the other port."""
@@ -129,7 +129,7 @@ def running(broker: "Kafka", tmp_path_factory: pytest.TempPathFactory) -> Iterat
             running.start(name)
         for name in serving:
             assert wait_for(lambda name=name: running.healthy(name), bool), (
-                running._folder / f"{name}.log"
+                running.folder / f"{name}.log"
             ).read_text()
         yield running
 

@@ -94,13 +94,13 @@ class World:
     def steps(self) -> Iterator[tuple[str, Callable[["World"], None]]]:
         """Each has a name, and is applied to a copy."""
         if not self._connected:
-            yield "the client connects", World._connect
+            yield "the client connects", World.connect
         elif (number := self._to_send()) is not None:
-            yield f"the client sends {number}", lambda world: world._send(number)
+            yield f"the client sends {number}", lambda world: world.send(number)
         if self.renumbers or (self.bumps and OUT not in self.status):
-            yield "the client begins a new epoch", World._bump
+            yield "the client begins a new epoch", World.bump
         if self.rebuffed is not None and self._disturbed and self.status[self.rebuffed] is AGAIN:
-            yield f"the client gives {self.rebuffed} up", World._give_up
+            yield f"the client gives {self.rebuffed} up", World.give_up
         for at, link in enumerate(self.links):
             yield from self._link_steps(at, link)
         if self.budget:
@@ -116,24 +116,24 @@ class World:
 
     def _link_steps(self, at: int, link: Link) -> Iterator[tuple[str, Callable[["World"], None]]]:
         if link.unsent:
-            yield f"{at} reads a request", lambda world: world._read(world.links[at])
+            yield f"{at} reads a request", lambda world: world.read(world.links[at])
         if link.to_target:
-            yield f"T takes from {at}", lambda world: world._target_takes(world.links[at])
+            yield f"T takes from {at}", lambda world: world.target_takes(world.links[at])
         if link.from_target:
-            yield f"{at} hears T", lambda world: world._hear_target(world.links[at])
+            yield f"{at} hears T", lambda world: world.hear_target(world.links[at])
         if link.to_side is not None:
-            yield f"{at} is served on B's side", lambda world: world._side_takes(world.links[at])
+            yield f"{at} is served on B's side", lambda world: world.side_takes(world.links[at])
         if link.from_side is not None:
-            yield f"{at} hears B's side", lambda world: world._hear_side(world.links[at])
+            yield f"{at} hears B's side", lambda world: world.hear_side(world.links[at])
 
     def _faults(self) -> Iterator[tuple[str, Callable[["World"], None]]]:
         for at, link in enumerate(self.links):
             for fault in self._link_faults(link):
-                yield (f"{at} {fault.name}", lambda world, at=at, fault=fault: world._fault(world.links[at], fault))
+                yield (f"{at} {fault.name}", lambda world, at=at, fault=fault: world.fault(world.links[at], fault))
         for side, fault in product(LogRole, (Fault.FAIL_OVER, Fault.RESTART)):
             log = self.logs[side]
             if fault in self.scope.faults and _after(fault, log) != log and not self._also_without_us(side, fault):
-                yield (f"{side} {fault.name}", lambda world, side=side, fault=fault: world._log_fault(side, fault))
+                yield (f"{side} {fault.name}", lambda world, side=side, fault=fault: world.log_fault(side, fault))
 
     def _also_without_us(self, side: LogRole, fault: Fault) -> bool:
         """T answers 45 to the repetition of a batch that it took, and no longer remembers because it took another and
@@ -158,7 +158,7 @@ class World:
 
     # --- the client
 
-    def _connect(self) -> None:
+    def connect(self) -> None:
         self.links.append(Link(self.make_gate()))
 
     def _to_send(self) -> int | None:
@@ -182,7 +182,7 @@ class World:
         base, delayed = self.bases[number], 0 if refusal else letters.count("d")
         return Batch("orders", 0, 7, self.epoch, base, len(letters), delayed, refusal=refusal, tag=number)
 
-    def _send(self, number: int) -> None:
+    def send(self, number: int) -> None:
         link = self._newest
         assert link is not None
         batch = self._batch(number)
@@ -193,12 +193,12 @@ class World:
         else:
             self._tell(link, batch)
 
-    def _read(self, link: Link) -> None:
+    def read(self, link: Link) -> None:
         batch, *rest = link.unsent
         link.unsent = tuple(rest)
         self._tell(link, batch)
 
-    def _bump(self) -> None:
+    def bump(self) -> None:
         """What was under way on dead connections is dead by now, with a broker's connection as without a proxy."""
         self.epoch += 1
         self.bumps = self.renumbers = False
@@ -212,7 +212,7 @@ class World:
             else:
                 self.links.remove(link)
 
-    def _give_up(self) -> None:
+    def give_up(self) -> None:
         """Its time (delivery.timeout.ms) is over; the rest goes out under a new epoch (maybeResolveSequences)."""
         assert self.rebuffed is not None
         self.status[self.rebuffed] = FAILED
@@ -314,7 +314,7 @@ class World:
 
     # --- the logs
 
-    def _target_takes(self, link: Link) -> None:
+    def target_takes(self, link: Link) -> None:
         request, *rest = link.to_target
         link.to_target = tuple(rest)
         code = ErrorCode.INVALID_RECORD
@@ -331,12 +331,12 @@ class World:
             link.from_target = (*link.from_target, TargetAnswered(batch, code))
         self._forget(link)
 
-    def _hear_target(self, link: Link) -> None:
+    def hear_target(self, link: Link) -> None:
         answer, *rest = link.from_target
         link.from_target = tuple(rest)
         self._tell(link, answer)
 
-    def _side_takes(self, link: Link) -> None:
+    def side_takes(self, link: Link) -> None:
         request, link.to_side = link.to_side, None
         if isinstance(request, Ask):
             self.logs[request.side] = self.logs[request.side].replicated()
@@ -347,7 +347,7 @@ class World:
             link.from_side = BufferAnswered(request.batch, code) if link.gate is not None else None
             self._forget(link)
 
-    def _hear_side(self, link: Link) -> None:
+    def hear_side(self, link: Link) -> None:
         event, link.from_side = link.from_side, None
         assert event is not None
         self._tell(link, event)
@@ -388,11 +388,11 @@ class World:
 
     # --- what goes wrong
 
-    def _fault(self, link: Link, fault: Fault) -> None:
+    def fault(self, link: Link, fault: Fault) -> None:
         self.budget -= 1
         if fault is Fault.MOVE:
             self.moved = True
-            self._connect()
+            self.connect()
         elif fault in (Fault.CRASH, Fault.LEAVE):
             self._leave(link)
             if fault is Fault.CRASH:
@@ -424,7 +424,7 @@ class World:
         refused = fault is Fault.REFUSE_BUFFER
         link.from_side = BufferAnswered(request.batch, ErrorCode.NOT_ENOUGH_REPLICAS if refused else None)
 
-    def _log_fault(self, side: LogRole, fault: Fault) -> None:
+    def log_fault(self, side: LogRole, fault: Fault) -> None:
         self.budget -= 1
         self.logs[side] = _after(fault, self.logs[side])
 

@@ -10,7 +10,7 @@ from reconcile.directory.files import LocalFiles
 from reconcile.directory.lock import Holder, Lock
 from reconcile.errors import OtherCluster, RunInProgress
 from reconcile.logic.ledger import HOUR_MS, WINDOW_MS
-from reconcile.logic.plan import Cluster
+from reconcile.logic.plan import Cluster, Range
 from reconcile.report.summary import State, Summary, Topic, decode_summary
 from tests.reconcile.archive import World, run_here
 
@@ -101,6 +101,15 @@ def test_a_first_run_says_what_outcomes_it_cannot_judge(story: Story) -> None:
     assert (first.exit_code, said.what, said.topic, said.records) == (3, "stray", "deleted", 1)
     assert topic_of(first.summary, "deleted").before_start == 1
     assert [one.summary.not_judged for one in story.told[1:4]] == [[], [], []]
+
+
+def test_an_archive_says_since_when_the_first_record_of_a_part_waits(story: Story) -> None:
+    from reconcile.readers.parquet import ParquetReader
+
+    reader = ParquetReader(story.job.spark, story.job.world.folder, "delayline")
+    sent = story.job.world.buffers["mail", 0]
+    assert reader.waits_since_ms("mail", 0, Range(1, 99)) == sent[1]["appended_ms"]
+    assert reader.waits_since_ms("mail", 0, Range(99, 99)) is None
 
 
 def test_each_run_stands_beside_those_before_it(story: Story) -> None:

@@ -126,6 +126,17 @@ def test_what_a_queue_in_use_holds_is_told_by_topic_and_partition(
     assert reader.cluster() == reader.cluster()
 
 
+def test_a_buffer_says_since_when_its_first_record_of_a_part_waits(
+    tmp_path: Path, queue: EmbeddedQueue, reader: "EmbeddedReader"
+) -> None:
+    append(queue, BUFFER, message(delay="1s"), message(delay="2s"))
+    commit_cursor(queue, 1, DEFAULT_RULES)
+    trim(queue, 1)
+    assert reader.waits_since_ms("orders", 0, Range(0, 2)) == NOW_MS
+    assert reader.waits_since_ms("orders", 0, Range(2, 2)) is None
+    assert reader.waits_since_ms("never-made", 0, Range(0, 9)) is None
+
+
 def test_a_topic_that_was_made_again_has_another_id(
     tmp_path: Path, queue: EmbeddedQueue, reader: "EmbeddedReader"
 ) -> None:

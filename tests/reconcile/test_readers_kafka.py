@@ -265,6 +265,21 @@ def test_a_target_topic_says_since_when_it_has_kept_everything(
     assert before_ms <= reader.kept_since_ms(place.topic)[1] <= CLOCK.now_ms()
 
 
+def test_a_buffer_says_since_when_its_first_record_of_a_part_waits(place: Place, reader: "KafkaReader") -> None:
+    producer = place.producer()
+    appended_ms: list[int] = []
+    for _ in range(3):
+        producer.produce(
+            place.buffer, b"x", partition=1, on_delivery=lambda _, made: appended_ms.append(made.timestamp()[1])
+        )
+        producer.flush()
+    place.trim(1, place.buffer, 1)
+    assert reader.waits_since_ms(place.topic, 1, Range(0, 3)) == appended_ms[1]
+    assert reader.waits_since_ms(place.topic, 1, Range(2, 3)) == appended_ms[2]
+    assert reader.waits_since_ms(place.topic, 1, Range(3, 3)) is None
+    assert reader.waits_since_ms("never-made", 0, Range(0, 9)) is None
+
+
 def test_a_compacted_topic_cannot_tell_what_was_delivered(place: Place, reader: "KafkaReader") -> None:
     name = f"{place.topic}-latest"
     place.make(name, {"cleanup.policy": "compact"})

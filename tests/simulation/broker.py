@@ -124,7 +124,7 @@ class Broker:
             if any(self._refuses(body) for body, _ in part.deliveries):
                 raise DeliveryRefused(part.shard, "too large", of_record=True)
         for part in request.batch:
-            self._apply(part, request.sent_ms)
+            self.apply(part, request.sent_ms)
 
     def _may_write(self, part: ShardBatch, number: int) -> bool:
         """An epoch belongs to one writer: of two that claim the same one, the first has it."""
@@ -137,7 +137,7 @@ class Broker:
             return epoch == (stored.owner_epoch if stored else 0) + 1
         return writer == stored.writer
 
-    def _apply(self, part: ShardBatch, sent_ms: int) -> None:
+    def apply(self, part: ShardBatch, sent_ms: int) -> None:
         partition = self.partitions[part.shard]
         before = partition.committed()
         written = [LogRecord(partition.append(self.now_ms, body), self.now_ms, body) for body in part.appends]

@@ -173,13 +173,20 @@ class RealWorker:
         faulty.fault, faulty.after = self._before, self._after
         metrics = WorkerMetrics(CollectorRegistry(), History(1000, 86_400_000), Decisions(), self._clock)
         acquirer = Acquirer(self._rnd)  # beside the commits: what is asked may be answered before or after them
+        self._committer = Committer(self._rnd)
         self._worker = Worker(
-            self._source, faulty, self._queue, self._index, self._clock, settings, metrics, acquirer
+            self._source,
+            faulty,
+            self._queue,
+            self._index,
+            self._clock,
+            settings,
+            metrics,
+            acquirer,
+            self._committer,
         )
-        self._worker._committer.shutdown()
-        self._worker._buffer_maintenance.close()
-        self._committer = self._worker._committer = Committer(self._rnd)  # type: ignore[assignment]
-        self._worker._buffer_maintenance.executor = self._committer
+        self._worker.buffer_maintenance.close()
+        self._worker.buffer_maintenance.executor = self._committer
 
     def _settings(self) -> WorkerSettings:
         choice = self._rnd.choice
@@ -312,9 +319,7 @@ class RealWorker:
         self._worker.turn()
         new = [core for core in self._cores() if core.cursor.owner_epoch not in before]
         self.seen["taken over while paused"] += any(core.cursor.paused for core in new)
-        self.seen["seek out of range"] += any(
-            o.progress.stalled == "out_of_range" for o in self._worker._owned.values()
-        )
+        self.seen["seek out of range"] += any(status.stalled == "out_of_range" for status in self._worker.statuses)
 
     def _clock_advances(self) -> None:
         self._clock.advance(self._rnd.choice((1, 20, 500, 2000, 20_000)))
@@ -340,7 +345,7 @@ class RealWorker:
         busy = [core.id.name for core in self._cores() if core.in_flight is not None]
         reader = self._source._readers[Shard("orders", self._rnd.choice(busy or self._partitions))]
         owned = self._worker.owned(Shard("orders", reader.partition.name))
-        during = owned is not None and owned.core is None and self._worker._acquisition.is_under_way
+        during = owned is not None and owned.core is None and self._worker.acquisition.is_under_way
         with self._queue._ledger.lock:
             self._source.unassign([reader.partition])
             self._source.assign([reader.partition])

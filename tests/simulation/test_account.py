@@ -49,7 +49,7 @@ class Run(NamedTuple):
 def run(seed: int, monkeypatch: pytest.MonkeyPatch) -> Run:
     kept: dict[int, dict[int, LogRecord]] = {}
     delivered: dict[Shard, list[bytes]] = {}
-    append, erase, apply = Partition.append, Partition.erase, Broker._apply
+    append, erase, apply = Partition.append, Partition.erase, Broker.apply
 
     def appending(self: Partition, at_ms: int, body: bytes) -> int:
         offset = append(self, at_ms, body)
@@ -66,7 +66,7 @@ def run(seed: int, monkeypatch: pytest.MonkeyPatch) -> Run:
         apply(self, part, sent_ms)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Broker, "_apply", applying)
+        patch.setattr(Broker, "apply", applying)
         patch.setattr(Partition, "append", appending)
         patch.setattr(Partition, "erase", erasing)
         world = World(seed)

@@ -80,6 +80,6 @@ def new_disk(tmp_path: Path) -> Iterator[Callable[[], AnyDisk]]:
 def test_the_index_on_rocksdb_keeps_every_promise(
     seed: int, new_disk: Callable[[], AnyDisk], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("store.counts._SEGMENT_BITS", SMALL_SEGMENT_BITS)  # so that L moves within a short run
+    monkeypatch.setattr("store.counts.SEGMENT_BITS", SMALL_SEGMENT_BITS)  # so that L moves within a short run
 
     assert check(World(seed, new_disk=new_disk).run()) == []

@@ -78,7 +78,7 @@ class RoutedOwners:
     ) -> None:
         if self.failure is not None:
             raise self.failure
-        self._loop.call_soon_threadsafe(self._stopping.set)
+        self.loop.call_soon_threadsafe(self._stopping.set)
         self._thread.join(STOP_WITHIN_S)
 
     def _work(self) -> None:
@@ -95,7 +95,7 @@ class RoutedOwners:
             self._on_failure()
 
     async def _serve(self) -> None:
-        self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
+        self.loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
         threads = ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="owners")
         async with Remote(self._signer) as remote:
             self._routing = Routing(self._directory, remote, self._here, self._admin, threads, self._clock)
@@ -104,7 +104,7 @@ class RoutedOwners:
         threads.shutdown(wait=False, cancel_futures=True)
 
     def _submit(self, answering: "Coroutine[Any, Any, T]") -> "Future[T]":
-        return asyncio.run_coroutine_threadsafe(answering, self._loop)
+        return asyncio.run_coroutine_threadsafe(answering, self.loop)
 
     # --- delayline.questions.inquiry.Owners
 

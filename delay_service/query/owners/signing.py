@@ -25,16 +25,16 @@ class Signer:
     def sign(self, path: str, body: bytes) -> str:
         """What the question carries: `<epoch ms>:<hex>`."""
         now_ms = str(self._clock.now_ms())
-        return f"{now_ms}:{self._digest(now_ms, path, body)}"
+        return f"{now_ms}:{self.digest(now_ms, path, body)}"
 
     def accepts(self, signature: str, path: str, body: bytes) -> bool:
         signed_ms, _, digest = signature.partition(":")
         if not _MOMENT.fullmatch(signed_ms):
             return False
-        same = hmac.compare_digest(digest.encode(), self._digest(signed_ms, path, body).encode())
+        same = hmac.compare_digest(digest.encode(), self.digest(signed_ms, path, body).encode())
         return same and abs(self._clock.now_ms() - int(signed_ms)) <= FRESH_MS
 
-    def _digest(self, signed_ms: str, path: str, body: bytes) -> str:
+    def digest(self, signed_ms: str, path: str, body: bytes) -> str:
         return hmac.new(
             self._secret, b"\n".join((signed_ms.encode(), path.encode(), body)), hashlib.sha256
         ).hexdigest()

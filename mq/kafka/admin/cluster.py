@@ -75,7 +75,7 @@ class Cluster:
         self._seen: dict[str, tuple[float, Described]] = {}  # bounded by the cluster's topics
 
     @property
-    def _admin(self) -> AdminClient:
+    def admin(self) -> AdminClient:
         return self._line.client
 
     def _wait(self, future: "Future[T]", what: str) -> T:
@@ -92,11 +92,11 @@ class Cluster:
 
     def names(self) -> list[str]:
         with self._line.asking("listing topics"):
-            return sorted(self._admin.list_topics(timeout=self._timeout_s).topics)
+            return sorted(self.admin.list_topics(timeout=self._timeout_s).topics)
 
     def describe(self, name: str) -> Described:
         """Raises TopicUnknown."""
-        answers = self._admin.describe_topics(
+        answers = self.admin.describe_topics(
             TopicCollection([name]), request_timeout=self._timeout_s, include_authorized_operations=True
         )
         try:
@@ -137,12 +137,12 @@ class Cluster:
     def create(self, name: str, partitions: int, replicas: int, config: Mapping[str, str]) -> bool:
         """Whether it was made; False where it exists already. `replicas` -1 is the cluster's default."""
         topic = NewTopic(name, partitions, replicas, config=dict(config))
-        answers = self._admin.create_topics([topic], request_timeout=self._timeout_s)
+        answers = self.admin.create_topics([topic], request_timeout=self._timeout_s)
         return self._unless(trouble.topic_exists, answers[name], f"making topic {name!r}")
 
     def grow(self, name: str, partitions: int) -> bool:
         """Whether partitions were added; False where there are as many already."""
-        answers = self._admin.create_partitions([NewPartitions(name, partitions)], request_timeout=self._timeout_s)
+        answers = self.admin.create_partitions([NewPartitions(name, partitions)], request_timeout=self._timeout_s)
         return self._unless(trouble.partitions_exist, answers[name], f"adding partitions to {name!r}")
 
     def _unless(self, harmless: Callable[[KafkaError], bool], future: "Future[Any]", what: str) -> bool:
@@ -157,7 +157,7 @@ class Cluster:
     def config(self, name: str) -> dict[str, str]:
         """Every setting of the topic, defaults included. Raises TopicUnknown."""
         resource = ConfigResource(ResourceType.TOPIC, name)
-        answers = self._admin.describe_configs([resource], request_timeout=self._timeout_s)
+        answers = self.admin.describe_configs([resource], request_timeout=self._timeout_s)
         entries: Any = self._wait(answers[resource], f"settings of topic {name!r}")
         return {entry.name: entry.value or "" for entry in entries.values()}
 
@@ -166,7 +166,7 @@ class Cluster:
             ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET) for key, value in config.items()
         ]
         resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=entries)
-        answers = self._admin.incremental_alter_configs([resource], request_timeout=self._timeout_s)
+        answers = self.admin.incremental_alter_configs([resource], request_timeout=self._timeout_s)
         self._wait(answers[resource], f"changing settings of topic {name!r}")
 
     def target_trouble(self, topic: str, partition: str) -> str | None:
@@ -228,7 +228,7 @@ class Cluster:
         what = "offsets of {0.topic}, partition {0.partition}"
         give_up_s = self._clock.monotonic_s() + self._timeout_s
         while True:
-            answers = self._admin.list_offsets(question, isolation_level=level, request_timeout=self._timeout_s)
+            answers = self.admin.list_offsets(question, isolation_level=level, request_timeout=self._timeout_s)
             try:
                 return {number: self._offset(answers[one], what.format(one)) for number, one in at.items()}
             except QueueError as error:
@@ -251,18 +251,18 @@ class Cluster:
 
     def operations(self) -> frozenset[str] | None:
         """What we may do with the cluster itself (ALTER, ...); None where the brokers do not say."""
-        answer = self._admin.describe_cluster(include_authorized_operations=True, request_timeout=self._timeout_s)
+        answer = self.admin.describe_cluster(include_authorized_operations=True, request_timeout=self._timeout_s)
         found: Any = self._wait(answer, "what we may do with the cluster")
         allowed = found.authorized_operations
         return None if allowed is None else frozenset(operation.name for operation in allowed)
 
     def cluster_id(self) -> str:
         """The cluster's own name for itself."""
-        found: Any = self._wait(self._admin.describe_cluster(request_timeout=self._timeout_s), "the cluster's id")
+        found: Any = self._wait(self.admin.describe_cluster(request_timeout=self._timeout_s), "the cluster's id")
         return str(found.cluster_id)
 
     def trim(self, topic: str, partition: int, offset: int) -> None:
-        answers = self._admin.delete_records(
+        answers = self.admin.delete_records(
             [TopicPartition(topic, partition, offset)], request_timeout=self._timeout_s
         )
         for answer in answers.values():

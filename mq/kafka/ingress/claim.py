@@ -5,6 +5,12 @@ of one that was being committed the markers are in every partition (KIP-98; CONC
 a process that claims first and reads to the end of a partition afterwards, committed records only, has seen
 everything that an earlier claim can ever have stored. That holds from any machine, and needs no lock that a process
 which was killed would leave behind.
+
+A commit that meets the `InitProducerId` of the next claim is mostly refused as fenced. Kafka 4.3.1 may answer
+UNKNOWN_SERVER_ERROR instead: the coordinator is about to abort the transaction (pending PREPARE_EPOCH_FENCE), takes
+the commit for its own request to do so, and throws (`TransactionMetadata.prepareTransitionTo`, called by
+`TransactionCoordinator.endTransactionWithTV1`). That code has other causes as well, so that such a commit counts as
+one of unknown fate: QueueUnavailable.
 """
 
 from collections.abc import Iterable

@@ -55,9 +55,9 @@ class KafkaClient:
         transactions: WireTransactions,
     ) -> None:
         self._settings, self._clock, self._finisher = settings, clock, finisher
-        self._cluster = cluster
+        self.cluster = cluster
         self._readers = readers
-        self._line = Renewed(
+        self.line = Renewed(
             lambda: Producer(settings.producer()),
             lambda old: flush(old, settings.transaction_timeout_s, clock),  # whoever waits for it is told
             settings.adrift_s,
@@ -66,33 +66,33 @@ class KafkaClient:
         self._transactions = transactions
         self._waiting: Queue[Wanted] = Queue(WAITING_MAX)
         self._lookups = ThreadPoolExecutor(1, thread_name_prefix="kafka-lookup")
-        self._closing = Event()
+        self.closing = Event()
         self._threads = [
-            threads.lasting("kafka-send", self._serve, self._closing),
-            threads.lasting("kafka-transact", self._transact, self._closing),
+            threads.lasting("kafka-send", self.serve, self.closing),
+            threads.lasting("kafka-transact", self._transact, self.closing),
         ]
         for thread in self._threads:
             thread.start()
 
     def close(self) -> None:
-        if self._closing.is_set():
+        if self.closing.is_set():
             return
-        self._closing.set()
+        self.closing.set()
         self._lookups.shutdown(cancel_futures=True)
         for thread in self._threads:
             thread.join(LEAVE_S)
         self._transactions.close()
-        flush(self._line.client, LEAVE_S, self._clock)
+        flush(self.line.client, LEAVE_S, self._clock)
         while (wanted := self._next(0)) is not None:
             wanted.future.set_exception(QueueUnavailable("the queue is closed"))
 
     def trouble(self) -> str | None:
         """Why nothing can be appended, until a new producer lasts; None where nothing shows. Does not block."""
-        found = self._line.trouble
+        found = self.line.trouble
         return None if found is None else f"nothing can be sent: {found}"
 
     def _check(self) -> None:
-        if self._closing.is_set():
+        if self.closing.is_set():
             raise QueueUnavailable("the queue is closed")
 
     # --- append
@@ -101,11 +101,11 @@ class KafkaClient:
         """Does not block: where a topic has not been seen lately, another thread asks for it."""
         future: Future[list[Position]] = Future()
         future.set_running_or_notify_cancel()
-        if self._closing.is_set():
+        if self.closing.is_set():
             future.set_exception(QueueUnavailable("the queue is closed"))
         elif not records:
             future.set_result([])
-        elif all(self._cluster.known(topic) for topic in {record.topic for record in records}):
+        elif all(self.cluster.known(topic) for topic in {record.topic for record in records}):
             self._append(records, future)
         else:
             self._lookups.submit(self._append, records, future)
@@ -115,7 +115,7 @@ class KafkaClient:
         try:
             numbers = [self._number(record.topic, record.partition) for record in records]
             if len(records) == 1:
-                self._append_one(records[0], numbers[0], future)
+                self.append_one(records[0], numbers[0], future)
             else:
                 for record in records:
                     parts_of(record.body)  # what librdkafka would cut, its readers would not see whole
@@ -135,21 +135,21 @@ class KafkaClient:
 
     def _number(self, topic: str, partition: str) -> int:
         """Raises TopicUnknown, PartitionUnknown."""
-        return partition_number(partition, len(self._cluster.recall(topic).info.partitions), topic)
+        return partition_number(partition, len(self.cluster.recall(topic).info.partitions), topic)
 
-    def _append_one(self, record: Append, number: int, future: "Future[list[Position]]") -> None:
+    def append_one(self, record: Append, number: int, future: "Future[list[Position]]") -> None:
         """Hot: once per message sent over HTTP. Raises QueueError, MalformedRecord."""
         key, value, headers = parts_of(record.body)
-        producer = self._line.client
+        producer = self.line.client
 
         def on_delivery(error: KafkaError | None, message: Message) -> None:
-            self._line.heard(error is None or not (trouble.local(error) or trouble.fatal(error)))
+            self.line.heard(error is None or not (trouble.local(error) or trouble.fatal(error)))
             if error is None and message.offset() is not None:
                 future.set_result([_position(record, *standing(message))])
             elif error is None:
                 future.set_exception(QueueUnavailable(f"appending to {record.topic}: {UNPLACED}"))
             else:
-                self._cluster.forget(record.topic)
+                self.cluster.forget(record.topic)
                 self._judge(producer, error)
                 future.set_exception(trouble.queue_error(error, f"appending to {record.topic}"))
 
@@ -182,23 +182,23 @@ class KafkaClient:
 
     def _judge(self, producer: Producer, error: KafkaError) -> None:
         if trouble.fatal(error):
-            self._line.failed(producer, error.str())
+            self.line.failed(producer, error.str())
 
-    def _serve(self) -> None:
-        while not self._closing.is_set():
-            producer = self._line.client
+    def serve(self) -> None:
+        while not self.closing.is_set():
+            producer = self.line.client
             try:
                 producer.poll(POLL_S)
             except KafkaException as error:
                 if not trouble.fatal(trouble.cause(error)):
                     raise
                 self._judge(producer, trouble.cause(error))
-            self._line.mend()
+            self.line.mend()
 
     # --- several records at once
 
     def _transact(self) -> None:
-        while not self._closing.is_set():
+        while not self.closing.is_set():
             first = self._next(POLL_S)
             if first is not None:
                 self._carry_out([first, *self._more()])
@@ -248,9 +248,9 @@ class KafkaClient:
             return self._readers.read(topic, number, offset, records_max, bytes_max)
         except OffsetOutOfRange:
             if (
-                self._cluster.log_range(topic, number, readable=True)[1]
+                self.cluster.log_range(topic, number, readable=True)[1]
                 < offset
-                <= self._cluster.log_range(topic, number)[1]
+                <= self.cluster.log_range(topic, number)[1]
             ):
                 return []  # it is there, but a transaction is open before it
             raise
@@ -258,7 +258,7 @@ class KafkaClient:
     def offsets(self, topic: str, partition: str) -> tuple[int, int]:
         """The end is that of what can be read: before the first transaction that is open."""
         self._check()
-        return self._cluster.log_range(topic, self._number(topic, partition), readable=True)
+        return self.cluster.log_range(topic, self._number(topic, partition), readable=True)
 
     def wait(self, topic: str, positions: Mapping[str, int], timeout_s: float) -> bool:
         self._check()
@@ -269,11 +269,11 @@ class KafkaClient:
         """A transaction that is committed can be read when its marker is in the log, a moment after its end was
         acknowledged; one whose producer is dead hides what is behind it until its coordinator gives it up."""
         self._check()
-        return self._cluster.is_stable(topic, self._number(topic, partition), timeout_s)
+        return self.cluster.is_stable(topic, self._number(topic, partition), timeout_s)
 
     def record_bytes_max(self, topic: str) -> int:
         self._check()
-        return int(self._cluster.config(topic)["max.message.bytes"]) - BATCH_OVERHEAD_BYTES
+        return int(self.cluster.config(topic)["max.message.bytes"]) - BATCH_OVERHEAD_BYTES
 
 
 class _Claim:

@@ -79,12 +79,12 @@ class KafkaSink:
         self._writer = writer
         self._clock = clock
         self._brokers = brokers
-        self._id = writer  # our transactional id, until it is retired
+        self.transactional_id = writer  # our transactional id, until it is retired
         self._retired = 0
         self._finisher = finisher
         self._rest = rest
         self._make_transactions = transactions
-        self._transactions = transactions(writer)
+        self.transactions = transactions(writer)
         own = (self._names.audit, self._names.dead, self._names.cursor)
         self._rows = {topic: len(cluster.recall(topic).info.partitions) for topic in own}
         self._claims: dict[Shard, tuple[int, int]] = {}  # tenure and epoch under which we may go on
@@ -114,7 +114,7 @@ class KafkaSink:
         if not self._closed:
             self._closed = True
             self._cursors.remove(self)
-            self._transactions.close()
+            self.transactions.close()
 
     # --- mq.kafka.worker.cursors.OwnWriter: what an outage has left, and what a takeover has read
 
@@ -125,7 +125,7 @@ class KafkaSink:
         with self._between_commits(within_s) as free, self._telling():
             if free:
                 try:
-                    self._transactions.open()
+                    self.transactions.open()
                 except Aborted as aborted:
                     if not trouble.unfinished(aborted.error):
                         raise
@@ -135,8 +135,8 @@ class KafkaSink:
         """Where an outage made brokers forget markers of our last commit, its offsets stay pending, and its records
         hidden. For the commit that is under way it is its own business. Raises QueueUnavailable."""
         with self._between_commits(within_s) as free:
-            if free and self._finisher.recover(self._id):
-                self._transactions.close()  # fenced with it; the next commit opens them again
+            if free and self._finisher.recover(self.transactional_id):
+                self.transactions.close()  # fenced with it; the next commit opens them again
 
     def tenure(self, shard: Shard) -> int | None:
         return self._membership.standing().tenures.get(shard)
@@ -150,7 +150,9 @@ class KafkaSink:
         """False where that is not to be waited for, or this sink is closed."""
         free = not self._closed and self._busy.acquire(timeout=within_s)
         if within_s and not free and not self._closed:
-            raise QueueUnavailable(f"{self._id}: a commit is under way that takes longer than {within_s:.0f} s")
+            raise QueueUnavailable(
+                f"{self.transactional_id}: a commit is under way that takes longer than {within_s:.0f} s"
+            )
         try:
             yield free
         finally:
@@ -174,11 +176,11 @@ class KafkaSink:
         nothing else from its id until then. It cannot be committed, for its producer is gone and has not said so; or
         where the answer was lost, the shards it is about have no stable cursor, and wait."""
         self._retired += 1
-        self._id = f"{self._writer}@{self._retired + 1}"
-        self._transactions.close()
-        self._transactions = self._make_transactions(self._id)
+        self.transactional_id = f"{self._writer}@{self._retired + 1}"
+        self.transactions.close()
+        self.transactions = self._make_transactions(self.transactional_id)
         self._claims.clear()
-        log.warning("a transaction that cannot be ended is left to itself", now=self._id)
+        log.warning("a transaction that cannot be ended is left to itself", now=self.transactional_id)
 
     # --- who may commit
 
@@ -228,7 +230,7 @@ class KafkaSink:
         offsets = [self._offset(part) for part in batch]
         sends = (send for part in batch for send in self._sends(part, elsewhere.get(part.shard, ())))
         with self._rest.before():
-            self._transactions.run(sends, offsets, standing.metadata)
+            self.transactions.run(sends, offsets, standing.metadata)
 
     def _offset(self, part: ShardBatch) -> TopicPartition:
         buffer = self._names.buffer(part.shard.topic)
@@ -237,7 +239,7 @@ class KafkaSink:
 
     def _signed(self, cursor: Cursor) -> Cursor:
         """With the id that the next owner has to fence."""
-        return replace(cursor, writer=self._id) if self._retired else cursor
+        return replace(cursor, writer=self.transactional_id) if self._retired else cursor
 
     def _sends(self, part: ShardBatch, elsewhere: Iterable[Send]) -> Iterator[Send | Bulk]:
         shard, number = part.shard, int(part.shard.name)

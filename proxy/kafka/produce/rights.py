@@ -49,12 +49,12 @@ class Rights:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._proven_s: dict[str, float] = {}
+        self.proven_s: dict[str, float] = {}
 
     def ask(self, topics: Iterable[str], partitions: "list[PartitionBatch]") -> RightsAsked | None:
         """What to ask about these topics; None where all are known to take the client's records."""
         since_s = self._clock.monotonic_s() - PROVEN_S
-        unproven = [topic for topic in dict.fromkeys(topics) if self._proven_s.get(topic, since_s) <= since_s]
+        unproven = [topic for topic in dict.fromkeys(topics) if self.proven_s.get(topic, since_s) <= since_s]
         if not unproven:
             return None
         client = partitions[0].production.header
@@ -70,8 +70,8 @@ class Rights:
         """The topics that do not take the client's records, and why. They are asked about again."""
         denied: dict[str, ErrorCode] = {}
         now_s = self._clock.monotonic_s()
-        if len(self._proven_s) >= TOPICS_MAX:
-            self._proven_s.clear()
+        if len(self.proven_s) >= TOPICS_MAX:
+            self.proven_s.clear()
         for topic in response.topics:
             name, operations = topic.name or "", topic.topic_authorized_operations
             if topic.error_code:
@@ -79,5 +79,5 @@ class Rights:
             elif operations != NOT_TOLD and not operations & WRITE:
                 denied[name] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             else:
-                self._proven_s[name] = now_s
+                self.proven_s[name] = now_s
         return denied

@@ -53,7 +53,7 @@ class Directives:
         exact = frozenset(names) | frozenset(beside)
         self.names: Container[bytes] = exact if is_like is None else _Names(exact, is_like)
         self.is_like = is_like
-        self._needles = _needles([*names, *hints])
+        self._needles = needles_of([*names, *hints])
 
     def search(self, data: Buffer) -> "Search":
         return Search(data, self._needles)
@@ -86,7 +86,7 @@ class Search:
         return min((found for found in self._next if found >= 0), default=None)
 
 
-def _needles(names: Iterable[bytes]) -> list[bytes]:
+def needles_of(names: Iterable[bytes]) -> list[bytes]:
     """The fewest byte strings of which every name contains one."""
     needles: list[bytes] = []
     for name in sorted(names, key=lambda name: (len(name), name)):

@@ -72,12 +72,12 @@ class Job(Command):
     ) -> None:
         super().__init__(output.with_name(f"{output.name}.log"), settings)
         self.output = output
-        self._arguments = ["--output", str(output), "--master", "local[1]", *arguments]
+        self.arguments = ["--output", str(output), "--master", "local[1]", *arguments]
         self.ahead_s = ahead_s
 
     def begin(self, *arguments: str) -> None:
         how = ["tests.fault.reconcile.later", str(self.ahead_s)] if self.ahead_s else ["reconcile"]
-        self.start(*how, *self._arguments, *arguments)
+        self.start(*how, *self.arguments, *arguments)
 
     def run(self, *arguments: str) -> int:
         self.begin(*arguments)

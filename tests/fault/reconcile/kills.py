@@ -147,4 +147,4 @@ def _kill_and_repeat(
 def _copy(job: Job, output: Path) -> Job:
     """The same ledger elsewhere, and a job that goes on with it."""
     shutil.copytree(job.output, output)
-    return Job(output, {}, job._arguments[4:])
+    return Job(output, {}, job.arguments[4:])

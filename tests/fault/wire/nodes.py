@@ -32,10 +32,10 @@ class Replicated(Place):
 
 
 def victim_of(behind: Behind, name: str) -> int:
-    (nodes,) = behind.queue._nodes
+    (nodes,) = behind.queue.nodes
     if name == "leader":
         return nodes.leader(behind.place.topic, 0)
-    group = behind.queue._settings.group
+    group = behind.queue.settings.group
     return nodes.coordinator(*((GROUP, group) if name.endswith("group") else (TRANSACTION, behind.writer)))
 
 

@@ -75,10 +75,10 @@ class Behind:
 
     def forget(self) -> None:
         """What the worker's data path has learned, its producer and its connections: as after a start."""
-        self.worker.sink._transactions.close()
-        for nodes in self.queue._nodes:
-            nodes._leaders.clear()
-            nodes._coordinators.clear()
+        self.worker.sink.transactions.close()
+        for nodes in self.queue.nodes:
+            nodes.leaders.clear()
+            nodes.coordinators.clear()
             nodes.close()
 
     def hang_up(self) -> int:
@@ -149,7 +149,7 @@ class Behind:
 
     def check(self) -> None:
         """Every message is in the target once and in order, the audit has them as well, and the cursor agrees."""
-        names = self.queue._settings.names
+        names = self.queue.settings.names
         target = soon(lambda: self._seen(self.place.topic, 1))
         audit = soon(lambda: self._seen(names.audit, len(self.outside.topic(names.audit).partitions)))
         assert target == self.sent

@@ -35,7 +35,7 @@ def test_the_topics_of_a_group_take_what_the_target_takes_and_keep_the_dead(plac
     worker.commit(
         place.shard, elsewhere=[Append(retry(place), "1", body(b"a" * 4000)), Append(dlq, "1", body(b"b" * 4000))]
     )
-    configs = {topic: worker.queue._cluster.config(topic) for topic in (retry(place), dlq)}
+    configs = {topic: worker.queue.cluster.config(topic) for topic in (retry(place), dlq)}
     sizes = {int(config["max.message.bytes"]) for config in configs.values()}
     assert sizes == {5000 + HEADER_ROOM_BYTES}
     assert configs[retry(place)]["retention.ms"] != configs[dlq]["retention.ms"] == "-1"

@@ -51,7 +51,7 @@ def append(broker: Kafka, at: At, count: int) -> None:
 
 
 def epoch_of(reader: WireReader, at: At) -> int:
-    return reader._readings[at].epoch
+    return reader.readings[at].epoch
 
 
 def read(reader: WireReader, at: At, count: int) -> list[Read]:
@@ -90,7 +90,7 @@ def test_leaders_that_change_without_a_loss_are_read_on(three: tuple[Kafka, Path
         for number in range(4):
             append(cluster, at, 20)
             found = read(reader, at, 20)
-            node = cluster.nodes[reader._nodes.leader(*at) - 1]
+            node = cluster.nodes[reader.nodes.leader(*at) - 1]
             node.kill() if number % 2 else node.stop()
             append(cluster, at, 5)
             found += read(reader, at, 5)

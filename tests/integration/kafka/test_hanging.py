@@ -40,8 +40,8 @@ class Target(Place):
 
     def __init__(self, kafka: Kafka, stack: ExitStack) -> None:
         super().__init__(kafka, stack)
-        self.nodes = direct(self.queue()._settings, "test", CLOCK).nodes
-        self.hanging = stack.enter_context(closing(Hanging(self.nodes, self.queue()._names, 20, CLOCK, Event().wait)))
+        self.nodes = direct(self.queue().settings, "test", CLOCK).nodes
+        self.hanging = stack.enter_context(closing(Hanging(self.nodes, self.queue().names, 20, CLOCK, Event().wait)))
         topics = [NewTopic(self.topic, 2, replica_assignment=[[HOME], [HOME]]), NewTopic(self.buffer, 1, 3)]
         for made in self.admin.create_topics(topics).values():
             made.result()
@@ -122,10 +122,10 @@ def fallen() -> Iterator[Fallen]:
 def _commit_and_die(target: Target, gate: Gate, number: int) -> None:
     queue = target.queue()
     queue.ensure_buffer(target.topic, DEFAULT_RULES)
-    worker = Worker(queue, queue._names.worker("dead"))
+    worker = Worker(queue, queue.names.worker("dead"))
     worker.assigned(2)
     worker.claim(target.shard)
-    gate.before_the_end(number, worker.sink._transactions)
+    gate.before_the_end(number, worker.sink.transactions)
     worker.commit(target.shard, deliveries=[Delivery(body(b"committed"))])
     worker.close()
     queue.close()
@@ -133,13 +133,13 @@ def _commit_and_die(target: Target, gate: Gate, number: int) -> None:
 
 def _living(target: Target) -> WireTransactions:
     queue = target.queue()
-    return queue._transactions(queue._direct("living"), queue._names.worker("living"))
+    return queue.transactions(queue.direct("living"), queue.names.worker("living"))
 
 
 def _abort(target: Target, gate: Gate, number: int) -> None:
     """As who appends for clients does, and dies."""
-    names = target.queue()._names
-    producer = Producer(target.queue()._settings.transactional(names.client("dead")))
+    names = target.queue().names
+    producer = Producer(target.queue().settings.transactional(names.client("dead")))
     producer.init_transactions(30)
     producer.begin_transaction()
     producer.produce(target.topic, b"aborted", partition=0)
@@ -155,7 +155,7 @@ def test_an_heir_finishes_what_the_dead_worker_has_committed(fallen: Fallen) -> 
     handover = heir.takeover(target.shard)
     assert not target.hangs()
     assert handover.cursor is not None
-    assert handover.cursor.writer == heir._names.worker("dead")
+    assert handover.cursor.writer == heir.names.worker("dead")
     assert [record.body for record in heir.read(target.topic, "0", 0, 9)] == [body(b"committed")]
 
 

@@ -82,13 +82,13 @@ def reaching(broker: Kafka, given: dict[str, str]) -> Iterator[Nodes]:
 
 def test_our_client_logs_in_by_a_keytab_and_again_before_its_session_ends(broker: Kafka, keytab: Path) -> None:
     with reaching(broker, properties(keytab)) as nodes:
-        asked = nodes._any()
+        asked = nodes.any_connection()
         left_s = asked.use_until_s - CLOCK.monotonic_s()
         assert 0 < left_s <= 0.8 * SESSION_MS / 1000
         until_s = CLOCK.monotonic_s() + 2 * SESSION_MS / 1000
         while CLOCK.monotonic_s() < until_s:
             assert nodes.ids() == [1]
-        assert nodes._any() is not asked
+        assert nodes.any_connection() is not asked
 
 
 def test_the_proxys_own_connections_log_in_so_too(broker: Kafka, keytab: Path) -> None:

@@ -27,7 +27,7 @@ def test_who_asks_for_members_during_an_outage_is_answered_after_it() -> None:
         place = Place(kafka, stack)
         place.make_topic()
         queue = place.queue(request_timeout_s=2.0)
-        ask = queue._cluster.members
+        ask = queue.cluster.members
         queue.ensure_buffer(place.topic, DEFAULT_RULES)
         place.worker(queue).assigned(2)
         ask()

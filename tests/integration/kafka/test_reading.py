@@ -235,7 +235,7 @@ def test_after_the_broker_has_closed_an_idle_connection_reading_goes_on(broker: 
     writer.flush(PATIENCE_S)
     with on_the_wire(broker.bootstrap_servers) as reader:
         everything(reader, at, 0, lambda: 10)
-        (link,) = reader._links.values()
+        (link,) = reader.links.values()
         soon(lambda: list(reader.read(10, 0.2)) or link.connection is None)
         writer.produce(topic, b"b")
         writer.flush(PATIENCE_S)

@@ -73,7 +73,7 @@ def test_the_readers_position_passes_what_is_behind_the_last_record(place: Place
     """Markers and aborted records: else a log that ends in them could never be read to its end."""
     from confluent_kafka import Producer
 
-    producer = Producer(worker.queue._settings.transactional(f"{place.namespace}-client"))
+    producer = Producer(worker.queue.settings.transactional(f"{place.namespace}-client"))
     producer.init_transactions(PATIENCE_S)
     for end in (producer.commit_transaction, producer.abort_transaction):
         producer.begin_transaction()
@@ -91,7 +91,7 @@ def test_the_readers_position_passes_what_is_behind_the_last_record(place: Place
 def test_an_open_transaction_of_a_client_hides_what_is_behind_it_until_it_ends(place: Place, worker: Worker) -> None:
     from confluent_kafka import Producer
 
-    producer = Producer(worker.queue._settings.transactional(f"{place.namespace}-client"))
+    producer = Producer(worker.queue.settings.transactional(f"{place.namespace}-client"))
     producer.init_transactions(PATIENCE_S)
     producer.begin_transaction()
     producer.produce(place.buffer, b"x", partition=0)
@@ -109,7 +109,7 @@ def test_what_is_hidden_is_not_stable_before_its_transaction_has_ended(
 ) -> None:
     from confluent_kafka import Producer
 
-    producer = Producer(worker.queue._settings.transactional(f"{place.namespace}-client"))
+    producer = Producer(worker.queue.settings.transactional(f"{place.namespace}-client"))
     producer.init_transactions(PATIENCE_S)
     producer.begin_transaction()
     producer.produce(place.buffer, body(b"x"), partition=0)

@@ -136,4 +136,4 @@ def test_a_wrong_password_is_said_and_keeps_nobody_from_waiting(broker: Kafka, c
     ):
         reader.assign(At("orders", 0), 0)
         found = [list(reader.read(10, 0.2)) for _ in range(3)]
-        assert (found, reader._said) == ([[]] * 3, {"leaders of orders"})
+        assert (found, reader.said) == ([[]] * 3, {"leaders of orders"})

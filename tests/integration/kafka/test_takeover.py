@@ -76,7 +76,7 @@ def test_the_mirror_is_not_believed_while_a_transaction_of_somebody_else_hides_i
 
     queue, worker = at_work(ready)
     worker.claim(ready.shard)
-    other = Producer(queue._settings.transactional(f"{ready.namespace}-other"))
+    other = Producer(queue.settings.transactional(f"{ready.namespace}-other"))
     other.init_transactions(PATIENCE_S)
     other.begin_transaction()
     cover_the_mirror(ready, other)
@@ -141,7 +141,7 @@ def test_every_writer_that_a_group_has_forgotten_is_fenced(ready: Place) -> None
 
     queue = ready.queue()
     queue.ensure_buffer(ready.topic, DEFAULT_RULES)
-    other = Producer(queue._settings.transactional(f"{ready.namespace}-other"))
+    other = Producer(queue.settings.transactional(f"{ready.namespace}-other"))
     other.init_transactions(PATIENCE_S)
     claims, left = [], []
     for number in range(3):
@@ -151,7 +151,7 @@ def test_every_writer_that_a_group_has_forgotten_is_fenced(ready: Place) -> None
         dead = ready.worker(queue)
         dead.assigned(2)
         claims.append(dead.claim(ready.shard))
-        producer = Producer(queue._settings.transactional(dead.writer))
+        producer = Producer(queue.settings.transactional(dead.writer))
         producer.init_transactions(PATIENCE_S)
         producer.begin_transaction()
         producer.produce(ready.topic, b"never", partition=0)
@@ -177,7 +177,7 @@ def test_what_a_group_has_lost_is_read_to_the_mirrors_end(ready: Place) -> None:
     claimed = worker.claim(ready.shard)
     seen = replace(claimed, delivered_key=Key(7, 4))
     worker.sink.commit([ShardBatch(ready.shard, seen, [Delivery(body(b"d"))])])
-    other = Producer(queue._settings.transactional(f"{ready.namespace}-other"))
+    other = Producer(queue.settings.transactional(f"{ready.namespace}-other"))
     other.init_transactions(PATIENCE_S)
     other.begin_transaction()
     cover_the_mirror(ready, other)
@@ -205,7 +205,7 @@ def test_while_the_group_has_all_commits_nobody_waits_for_what_hides_the_mirrors
 
     queue, worker = at_work(ready, request_timeout_s=2.0)
     worker.claim(ready.shard)
-    other = Producer(queue._settings.transactional(f"{ready.namespace}-other"))
+    other = Producer(queue.settings.transactional(f"{ready.namespace}-other"))
     other.init_transactions(PATIENCE_S)
     other.begin_transaction()
     cover_the_mirror(ready, other)
@@ -266,7 +266,7 @@ def test_an_open_transaction_of_a_dead_worker_is_ended_by_the_takeover(ready: Pl
 
     queue, dead = at_work(ready, transaction_timeout_s=60.0)
     claimed = dead.claim(ready.shard)
-    producer = Producer(queue._settings.transactional(dead.writer))
+    producer = Producer(queue.settings.transactional(dead.writer))
     producer.init_transactions(PATIENCE_S)
     producer.begin_transaction()
     producer.produce(ready.topic, b"never", partition=0)
@@ -292,12 +292,12 @@ def test_a_transaction_that_cannot_be_ended_is_left_behind_and_the_next_owner_fe
     def unfinished() -> None:
         raise Aborted(KafkaError(KafkaError.CONCURRENT_TRANSACTIONS))
 
-    monkeypatch.setattr(worker.sink._transactions, "open", unfinished)
+    monkeypatch.setattr(worker.sink.transactions, "open", unfinished)
     with pytest.raises(Fenced):
         worker.commit(ready.shard)
     assert worker.claim(ready.shard).owner_epoch == 2
     worker.commit(ready.shard, deliveries=[Delivery(body(b"after"))])
-    left = Producer(queue._settings.transactional(worker.sink._id))
+    left = Producer(queue.settings.transactional(worker.sink.transactional_id))
     worker.close()
     left.init_transactions(PATIENCE_S)
     left.begin_transaction()
@@ -306,7 +306,7 @@ def test_a_transaction_that_cannot_be_ended_is_left_behind_and_the_next_owner_fe
     heir.assigned(2)
     handover = queue.takeover(ready.shard)
     assert handover.cursor is not None
-    assert handover.cursor.writer == worker.sink._id != worker.writer
+    assert handover.cursor.writer == worker.sink.transactional_id != worker.writer
     with pytest.raises(KafkaException):
         left.commit_transaction(PATIENCE_S)
 
@@ -316,7 +316,7 @@ def test_while_a_member_has_a_transaction_open_the_takeover_waits(ready: Place) 
 
     queue, worker = at_work(ready)
     claimed = worker.claim(ready.shard)
-    member = Producer(queue._settings.transactional(f"{ready.namespace}-other"))
+    member = Producer(queue.settings.transactional(f"{ready.namespace}-other"))
     member.init_transactions(PATIENCE_S)
     offset = TopicPartition(ready.buffer, 0, 5, metadata=encode_metadata(replace(claimed, owner_epoch=9)))
     member.begin_transaction()
@@ -334,7 +334,7 @@ def test_an_offset_that_stays_pending_for_ever_is_made_up_for_by_the_mirror(read
 
     queue, worker = at_work(ready)
     claimed = worker.claim(ready.shard)
-    hanging = Producer(queue._settings.transactional(f"{ready.namespace}-other"))
+    hanging = Producer(queue.settings.transactional(f"{ready.namespace}-other"))
     hanging.init_transactions(PATIENCE_S)
     hanging.begin_transaction()
     offset = TopicPartition(ready.buffer, 0, 5, metadata="junk.")

@@ -16,7 +16,7 @@ def test_a_buffer_topic_keeps_everything_and_is_stamped_by_the_broker(place: Pla
     place.make_topic(3, max_message_bytes="5000", min_insync_replicas="1")
     queue = place.queue()
     name = queue.ensure_buffer(place.topic, DEFAULT_RULES).name
-    config = queue._cluster.config(name)
+    config = queue.cluster.config(name)
     assert (config["retention.ms"], config["retention.bytes"], config["cleanup.policy"]) == ("-1", "-1", "delete")
     assert config["message.timestamp.type"] == "LogAppendTime"
     assert int(config["max.message.bytes"]) == 5000 + HEADER_ROOM_BYTES
@@ -28,10 +28,10 @@ def test_settings_altered_by_hand_are_repaired(place: Place) -> None:
     queue = place.queue(tend_interval_s=0.2)
     name = queue.ensure_buffer(place.topic, DEFAULT_RULES).name
     place.worker(queue)
-    queue._cluster.configure(name, {"retention.ms": "1000", "cleanup.policy": "compact"})
+    queue.cluster.configure(name, {"retention.ms": "1000", "cleanup.policy": "compact"})
 
     def is_right() -> bool:
-        found = queue._cluster.config(name)
+        found = queue.cluster.config(name)
         return (found["retention.ms"], found["cleanup.policy"]) == ("-1", "delete")
 
     soon(is_right)  # both at once: a broker may still show what was before the change
@@ -42,14 +42,14 @@ def test_the_audit_is_kept_for_a_month_of_the_brokers_time_or_longer(place: Plac
     queue = place.queue(tend_interval_s=0.2)
     queue.ensure_buffer(place.topic, DEFAULT_RULES)
     name = f"{place.namespace}.audit"
-    made = queue._cluster.config(name)
+    made = queue.cluster.config(name)
     place.worker(queue)
-    queue._cluster.configure(name, {"retention.ms": "1000", "message.timestamp.type": "CreateTime"})
-    soon(lambda: queue._cluster.config(name)["message.timestamp.type"] == "LogAppendTime")
-    repaired = queue._cluster.config(name)
-    queue._cluster.configure(name, {"retention.ms": "-1", "compression.type": "gzip"})
-    soon(lambda: queue._cluster.config(name)["compression.type"] == "zstd")
-    kept = queue._cluster.config(name)["retention.ms"]
+    queue.cluster.configure(name, {"retention.ms": "1000", "message.timestamp.type": "CreateTime"})
+    soon(lambda: queue.cluster.config(name)["message.timestamp.type"] == "LogAppendTime")
+    repaired = queue.cluster.config(name)
+    queue.cluster.configure(name, {"retention.ms": "-1", "compression.type": "gzip"})
+    soon(lambda: queue.cluster.config(name)["compression.type"] == "zstd")
+    kept = queue.cluster.config(name)["retention.ms"]
     assert (made["retention.ms"], made["message.timestamp.type"], made["compression.type"]) == (
         str(30 * 86_400_000),
         "LogAppendTime",
@@ -64,7 +64,7 @@ def test_partitions_added_to_the_topic_are_added_to_its_buffer_and_assigned(plac
     queue.ensure_buffer(place.topic, DEFAULT_RULES)
     worker = place.worker(queue)
     worker.assigned(2)
-    queue._cluster.grow(place.topic, 5)
+    queue.cluster.grow(place.topic, 5)
     assert sorted(worker.assigned(5)) == [Shard(place.topic, str(number)) for number in range(5)]
 
 

@@ -100,7 +100,7 @@ def test_a_worker_that_was_fenced_and_came_back_is_fenced_again_when_it_dies(pla
     frozen.assigned(2)
     frozen.claim(place.shard)
     frozen.source.close()
-    soon(lambda: not queue._cluster.members())
+    soon(lambda: not queue.cluster.members())
     queue.takeover(place.shard)
     woken = place.worker(queue, frozen.writer)
     woken.assigned(2)
@@ -114,10 +114,10 @@ def test_a_worker_that_was_fenced_and_came_back_is_fenced_again_when_it_dies(pla
 
 def _left_open(place: Place, queue: Any, worker: Worker) -> Producer:
     """A cursor of the shard in a transaction that nobody will end: first to the mirror, and then to the group."""
-    producer = Producer(queue._settings.transactional(worker.writer))
+    producer = Producer(queue.settings.transactional(worker.writer))
     producer.init_transactions(PATIENCE_S)
     producer.begin_transaction()
-    mirror = queue._settings.names.cursor
+    mirror = queue.settings.names.cursor
     number = spread(place.shard, len(queue.topic(mirror).partitions))
     producer.produce(mirror, b"junk", shard_key(place.shard), number)
     producer.flush(PATIENCE_S)

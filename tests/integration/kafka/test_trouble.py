@@ -300,7 +300,7 @@ def test_where_the_target_takes_only_smaller_records_the_large_one_is_buried_and
     queue.ensure_buffer(logged.topic, DEFAULT_RULES)
     with working(logged, queue) as worker:
         soon(lambda: len(worker.statuses) == 2 and worker.ready)
-        queue._cluster.configure(logged.topic, {"max.message.bytes": "2000"})
+        queue.cluster.configure(logged.topic, {"max.message.bytes": "2000"})
         large = encode_body(None, b"7" * 5000, [(b"delay-ms", b"500")])
         futures = [queue.append([Append(logged.buffer, "0", large)])]
         futures += [
@@ -318,7 +318,7 @@ def test_a_dead_letter_too_large_for_its_topic_has_size_and_digest_alone_and_the
     queue.ensure_buffer(logged.topic, DEFAULT_RULES)
     with working(logged, queue) as worker:
         soon(lambda: len(worker.statuses) == 2 and worker.ready)
-        queue._cluster.configure(f"{logged.namespace}.dead", {"max.message.bytes": "2000"})
+        queue.cluster.configure(f"{logged.namespace}.dead", {"max.message.bytes": "2000"})
         large = encode_body(None, b"7" * 5000, [(b"delay-ms", b"soon")])
         queue.append([Append(logged.buffer, "0", large)]).result(PATIENCE_S)
         send(logged, queue, range(20), 500)
@@ -398,8 +398,8 @@ def test_records_lost_behind_the_low_offset_stall_the_next_owner_and_those_befor
     send(place, queue, range(10, 20), 3_600_000)
     low = soon(lambda: queue.takeover(place.shard).cursor).low_offset
     assert low >= 5
-    queue._cluster.trim(place.buffer, 0, low)  # harmless
-    queue._cluster.trim(place.buffer, 1, queue._cluster.log_range(place.buffer, 1)[1])
+    queue.cluster.trim(place.buffer, 0, low)  # harmless
+    queue.cluster.trim(place.buffer, 1, queue.cluster.log_range(place.buffer, 1)[1])
     with working(place, queue) as worker:
         soon(lambda: reasons(worker) == {"0": None, "1": "buffer_truncated"})
         soon(lambda: [status.pending for status in worker.statuses if status.id.name == "0"] == [5])
@@ -411,6 +411,6 @@ def test_settings_of_the_cursors_altered_by_hand_are_repaired(place: Place) -> N
     queue.ensure_buffer(place.topic, DEFAULT_RULES)
     place.worker(queue)
     name = f"{place.namespace}.cursor"
-    queue._cluster.configure(name, {"cleanup.policy": "delete", "message.timestamp.type": "CreateTime"})
-    soon(lambda: queue._cluster.config(name)["cleanup.policy"] == "compact")
-    assert queue._cluster.config(name)["message.timestamp.type"] == "LogAppendTime"
+    queue.cluster.configure(name, {"cleanup.policy": "delete", "message.timestamp.type": "CreateTime"})
+    soon(lambda: queue.cluster.config(name)["cleanup.policy"] == "compact")
+    assert queue.cluster.config(name)["message.timestamp.type"] == "LogAppendTime"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cli.http_client import _sentence
+from cli.http_client import sentence
 
 
 @pytest.mark.parametrize(
@@ -18,4 +18,4 @@ from cli.http_client import _sentence
 )
 def test_a_problem_names_the_option_that_was_typed(pointer: str, detail: str, said: str) -> None:
     problem = {"title": "Not valid", "detail": detail, "errors": [{"pointer": pointer}]}
-    assert _sentence(problem) == f"Not valid: {said}"
+    assert sentence(problem) == f"Not valid: {said}"

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from cli.serve_commands import _api_welcome, _welcome
+from cli.serve_commands import api_welcome, serve_welcome
 from delayline.config import load_settings
 
 ENVIRON = {
@@ -14,5 +14,5 @@ SETTINGS = load_settings(None, {}, ENVIRON, Path("/"))
 
 
 def test_only_the_process_that_listens_for_kafka_clients_says_where() -> None:
-    assert "bootstrap.servers=127.0.0.1:19092" in _welcome(SETTINGS, "http://127.0.0.1:8080", "Kafka")
-    assert "bootstrap.servers" not in _api_welcome(SETTINGS, "http://127.0.0.1:8080", "Kafka")
+    assert "bootstrap.servers=127.0.0.1:19092" in serve_welcome(SETTINGS, "http://127.0.0.1:8080", "Kafka")
+    assert "bootstrap.servers" not in api_welcome(SETTINGS, "http://127.0.0.1:8080", "Kafka")

@@ -1,7 +1,7 @@
 """A worker over in-memory twins, turned by hand: no threads of its own, no waiting, a clock that moves when told."""
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor, Future
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from typing import Any
 
 from prometheus_client import CollectorRegistry
@@ -11,13 +11,14 @@ from delay_service.core.shard_settings import ShardSettings
 from delay_service.worker.decisions import Decisions
 from delay_service.worker.loop import Worker
 from delay_service.worker.metrics import WorkerMetrics
+from delay_service.worker.owned import Owned
 from delay_service.worker.settings import WorkerSettings
 from delayline.clock import ManualClock
 from delayline.names import Names
 from delayline.records.message import Header, Shard
 from delayline.records.record import decode_body, encode_body
 from delayline.schedule.rules import DEFAULT_RULES, Rules
-from mq.contract import Append, DispatchBatch, LogRecord, Sink
+from mq.contract import Append, DispatchBatch, LogRecord, Sink, Source
 from mq.memory import MemoryQueue
 from store.memory import MemoryIndex
 
@@ -29,7 +30,7 @@ class FaultySink:
     """A sink that asks `fault` before each commit; what it returns is raised instead."""
 
     def __init__(self, sink: Sink) -> None:
-        self._sink = sink
+        self.sink = sink
         self.fault: Callable[[DispatchBatch], Exception | None] = lambda _: None
         self.after: Callable[[DispatchBatch], Exception | None] = lambda _: None
         self.batches: list[DispatchBatch] = []
@@ -37,13 +38,13 @@ class FaultySink:
     def commit(self, batch: DispatchBatch) -> None:
         if (error := self.fault(batch)) is not None:
             raise error
-        self._sink.commit(batch)
+        self.sink.commit(batch)
         self.batches.append(batch)
         if (error := self.after(batch)) is not None:
             raise error
 
     def close(self) -> None:
-        self._sink.close()
+        self.sink.close()
 
 
 class InLine(Executor):
@@ -58,6 +59,21 @@ class InLine(Executor):
         return future
 
 
+class Swappable(Executor):
+    """Hands on what it is handed, to `to`, which may change. `last` is what was handed on last."""
+
+    def __init__(self, to: Executor) -> None:
+        self.to = to
+        self.last: Future[Any] | None = None
+
+    def submit(self, call: Callable[..., Any], /, *args: Any, **named: Any) -> "Future[Any]":
+        self.last = self.to.submit(call, *args, **named)
+        return self.last
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        self.to.shutdown(wait, cancel_futures=cancel_futures)
+
+
 class Bench:
     """Queue, index, clock and one worker."""
 
@@ -70,14 +86,15 @@ class Bench:
         partitions: int = 1,
         topics: Sequence[str] = ("orders",),
         acquirer: Executor | None = None,
+        in_front: Callable[[Source], Any] = lambda source: source,
         **shard: Any,
     ) -> None:
         """`shard` are further settings by topic, as in `mail={"rate_max": 5}`."""
-        self.acquirer = acquirer or InLine()
+        self.acquirer = Swappable(acquirer or InLine())
+        self.in_front = in_front
         self.clock = ManualClock()
         self.queue = MemoryQueue(namespace="delayline", clock=self.clock, partitions=partitions)
         self.index = MemoryIndex()
-        self.registry = CollectorRegistry()
         self.history = History(1000, 86_400_000)
         self.decisions = Decisions()
         for topic in topics:
@@ -94,14 +111,31 @@ class Bench:
         self.start("w1")
 
     def start(self, writer: str) -> None:
-        """A worker process begins: group member, index and memory of its own."""
+        """A worker process begins: group member, index and memory of its own; `in_front` of its source may stand
+        something."""
         source, sink = self.queue.open_worker(writer)
+        self.source = self.in_front(source)
+        self.committer = Swappable(ThreadPoolExecutor(1))
         self.sink = FaultySink(sink)
-        self.metrics = WorkerMetrics(CollectorRegistry(), self.history, self.decisions, self.clock)
+        self.registry = CollectorRegistry()
+        self.metrics = WorkerMetrics(self.registry, self.history, self.decisions, self.clock)
         self.worker = Worker(
-            source, self.sink, self.queue, self.index, self.clock, self.settings, self.metrics, self.acquirer
+            self.source,
+            self.sink,
+            self.queue,
+            self.index,
+            self.clock,
+            self.settings,
+            self.metrics,
+            self.acquirer,
+            self.committer,
         )
         self.metrics.watch(lambda: self.worker.statuses)
+
+    def owned(self, shard: Shard = ORDERS) -> Owned:
+        found = self.worker.owned(shard)
+        assert found is not None
+        return found
 
     def send(self, value: bytes, *headers: Header, to: Shard = ORDERS) -> int:
         """Append a record to the buffer; its offset."""

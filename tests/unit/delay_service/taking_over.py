@@ -61,21 +61,18 @@ class Scene(Bench):
 
     def __init__(self) -> None:
         self.held = Held()
-        super().__init__()
+        super().__init__(in_front=Directed)
         self.turn(3)
-        self.worker._acquisition._executor = self.held
-        source = self.worker._source
-        self.directed = Directed(source)
-        self.worker._source = self.directed  # type: ignore[assignment]
+        self.acquirer.to = self.held
         self.queue.ensure_buffer(MAILS.topic, DEFAULT_RULES)
         self.turn(2)
 
     def hand(self, *events: Event) -> None:
-        self.directed.events = list(events)
+        self.source.events = list(events)
         self.worker.turn()
 
     def stalled(self) -> str | None:
-        return self.worker._owned[MAILS].progress.stalled
+        return self.owned(MAILS).progress.stalled
 
     def is_running(self) -> bool:
         return self.worker.core(MAILS) is not None

@@ -52,6 +52,10 @@ class FakeQueue:
     def rules(self, topic: str, shards: Sequence[int]) -> Mapping[int, str]:
         return {}
 
+    def waits_since_ms(self, topic: str, shard: int, part: Range) -> int | None:
+        """All that it holds is old."""
+        return 0 if part.start < part.end else None
+
     def commit(self, positions: Mapping[str, Mapping[int, int]], audit: Mapping[int, int], at_ms: int) -> None:
         self.kept_from.append(positions)
 

@@ -205,6 +205,7 @@ export.export(Path(sys.argv[1]), sys.argv[2])
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("when", [0.5, 1, 1.5, 3, 4.5, 5])
 def test_an_export_that_is_killed_loses_nothing_and_doubles_nothing(
     ledger: Ledger, tables: Path, when: float

@@ -353,7 +353,7 @@ def test_a_run_tells_what_its_exit_code_says(
 ) -> None:
     hook, gateway = serve(), serve()
     told = settings(tmp_path, webhook=f"{hook.url}/a", webhook_token=SECRET, push_metrics=f"{gateway.url}/b")
-    monkeypatch.setattr(entry, "_run", Outcome(ends))
+    monkeypatch.setattr(entry, "run_job", Outcome(ends))
     untold: list[Untold] = []
     given: Any = (JobSettings(output="there", webhook=f"{hook.url}/c"), told, ManualClock(), None, untold.append)
     if isinstance(ends, Exception):
@@ -373,7 +373,7 @@ def test_a_run_ends_as_it_ended_where_nobody_could_be_told(
     serve: Serve, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     hook = serve(status(500))
-    monkeypatch.setattr(entry, "_run", Outcome(Verdict(summary(), 2)))
+    monkeypatch.setattr(entry, "run_job", Outcome(Verdict(summary(), 2)))
     monkeypatch.setattr(notices, "LIMITS", QUICK)
     untold: list[Untold] = []
     job = JobSettings(output="there", webhook=hook.url, push_metrics=hook.url)
@@ -383,7 +383,7 @@ def test_a_run_ends_as_it_ended_where_nobody_could_be_told(
 
 
 def test_nobody_is_told_where_nobody_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(entry, "_run", Outcome(Verdict(summary(), 2)))
+    monkeypatch.setattr(entry, "run_job", Outcome(Verdict(summary(), 2)))
     monkeypatch.setattr(notices, "send", Outcome(AssertionError("somebody was told")))
     shown: Any = None
     entry.start(JobSettings(output="there"), settings(tmp_path), ManualClock(), shown, print)
@@ -393,7 +393,7 @@ def test_nobody_is_told_where_nobody_is_named(monkeypatch: pytest.MonkeyPatch, t
 def test_an_address_that_cannot_be_is_refused_before_anything_is_read(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
 ) -> None:
-    monkeypatch.setattr(entry, "_run", Outcome(AssertionError("something was read")))
+    monkeypatch.setattr(entry, "run_job", Outcome(AssertionError("something was read")))
     shown: Any = None
     with pytest.raises(ConfigError, match=f"--{name.replace('_', '-')}: expected"):
         entry.start(JobSettings(output="there"), settings(tmp_path, **{name: "there"}), ManualClock(), shown, print)
@@ -404,7 +404,7 @@ def test_whoever_types_the_command_reads_who_was_not_told(
 ) -> None:
     hook = serve(status(403))
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(entry, "_run", Outcome(Verdict(summary(), 2)))
+    monkeypatch.setattr(entry, "run_job", Outcome(Verdict(summary(), 2)))
     monkeypatch.setattr("delayline.process.logs.configure", lambda *given: None)
     arguments = ["--output", "ledger", "--webhook", f"{hook.url}/{SECRET}", "--push-metrics", f"{hook.url}/{SECRET}"]
     monkeypatch.setattr("sys.argv", ["delayline", "reconcile", "run", *arguments])
@@ -423,7 +423,7 @@ def test_the_module_warns_of_who_was_not_told(
     hook = serve(status(403))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DELAYLINE_LOG__FORMAT", "json")
-    monkeypatch.setattr(entry, "_run", Outcome(Verdict(summary(), 2)))
+    monkeypatch.setattr(entry, "run_job", Outcome(Verdict(summary(), 2)))
     assert reconcile_main(["--output", "ledger", "--webhook", f"{hook.url}/{SECRET}"]) == 2
     lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     (warned,) = (line for line in lines if line["level"] == "warning")
@@ -436,7 +436,7 @@ def test_a_run_counts_as_reported_only_behind_its_notices(
 ) -> None:
     hook = serve(status(200))
     heard: list[int] = []
-    monkeypatch.setattr(entry, "_run", Outcome(Verdict(summary(), 2, lambda: heard.append(len(hook.seen)))))
+    monkeypatch.setattr(entry, "run_job", Outcome(Verdict(summary(), 2, lambda: heard.append(len(hook.seen)))))
     shown: Any = None
     entry.start(JobSettings(output="there", webhook=hook.url), settings(tmp_path), ManualClock(), shown, print)
     assert heard == [1]

@@ -41,16 +41,16 @@ def test_a_histogram_is_exact_whatever_days_are_full_of(seed: int) -> None:
             present.subtract(due_ms // MINUTE_MS for due_ms in gone)
         check(minutes, present, dice)
     minutes.subtract(added)
-    assert (minutes._sparse, minutes._dense, minutes._totals) == ({}, {}, {})
+    assert (minutes.sparse, minutes.dense, minutes.totals) == ({}, {}, {})
 
 
 def test_a_day_is_dense_once_a_quarter_of_its_minutes_has_something() -> None:
     minutes = MinuteCounts()
-    minutes.add([T0 + MINUTE_MS * n for n in range(counts._SPARSE_MAX)])
-    assert not minutes._dense
-    minutes.add([T0 + MINUTE_MS * counts._SPARSE_MAX])
-    assert not minutes._sparse
-    assert list(minutes._dense) == [T0 // DAY_MS]
+    minutes.add([T0 + MINUTE_MS * n for n in range(counts.SPARSE_MAX)])
+    assert not minutes.dense
+    minutes.add([T0 + MINUTE_MS * counts.SPARSE_MAX])
+    assert not minutes.sparse
+    assert list(minutes.dense) == [T0 // DAY_MS]
 
 
 @pytest.mark.parametrize("full", [False, True])

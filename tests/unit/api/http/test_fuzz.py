@@ -64,6 +64,7 @@ def test_any_json_gets_an_answer_and_never_a_500(body: bytes, mode: str) -> None
     _check(DOOR.send_text(body, f"{MESSAGES}?mode={mode}"))
 
 
+@pytest.mark.slow
 @_often
 @given(st.one_of(_damaged, st.binary(max_size=200)))
 def test_any_bytes_get_an_answer_and_never_a_500(body: bytes) -> None:

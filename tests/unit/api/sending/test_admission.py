@@ -22,9 +22,11 @@ def named(own_id: str = "mine", **schedule: Any) -> dict[str, Any]:
     return {"value": "x", "schedule": {"delay": "30s", "own_id": own_id, **schedule}}
 
 
-def full_door(*, room: int = 0, resolution: Resolution | None = None, **names: Held) -> Door:
+def full_door(
+    *, room: int = 0, resolution: Resolution | None = None, owner_timeout_s: float = 5.0, **names: Held
+) -> Door:
     """A topic with that much room, and who has which own ids; every claim is decided so."""
-    door = Door()
+    door = Door(owner_timeout_s=owner_timeout_s)
     door.queue.ensure_topic("orders")
     door.queue.ensure_buffer("orders", door.rules)
     door.room = {"orders": room}
@@ -76,7 +78,7 @@ def test_a_name_that_nobody_has_makes_no_room(headers: dict[str, str]) -> None:
 
 @pytest.mark.parametrize("failure", [OwnerUnavailable("it is away"), None])
 def test_where_the_owner_does_not_answer_the_limit_holds(failure: Exception | None) -> None:
-    door = full_door(mine=Held.MESSAGE)
+    door = full_door(owner_timeout_s=0.02, mine=Held.MESSAGE)
     door.owners.failure, door.owners.silent = failure, True
     assert problem(door.send(named())) == (429, "limit-exceeded")
 

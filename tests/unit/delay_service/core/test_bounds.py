@@ -79,7 +79,7 @@ def test_dead_letters_keep_the_bound() -> None:
     bench.turn()
     for _ in range(60):
         bench.send(BIG, (b"delay-ms", b"soon"))
-    bench.worker._read()
+    bench.worker.read()
     parts = list(batches(bench))
     assert (sum(len(part.dead) for part in parts), all_fit(parts)) == (60, True)
 
@@ -104,7 +104,7 @@ def test_a_purge_keeps_the_bound() -> None:
     bench, found = crowded(400)
     purge = Append(NAMES.buffer(LONG), "0", encode_control("purge"))
     bench.queue.append([purge]).result()
-    bench.worker._read()
+    bench.worker.read()
     parts = list(batches(bench, SMALL, found))
     assert max(part.written_bytes for part in parts) <= SMALL
     assert (found.messages.waiting()[0].pending(), len(parts) > 400 * len(LONG) // SMALL) == (0, True)
@@ -116,7 +116,7 @@ def test_many_cancels_at_once_keep_the_bound() -> None:
         headers = (b"delay-op", b"cancel"), (b"delay-ref", b"%d" % number)
         bench.send(b"", *headers, to=ShardId(LONG, "0"))
     for _ in range(4):
-        bench.worker._read()
+        bench.worker.read()
     parts = list(batches(bench, SMALL, found))
     assert max(part.written_bytes for part in parts) <= SMALL
     assert found.messages.waiting()[0].pending() == 0
@@ -129,7 +129,7 @@ def test_reschedules_keep_the_bound() -> None:
     bench.turn(8)
     for number in range(60):
         bench.send(b"", (b"delay-op", b"reschedule"), (b"delay-ref", b"%d" % number), after(2 * HOUR))
-    bench.worker._read()
+    bench.worker.read()
     parts = list(batches(bench))
     assert (sum(len(part.appends) for part in parts), all_fit(parts)) == (60, True)
 
@@ -144,7 +144,7 @@ def test_late_records_that_an_operation_waits_for_keep_the_bound() -> None:
     for _ in range(60):
         bench.send(BIG, (b"deliver-at", b"%d" % due_ms))
     bench.send(b"", (b"delay-op", b"cancel"), (b"delay-ref", b"nobody"))
-    bench.worker._read()
+    bench.worker.read()
     parts = list(batches(bench))
     assert (sum(len(part.deliveries) for part in parts), all_fit(parts)) == (60, True)
 
@@ -161,7 +161,7 @@ def test_late_records_of_a_paused_shard_keep_the_bound() -> None:
     for _ in range(60):
         bench.send(BIG, (b"deliver-at", b"%d" % due_ms))
     bench.send_raw(encode_control("resume"))
-    bench.worker._read()
+    bench.worker.read()
     parts = list(batches(bench))
     assert (sum(len(part.appends) for part in parts) > 0, all_fit(parts)) == (True, True)
 
@@ -194,7 +194,7 @@ def test_a_large_record_is_delivered_beside_a_flood_of_reschedules() -> None:
     bench.turn(8)
     for number in range(60):
         bench.send(b"", (b"delay-op", b"reschedule"), (b"delay-ref", b"%d" % number), after(2 * HOUR))
-    bench.worker._read()
+    bench.worker.read()
     bench.clock.advance(10)
     delivering = [bool(part.deliveries) for part in batches(bench)]
     assert delivering.index(True) <= 1
@@ -227,8 +227,8 @@ def test_a_commit_that_failed_is_taken_again_in_halves_until_it_goes_through(err
 def test_a_shard_comes_back_to_full_batches_after_some_that_went_well() -> None:
     bench = Bench()
     bench.turn()
-    owned = bench.worker._owned[ORDERS]
-    bench.worker._narrowing.shrink(owned)
+    owned = bench.owned()
+    bench.worker.narrowing.shrink(owned)
     for number in range(8):
         bench.send(b"x", after(number))
         bench.clock.advance(1000)

@@ -294,7 +294,7 @@ def test_a_message_keeps_its_names_when_its_reappend_is_read_first(
     asks: list[Header], name: Header, lose_index: bool | None
 ) -> None:
     bench = Bench()
-    bench.worker._committer = AtOnce(1)
+    bench.committer.to = AtOnce(1)
     first = bench.send(b"first", name, *asks)
     for _ in range(3):
         bench.worker.turn()

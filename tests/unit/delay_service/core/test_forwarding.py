@@ -161,7 +161,7 @@ def test_partitions_that_are_added_later_are_known_in_time(bench: Bench, monkeyp
     for _ in range(5):
         bench.clock.advance(11_000)
         bench.turn()
-        bench.worker._buffer_maintenance.executor.submit(lambda: None).result()
+        bench.worker.buffer_maintenance.executor.submit(lambda: None).result()
     assert (before, "4" in core.partitions) == (False, True)
 
 

@@ -143,13 +143,13 @@ def test_a_message_that_ended_again_leaves_nothing_behind() -> None:
     for at_ms in (1000, 1001):
         history.record(ORDERS, [], at_ms, plain=[plain([7])])
     history.record(ORDERS, [], 9000)
-    assert (len(history), history.find(ORDERS, 7), history._endings, history._plain) == (0, None, {}, {})
+    assert (len(history), history.find(ORDERS, 7), history.endings, history.plain) == (0, None, {}, {})
 
 
 def test_what_is_kept_of_plain_deliveries_is_no_work_for_the_garbage_collector() -> None:
     history = History(10, 1000)
     history.record(ORDERS, [row(3, 900)], 1000, plain=[plain([7, 8])])
-    assert not gc.is_tracked(history._endings[ORDERS])
+    assert not gc.is_tracked(history.endings[ORDERS])
 
 
 def test_a_full_history_forgets_plain_deliveries_in_part() -> None:
@@ -232,7 +232,7 @@ def test_moves_are_forgotten_by_age_and_count_and_leave_nothing() -> None:
     assert [len(story(history, number)) for number in range(5)] == [1, 1, 2, 2, 2]
     history.record(ORDERS, [], 1601)
     assert [len(story(history, number)) for number in range(5)] == [1] * 5
-    assert not history._events._packed
+    assert not history.events.packed
 
 
 def test_a_move_that_newer_ones_pushed_out_takes_no_other_with_it_when_it_is_forgotten() -> None:
@@ -258,4 +258,4 @@ def test_what_is_forgotten_leaves_nothing_behind() -> None:
     history = History(1000, 60_000)
     for number in range(3000):
         history.record(ORDERS, [row(number, 900)], 1000)
-    assert len(history._commits) == len(history) == 1000
+    assert len(history.commits) == len(history) == 1000

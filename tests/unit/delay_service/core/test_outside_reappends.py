@@ -152,7 +152,7 @@ def test_a_record_that_is_on_its_way_while_the_re_append_is_read_comes_once(benc
         assert core is not None
         records = bench.queue.read("delayline.buffer.orders", "0", core.position, 10)
         core.ingest(records, bench.clock.now_ms())
-        bench.worker._source.seek(ORDERS, core.position)
+        bench.source.seek(ORDERS, core.position)
         return CommitAborted("not now") if fails else None
 
     bench.sink.fault = repaired_meanwhile
@@ -183,7 +183,7 @@ def test_what_was_to_be_rolled_is_rolled_no_more(bench: Bench) -> None:
     core.rolls.ask([key])
     records = bench.queue.read("delayline.buffer.orders", "0", core.position, 10)
     core.ingest(records, bench.clock.now_ms())
-    bench.worker._source.seek(ORDERS, core.position)
+    bench.source.seek(ORDERS, core.position)
     bench.turn()
     assert not core.rolls
     assert bench.index.shard(ORDERS).pending() == 1

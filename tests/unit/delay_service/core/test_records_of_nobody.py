@@ -2,7 +2,7 @@
 and behind them is delivered, each has one outcome, and no process ends."""
 
 import json
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 import pytest
@@ -238,7 +238,7 @@ def test_a_message_that_says_it_was_set_aside_is_delivered_without_that_header(b
 
 def test_a_batch_that_the_reader_has_set_aside_is_a_dead_letter(bench: Bench) -> None:
     bench.turn()
-    offset, source = bench.send(b"in its place", (b"delay-ms", b"1")), cast(Any, bench.worker._source)
+    offset, source = bench.send(b"in its place", (b"delay-ms", b"1")), bench.source
     poll, aside = source.poll, encode_set_aside(offset, offset, b"raw", 10, "unreadable")
 
     def polled(*given: Any) -> list[Any]:

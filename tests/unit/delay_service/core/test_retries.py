@@ -120,7 +120,7 @@ def test_what_a_groups_topic_refuses_is_a_dead_letter_and_others_go_on(
     def refuse(*_: object) -> None:
         raise TopicUnknown("mq.topics_create is off")
 
-    monkeypatch.setattr(bench.sink._sink, "_group_topic", refuse)
+    monkeypatch.setattr(bench.sink.sink, "group_topic", refuse)
     for n in range(5):
         send_back(bench, value=b"%d" % n)
         bench.queue.append(
@@ -143,7 +143,7 @@ def test_each_message_that_a_bound_on_groups_topics_refuses_is_counted_once(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     making = Making(0, bench.clock)
-    monkeypatch.setattr(bench.sink._sink, "_group_topic", lambda name, target: making.check(name, target.name))
+    monkeypatch.setattr(bench.sink.sink, "group_topic", lambda name, target: making.check(name, target.name))
     counted: list[str] = []
     monkeypatch.setattr(bench.metrics, "group_topic_refused", counted.append)
     for n in range(5):

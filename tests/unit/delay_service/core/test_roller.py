@@ -73,7 +73,7 @@ def test_nothing_is_rolled_while_reading_is_held_back_and_what_is_indexed_arrive
     bench.index = MemoryIndex(free_bytes=lambda: free_bytes, disk_free_min_bytes=50)
     bench.start("w2")
     bench.turn()
-    bench.worker._owned[ORDERS].upkeep.roller = Roller(span_min=1000)
+    bench.owned().upkeep.roller = Roller(span_min=1000)
     bench.send(b"long", (b"delay-ms", b"10000"))
     bench.turn()
     free_bytes = 0

@@ -1,43 +1,47 @@
-"""A pending record taken apart: what goes on with it, and what is remembered when it ends."""
+"""A pending record of a message: how it goes on in another record, and what is remembered of it."""
 
-from delay_service.core.draft import Drafter
+import pytest
+
 from delay_service.core.targets import Known, Move, Target
-from delayline.buffer.record import Message, encode_value, read
-from delayline.names import Names
-from delayline.records.message import Key, Shard
-from delayline.records.record import encode_body
+from delayline.buffer.record import Message, Meta, read
+from delayline.records.message import Key
+from delayline.records.record import encode_body, pack, split_directives
 from delayline.schedule.rules import DEFAULT_RULES
-from delayline.schedule.terms import key_name, own_name
+from delayline.schedule.terms import Idempotency, Terms
 
-SHARD, KEY = Shard("orders", "0"), Key(1000, 7)
-ID = "orders.0.7.1000"
+ID, KEY = "orders.0.1.50", Key(50, 1)
+TERMS = Terms(own_id="mine", idempotency=Idempotency("key", "digest"))
 
 
-def target(*headers: tuple[bytes, bytes]) -> Target:
-    meaning = read(encode_body(None, b"m", [(b"delay-ms", b"1"), *headers]), 999, DEFAULT_RULES)
+def target(meta: Meta | None) -> Target:
+    packed = pack(split_directives(encode_body(None, b"x"), set()), 7)
+    value = b"\x00" + packed
+    return Target(KEY, value, meta, packed, ID, ID)
+
+
+def test_a_plain_message_has_version_0_and_nothing_to_remember() -> None:
+    plain = target(None)
+    assert (plain.version, plain.terms, plain.is_dead, plain.closing) == (0, None, False, [])
+
+
+def test_a_message_that_is_carried_on_keeps_its_id_and_names_the_record_that_it_replaces() -> None:
+    move, body = target(None).carried_on(99)
+    meaning = read(body, 60, DEFAULT_RULES)
+    assert move == Move(ID, 99)
     assert isinstance(meaning, Message)
-    return Drafter(SHARD, Names("delayline"), "delivery").target(KEY, meaning.value)
+    assert (meaning.due_ms, meaning.origin, meaning.replaces) == (99, ID, KEY)
 
 
-def test_a_plain_message_has_no_terms_and_is_of_version_0() -> None:
-    plain = Drafter(SHARD, Names("delayline"), "delivery").target(KEY, encode_value(None, b"x"))
-    assert (plain.terms, plain.version, plain.is_dead, plain.closing) == (None, 0, False, [])
+def test_a_message_that_is_carried_on_is_found_by_its_names_meanwhile() -> None:
+    move, _ = target(Meta(terms=TERMS)).carried_on(99)
+    assert move.names == tuple(TERMS.names)
 
 
-def test_a_record_whose_directive_was_refused_is_dead() -> None:
-    assert target((b"delay-id", b"")).is_dead
+def test_an_idempotency_key_is_remembered_with_its_digest_and_an_own_id_is_not() -> None:
+    assert target(Meta(terms=TERMS)).closing == [(TERMS.names[-1], Known(ID, "digest"))]
+    assert target(Meta(terms=Terms(own_id="mine"))).closing == []
 
 
-def test_what_is_carried_on_keeps_its_id_and_its_names() -> None:
-    move, body = target((b"delay-id", b"mine")).carried_on(5000)
-    assert move == Move(ID, 5000, (own_name("mine"),))
-    successor = read(body, 2000, DEFAULT_RULES)
-    assert isinstance(successor, Message)
-    assert (successor.due_ms, successor.origin, successor.replaces) == (5000, ID, KEY)
-
-
-def test_the_idempotency_key_of_a_message_that_ends_is_remembered() -> None:
-    ((name, known),) = target((b"delayline-idempotency", b"digest k")).closing
-    assert name == key_name("k")
-    assert isinstance(known, Known)
-    assert known.message_id == ID
+@pytest.mark.parametrize(("code", "dead"), [("too-large", True), (None, False)])
+def test_what_only_goes_to_the_dead_letters_is_known_as_such(code: str | None, dead: bool) -> None:
+    assert target(Meta(dead_code=code)).is_dead is dead

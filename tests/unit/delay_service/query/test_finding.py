@@ -12,7 +12,7 @@ from delayline.clock import ManualClock
 from delayline.questions.inquiry import DueCounts, DueQuery, Listing, OwnerUnavailable, Place, Query, State, merge
 from delayline.records.message import Shard
 from delayline.records.record import encode_body
-from mq.contract import Append
+from mq.contract import Append, Lost
 from store.index import Entry
 from tests.unit.delay_service.harness import NAMES, ORDERS, Bench
 
@@ -231,7 +231,8 @@ def test_a_shard_that_is_lost_between_two_questions_does_not_answer() -> None:
 
     def losing(question: Callable[[Worker], T]) -> T:
         answer = ask(question)
-        bench.worker._owned.clear()
+        bench.source.poll = lambda *_: [Lost([ORDERS])]
+        bench.worker.read()
         return answer
 
     page = finding.page(losing, bench.history, [ORDERS], Query())
@@ -282,7 +283,7 @@ def test_repeats_are_counted_also_while_they_move_and_by_the_next_owner(monkeypa
 
     bench.clock.advance(1000)
     with monkeypatch.context() as reading:
-        reading.setattr(bench.worker, "_read", lambda: None)
+        reading.setattr(bench.worker, "read", lambda: None)
         bench.turn()
     core = bench.worker.core(ORDERS)
     assert core is not None
@@ -320,7 +321,7 @@ def test_a_message_that_moves_far_ahead_waits_for_its_place_in_the_list(monkeypa
 def test_a_record_that_goes_to_the_dead_letters_is_listed_until_then() -> None:
     bench, ask = made()
     bench.send_raw(b"\xff\xff\xff")
-    bench.worker._read()
+    bench.worker.read()
     (row,) = finding.page(ask, bench.history, [ORDERS], Query()).rows
     assert (row.found.key, row.found.accepted_at_ms, row.found.id.offset) == (None, bench.clock.now_ms(), 0)
     bench.turn()

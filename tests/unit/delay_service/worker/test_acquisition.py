@@ -67,8 +67,8 @@ def test_while_the_bounds_of_a_claimed_shard_are_waited_for_other_shards_deliver
 
 
 def test_while_a_claim_is_being_committed_the_worker_turns_and_reads(scene: Scene) -> None:
-    committer, slow = scene.worker._committer, Held()
-    scene.worker._committer = slow  # type: ignore[assignment]
+    committer, slow = scene.committer.to, Held()
+    scene.committer.to = slow
     scene.held.work()
     scene.worker.turn()
     assert len(slow.waiting) == 1
@@ -81,18 +81,18 @@ def test_while_a_claim_is_being_committed_the_worker_turns_and_reads(scene: Scen
     assert len(slow.waiting) == 2  # and what is due is handed in behind it
     slow.work()
     slow.work()
-    scene.worker._committer = committer
+    scene.committer.to = committer
     take_over(scene)
     assert scene.delivered() == [b"read meanwhile"]
     assert scene.is_running()
 
 
 def test_the_worker_does_not_turn_idly_while_a_takeover_is_under_way(scene: Scene) -> None:
-    assert scene.worker._acquisition.is_under_way
+    assert scene.worker.acquisition.is_under_way
 
-    scene.worker._settings = WorkerSettings(scene.settings.shard_of, "w1", poll_wait_max_s=7.0)
+    scene.worker.settings = WorkerSettings(scene.settings.shard_of, "w1", poll_wait_max_s=7.0)
 
-    assert scene.worker._wait_s() == 7.0
+    assert scene.worker.wait_s() == 7.0
 
 
 def test_several_shards_are_claimed_in_one_commit(scene: Scene) -> None:
@@ -123,9 +123,9 @@ def with_steps(scene: Scene, count: int) -> list[None]:
 
     index: Any = scene.index.shard(MAILS)
     index.retaining = retaining
-    owned = scene.worker._owned[MAILS]
-    scene.worker._stalls.lose(owned, "commit_unknown", "silence")
-    scene.worker._stalls.retry_at_once(owned)
+    owned = scene.owned(MAILS)
+    scene.worker.stalls.lose(owned, "commit_unknown", "silence")
+    scene.worker.stalls.retry_at_once(owned)
     scene.turn(1)
     for _ in range(2):
         scene.held.work()
@@ -139,7 +139,7 @@ def test_an_index_is_prepared_in_steps_between_which_other_shards_deliver(scene:
     taken = with_steps(scene, 20)
     before = len(taken)
     assert before <= 2
-    assert scene.worker._wait_s() == 0.0
+    assert scene.worker.wait_s() == 0.0
 
     deliver(scene, b"meanwhile")
 
@@ -158,7 +158,7 @@ def test_a_shard_that_goes_while_its_index_is_prepared_is_not_touched_any_more(s
     scene.turn(30)
 
     assert len(taken) == before
-    assert not scene.worker._acquisition.is_under_way
+    assert not scene.worker.acquisition.is_under_way
 
 
 # --- what makes a round void
@@ -192,8 +192,8 @@ def test_a_shard_that_goes_during_its_takeover_is_not_started_by_it(
 
 def test_a_shard_that_was_lost_with_a_commit_in_flight_is_taken_over_behind_it(scene: Scene) -> None:
     take_over(scene)
-    committer, slow = scene.worker._committer, Held()
-    scene.worker._committer = slow  # type: ignore[assignment]
+    committer, slow = scene.committer.to, Held()
+    scene.committer.to = slow
     scene.send(b"a", (b"delay-ms", b"0"), to=MAILS)
     scene.worker.turn()
     scene.worker.turn()
@@ -204,7 +204,7 @@ def test_a_shard_that_was_lost_with_a_commit_in_flight_is_taken_over_behind_it(s
     assert not scene.held.waiting  # nobody has been asked about it
 
     slow.work()
-    scene.worker._committer = committer
+    scene.committer.to = committer
     take_over(scene)
     take_over(scene)
     assert scene.is_running()
@@ -212,13 +212,13 @@ def test_a_shard_that_was_lost_with_a_commit_in_flight_is_taken_over_behind_it(s
 
 
 def test_an_answer_to_a_claim_of_a_shard_that_has_gone_is_void(scene: Scene) -> None:
-    committer, slow = scene.worker._committer, Held()
-    scene.worker._committer = slow  # type: ignore[assignment]
+    committer, slow = scene.committer.to, Held()
+    scene.committer.to = slow
     scene.held.work()
     scene.worker.turn()
     scene.hand(Lost([MAILS]), Assigned([MAILS]))
     slow.work()
-    scene.worker._committer = committer
+    scene.committer.to = committer
     scene.worker.turn()
 
     assert not scene.is_running()
@@ -256,7 +256,7 @@ def test_shards_that_are_not_ours_any_more_are_not_asked_about(scene: Scene) -> 
     scene.turn(1)
 
     assert asked == []
-    assert not scene.worker._acquisition.is_under_way
+    assert not scene.worker.acquisition.is_under_way
 
 
 @pytest.mark.parametrize("answered", [0, 1])
@@ -264,7 +264,7 @@ def test_what_was_found_of_a_shard_that_has_gone_and_come_back_since_is_void(sce
     for _ in range(answered):
         scene.held.work()
         scene.turn(1)
-    scene.directed.first = scene.held.work
+    scene.source.first = scene.held.work
     scene.hand(Lost([MAILS]), Assigned([MAILS]))
     scene.worker.turn()
     scene.worker.wait_for_commit()
@@ -344,7 +344,7 @@ def test_the_end_up_to_which_is_read_is_that_behind_the_claim(scene: Scene) -> N
         scene.send(b"%d" % number, (b"delay-ms", b"60000"), to=MAILS)
     scene.turn(1)
     scene.held.work()
-    scene.worker._acquire()
+    scene.worker.turn()
 
     core = scene.worker.core(MAILS)
     assert core is not None
@@ -353,16 +353,18 @@ def test_the_end_up_to_which_is_read_is_that_behind_the_claim(scene: Scene) -> N
 
 def test_an_operator_takes_over_at_once_and_waits_for_a_commit_that_the_shard_has_part_in(scene: Scene) -> None:
     take_over(scene)
-    scene.worker._acquisition._executor = InLine()
+    scene.acquirer.to = InLine()
     scene.send(b"a", (b"delay-ms", b"0"), to=MAILS)
     scene.worker.turn()
     scene.worker.turn()
-    assert scene.worker._in_flight is not None
-    owned = scene.worker._owned[MAILS]
-    scene.worker._stalls.lose(owned, "out_of_range", "gone")
+    core = scene.worker.core(MAILS)
+    assert core is not None
+    assert core.in_flight is not None
+    owned = scene.owned(MAILS)
+    scene.worker.stalls.lose(owned, "out_of_range", "gone")
     owned.operator.accepted = Accepted("out_of_range", 0)
 
-    scene.worker._take_over(owned)
+    scene.worker.take_over(owned)
 
     assert scene.is_running()
     scene.turn(4)
@@ -370,7 +372,7 @@ def test_an_operator_takes_over_at_once_and_waits_for_a_commit_that_the_shard_ha
 
 
 def test_nothing_is_measured_before_the_claim_has_been_committed(scene: Scene) -> None:
-    slow = scene.worker._committer = Held()  # type: ignore[assignment]
+    slow = scene.committer.to = Held()
     scene.held.work()
     scene.worker.turn()
     scene.worker.turn()

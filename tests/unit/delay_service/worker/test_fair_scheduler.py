@@ -160,7 +160,7 @@ def _delivered_by_batch(bench: Bench, turns: int, *, also: Shard | None = None) 
     for _ in range(turns):
         if also is not None:
             bench.send(b"few", (b"delay-ms", b"0"), to=also)
-            bench.worker._read()
+            bench.worker.read()
         bench.turn(1)
     return [{part.shard: len(part.deliveries) for part in batch if part.deliveries} for batch in bench.sink.batches]
 

@@ -159,8 +159,8 @@ def test_the_worker_sleeps_until_there_is_a_token() -> None:
     bench.settings = replace(bench.settings, poll_wait_max_s=9.0)
     send(bench, 10)
     due(bench)
-    bench.worker._settings = bench.settings
-    assert 0.4 <= bench.worker._wait_s() <= 0.5
+    bench.worker.settings = bench.settings
+    assert 0.4 <= bench.worker.wait_s() <= 0.5
 
 
 def test_what_was_not_delivered_is_tried_again_within_the_rate() -> None:

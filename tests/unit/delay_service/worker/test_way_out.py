@@ -98,7 +98,7 @@ def test_what_is_behind_a_place_that_an_earlier_owner_could_read_is_not_forgotte
     bench.index = MemoryIndex()
     bench.start("w2")
     bench.turn(1)
-    source: Any = bench.worker._source
+    source: Any = bench.source
     poll, source.poll = source.poll, lambda *_: [Unreadable(ORDERS, "at offset 0: a checksum")]
     bench.turn(2)
     assert (skip(bench, seen(bench), b"").refused, rows(bench)) == ("", [(0, Outcome.DEAD, "skipped")])
@@ -136,12 +136,11 @@ def test_a_skip_waits_for_the_commit_in_flight(bench: Bench) -> None:
     """The shard delivers while it has stopped reading, and has one batch at a time."""
     stalled(bench)
     bench.clock.advance(HOUR)
-    worker: Any = bench.worker
-    committer, work = worker._committer, []
+    committer, work = bench.committer.to, []
     future: Future[Any] = Future()
-    worker._committer = Postponed(future, work)
-    worker.turn()
-    worker._committer = committer
+    bench.committer.to = Postponed(future, work)
+    bench.worker.turn()
+    bench.committer.to = committer
     assert (len(work), future.done()) == (1, False)
     Thread(target=lambda: future.set_result(work[0]())).start()
     assert skip(bench, seen(bench)).refused == ""
@@ -168,7 +167,7 @@ def test_a_record_of_a_later_version_is_found_behind_offsets_that_hold_nothing(b
     for _ in range(SKIPPED_MAX + 1):
         bench.send(b"aborted")
     bench.send_raw(STRANGE)
-    source: Any = bench.worker._source
+    source: Any = bench.source
     poll = source.poll
 
     def with_holes(*given: Any) -> list[Any]:
@@ -197,8 +196,8 @@ def test_a_place_that_cannot_be_read_is_passed_over_up_to_the_offset_that_is_nam
     bench.turn()
     for value in (b"0", b"1", b"2", b"3"):
         bench.send(value, (b"delay-ms", b"1"))
-    poll: Any = bench.worker._source.poll
-    source: Any = bench.worker._source
+    poll: Any = bench.source.poll
+    source: Any = bench.source
     source.poll = lambda *_: [Unreadable(ORDERS, "at offset 0: a checksum")]
     bench.turn(1)
     found = skip(bench, seen(bench, 2), b"")
@@ -231,7 +230,7 @@ def test_the_next_owner_passes_over_a_place_that_still_cannot_be_read(bench: Ben
 
 def break_off(bench: Bench, first: int, end: int) -> None:
     """What stands there cannot be read: reading breaks off before it, wherever it comes from."""
-    source: Any = bench.worker._source
+    source: Any = bench.source
     poll = source.poll
 
     def broken(*given: Any) -> list[Any]:
@@ -282,7 +281,7 @@ def test_a_stall_that_ends_by_itself_has_no_way_out(bench: Bench) -> None:
     bench.turn()
     owned = bench.worker.owned(ORDERS)
     assert owned is not None
-    bench.worker._stalls.stall(owned, "target", "refused")
+    bench.worker.stalls.stall(owned, "target", "refused")
     assert "goes on by itself" in skip(bench, Skip("target", 0, 0)).refused
 
 
@@ -359,7 +358,7 @@ def check_accepted(bench: Bench, reason: str) -> None:
 def test_a_lost_cursor_is_accepted(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     trimmed(bench)
     begin_again(bench, lambda found: found._replace(cursor=None), monkeypatch)
-    monkeypatch.setattr(bench.sink._sink, "_fence", lambda *_: None, raising=False)
+    monkeypatch.setattr(bench.sink.sink, "_fence", lambda *_: None, raising=False)
     check_accepted(bench, "cursor_lost")
 
 

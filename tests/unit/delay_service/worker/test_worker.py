@@ -1,9 +1,9 @@
 """The worker over in-memory twins."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
-from typing import Any
+from functools import partial
 from unittest.mock import patch
 
 import pytest
@@ -390,7 +390,7 @@ def test_a_shard_whose_read_position_was_trimmed_away_is_taken_over_anew(bench: 
     bench.turn()
     for _ in range(3):
         bench.send(b"a", (b"delay-ms", b"1"))
-    bench.worker._source.seek(ORDERS, 99)
+    bench.source.seek(ORDERS, 99)
     bench.turn(2)
     lost = bench.worker.statuses[0].stalled
     bench.clock.advance(2000)
@@ -402,7 +402,7 @@ def test_a_log_that_cannot_be_read_stops_reading_with_a_reason_and_what_is_read_
     bench.send(b"a", (b"delay-ms", b"1"))
     bench.turn()
     events = [Unreadable(ORDERS, "at offset 7: a checksum")]
-    with patch.object(bench.worker._source, "poll", lambda *_: [events.pop()] if events else []):
+    with patch.object(bench.source, "poll", lambda *_: [events.pop()] if events else []):
         bench.turn()
         bench.clock.advance(100)
         bench.turn()
@@ -416,19 +416,22 @@ def test_a_log_that_cannot_be_read_stops_reading_with_a_reason_and_what_is_read_
 
 
 class Broken:
-    """A source whose log breaks off at once, wherever it is read from; `tries` counts how often it was."""
+    """A source whose log breaks off at once, wherever it is read from, once `is_broken`; `tries` counts how often."""
 
     def __init__(self, source: Source, event: type[Unreadable | OutOfRange]) -> None:
         self._source = source
         self._event = event
         self._reading = True
         self._paused = False
+        self.is_broken = False
         self.tries = 0
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._source, name)
 
-    def poll(self, *_: object) -> list[Event]:
+    def poll(self, records_max: int, timeout_s: float) -> Sequence[Event]:
+        if not self.is_broken:
+            return self._source.poll(records_max, timeout_s)
         if not self._reading or self._paused:
             return []
         self._reading = False
@@ -447,13 +450,13 @@ class Broken:
 
 @pytest.mark.parametrize("event", [Unreadable, OutOfRange])
 def test_a_log_that_stays_as_it_is_is_looked_at_with_growing_distance(
-    bench: Bench, event: type[Unreadable | OutOfRange]
+    event: type[Unreadable | OutOfRange],
 ) -> None:
     """After 1, 2, 4 .. seconds, and every minute from then on. What cannot be read is not claimed anew for it."""
+    bench = Bench(in_front=partial(Broken, event=event))
     bench.turn()
-    broken: Any = Broken(bench.worker._source, event)
-    bench.worker._source = bench.worker._intake._source = bench.worker._keeper._source = broken
-    bench.worker._acquisition._source = broken
+    broken = bench.source
+    broken.is_broken = True
     for _ in range(600):
         bench.clock.advance(1000)
         bench.turn(2)
@@ -502,11 +505,11 @@ class Awaited(Future):  # type: ignore[type-arg]
 
 def test_a_shard_is_not_taken_over_while_a_commit_of_it_is_still_on_its_way(bench: Bench) -> None:
     bench.turn()
-    bench.worker._committer = Reluctant()
+    bench.committer.to = Reluctant()
     bench.send(b"a", (b"delay-ms", b"0"))
     bench.worker.turn()
     bench.worker.turn()
-    bench.worker._source.seek(ORDERS, 99)
+    bench.source.seek(ORDERS, 99)
     bench.worker.turn()
     bench.clock.advance(1000)
     bench.turn(8)
@@ -519,10 +522,10 @@ def test_a_rolled_message_is_found_before_its_re_append_has_been_read(bench: Ben
     bench.turn()
     due_ms = bench.clock.now_ms() + 7_200_000
     core(bench).rolls.ask([Key(due_ms, 0)])
-    bench.worker._source.pause(ORDERS)
+    bench.source.pause(ORDERS)
     bench.turn()
     found = core(bench).messages.find(MessageId(ORDERS, 0, due_ms))
-    bench.worker._source.resume(ORDERS)
+    bench.source.resume(ORDERS)
     bench.turn()
     again = core(bench).messages.find(MessageId(ORDERS, 0, due_ms))
     assert found is not None
@@ -547,10 +550,10 @@ def test_a_rolled_message_whose_re_append_is_read_before_its_commit_is_heard_of_
     bench.turn()
     due_ms = bench.clock.now_ms() + 7_200_000
     core(bench).rolls.ask([Key(due_ms, 0)])
-    bench.worker._dispatch()
-    assert bench.worker._in_flight is not None
-    bench.worker._in_flight[0].result()
-    bench.worker._read()
+    bench.worker.dispatch()
+    assert bench.committer.last is not None
+    bench.committer.last.result()
+    bench.worker.read()
     bench.clock.advance(7_200_000)
     bench.turn(8)
     assert bench.delivered() == [b"long"]

@@ -30,8 +30,8 @@ def with_settings(bench: Bench, **settings: Any) -> Bench:
 
 def calm(bench: Bench) -> None:
     """Buffer maintenance answers when a turn waits for it, so that every run is the same."""
-    bench.worker._buffer_maintenance.close()
-    bench.worker._buffer_maintenance.executor = Prompt()  # type: ignore[assignment]
+    bench.worker.buffer_maintenance.close()
+    bench.worker.buffer_maintenance.executor = Prompt()  # type: ignore[assignment]
 
 
 class Prompt(Reluctant):
@@ -55,7 +55,7 @@ def stalled(bench: Bench) -> str | None:
 
 def test_a_queue_that_is_away_for_a_while_is_polled_again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     bench.send(b"a", (b"delay-ms", b"0"))
-    poll = bench.worker._source.poll
+    poll = bench.source.poll
     answers: Iterator[Exception] = iter([QueueUnavailable("gone")] * 5)
 
     def away(records_max: int, timeout_s: float) -> Any:
@@ -63,7 +63,7 @@ def test_a_queue_that_is_away_for_a_while_is_polled_again(bench: Bench, monkeypa
             raise error
         return poll(records_max, timeout_s)
 
-    monkeypatch.setattr(bench.worker._source, "poll", away)
+    monkeypatch.setattr(bench.source, "poll", away)
     bench.turn(5)
     before = bench.delivered()
     bench.turn(8)
@@ -85,7 +85,7 @@ def test_a_takeover_without_an_answer_is_tried_again_soon_however_long_it_takes(
     for _ in range(30):
         bench.turn(1)
         bench.clock.advance(1000)
-    waiting = (stalled(bench), bench.worker._owned[ORDERS].progress.backoff_s)
+    waiting = (stalled(bench), bench.owned().progress.backoff_s)
     monkeypatch.setattr(bench.queue, "takeover", takeover)
     bench.clock.advance(4000)
     bench.turn()
@@ -133,14 +133,14 @@ def test_a_shard_that_alone_cannot_commit_is_tried_ever_more_rarely(bench: Bench
         bench.queue.append([Append(NAMES.buffer("mails"), "0", body)]).result()
         bench.turn(3)
         bench.clock.advance(700)
-    assert bench.worker._owned[ORDERS].progress.backoff_s > 4.0
+    assert bench.owned().progress.backoff_s > 4.0
 
 
 # --- clocks
 
 
 def skew(bench: Bench, offset: ClockOffset | None) -> None:
-    bench.worker._source.clock_offset = lambda _: offset  # type: ignore[method-assign]
+    bench.source.clock_offset = lambda _: offset
 
 
 @pytest.mark.parametrize("ahead_ms", [-6000, 6000])
@@ -172,8 +172,8 @@ def test_a_shard_without_a_clock_to_go_by_does_not_turn_the_loop_hot(bench: Benc
     skew(bench, ClockOffset("7", 9000, 9000))
     bench.send(b"a", (b"delay-ms", b"0"))
     bench.turn()
-    bench.worker._settings = replace(bench.worker._settings, poll_wait_max_s=0.2)
-    assert bench.worker._wait_s() == 0.2
+    bench.worker.settings = replace(bench.worker.settings, poll_wait_max_s=0.2)
+    assert bench.worker.wait_s() == 0.2
 
 
 # --- targets

@@ -245,7 +245,7 @@ def test_shapes_without_end_take_a_bounded_room(monkeypatch: pytest.MonkeyPatch)
     )
     for _ in range(2):
         assert read_all(reader, records) == one_by_one(records, DEFAULT_RULES)
-        assert sum(map(len, reader._shapes.values())) + reader._room == 8
+        assert sum(map(len, reader.shapes.values())) + reader.room == 8
 
 
 def test_values_without_end_take_a_bounded_room(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -253,7 +253,7 @@ def test_values_without_end_take_a_bounded_room(monkeypatch: pytest.MonkeyPatch)
     reader = Reader(DEFAULT_RULES)
     records = at_once([encode_body(b"k", b"v", [(b"delay", b"%ds" % n)]) for n in range(100, 200)])
     assert read_all(reader, records) == one_by_one(records, DEFAULT_RULES)
-    assert (reader.general, len(reader._delays[b"delay"])) == (1, 5)
+    assert (reader.general, len(reader.delays[b"delay"])) == (1, 5)
 
 
 def test_layouts_without_number_of_one_size_are_not_tried_for_ever() -> None:
@@ -261,5 +261,5 @@ def test_layouts_without_number_of_one_size_are_not_tried_for_ever() -> None:
     reader = Reader(DEFAULT_RULES)
     records = at_once([encode_body(b"k", b"v", headers) for headers in sections])
     assert read_all(reader, records) == one_by_one(records, DEFAULT_RULES)
-    assert list(reader._shapes.values()) == [[]]
-    assert reader._room == shapes.SHAPES_MAX
+    assert list(reader.shapes.values()) == [[]]
+    assert reader.room == shapes.SHAPES_MAX

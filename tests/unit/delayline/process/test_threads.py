@@ -41,5 +41,5 @@ def test_a_thread_that_fails_begins_again_and_is_counted(error: BaseException) -
 def test_a_thread_whose_owner_has_closed_is_not_begun_again() -> None:
     run = Run(RuntimeError("closed"), RuntimeError("closed"))
     run.closing.set()
-    threads._last("test-thread", run, run.closing)
+    threads.run_lastingly("test-thread", run, run.closing)
     assert len(run.errors) == 1

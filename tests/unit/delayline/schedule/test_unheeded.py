@@ -47,4 +47,4 @@ def test_a_sender_cannot_make_the_memory_of_names_grow() -> None:
         for number in range(20 * PAIRS_MAX):
             unheeded.note(f"t{number % 7}", f"delay-{number}", list(Why)[number % 2])
     most = PAIRS_MAX + len(Why)
-    assert (len(unheeded._counts), len(unheeded._said_ms), len(lines)) == (most, most, most)
+    assert (len(unheeded.counts), len(unheeded.said_ms), len(lines)) == (most, most, most)

@@ -94,8 +94,6 @@ def test_what_waits_unpacked_is_bounded_however_many_partitions_take_turns() -> 
         until_s = CLOCK.monotonic_s() + PATIENCE_S
         while sum(len(bodies(found, at)) for at in places) < 8 * len(places) and CLOCK.monotonic_s() < until_s:
             found += reader.read(1, 0.05)
-            most = max(
-                most, sum(batches.left_bytes for link in reader._links.values() for _, batches in link.waiting)
-            )
+            most = max(most, sum(batches.left_bytes for link in reader.links.values() for _, batches in link.waiting))
     assert {at: len(bodies(found, at)) for at in places} == dict.fromkeys(places, 8)
     assert LEFT_BYTES <= most <= LEFT_BYTES + 2 * size

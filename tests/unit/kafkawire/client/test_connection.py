@@ -93,7 +93,7 @@ def test_a_connection_that_was_closed_while_it_was_idle_is_no_doubt() -> None:
 
     with connected(count) as connection:
         connection.ask(ASKED, 12, MetadataResponse)
-        connection._channel.shutdown(socket.SHUT_RD)  # as if the broker had said that nothing more comes
+        connection.channel.shutdown(socket.SHUT_RD)  # as if the broker had said that nothing more comes
         with pytest.raises(Unreachable):
             connection.send(ASKED, 12)
     assert len(asked) == 1

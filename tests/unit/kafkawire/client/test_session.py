@@ -64,7 +64,7 @@ def test_a_frame_says_who_asks_what_under_a_new_number_each_time() -> None:
 
 def test_numbers_begin_anew_behind_the_largest() -> None:
     session = Session("test")
-    session._correlation_id = CORRELATION_IDS - 1
+    session.correlation_id = CORRELATION_IDS - 1
     header, _ = read_request(b"".join(session.request(ASKED, VERSION))[4:])
     assert header.correlation_id == 0
 

@@ -163,7 +163,7 @@ def test_while_records_wait_the_next_answer_waits_in_the_socket(one: tuple[Clust
         cluster.append(FIRST, *[encode_body(None, b"x" * 150_000)] * 3)
     reader.assign(FIRST, 0)
     read_until(reader, bool, records_max=1)
-    (link,) = reader._links.values()
+    (link,) = reader.links.values()
     assert link.connection is not None
     select.select([link.connection], [], [], PATIENCE_S)
     assert (len(bodies(list(reader.read(1, 0)), FIRST)), len(link.waiting)) == (1, 1)
@@ -390,7 +390,7 @@ def test_an_answer_that_names_what_was_not_asked_for_harms_nobody(one: tuple[Clu
     cluster, reader = one
     for at in (FIRST, SECOND):
         cluster.append(at, A)
-    cluster.instead = lambda node, request: cluster._fetched(
+    cluster.instead = lambda node, request: cluster.fetched(
         node, FetchRequest(topics=[*request.topics, *cluster_wide()])
     )
     reader.assign(FIRST, 0)
@@ -426,7 +426,7 @@ def test_a_node_that_is_dead_holds_nobody_up() -> None:
 def test_closing_waits_for_no_node_and_a_connection_that_is_made_later_is_closed() -> None:
     with running({FIRST: 1}) as (_, reader):
         asked, go_on = Event(), Event()
-        connect = reader._nodes.connect
+        connect = reader.nodes.connect
         made = []
 
         def late(node: int) -> Any:
@@ -435,7 +435,7 @@ def test_closing_waits_for_no_node_and_a_connection_that_is_made_later_is_closed
             made.append(connect(node))
             return made[0]
 
-        reader._nodes.connect = late  # type: ignore[method-assign]
+        reader.nodes.connect = late  # type: ignore[method-assign]
         reader.assign(FIRST, 0)
         read_until(reader, lambda _: asked.is_set())
         reader.close()
@@ -476,9 +476,9 @@ def test_a_connection_at_the_end_of_its_session_gives_way_to_another(one: tuple[
     cluster.append(FIRST, A)
     reader.assign(FIRST, 0)
     seen = read_bodies(reader, FIRST, 1)
-    (link,) = reader._links.values()
+    (link,) = reader.links.values()
     assert link.connection is not None
-    before, link.connection._session.use_until_s = link.connection, 0.0
+    before, link.connection.session.use_until_s = link.connection, 0.0
     cluster.append(FIRST, B, C)
     seen += read_bodies(reader, FIRST, 2)
     assert (seen, link.connection is before, before.is_open) == ([A, B, C], False, False)
@@ -510,8 +510,8 @@ def test_waiting_costs_no_turns(one: tuple[Cluster, WireReader], monkeypatch: py
     """A loop that does not wait for anything would turn thousands of times."""
     _, reader = one
     turns: list[float] = []
-    advance = reader._advance
-    monkeypatch.setattr(reader, "_advance", lambda now_s: (turns.append(now_s), advance(now_s)))
+    advance = reader.advance_links
+    monkeypatch.setattr(reader, "advance_links", lambda now_s: (turns.append(now_s), advance(now_s)))
     reader.assign(FIRST, 0)
     reader.assign(At("nothing", 0), 0)
     reader.read(10, 0.5)
@@ -525,9 +525,9 @@ def test_a_leader_is_looked_for_once_and_nobody_turns_meanwhile(
     go_on = Event()
     asked: list[object] = []
     turns: list[float] = []
-    advance = reader._advance
-    monkeypatch.setattr(reader._nodes, "leader", lambda *at: asked.append(at) or go_on.wait(PATIENCE_S))
-    monkeypatch.setattr(reader, "_advance", lambda now_s: (turns.append(now_s), advance(now_s)))
+    advance = reader.advance_links
+    monkeypatch.setattr(reader.nodes, "leader", lambda *at: asked.append(at) or go_on.wait(PATIENCE_S))
+    monkeypatch.setattr(reader, "advance_links", lambda now_s: (turns.append(now_s), advance(now_s)))
     reader.assign(FIRST, 0)
     reader.assign(SECOND, 0)
     reader.read(10, 0.3)
@@ -541,7 +541,7 @@ def test_what_goes_wrong_in_a_helper_is_not_swallowed(one: tuple[Cluster, WireRe
     def broken(*_: object) -> None:
         raise ZeroDivisionError
 
-    reader._nodes.leader = broken  # type: ignore[assignment]
+    reader.nodes.leader = broken  # type: ignore[assignment]
     reader.assign(FIRST, 0)
     with pytest.raises(ZeroDivisionError):
         reader.read(10, PATIENCE_S)
@@ -553,14 +553,14 @@ def test_records_that_wait_come_before_those_that_the_next_leader_brings(two: tu
     large = [encode_body(None, b"%d" % n + bytes(SMALL_BYTES // 10)) for n in range(40)]  # more is asked at once
     reader.assign(FIRST, 0)
     read_until(reader, lambda _: bool(cluster.fetches))
-    link = reader._links[1]
+    link = reader.links[1]
     assert link.connection is not None
-    link.connection._session.use_until_s = 0.0
+    link.connection.session.use_until_s = 0.0
     cluster.append(FIRST, *large[:20])
     seen = bodies(read_until(reader, bool, records_max=1), FIRST)
     cluster.append(FIRST, *large[20:])
     cluster.leaders[FIRST] = 2
-    cluster.addresses[1] = reader._nodes._addresses[1] = Address("127.0.0.1", 1)  # type: ignore[attr-defined]
+    cluster.addresses[1] = reader.nodes.addresses[1] = Address("127.0.0.1", 1)  # type: ignore[attr-defined]
     for _ in range(10):
         reader.read(0, 0.05)
     assert len(seen) == 1

@@ -83,4 +83,4 @@ def test_a_frame_of_the_greatest_length_is_taken() -> None:
 def test_a_length_prefix_alone_takes_no_memory() -> None:
     splitter = FrameSplitter(Owner().wants, 4)
     assert list(splitter.feed(struct.pack(">i", 90 * 1024 * 1024) + b"\x01abc")) == []
-    assert len(splitter._held) < 100
+    assert len(splitter.held) < 100

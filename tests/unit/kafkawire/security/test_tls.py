@@ -125,7 +125,7 @@ def test_we_are_known_by_our_certificate_and_leave_no_file_behind(
 def test_a_key_in_a_file_is_for_this_user_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     before = os.umask(0)
     try:
-        with tls._hidden(b"key") as name:
+        with tls.hidden_file(b"key") as name:
             assert stat.S_IMODE(Path(name).stat().st_mode) == 0o600
         assert not Path(name).exists()
     finally:

@@ -62,7 +62,7 @@ class Cluster:
         request = decode(FetchRequest, header.version, body)
         self.fetches.append((node, request))
         found = self.instead(node, request)
-        return self._fetched(node, request) if found is ... else found  # type: ignore[return-value]
+        return self.fetched(node, request) if found is ... else found  # type: ignore[return-value]
 
     def _metadata(self, names: list[str]) -> MetadataResponse:
         brokers = [MetadataBroker(node, *address) for node, address in self.addresses.items()]
@@ -72,7 +72,7 @@ class Cluster:
         parts = [MetadataPartition(0, at.partition, node) for at, node in self.leaders.items() if at.topic == name]
         return MetadataTopic(0 if parts else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name, partitions=parts)
 
-    def _fetched(self, node: int, request: FetchRequest) -> FetchResponse:
+    def fetched(self, node: int, request: FetchRequest) -> FetchResponse:
         """Waits as a broker does where there is nothing."""
         wanted = [(At(topic.topic, part.partition), part) for topic in request.topics for part in topic.partitions]
         with self.changed:

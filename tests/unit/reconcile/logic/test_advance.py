@@ -28,7 +28,7 @@ def advanced(
     marks = Marks(Mark(NOW, 9, low_ms, 1, 8))
     reads = Reads(run=plan.run, reads=[Read("orders", 0, 5, 9)], marks={"orders": {0: marks}}, audit_first_ms={0: 50})
     counted = Counted({}, [], {"orders": touched}, {}, {}, first_appended_ms)
-    task = task_of(plan, reads, previous, counted, WINDOW_MS)
+    task = task_of(plan, reads, previous, counted, WINDOW_MS, lambda *_: 0)
     return manifest_after(plan, reads, previous, counted, task, Judgement({}, {}, {"orders": unsettled}, []))
 
 

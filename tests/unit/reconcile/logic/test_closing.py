@@ -21,6 +21,10 @@ def view(end: int, last: Mark | None, start: int = 0, before: Mark | None = None
     return View(Range(start, end), start, Marks(last, before))
 
 
+def long_ago(shard: int, part: Range) -> int | None:
+    return 0
+
+
 @pytest.mark.parametrize(
     ("shard", "complete"),
     [
@@ -50,12 +54,12 @@ def test_a_shard_is_complete_when_all_that_it_took_has_ended(shard: View, comple
     ],
 )
 def test_a_topic_is_closed_as_far_as_its_slowest_shard_says(views: Sequence[View], until: int) -> None:
-    closing = close(views, 0, NOW, STALLED_AFTER)
+    closing = close(dict(enumerate(views)), 0, NOW, STALLED_AFTER, long_ago)
     assert (closing.until_ms, closing.now_ms) == (until, until)
 
 
 def test_closing_never_goes_back() -> None:
-    closing = close([view(5, mark(5, 30 * WINDOW_MS))], 50 * WINDOW_MS, NOW, STALLED_AFTER)
+    closing = close({0: view(5, mark(5, 30 * WINDOW_MS))}, 50 * WINDOW_MS, NOW, STALLED_AFTER, long_ago)
     assert closing == Closing(50 * WINDOW_MS, 30 * WINDOW_MS, is_stalled=True)
 
 
@@ -69,7 +73,39 @@ def test_closing_never_goes_back() -> None:
     ],
 )
 def test_a_topic_is_stalled_when_a_shard_has_said_nothing_for_too_long(last: Mark | None, stalled: bool) -> None:
-    assert close([view(5, last)], 0, NOW, STALLED_AFTER).is_stalled is stalled
+    assert close({0: view(5, last)}, 0, NOW, STALLED_AFTER, long_ago).is_stalled is stalled
+
+
+@pytest.mark.parametrize(
+    ("shard", "waits_since_ms", "stalled"),
+    [
+        (view(3, None), NOW - STALLED_AFTER, False),  # a new one: its first mark is still to come
+        (view(3, None), NOW - STALLED_AFTER - 1, True),
+        (view(6, mark(5, 0, pending=0)), NOW - 5_000, False),  # idle since long ago, and one has just come
+        (view(6, mark(5, 0, pending=0)), NOW - STALLED_AFTER - 1, True),
+        (view(6, mark(5, 0, pending=1)), NOW - 5_000, True),  # one waits that it has spoken of
+        (view(6, mark(5, 0, pending=None)), NOW - 5_000, True),
+        (view(6, mark(5, 0, pending=0)), None, False),  # what came is a transaction's marker
+    ],
+)
+def test_a_shard_is_silent_only_from_the_first_record_on_that_no_mark_speaks_of(
+    shard: View, waits_since_ms: int | None, stalled: bool
+) -> None:
+    asked: list[tuple[int, Range]] = []
+
+    def waits_since(number: int, part: Range) -> int | None:
+        asked.append((number, part))
+        return waits_since_ms
+
+    assert close({4: shard}, 0, NOW, STALLED_AFTER, waits_since).is_stalled is stalled
+    assert asked in ([], [(4, shard.untold)])
+
+
+def test_no_shard_of_a_topic_that_was_closed_lately_is_asked_since_when_it_waits() -> None:
+    def waits_since(number: int, part: Range) -> int | None:
+        raise AssertionError("a question to the queue")
+
+    assert not close({0: view(3, None)}, NOW - STALLED_AFTER, NOW, STALLED_AFTER, waits_since).is_stalled
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ class Builder:
     """`SparkSession.Builder`, which gives this session."""
 
     def __init__(self, session: Any) -> None:
-        self._session = session
+        self.session_of = session
 
     def appName(self, name: str) -> "Builder":
         return self
@@ -68,9 +68,9 @@ class Builder:
         return self
 
     def getOrCreate(self) -> Any:
-        if isinstance(self._session, Exception):
-            raise self._session
-        return self._session
+        if isinstance(self.session_of, Exception):
+            raise self.session_of
+        return self.session_of
 
 
 def settings(folder: Path, **given: str) -> Settings:
@@ -94,7 +94,7 @@ def settings(folder: Path, **given: str) -> Settings:
 def test_what_needs_a_jvm_is_refused_before_anything_starts(
     job: JobSettings, sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(entry, "_session", lambda job: pytest.fail("Spark was started"))
+    monkeypatch.setattr(entry, "session_of", lambda job: pytest.fail("Spark was started"))
     nobody: Any = None
     kafka = {"DELAYLINE_MQ__KIND": "kafka", "DELAYLINE_MQ__BOOTSTRAP_SERVERS": "127.0.0.1:1"}
     with pytest.raises(ConfigError) as refused:

@@ -38,7 +38,7 @@ def test_one_that_ends_in_the_middle_is_told_of_and_raised_at_the_end() -> None:
         raise SystemExit("by itself")
 
     asking.__enter__()
-    asking._loop.call_soon_threadsafe(fail)
+    asking.loop.call_soon_threadsafe(fail)
     assert failed.wait(30)
     with pytest.raises(SystemExit, match="by itself"):
         asking.__exit__(None, None, None)

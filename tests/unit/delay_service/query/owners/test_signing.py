@@ -43,4 +43,4 @@ def test_what_is_no_signature_is_not_taken(signature: str) -> None:
 
 def test_a_moment_that_is_none_is_not_taken_even_where_anybody_can_sign_it() -> None:
     nobody = signer("")
-    assert not nobody.accepts(f"soon:{nobody._digest('soon', PATH, BODY)}", PATH, BODY)
+    assert not nobody.accepts(f"soon:{nobody.digest('soon', PATH, BODY)}", PATH, BODY)

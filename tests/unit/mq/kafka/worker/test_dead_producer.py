@@ -61,9 +61,9 @@ class Bench:
         self.clock = ManualClock()
         made = iter(producers)
         self.client = object.__new__(KafkaClient)
-        self.client._cluster = type("Cluster", (), {"forget": lambda *_: None})()
-        self.client._closing = Event()
-        self.client._line = Renewed(
+        self.client.cluster = type("Cluster", (), {"forget": lambda *_: None})()
+        self.client.closing = Event()
+        self.client.line = Renewed(
             lambda: next(made),  # type: ignore[arg-type,return-value]
             lambda old: flush(old, 1, self.clock),
             30,
@@ -71,11 +71,11 @@ class Bench:
         )
 
     def turn(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        closing = self.client._closing
-        mend = self.client._line.mend
-        monkeypatch.setattr(self.client._line, "mend", lambda: (mend(), closing.set()))
+        closing = self.client.closing
+        mend = self.client.line.mend
+        monkeypatch.setattr(self.client.line, "mend", lambda: (mend(), closing.set()))
         try:
-            self.client._serve()
+            self.client.serve()
         finally:
             closing.clear()
             monkeypatch.undo()
@@ -83,7 +83,7 @@ class Bench:
     def send(self) -> "Future[list[Position]]":
         future: Future[list[Position]] = Future()
         try:
-            self.client._append_one(APPEND, 2, future)
+            self.client.append_one(APPEND, 2, future)
         except QueueUnavailable as error:
             future.set_exception(error)
         return future
@@ -130,9 +130,9 @@ def test_the_thread_of_single_sends_survives_any_exception() -> None:
     producer = Scripted()
     producer.errors = [KafkaError(KafkaError._FAIL, "who knows")]
     bench = Bench(producer, Scripted())
-    thread = threads.lasting("kafka-send", bench.client._serve, bench.client._closing)
+    thread = threads.lasting("kafka-send", bench.client.serve, bench.client.closing)
     thread.start()
     assert producer.polled.wait(30)
-    bench.client._closing.set()
+    bench.client.closing.set()
     thread.join(30)
     assert not thread.is_alive()

@@ -34,9 +34,9 @@ class Acknowledging:
 
 def appended(offset: int | None) -> "Future[list[Position]]":
     client = object.__new__(KafkaClient)
-    client._line = Renewed(lambda: Acknowledging(offset), id, 1, ManualClock())  # type: ignore[assignment,arg-type]
+    client.line = Renewed(lambda: Acknowledging(offset), id, 1, ManualClock())  # type: ignore[assignment,arg-type]
     future: Future[list[Position]] = Future()
-    client._append_one(Append("orders", "2", BODY), 2, future)
+    client.append_one(Append("orders", "2", BODY), 2, future)
     return future
 
 

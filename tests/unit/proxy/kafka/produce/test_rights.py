@@ -70,4 +70,4 @@ def test_the_memory_of_a_connection_is_bounded() -> None:
     rights = Rights(ManualClock())
     for number in range(2 * TOPICS_MAX):
         rights.answered(answer(**{f"t{number}": WRITE}))
-    assert len(rights._proven_s) <= TOPICS_MAX
+    assert len(rights.proven_s) <= TOPICS_MAX

@@ -15,7 +15,7 @@ from kafkawire.batch.compression import decompress
 from kafkawire.batch.head import Batch, Codec, read_batch
 from kafkawire.batch.walk import RECORDS_MAX, walk
 from kafkawire.protocol.errors import BatchError, BatchTooLarge, MalformedBatch
-from proxy.kafka.produce.scan import PLAIN_BYTES_MAX, Directives, Found, _needles, scan_batch
+from proxy.kafka.produce.scan import PLAIN_BYTES_MAX, Directives, Found, needles_of, scan_batch
 from tests.unit.mq.kafka.batches import (
     CODECS,
     COMPRESS,
@@ -211,7 +211,7 @@ def test_long_and_many_records_are_split() -> None:
 
 def test_every_name_contains_one_of_the_few_that_are_searched_for() -> None:
     names = directive_names(ALIASES) | RESERVED
-    needles = _needles(names)
+    needles = needles_of(names)
     assert all(any(needle in name for needle in needles) for name in names)
     assert len(needles) < len(names) / 3
 
