@@ -155,6 +155,10 @@ def _show(summary: "Summary", output: str, as_json: bool) -> None:
         typer.echo(f"not judged: {' '.join(filter(None, (one.topic, one.what)))}: {one.why}")
     if summary.reports_from < summary.run:
         typer.echo("exit code: it includes the findings of earlier runs that failed before they could report them")
+    if summary.against != "audit":
+        found = f"{summary.findings_total} findings against the {summary.against}"
+        typer.echo(f"run {summary.run}: {found}; {output}/{summary.against}/report.html")
+        return
     found = f"{summary.findings_total} findings in {summary.windows_judged} windows"
     typer.echo(f"run {summary.run}: {found}; {output}/report.html")
 

@@ -330,9 +330,9 @@ class Named(NamedTuple):
 
 
 def named_by(row: Row) -> Named | None:
-    """None where its successor is no id."""
+    """None where its successor is no id of its topic: own ids and idempotency keys are a topic's."""
     parts = _ID.search(row.successor or "")
-    if parts is None or row.successor is None:
+    if parts is None or row.successor is None or row.successor[: parts.start()] != row.topic:
         return None
     shard, offset, due_ms = map(int, parts.groups())
     return Named(row.topic, shard, offset, due_ms, row.successor)

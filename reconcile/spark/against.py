@@ -35,7 +35,7 @@ from reconcile.spark.job import Verdict
 from reconcile.spark.parquet_store import ParquetStore
 
 ROOM = "targets"
-RETENTION, REFUSED, FORGOTTEN = "retention", "refused", "forgotten"
+RETENTION, REFUSED, FORGOTTEN, NOTHING = "retention", "refused", "forgotten", "nothing"
 """What keeps a topic from being compared: what is deleted from it, what it is, and what the ledger has dropped."""
 
 
@@ -115,6 +115,9 @@ def _windows(reader: Reader, manifest: Manifest, since_ms: int) -> Compared:
             not_judged.append(NotJudged(what=RETENTION, why=_gone(held_ms, lacking), topic=name))
         until_ms = topic.closed_until_ms
         spans += [Span(name, shard, start_ms, until_ms) for shard, start_ms in from_ms.items() if start_ms < until_ms]
+    if not spans:  # "0 findings" of nothing would pass for a clean topic
+        why = "the ledger has closed no window that begins within --since: nothing was compared"
+        not_judged.append(NotJudged(what=NOTHING, why=why))
     return Compared(spans, not_judged)
 
 
@@ -239,6 +242,7 @@ def _summary(
         exit_code=Exit.FOUND if total - doubted > settings.threshold else cannot,
         seconds=round(seconds, 3),
         against=ROOM,
+        reports_from=manifest.run,
         threshold=settings.threshold,
         late_after_ms=settings.late_after_ms,
         stalled_after_ms=settings.stalled_after_ms,

@@ -150,6 +150,14 @@ def test_what_retention_has_taken_from_a_topic_is_not_missing(place: Place, monk
 
 
 @pytest.mark.thorough
+def test_a_comparison_of_no_window_cannot_judge(place: Place) -> None:
+    place.world.send("orders", 0, 60_000)
+    place.world.pass_on(2 * HOUR_MS)
+    place.run()
+    verdict = place.run("targets", since_ms=60_000)
+    assert (verdict.exit_code, [one.what for one in verdict.summary.not_judged]) == (3, ["nothing"])
+
+
 def test_what_the_ledger_has_dropped_is_not_compared_and_nothing_of_it_is_an_orphan(place: Place) -> None:
     world, day_ms = place.world, 24 * HOUR_MS
     old = world.send("orders", 0, 10 * MINUTE_MS)

@@ -8,7 +8,7 @@ from reconcile.logic.ledger import HOUR_MS
 from reconcile.logic.manifest import AuditGap
 from reconcile.logic.places import Rules, Unread, against_deadline, for_nobody, judged, places, untimely
 from reconcile.logic.plan import Range
-from reconcile.logic.testimony import Record, first_id
+from reconcile.logic.testimony import Record, Row, first_id
 from reconcile.logic.times import mistimed
 from tests.reconcile.cases import CASES, RULES, links, moved, moved_into_the_past, records, rows, told
 from tests.reconcile.situations import LATE_AFTER_MS, Case
@@ -45,6 +45,15 @@ def test_a_gap_of_the_audit_may_have_had_the_outcomes_of_its_own_shards_alone(
     rules = Rules(LATE_AFTER_MS, {}, [AuditGap(partition, Range(0, 9), 100, 1, partitions)])
     record = Record("orders", 0, 5, "message", "orders.0.5.1", 1, appended_ms, appended_ms, None)
     assert rules.is_untold(record) is is_untold
+
+
+@pytest.mark.parametrize("successor", ["mail.0.5.9", "rs.0.5.9", "my.orders.0.5.9"])
+def test_a_message_of_another_topic_is_none_for_which_one_could_end(successor: str) -> None:
+    row = Row("orders", 0, 9, "orders.0.9.9", 9, 1, 9, "duplicate", successor, None, 1, 0, 7)
+    rules = Rules(LATE_AFTER_MS, {("orders", 0): 8}, [], [Unread("orders", 0, 0, 7)])
+    assert [one.category for one in for_nobody([row], set(), rules)] == ["wrong_successor"]
+    own = row._replace(successor="orders.0.5.9")
+    assert list(for_nobody([own], set(), rules)) == []  # from before the first run, as far as is known
 
 
 @pytest.mark.parametrize(
