@@ -119,9 +119,8 @@ class KafkaSink:
     # --- mq.kafka.worker.cursors.OwnWriter: what an outage has left, and what a takeover has read
 
     def end_abandoned(self, within_s: float) -> None:
-        """A producer that was given up is replaced by one of the same id, which ends its transaction. Asked by the
-        commit that is under way there is nothing to end: the cursors become stable when it ends. Raises
-        QueueUnavailable."""
+        """Open a producer under the same id, which aborts the transaction of one that was given up. A commit that is
+        under way needs none of this: the cursors become stable with its end. Raises QueueUnavailable."""
         with self._between_commits(within_s) as free, self._telling():
             if free:
                 try:
@@ -132,8 +131,8 @@ class KafkaSink:
                     self._retire()
 
     def finish(self, within_s: float) -> None:
-        """Where an outage made brokers forget markers of our last commit, its offsets stay pending, and its records
-        hidden. For the commit that is under way it is its own business. Raises QueueUnavailable."""
+        """Write the markers of our last commit that brokers forgot in an outage. Without them its offsets stay
+        pending and its records hidden. A commit that is under way does this itself. Raises QueueUnavailable."""
         with self._between_commits(within_s) as free:
             if free and self._finisher.recover(self.transactional_id):
                 self.transactions.close()  # fenced with it; the next commit opens them again
@@ -147,7 +146,7 @@ class KafkaSink:
 
     @contextmanager
     def _between_commits(self, within_s: float) -> Iterator[bool]:
-        """False where that is not to be waited for, or this sink is closed."""
+        """Holds off commits. False if one is still under way and `within_s` is 0, or if this sink is closed."""
         free = not self._closed and self._busy.acquire(timeout=within_s)
         if within_s and not free and not self._closed:
             raise QueueUnavailable(
