@@ -112,7 +112,7 @@ def _judge(machine: Measured, folder: Path, truths: dict[tuple[str, int], Truth]
     for batch in suspects.batches(suspect):
         behind = lookup.behind(machine.session, batch, lambda _, kind: staged[kind], LATE_AFTER_MS)
         late = [row for row in behind.untimely if places.is_late(row, LATE_AFTER_MS)]
-        moved_ms = lookup.moved_into_the_past(late, lambda _: lambda _, kind: staged[kind])
+        moved_ms = lookup.moved_into_the_past(late, lambda _: lambda _, kind: staged[kind], rules)
         found.update(one.category for one in suspects.judged_behind(behind, rules, moved_ms) if one.settled)
         named = [one for one in map(places.named_by, behind.given_way) if one]
         known = lookup.accepted_among(machine.session, named, accepted)

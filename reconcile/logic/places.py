@@ -62,6 +62,22 @@ class Rules:
     def is_forgotten(self, moment_ms: int) -> bool:
         return moment_ms // HOUR_MS in self.forgotten
 
+    def is_unread(self, topic: str, shard: int, offset: int) -> bool:
+        """Whether no run has read the record."""
+        return any(
+            (part.topic, part.shard) == (topic, shard) and part.first <= offset < part.end for part in self.unread
+        )
+
+    def may_lack_row(self, topic: str, shard: int, offset: int, due_ms: int, done_ms: int) -> bool:
+        """Whether the outcome row of this record, of about `done_ms`, may be one that is not at hand: its hour's rows
+        were dropped, no run has read the record, or the row was in a gap of the audit."""
+        of = ShardId(topic, str(shard))
+        return (
+            self.is_forgotten(due_ms)
+            or self.is_unread(topic, shard, offset)
+            or any(done_ms < gap.until_ms and gap.may_tell_of(of) for gap in self.gaps)
+        )
+
     def is_settled(self, row: Row) -> bool:
         below = self.settled.get((row.topic, row.shard))
         return below is not None and row.audit_offset < below
@@ -327,7 +343,7 @@ def for_nobody(rows: Sequence[Row], accepted: set[tuple[str, int, int, str]], ru
     id); or for itself, or in a circle of these rows."""
     for row in rows:
         named = named_by(row)
-        if named is None or not (named.key in accepted or _is_unread(named, rules.unread)):
+        if named is None or not (named.key in accepted or rules.is_unread(*named.key[:3])):
             why = f"not accepted: {row.successor or 'what has no name'}"
             found = _for_nobody(row, why, rules.is_settled(row))
             is_forgotten = named is not None and rules.is_forgotten(named.due_ms)
@@ -349,10 +365,3 @@ def _in_circles(rows: Iterable[Row]) -> list[Row]:
         for key in gone:
             del left[key]
     return list(left.values())
-
-
-def _is_unread(named: Named, unread: Iterable[Unread]) -> bool:
-    return any(
-        (part.topic, part.shard) == (named.topic, named.shard) and part.first <= named.offset < part.end
-        for part in unread
-    )

@@ -185,7 +185,7 @@ class Judging:
         for batch in batches(suspects):
             behind = lookup.behind(spark, batch, self._staged(batch, task), self._late_after_ms)
             late = [row for row in behind.untimely if is_late(row, rules.late_after_ms)]
-            moved_ms = lookup.moved_into_the_past(late, lambda hours: self._of_hours(hours, task), rules.forgotten)
+            moved_ms = lookup.moved_into_the_past(late, lambda hours: self._of_hours(hours, task), rules)
             yield from judged_behind(behind, rules, moved_ms)
             yield from self._given_way(behind, task, rules)
         if mortal := [one for one in suspects if one.is_mortal]:

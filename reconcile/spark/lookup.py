@@ -1,6 +1,6 @@
 """The rows behind suspect cells, from what all runs have staged of their hours."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from operator import or_
 from typing import Any
@@ -16,7 +16,7 @@ from reconcile.frames.local_frame import small
 from reconcile.frames.schemas import ACCEPTED, DONE
 from reconcile.frames.tables import rows_of
 from reconcile.logic.ledger import HOUR_MS, SKIPPED
-from reconcile.logic.places import Named, is_untimely
+from reconcile.logic.places import Named, Rules, is_untimely
 from reconcile.logic.skips import Skipped
 from reconcile.logic.suspects import Behind, Offset, Suspect
 from reconcile.logic.testimony import Link, Record, Row
@@ -106,13 +106,11 @@ def accepted_among(spark: SparkSession, named: Iterable[Named], others: DataFram
     return set(rows_of(messages.select(*key).join(table, list(key), "left_semi").toArrow()))
 
 
-def moved_into_the_past(
-    late: Iterable[Row], staged: OfHours, forgotten: Collection[int] = ()
-) -> Mapping[Offset, int]:
+def moved_into_the_past(late: Iterable[Row], staged: OfHours, rules: Rules) -> Mapping[Offset, int]:
     """Of these late deliveries, those whose record a client's move appended when it was due already: when that was
     (epoch ms). The record says that it was appended late, and the row of the record before it that a client moved it:
-    what a repair or a repeat appends late was late before, too. In hours that are `forgotten` that row may have been
-    dropped: a client may have moved it."""
+    what a repair or a repeat appends late was late before, too. Where that row may be lost, a client may have moved
+    it."""
     places = {(row.topic, row.shard, row.offset): row.moment_ms // HOUR_MS for row in late}
     if not places:
         return {}
@@ -128,7 +126,7 @@ def moved_into_the_past(
     key = ["topic", "shard", "offset", "due_ms"]
     moved = rows.where(F.col("reason") == RESCHEDULED).select(*key)
     found = F.broadcast(small(rows.sparkSession, again, columns)).join(moved, key, "left_semi")
-    doubted = [one for one in again if one[3] // HOUR_MS in forgotten]
+    doubted = [one for one in again if rules.may_lack_row(one[0], one[1], one[2], one[3], done_ms=one[5])]
     told = [*rows_of(found.toArrow()), *doubted]
     return {(topic, shard, by_offset): at_ms for topic, shard, _, _, by_offset, at_ms in told}
 

@@ -79,7 +79,7 @@ def judged(spark: "SparkSession") -> Judged:
     names = [one for one in map(places.named_by, behind.given_way) if one]
     known = lookup.accepted_among(spark, names, accepted)
     late = [row for row in behind.untimely if places.is_late(row, LATE_AFTER_MS)]
-    past = lookup.moved_into_the_past(late, lambda hours: lambda _, kind: staged[kind])
+    past = lookup.moved_into_the_past(late, lambda hours: lambda _, kind: staged[kind], RULES)
     found = [*suspects.judged_behind(behind, RULES, past), *places.for_nobody(behind.given_way, known, RULES)]
     mortal = [cell for cell in suspect if cell.is_mortal]
     ends = lookup.with_deadlines(spark, mortal, lambda _, kind: staged[kind])

@@ -71,7 +71,7 @@ class Cluster:
         self._clock = clock
         self._pause = pause
         self._timeout_s = settings.request_timeout_s
-        self._line = Renewed(lambda: _admin(settings), _drop, settings.adrift_s, clock)
+        self._line = Renewed(lambda: admin_client(settings), _drop, settings.adrift_s, clock)
         self._seen: dict[str, tuple[float, Described]] = {}  # bounded by the cluster's topics
 
     @property
@@ -289,7 +289,7 @@ class Cluster:
         By a client of its own each time: one whose question for the coordinator ran out of time has none answered any
         more, and ends the process when the coordinator comes back (librdkafka 2.16, see `offsets.py`)."""
         group = self._settings.group
-        admin = _admin(self._settings)
+        admin = admin_client(self._settings)
         answers = admin.describe_consumer_groups([group], request_timeout=timeout_s)
         what = f"members of group {group!r}"
         try:
@@ -303,7 +303,7 @@ class Cluster:
             del admin  # now, and not when whoever holds the error lets go of it: the coordinator may be back by then
 
 
-def _admin(settings: KafkaSettings) -> AdminClient:
+def admin_client(settings: KafkaSettings) -> AdminClient:
     """Connects to nothing yet. Raises ConfigError for properties that the library does not take."""
     try:
         return AdminClient(settings.admin())

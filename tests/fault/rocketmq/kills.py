@@ -7,6 +7,7 @@ target's queues once, and none of it before its due time, by the broker's own st
 
 import threading
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -117,8 +118,12 @@ def delivered_into(server: RocketMq, topic: str) -> list[Delivered]:
     return found
 
 
-def run(server: RocketMq, folder: Path, kills: int, seed: int) -> Verdict:
-    """Kill so many times, wait until all has arrived, and judge."""
+Strike = Callable[[list[Server], int, Random], None]
+"""Does something to the workers, or to what they need, so many times."""
+
+
+def run(server: RocketMq, folder: Path, kills: int, seed: int, strike: "Strike | None" = None) -> Verdict:
+    """Kill workers so many times, or strike in another way, wait until all has arrived, and judge."""
     random, topic = Random(seed), f"orders-{uuid4().hex[:8]}"
     with Client(server.settings) as client:
         client.admin.create_topic(topic, BROKER, QUEUES)
@@ -137,7 +142,7 @@ def run(server: RocketMq, folder: Path, kills: int, seed: int) -> Verdict:
         api.wait_ready()
         sender = Sender(api.url, topic, random)
         sender.start()
-        _kill(workers, kills, random)
+        (strike or kill_workers)(workers, kills, random)
         sender.stopping.set()
         sender.join(20)
         _wait_for(server, topic, sender.sent)
@@ -149,7 +154,8 @@ def run(server: RocketMq, folder: Path, kills: int, seed: int) -> Verdict:
             process.kill()
 
 
-def _kill(workers: list[Server], kills: int, random: Random) -> None:
+def kill_workers(workers: list[Server], kills: int, random: Random) -> None:
+    """One of them, or both at once."""
     pause = threading.Event()
     for _ in range(kills):
         pause.wait(random.uniform(0.5, 3.0))
@@ -159,6 +165,21 @@ def _kill(workers: list[Server], kills: int, random: Random) -> None:
         pause.wait(random.uniform(0.0, 0.5))
         for worker in dying:
             worker.start()
+
+
+def broker_killer(server: RocketMq) -> Strike:
+    """Kills the broker, and starts it again."""
+
+    def strike(_: list[Server], kills: int, random: Random) -> None:
+        pause = threading.Event()
+        for _ in range(kills):
+            pause.wait(random.uniform(2.0, 4.0))
+            server.broker.kill()
+            server.broker.start()
+            server.wait_ready()
+        pause.wait(3.0)
+
+    return strike
 
 
 def _wait_for(server: RocketMq, topic: str, sent: Sent) -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.brokers.rocketmq import RocketMq
-from tests.fault.rocketmq.kills import Delivered, Sent, judge, run
+from tests.brokers.rocketmq import RocketMq, started
+from tests.fault.rocketmq.kills import Delivered, Sent, broker_killer, judge, run
 from tests.tiers import THOROUGH
 
 KILLS = int(os.environ.get("KILLS", "0")) or (10 if THOROUGH else 3)
@@ -16,6 +16,15 @@ SEED = int(os.environ.get("SEED", "0")) or random.SystemRandom().randrange(1, 2*
 
 def test_nothing_is_lost_twice_or_early_while_workers_are_killed(rocketmq: RocketMq, tmp_path: Path) -> None:
     verdict = run(rocketmq, tmp_path, KILLS, SEED)
+    assert verdict.is_clean, (SEED, verdict)
+    assert verdict.acknowledged > 100, (SEED, verdict)
+
+
+@pytest.mark.thorough
+def test_nothing_is_lost_twice_or_early_while_the_broker_is_killed(tmp_path: Path) -> None:
+    """What it has acknowledged is in the machine's memory, which outlives its process."""
+    with started() as server:
+        verdict = run(server, tmp_path, 3, SEED, broker_killer(server))
     assert verdict.is_clean, (SEED, verdict)
     assert verdict.acknowledged > 100, (SEED, verdict)
 

@@ -4,8 +4,9 @@ import pytest
 
 from delayline.buffer.outcome import spread
 from delayline.records.message import Shard
+from reconcile.logic.ledger import HOUR_MS
 from reconcile.logic.manifest import AuditGap
-from reconcile.logic.places import Rules, against_deadline, for_nobody, judged, places, untimely
+from reconcile.logic.places import Rules, Unread, against_deadline, for_nobody, judged, places, untimely
 from reconcile.logic.plan import Range
 from reconcile.logic.testimony import Record, first_id
 from reconcile.logic.times import mistimed
@@ -44,3 +45,20 @@ def test_a_gap_of_the_audit_may_have_had_the_outcomes_of_its_own_shards_alone(
     rules = Rules(LATE_AFTER_MS, {}, [AuditGap(partition, Range(0, 9), 100, 1, partitions)])
     record = Record("orders", 0, 5, "message", "orders.0.5.1", 1, appended_ms, appended_ms, None)
     assert rules.is_untold(record) is is_untold
+
+
+@pytest.mark.parametrize(
+    ("offset", "due_ms", "done_ms", "may_lack"),
+    [
+        (7, 0, 100, False),
+        (6, 0, 100, True),  # no run has read the record
+        (7, HOUR_MS, 100, True),  # the rows of its hour were dropped
+        (7, 0, 99, True),  # the audit has a gap up to there
+    ],
+)
+def test_a_row_may_be_lacking_where_its_record_its_hour_or_its_place_in_the_audit_is_gone(
+    offset: int, due_ms: int, done_ms: int, may_lack: bool
+) -> None:
+    gap, unread = AuditGap(0, Range(0, 9), 100, 1), Unread("orders", 0, 0, 7)
+    rules = Rules(LATE_AFTER_MS, {}, [gap], [unread], forgotten={1})
+    assert rules.may_lack_row("orders", 0, offset, due_ms, done_ms) is may_lack

@@ -34,7 +34,7 @@ class Admin:
 
 
 def asking(monkeypatch: pytest.MonkeyPatch, *errors: int, offset: int = 7) -> Cluster:
-    monkeypatch.setattr(cluster, "admin", lambda _: Admin(*errors, offset=offset))
+    monkeypatch.setattr(cluster, "admin_client", lambda _: Admin(*errors, offset=offset))
     clock = ManualClock()
     return Cluster(KafkaSettings(bootstrap_servers="127.0.0.1:1"), clock, lambda s: clock.advance(int(s * 1000)))
 
