@@ -102,29 +102,29 @@ def create_app(services: Services) -> DelaylineApi:
     share = settings.http.address_share_percent
     in_flight = InFlight(settings.requests_max, settings.in_flight_bytes_max, share)
     topics = TopicBook(services, threads, metrics)
-    judge = ScheduleValidator(settings.rules, settings.horizon_max_ms)
+    validator = ScheduleValidator(settings.rules, settings.horizon_max_ms)
     drafter = Drafter(
-        judge,
+        validator,
         settings.rules_for,
         lru_cache(TOPICS_REMEMBERED)(settings.is_delay_enabled),
         metrics.unheeded,
         refuse_unknown=settings.refuse_unknown,
     )
-    sender = Sender(services, topics, bridge, judge, metrics)
+    sender = Sender(services, topics, bridge, validator, metrics)
     reader = Reader(services.client, services.admin)
     places = Streams(settings.followers_max, share_of(settings.followers_max, share))
     followers = Followers(reader, follower_threads, places, settings.heartbeat_s, services.clock, closing)
     decisions = DecisionWaiter(services, bridge)
     survey = Survey(services, topics, bridge)
     admission = Admission(services, topics, bridge)
-    sends = SendRoutes(services, topics, sender, drafter, judge, decisions, admission)
+    sends = SendRoutes(services, topics, sender, drafter, validator, decisions, admission)
     sends.register(app.router)
     app.add_middleware(SendingPath, send=sends.send)
     app.add_middleware(Edge, problems=problems, in_flight=in_flight, hosts=Hosts(settings.hosts))  # the outermost
     messages = MessageRoutes(services, topics, bridge, decisions)
     messages.register(app.router)
     FindingRoutes(services, topics, survey).register(app.router)
-    operations = OperationRoutes(services, topics, sender, judge, decisions, messages)
+    operations = OperationRoutes(services, topics, sender, validator, decisions, messages)
     operations.register(app.router)
     BulkRoutes(services, topics, BulkCancel(services, topics, survey, sender, bridge)).register(app.router)
     controls = ControlRoutes(services, topics, survey, sender, decisions)
@@ -135,7 +135,7 @@ def create_app(services: Services) -> DelaylineApi:
     RecordRoutes(reader, topics, followers, problems).register(app.router)
     InstallationRoutes(services, topics, survey, metrics.unheeded).register(app.router)
     dead = DeadLetters(services.client, services.admin, Names(settings.namespace).dead)
-    DeadRoutes(services, topics, sender, judge, dead).register(app.router)
+    DeadRoutes(services, topics, sender, validator, dead).register(app.router)
     HealthRoutes(services.readiness, services.registry, scrapes).register(app.router)
     ConsoleRoutes().register(app.router)
     _answer_framework_errors(app, problems)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from delayline.process import logs
 from delayline.records.message import Shard
-from mq.embedded.judge import BufferEnd
+from mq.embedded.verify import BufferEnd
 from mq.errors import QueueDamaged
 from store.errors import StoreDamaged
 from store.index import Checkpoint

@@ -12,8 +12,8 @@ from mq.contract import Admin, Queue
 from mq.errors import QueueError
 
 if TYPE_CHECKING:
-    from mq.embedded.judge import Witness
     from mq.embedded.queue import EmbeddedQueue
+    from mq.embedded.verify import Witness
     from mq.kafka.queue import KafkaQueue
     from mq.rocketmq.queue import RocketmqQueue
 

@@ -1,11 +1,13 @@
 """The contract between Delayline and a message queue.
 
-Four roles, one adapter each per queue; an adapter may let one object play several:
+The roles, with one adapter each per queue; an adapter may let one object play several:
 
     Client   appends records for the frontends (api, proxies) and reads topics for them
     Source   gives a worker the buffer records of its shards, in order
     Sink     makes one dispatch batch true in one step
     Admin    topics, trimming, and the takeover of a shard
+    Claim    appends as the only writer of a name, for a repair
+    Queue    holds them: is Client and Admin, opens a worker's Source and Sink, and makes claims
 
 Records cross as opaque *bodies* (`delayline.records.record`). `tests/contract/` runs one suite over every adapter.
 """

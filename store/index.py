@@ -8,8 +8,8 @@ truth: every claim of it is repaired from the cursor and the log. Three promises
      record below the checkpoint's offset that was still pending at that commit is in that same state.
   3. Records that are held only in memory have offsets at or above `memory_low`; the owner never checkpoints past it.
 
-Values are opaque bytes but for one thing: whether the message repeats (`buffer_record.is_repeat`). Called from one
-thread.
+Values are opaque bytes but for one thing: whether the message repeats (`delayline.buffer.record.is_repeat`). Called
+from one thread.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

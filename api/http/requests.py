@@ -93,7 +93,7 @@ def refuse_body(request: Request) -> None:
 
 
 def check_act(headers: Mapping[bytes, bytes]) -> None:
-    """Of a POST: its body is JSON, or it has a header that no form can send (see `api.hosts`). Raises Refusal."""
+    """A POST has a JSON body, or a header that no form can send (see `api.http.hosts`). Raises Refusal."""
     if ACT in headers:
         return
     if b"content-type" in headers or _has_body(headers):

@@ -64,15 +64,20 @@ class DeadRoutes:
     """Letters stay where they are: the log of the dead has no way to take one out."""
 
     def __init__(
-        self, services: Services, topics: TopicBook, sender: Sender, judge: ScheduleValidator, letters: DeadLetters
+        self,
+        services: Services,
+        topics: TopicBook,
+        sender: Sender,
+        validator: ScheduleValidator,
+        letters: DeadLetters,
     ) -> None:
         self._settings = services.settings
         self._clock = services.clock
         self._topics = topics
         self._sender = sender
-        self._judge = judge
+        self._validator = validator
         self._letters = letters
-        self._dropped = directive_names(judge.aliases) | ECHOED | RESERVED | {REDRIVEN}
+        self._dropped = directive_names(validator.aliases) | ECHOED | RESERVED | {REDRIVEN}
 
     def register(self, router: APIRouter) -> None:
         add_route(router, "GET", "/v1/topics/{topic}/dead", self.page, _LIST_DEAD)
@@ -100,7 +105,7 @@ class DeadRoutes:
         body = await read_body(request, self._settings.body_bytes_max, self._settings.body_timeout_s)
         asked = decode(_REDRIVE, body)
         until_ms = self._checked(asked)
-        time = None if asked.schedule is None else self._judge.time(asked.schedule, self._clock.now_ms())
+        time = None if asked.schedule is None else self._validator.time(asked.schedule, self._clock.now_ms())
         topic = await self._topic(request)
         if time is not None and not self._settings.is_delay_enabled(topic):
             raise Refusal(TOPIC_NOT_ENABLED, f"delay.topics does not name {topic!r}")

@@ -80,7 +80,7 @@ class OperationRoutes:
         services: Services,
         topics: TopicBook,
         sender: Sender,
-        judge: ScheduleValidator,
+        validator: ScheduleValidator,
         decisions: DecisionWaiter,
         messages: MessageRoutes,
     ) -> None:
@@ -88,7 +88,7 @@ class OperationRoutes:
         self._clock = services.clock
         self._topics = topics
         self._sender = sender
-        self._judge = judge
+        self._validator = validator
         self._decisions = decisions
         self._messages = messages
 
@@ -118,7 +118,7 @@ class OperationRoutes:
         """What the body says. Raises Refusal."""
         body = await read_body(request, self._settings.body_bytes_max, self._settings.body_timeout_s)
         schedule = decode(_PATCH, body).schedule
-        return self._judge.time(schedule, self._clock.now_ms()) or _AT_ONCE
+        return self._validator.time(schedule, self._clock.now_ms()) or _AT_ONCE
 
     async def cancel_message(self, message_id: MessageId, options: OperationOptions) -> Response:
         return await self._operate(message_id, _CANCEL, options, done=State.CANCELLED) or Answer(204)

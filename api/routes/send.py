@@ -117,7 +117,7 @@ class SendRoutes:
         topics: TopicBook,
         sender: Sender,
         drafter: Drafter,
-        judge: ScheduleValidator,
+        validator: ScheduleValidator,
         decisions: DecisionWaiter,
         admission: Admission,
     ) -> None:
@@ -126,7 +126,7 @@ class SendRoutes:
         self._topics = topics
         self._sender = sender
         self._drafter = drafter
-        self._judge = judge
+        self._validator = validator
         self._decisions = decisions
         self._admission = admission
         self._keys = IdempotencyKeys()
@@ -156,8 +156,8 @@ class SendRoutes:
         Query(request)
         asked = decode(_PREVIEW, await self._body(request))
         now_ms = self._clock.now_ms()
-        directives = self._judge.directives(asked.schedule, now_ms)
-        schedule = self._judge.schedule(directives, now_ms)
+        directives = self._validator.directives(asked.schedule, now_ms)
+        schedule = self._validator.schedule(directives, now_ms)
         moments = [format_moment(due_ms) for due_ms in islice(_due_times(schedule, now_ms), asked.count)]
         return json_answer(200, PreviewOut(format_moment(now_ms), not directives, moments))
 

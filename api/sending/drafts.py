@@ -234,19 +234,19 @@ class Drafter:
 
     def __init__(
         self,
-        judge: ScheduleValidator,
+        validator: ScheduleValidator,
         rules_for: Callable[[str], Rules],
         is_delay_enabled: Callable[[str], bool],
         unheeded: UnheededNames,
         *,
         refuse_unknown: bool = False,
     ) -> None:
-        self._judge = judge
+        self._validator = validator
         self._rules_for = rules_for
         self._is_delay_enabled = is_delay_enabled
         self._unheeded = unheeded
         self._refuse_unknown = refuse_unknown
-        self._refused_names = directive_names(judge.aliases) | RESERVED
+        self._refused_names = directive_names(validator.aliases) | RESERVED
         self._last: _Headers | None = None
 
     def draft(self, topic: str, message: MessageIn, now_ms: int, idempotency: Idempotency | None = None) -> Draft:
@@ -301,7 +301,7 @@ class Drafter:
             return self._default(topic)
         is_retry = schedule.retry is not None
         default = partial(_attempts, message.headers or ()) if is_retry else partial(self._default, topic)
-        directives = self._judge.directives(schedule, now_ms, default)
+        directives = self._validator.directives(schedule, now_ms, default)
         if directives and not self._is_delay_enabled(topic):
             raise Refusal(TOPIC_NOT_ENABLED, f"delay.topics does not name {topic!r}")
         return directives
@@ -321,7 +321,7 @@ class Drafter:
             name = header.name.encode()
             if name in self._refused_names:
                 raise _reserved(index, header.name)
-            if (found := lookalike(name, self._judge.aliases)) is not None:
+            if (found := lookalike(name, self._validator.aliases)) is not None:
                 unheeded.append((found.name, self._check_lookalike(topic, index, found)))
             if name not in ECHOED:
                 headers.append((name, _header_value(index, header)))

@@ -29,13 +29,13 @@ class Sender:
     """The way from drafts to the queue: to the topic itself, or to the buffer where messages wait."""
 
     def __init__(
-        self, services: Services, topics: TopicBook, bridge: Bridge, judge: ScheduleValidator, metrics: Metrics
+        self, services: Services, topics: TopicBook, bridge: Bridge, validator: ScheduleValidator, metrics: Metrics
     ) -> None:
         self._client = services.client
         self._timeout_s = services.settings.append_timeout_s
         self._topics = topics
         self._bridge = bridge
-        self._judge = judge
+        self._validator = validator
         self._metrics = metrics
 
     async def target(self, topic: str, drafts: Sequence[Draft]) -> Target:
@@ -116,7 +116,7 @@ class Sender:
 
     def _times(self, directives: Sequence[Header], accepted_at_ms: int) -> "_Times | Refusal":
         try:
-            due_ms = self._judge.schedule(directives, accepted_at_ms).due_ms
+            due_ms = self._validator.schedule(directives, accepted_at_ms).due_ms
         except Refusal as refusal:
             return refusal
         return _Times(due_ms, _moment(due_ms))

@@ -110,8 +110,8 @@ class DueRecords:
         return [self._drafter.target(Key(due_ms, offset), value) for due_ms, offset, value in late]
 
     def _late_below(self, limits: Limits, decided: Decided, delivered_key: Key) -> list[PlainEntry]:
-        """Late records below the first operation that waits. Everything up to D that is pending is late; what an
-        aborted batch would have made late may lie above D and not be due yet."""
+        """Late records below the first operation that waits, up to D, and never one that is not due: the clock may
+        have gone back since D."""
         last = min(delivered_key, Key(limits.now_ms, BEHIND_ALL))
         keys = self._late.below(decided.undecided, last, decided.ended)
         values = ((key, self._index.get(key)) for key in keys)

@@ -1,8 +1,8 @@
-"""Operations that were sent to another partition than their message's go on to the right one, once.
+"""Forwards an operation that was sent to the wrong partition to the shard of its message, once.
 
-The sender of a plain record chooses its partition, and need not know where the message stands that it speaks of. What
-goes on is an operation of the other shard like any other, with its time made absolute: it is decided there, in that
-log's order. It says that it was forwarded, so that two shards never send one to and fro.
+The sender of a plain record chooses its partition, and need not know in which partition the message is. The forwarded
+operation is like any other of that shard, with its time made absolute, and is decided in that log's order. It carries
+a mark that it was forwarded, so that two shards never send one back and forth.
 """
 
 from collections.abc import Container

@@ -1,4 +1,4 @@
-"""A batch that a shard has handed out and whose fate is open, and what it is once it is committed."""
+"""A batch that a shard has handed out and whose result is not known yet, and the result of its commit."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,9 +15,9 @@ from mq.contract import ShardBatch
 
 @dataclass(slots=True)
 class InFlightBatch:
-    """A batch in flight: `ended` are the keys (due_ms, offset) that it delivers, dead-letters or lets expire, `moved`
-    those that go on in another record, some of both. `replaced` are those of all these that a re-append has been read
-    of since, each with its successor's key."""
+    """A batch in flight: `ended` are the keys (due_ms, offset) that it delivers, dead-letters or lets expire; `moved`
+    are the keys of messages that go on in another record. A key may be in both. `replaced` are pairs: a key out of
+    these whose re-append has been read since, and the key of the re-append."""
 
     batch: ShardBatch
     ended: list[tuple[int, int]]

@@ -1,8 +1,8 @@
-"""How far a shard is done, told now and then in the audit: by these marks its readers close windows of due time.
+"""Low-water marks: rows in the audit that say how far a shard is done. Readers close windows of due time by them.
 
-A mark rides on a commit and is true as of that commit: every record below `next` with a due time before `low` is
+A mark is written in a commit and is true as of that commit: every record below `next` with a due time before `low` is
 terminal, and `pending` records that the shard has read are not. The last one of a shard that goes idle says that
-nothing is pending below the end of its log, so that its readers need no further word.
+nothing is pending below the end of its log, so that its readers need no further mark.
 """
 
 from collections.abc import Collection, Sequence

@@ -46,8 +46,8 @@ look for too."""
 
 
 class Asked(NamedTuple):
-    """What has been read and not been decided. Of a conditional message it is the key of its record, which is in the
-    index."""
+    """A record that has been read and not decided. `what` is an operation, a control, or the key of a conditional
+    message, whose record is in the index."""
 
     offset: int
     accepted_at_ms: int
@@ -56,8 +56,8 @@ class Asked(NamedTuple):
 
 @dataclass(slots=True)
 class Decided:
-    """What the first `count` of those that wait do: they end the records `ended`, and re-append those that are
-    `moved`. The first one that waits stands at the offset `undecided`."""
+    """The decisions on the first `count` records that wait: they end the records `ended`, and re-append the records
+    `moved`. `undecided` is the offset of the first record that still waits."""
 
     count: int = 0
     undecided: int = BEHIND_ALL

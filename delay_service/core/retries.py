@@ -1,5 +1,5 @@
-"""What a consumer group has sent back goes to a topic of the group when it is due, or to its dead: other consumers
-of its first topic do not see it again. Page: docs/howto/retry.md.
+"""Retries: a message that a consumer group has sent back goes to a topic of that group when it is due, or to the
+group's dead letters. Other consumers of its first topic do not see it again. Page: docs/howto/retry.md.
 """
 
 from delayline.names import Names
@@ -15,7 +15,7 @@ EXHAUSTED = "retry-exhausted"
 
 
 def as_sent_back(record: Record, retry: Retry) -> Record:
-    """With the headers that say for whom it was meant: among Delayline's dead letters nothing else does."""
+    """The record with headers that name its group: among Delayline's dead letters nothing else does."""
     said = [(b"delay-retry", retry.group.encode()), (headers.ATTEMPT, b"%d" % retry.attempt)]
     return record._replace(headers=[*record.headers, *said])
 

@@ -169,7 +169,8 @@ class Shard:
         self.position = max(self.position, end)
 
     def _obey(self, offset: int, accepted_at_ms: int, meaning: BufferRecord, near_until_ms: int | None) -> None:
-        """Records of our own: what they name has ended, what they say is in force. And operations."""
+        """Apply a record that is no plain message. A re-append or a decision ends the records that it names, rules
+        come into force, an operation or a control waits to be decided."""
         is_new = offset >= self._inherited.next_offset
         match meaning:
             case Message(replaces=None):

@@ -98,8 +98,8 @@ Waiting = Fencing | Claiming | Measuring
 
 
 class Acquisition:
-    """Called from the worker's thread, which it blocks only where it says so. `holds` tells whether the worker still
-    has this very `Owned`, in any thread; `executor` is another one for who wants no thread beside him."""
+    """Called from the worker's thread, which it blocks only where it says so. `holds` tells, in any thread, whether
+    the worker still has this very `Owned`. `executor` replaces the thread that asks the queue, as in tests."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""When a shard is asked how far it is: so long after its last commit, and right after its takeover."""
+"""When a shard commits only to say how far it is: an interval after its last commit, and right after its takeover."""
 
 from delay_service.worker.owned import Owned
 
@@ -10,7 +10,7 @@ class Checkpoints:
         self._interval_s = interval_s
 
     def begin(self, owned: Owned) -> None:
-        """It is taken over, and has not been asked."""
+        """The shard is taken over: its first checkpoint is due at once."""
         owned.commits.checked_s = 0.0
 
     def is_due(self, owned: Owned, now_s: float) -> bool:
@@ -18,9 +18,9 @@ class Checkpoints:
         return now_s - max(owned.commits.last_commit_s, owned.commits.checked_s) >= self._interval_s
 
     def asked(self, owned: Owned, now_s: float) -> None:
-        """It was, and could answer."""
+        """The shard was asked for a checkpoint at `now_s`."""
         owned.commits.checked_s = now_s
 
     def commits(self, owned: Owned, now_s: float) -> None:
-        """It has part in a commit."""
+        """The shard has part in a commit at `now_s`."""
         owned.commits.last_commit_s = now_s

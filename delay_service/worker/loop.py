@@ -8,8 +8,8 @@ One worker is one group member, one index, one committer. A turn of the loop:
     read      records and assignments from the source, until something is due or happens
     answer    questions from other threads
 
-Nothing in it waits for the network but the read, for news; and what says so: the end of a commit before its shards
-are let go of, and an operator's way out of a stall.
+Only three things in it wait for the network: the read, for new records; letting go of shards, for the end of their
+commit; and an operator's way out of a stall.
 
 What falls due while a commit is under way joins the next one (group commit), so that the worker is as prompt as the
 queue when little is due, and as efficient as large batches when much is.
@@ -133,7 +133,7 @@ class Worker:
     # --- from other threads
 
     def stop(self) -> None:
-        """Ask `run` to end cleanly: finish the commit, say the last word on every shard, let go."""
+        """Ask `run` to end cleanly: finish the commit, write the last checkpoint of every shard, let go of it."""
         self._stopping.set()
         self._source.wake()
 

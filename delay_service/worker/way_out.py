@@ -105,7 +105,7 @@ class Skipper:
             self._commit([batch])
         except CommitError as error:
             core.aborted()
-            self._stalls.void(owned, "commit_unknown", str(error))  # read back what has become of it
+            self._stalls.void(owned, "commit_unknown", str(error))  # its cursor is read back: it may be committed
             raise
         core.committed()
         core.advance(wanted.through + 1)
@@ -113,8 +113,8 @@ class Skipper:
         self._source.seek(owned.id, core.position)
 
     def _dead_letter(self, owned: Owned, wanted: Skip) -> str:
-        """Twice at most: as it came, and without what it holds (`narrowing.py`). Why it is not done yet; then it is
-        tried again like any commit."""
+        """Try at most twice: with the record as it came, then without its contents (`narrowing.py`). Returns why it
+        is not done yet, "" if it is; what is not done is tried again like any commit."""
         suspect = owned.bounds.suspect
         assert suspect is not None, "that was looked at"
         why = f"no commit went through with it, {suspect.tries} times; skipped by {wanted.by or 'an operator'}"
@@ -131,7 +131,7 @@ class Skipper:
         return f"it was not written, and will be tried again: {owned.progress.detail}"
 
     def _accept(self, owned: Owned, wanted: Skip) -> None:
-        """Taken over with what an operator has accepted; the log says so from then on."""
+        """Take the shard over with the loss that an operator has accepted, and record it in the log."""
         owned.operator.accepted = Accepted(wanted.reason, wanted.through)
         self._stalls.retry_at_once(owned)
         try:

@@ -1,6 +1,6 @@
 """The cursor: how far delivery of one shard got, and whose word it is.
 
-One sentence gives the cursor its meaning (DESIGN: cursor, decisions, takeover):
+One sentence gives the cursor its meaning:
 
     A record of the shard is terminal when (offset < O and key <= D), or when a decision record or a re-append
     names its offset. Nothing else; but for what an operator has had skipped, which is never read.

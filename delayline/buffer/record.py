@@ -5,6 +5,7 @@
     re-append  carries a message on under a new offset: `delayline-origin` (message id), `delayline-replaces`
                (`<due_ms>.<offset>` of the record that it replaces), `delayline-due`, `delayline-accepted`
                (absolute, from the first acceptance), `delayline-version`
+    control    `delayline-control`: pauses, resumes or purges the whole shard, or records what an operator accepted
     decision   `delayline-decision`: names records that became terminal other than by the cursor
     rules      `delayline-rules`: the rules in force for the offsets behind it
 

@@ -19,13 +19,13 @@ def by_topic(places: Iterable[Place]) -> Iterable[tuple[str, list[int]]]:
 
 
 class Identity(NamedTuple):
-    """Whom brokers take a request for."""
+    """The producer that sends a request, as brokers know it."""
 
     producer_id: int
     epoch: int
 
 
-# --- what is to be sent
+# --- requests to send
 
 
 class Initialise(NamedTuple):

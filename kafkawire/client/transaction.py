@@ -347,6 +347,6 @@ _UNDER_WAY: dict[State, type[Request]] = {
 
 
 def _said(code: int) -> int:
-    """What a partition that has taken nothing in time is said to have: a missing topic and batches that all arrive
-    damaged are worth a word, anything else is nothing but a partition that did not answer."""
+    """The code to report for a partition that took nothing in time. A missing topic and damaged batches keep their
+    code; any other code is reported as a partition that did not answer."""
     return code if code in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.CORRUPT_MESSAGE) else OUT_OF_TIME

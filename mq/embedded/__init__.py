@@ -11,8 +11,8 @@
     folder.py   the folder, its lock and its format
     mark.py     how far the log was acknowledged: a file beside it
     examine.py  compares the log with the mark before it is opened
-    judge.py    whether a queue may be opened, for a start and for a scrub
-    accept.py   what `--accept-loss` does, and what it would do
+    verify.py   whether a queue may be opened, for a start and for a scrub
+    accept_loss.py  what `--accept-loss` does, and what it would do
     salvage.py  goes on without what is missing, where that was accepted
     tables.py   puts back rows of the log's own tables
     topics_copy.py  the topics' rows a second time

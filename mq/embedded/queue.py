@@ -11,12 +11,12 @@ from delayline.clock import Clock
 from delayline.names import Names
 from delayline.process.links import read_file
 from mq.audited import Positions, decode_positions
-from mq.embedded.accept import go_on, would_give_up
+from mq.embedded.accept_loss import go_on, would_give_up
 from mq.embedded.examine import Loss
 from mq.embedded.folder import Folder
-from mq.embedded.judge import Witness, buffer_ends, judge
 from mq.embedded.log import RocksLog, disk_free_bytes
 from mq.embedded.mark import LogId
+from mq.embedded.verify import Witness, buffer_ends, verify
 from mq.embedded.writer import GroupWriter
 from mq.errors import QueueDamaged, QueueFormat, QueueUnavailable
 from mq.local.ledger import Ledger
@@ -110,7 +110,7 @@ class EmbeddedQueue(LocalQueue):
         names = installation(namespace)
         ours = Folder(folder, namespace)
         with closing_on_error(ours):
-            found = judge(ours, names, second_mark, witness)
+            found = verify(ours, names, second_mark, witness)
             if found.loss is None:
                 ours.make()
                 if accept_loss:

@@ -13,11 +13,11 @@ from rocksdict import RdictIter
 from mq.embedded.entry import ENTRY_RECORDS_MAX, decode_entry, read_head
 from mq.embedded.examine import Opened, opened_to_read
 from mq.embedded.folder import Folder
-from mq.embedded.judge import Witness, judge
 from mq.embedded.mark import LogId
 from mq.embedded.salvage import Accepted, losses
 from mq.embedded.stored import KEY, LAST, stored_topics
 from mq.embedded.tuning import options
+from mq.embedded.verify import Witness, verify
 from mq.errors import QueueDamaged, QueueError, QueueUnavailable
 from mq.local.queue import installation
 from mq.local.storage import StoredPartition
@@ -55,7 +55,7 @@ def scrub(
     ours = Folder(folder, namespace)
     with closing(ours):
         try:
-            loss = judge(ours, installation(namespace), second, witness).of_log
+            loss = verify(ours, installation(namespace), second, witness).of_log
             said = tuple(filter(None, (ours.trouble, "" if loss is None else str(loss))))
         except QueueDamaged as error:
             said = (str(error),)

@@ -1,6 +1,7 @@
 """Every tagged rule says why and has a mutant, every mutant has a tagged rule."""
 
 import ast
+import re
 from collections import Counter
 from functools import cache
 
@@ -11,6 +12,7 @@ from tests.mutation.operators import drop
 from tests.mutation.rules import Rule, TagError, find, rules, rules_in
 from tests.proxy_model.mutants import MUTANTS as OF_THE_GATE
 from tests.simulation.mutants import MUTANTS as OF_THE_CORE
+from tests.test_tidy import ROOT
 from tests.unit.delay_service.worker.test_acquisition_mutants import MUTANTS as OF_TAKEOVERS
 from tests.unit.mq.rocketmq.test_mutants import MUTANTS as OF_ROCKETMQ
 from tests.wire_model.mutants import MUTANTS as OF_THE_MACHINE
@@ -19,6 +21,8 @@ MUTANTS = (*OF_THE_CORE, *OF_THE_GATE, *OF_THE_MACHINE, *OF_TAKEOVERS, *OF_ROCKE
 NAMING_MAX = 38
 """Mutants that name something which the tagged statement does not: a rename breaks these, so there are few."""
 WHY_WORDS_MIN = 4
+LIST = ROOT / "docs" / "ARCHITECTURE.md"
+LISTED = re.compile(r"^\| (`\S+\.py`(?:, `\S+\.py`)*) \| .* \| (tagged|in words) \|$", re.MULTILINE)
 
 
 def test_each_tag_is_unique_in_the_tree() -> None:
@@ -31,6 +35,20 @@ def test_each_rule_says_what_breaks_without_it() -> None:
 
 def test_each_rule_has_a_mutant() -> None:
     assert sorted({rule.tag for rule in rules()} - {mutant.tag for mutant in MUTANTS}) == []
+
+
+def listed(kind: str) -> list[str]:
+    """Files of the page's list whose rules are of that kind."""
+    rows = LISTED.findall(LIST.read_text())
+    return [path for files, said in rows if said == kind for path in re.findall(r"`(\S+?)`", files)]
+
+
+def test_the_list_of_files_with_rules_has_those_with_tags_and_each_file_once() -> None:
+    tagged, others = listed("tagged"), listed("in words")
+
+    assert sorted(tagged) == sorted({rule.module.replace(".", "/") + ".py" for rule in rules()})
+    assert len({*tagged, *others}) == len(tagged) + len(others)
+    assert len(others) > 10
 
 
 def test_each_mutant_is_said_once() -> None:

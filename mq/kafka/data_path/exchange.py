@@ -1,4 +1,5 @@
-"""What the transaction's machine wants said, as messages of the protocol, and their answers as its events. Pure."""
+"""Turns the requests of the transaction's state machine into messages of the protocol, and the answers into its
+events. Pure."""
 
 import struct
 from collections.abc import Iterable, Mapping, Sequence
@@ -60,8 +61,8 @@ IMPLICIT_LEVEL = 2
 
 
 class Spoken(NamedTuple):
-    """Versions that are spoken of an API, oldest and newest, where partitions are implicit, and where they are not:
-    the version says which of the two is meant."""
+    """The versions of an API that we use, oldest and newest: with implicit partitions, and without. Brokers tell by
+    the version which of the two is meant."""
 
     api: ApiKey
     implicit: tuple[int, int]
@@ -102,8 +103,8 @@ class Member(NamedTuple):
 
     @classmethod
     def of(cls, metadata: bytes) -> "Member":
-        """Out of what librdkafka hands on to producers (`rd_kafka_consumer_group_metadata_write`): it says nothing
-        about the layout, so that one which is not known is a Bug of ours.
+        """Parse what librdkafka hands on to producers (`rd_kafka_consumer_group_metadata_write`). It does not
+        document the layout, so an unknown one is a Bug of ours.
 
             "CGMDv2:" | int32 generation, native | group NUL | member NUL | 01 for no instance, else 00 instance NUL
         """
@@ -130,7 +131,7 @@ class Terms(NamedTuple):
     member: Member = Member("", -1, "", None)
 
 
-# --- questions
+# --- requests
 
 
 def message_of(request: Request, terms: Terms) -> Message:
@@ -147,7 +148,7 @@ def message_of(request: Request, terms: Terms) -> Message:
             return _offsets(identity, terms)
         case End(identity):
             return EndTxnRequest(terms.transactional_id, *identity, committed=True)
-    raise Bug(f"{request} is not said alone")
+    raise Bug(f"{request} is not a request of its own")
 
 
 def _offsets(identity: Identity, terms: Terms) -> TxnOffsetCommitRequest:

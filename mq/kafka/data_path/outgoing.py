@@ -7,7 +7,7 @@ from kafkawire.batch.build import Delivery, Records, cut, records_of
 from kafkawire.batch.head import Codec
 from kafkawire.client.steps import Place, Write
 from mq.kafka.admin.limits import Limits
-from mq.kafka.librdkafka.producers import Bulk, Delivered, Send
+from mq.kafka.data_path.sends import Bulk, Delivered, Send
 
 MESSAGE_BYTES_MAX = 16 << 20
 """Of records in one Produce; brokers cut connections that bring more than `socket.request.max.bytes`, 100 MB."""

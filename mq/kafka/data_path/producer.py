@@ -60,8 +60,9 @@ from mq.kafka.data_path.exchange import (
 from mq.kafka.data_path.finishing import OFFSETS_TOPIC, Finisher
 from mq.kafka.data_path.outgoing import OutgoingBatch, batches_of, rounds_of
 from mq.kafka.data_path.patience import Patience
+from mq.kafka.data_path.sends import Aborted, Bulk, Send
 from mq.kafka.librdkafka import trouble
-from mq.kafka.librdkafka.producers import Aborted, Bulk, Failure, Send
+from mq.kafka.librdkafka.producers import Failure
 from mq.kafka.settings import KafkaSettings
 
 LATE_S = 1.0

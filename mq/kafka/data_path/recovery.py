@@ -6,11 +6,12 @@ has no leader at that moment it sends none, takes it for deleted, and calls the 
 (`TransactionMarkerChannelManager.addTxnMarkersToBrokerQueue`, seen on 4.3.1): when the only replica in sync is away,
 and, for all partitions at once, when all brokers were killed and come back while their old sessions run out.
 
-Nothing here is guessed. What a transaction came to is its coordinator's word (DescribeTransactions), and whether a
-partition has heard of it is the partition's (DescribeProducers); what is missing is written there as the coordinator
+Nothing here is guessed. The coordinator says how a transaction ended (DescribeTransactions), and each partition
+says whether the transaction is still open there (DescribeProducers). A missing marker is written as the coordinator
 would have written it (WriteTxnMarkers). That changes nothing else, and may be done twice. A producer that goes on
-under the same id makes the coordinator forget its word, and ends in its own way what it finds open, committed or not:
-so this comes before a producer takes an id, see `recover`. A sweep finds the transactions of ids that stay unused.
+under the same id makes the coordinator forget how the last transaction ended, and its next marker ends what is still
+open, rightly or wrongly. So this comes before a producer takes an id, see `recover`. A sweep finds the transactions
+of ids that stay unused.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -65,10 +66,10 @@ T = TypeVar("T")
 AGAIN_S, AGAIN_MAX_S = 0.01, 0.2
 
 FENCE_S = 2.0
-"""For what is open to be aborted; who cannot wait so long goes on without."""
+"""How long to wait for open transactions to be aborted; a caller with less time goes on without it."""
 
 SWEEP_S = 10.0
-"""Between two sweeps: what is open at both, and over by its coordinator's word, hangs. Markers take milliseconds."""
+"""Between two sweeps: what is open at both although its coordinator ended it, hangs. Markers take milliseconds."""
 
 log = logs.get(__name__)
 
@@ -114,11 +115,11 @@ class Hanging:
             foreign.discard((OFFSETS_TOPIC, offsets_row(group, self._offsets_rows)))
         return places - foreign
 
-    # --- for whoever has nobody to go on under his id
+    # --- for ids under which no producer goes on
 
     def sweep(self) -> None:
-        """Finish what stood open at the last sweep already although it has ended, of any producer. What is not
-        allowed is said once. Raises QueueUnavailable."""
+        """Finish the transactions of any producer that have ended, were open at the last sweep and still are. Missing
+        permissions are logged once. Raises QueueUnavailable."""
         with self._lock, _telling("what hangs"):
             try:
                 self._sweep()

@@ -18,10 +18,11 @@ from mq.kafka.admin.cluster import Cluster, partition_number
 from mq.kafka.admin.readers import Readers
 from mq.kafka.data_path.finishing import Finisher
 from mq.kafka.data_path.producer import WireTransactions
+from mq.kafka.data_path.sends import Aborted, Send
 from mq.kafka.ingress.claim import KafkaClaim
 from mq.kafka.librdkafka import trouble
 from mq.kafka.librdkafka.bodies import BATCH_OVERHEAD_BYTES, UNPLACED, parts_of, standing
-from mq.kafka.librdkafka.producers import Aborted, Send, flush, see_partitions
+from mq.kafka.librdkafka.producers import flush, see_partitions
 from mq.kafka.librdkafka.renewed import Renewed
 from mq.kafka.settings import KafkaSettings
 
@@ -150,7 +151,7 @@ class KafkaClient:
                 future.set_exception(QueueUnavailable(f"appending to {record.topic}: {UNPLACED}"))
             else:
                 self.cluster.forget(record.topic)
-                self._judge(producer, error)
+                self._note_fatal(producer, error)
                 future.set_exception(trouble.queue_error(error, f"appending to {record.topic}"))
 
         produce = partial(
@@ -177,10 +178,10 @@ class KafkaClient:
             future.set_exception(QueueUnavailable(f"appending to {record.topic}: {error!r}"))
 
     def _refused(self, producer: Producer, record: Append, error: KafkaException) -> QueueError:
-        self._judge(producer, trouble.cause(error))
+        self._note_fatal(producer, trouble.cause(error))
         return trouble.queue_error(trouble.cause(error), f"appending to {record.topic}")
 
-    def _judge(self, producer: Producer, error: KafkaError) -> None:
+    def _note_fatal(self, producer: Producer, error: KafkaError) -> None:
         if trouble.fatal(error):
             self.line.failed(producer, error.str())
 
@@ -192,7 +193,7 @@ class KafkaClient:
             except KafkaException as error:
                 if not trouble.fatal(trouble.cause(error)):
                     raise
-                self._judge(producer, trouble.cause(error))
+                self._note_fatal(producer, trouble.cause(error))
             self.line.mend()
 
     # --- several records at once

@@ -1,6 +1,6 @@
-"""What is to be written, what can become of it, and librdkafka's producers, which append, claim and fence."""
+"""librdkafka's producers, which append, claim and fence, and the records that they were refused."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
@@ -9,11 +9,8 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from delayline.clock import Clock
 from delayline.process import logs
 from mq.kafka.librdkafka.bodies import parts_of
-from mq.kafka.librdkafka.trouble import cause, purged, timed_out
+from mq.kafka.librdkafka.trouble import cause, purged
 from mq.kafka.settings import KafkaSettings
-
-Delivered = Callable[[int, int], None]
-"""Hears where a record stands, and its time there (epoch ms)."""
 
 log = logs.get(__name__)
 
@@ -27,44 +24,12 @@ id, and while the library had that exception in its hands it called Python for a
 (confluent-kafka 2.16, `error_cb` and `log_cb` in confluent_kafka.c)."""
 
 
-class Send(NamedTuple):
-    """A body for a partition; `timestamp_ms` None is now. `delivered` hears where it stands, before the commit."""
-
-    topic: str
-    partition: int
-    body: bytes
-    timestamp_ms: int | None = None
-    delivered: Delivered | None = None
-
-
-class Bulk(NamedTuple):
-    """Many records for one partition."""
-
-    topic: str
-    partition: int
-    deliveries: Sequence[tuple[bytes, int | None]]
-
-
 class Failure(NamedTuple):
     """A record that was refused, by topic and partition."""
 
     topic: str
     partition: int
     error: KafkaError
-
-
-class Aborted(Exception):
-    """For certain nothing was committed. `failures` are the records that were refused, if that is why."""
-
-    def __init__(self, error: KafkaError, failures: Sequence[Failure] = ()) -> None:
-        super().__init__(error.str())
-        self.error = error
-        self.failures = failures
-
-    @property
-    def silent(self) -> bool:
-        """Nothing says who is at fault: there was no answer in time (too few replicas are waited for, too)."""
-        return all(timed_out(error) for error in [failure.error for failure in self.failures] or [self.error])
 
 
 LOOK_S = 5.0

@@ -9,8 +9,9 @@ from mq.contract import Append, DispatchBatch
 from mq.errors import CommitAborted, DeliveryRefused, PartitionUnknown, QueueError, TopicUnknown
 from mq.kafka.admin.buffers import Buffers
 from mq.kafka.admin.cluster import Cluster, partition_number
+from mq.kafka.data_path.sends import Send
 from mq.kafka.librdkafka import trouble
-from mq.kafka.librdkafka.producers import Failure, Send
+from mq.kafka.librdkafka.producers import Failure
 from mq.kafka.settings import KafkaSettings
 
 Placed = Mapping[Shard, Sequence[Send]]

@@ -88,7 +88,7 @@ def owner_of(client_id: str) -> Owner:
 
 
 class OwnWriter(Protocol):
-    """A worker of this process: what it can have left open, and what a takeover tells it."""
+    """A worker of this process, which may have left a transaction open. A takeover tells it what it has read."""
 
     def end_abandoned(self, within_s: float) -> None:
         """End what a producer that was given up has left open, once no commit is under way: unless that takes longer
@@ -131,8 +131,8 @@ class Cursors:
         self._own: list[OwnWriter] = []  # the open workers of this process
 
     def add(self, writer: "OwnWriter") -> None:
-        """A worker of this process: what it has left open at the coordinator is ended before a cursor is read, which
-        would else be waited for until its timeout, and some more."""
+        """Add a worker of this process. Before a cursor is read, its abandoned transaction is ended: the read would
+        otherwise wait until that has timed out."""
         self._own.append(writer)
 
     def remove(self, writer: "OwnWriter") -> None:
@@ -144,7 +144,7 @@ class Cursors:
         self._stable.close()
 
     def prepare(self) -> None:
-        """What a first takeover would else have to wait for. Raises QueueUnavailable, TopicUnknown."""
+        """Do beforehand what the first takeover would have to wait for. Raises QueueUnavailable, TopicUnknown."""
         self._mirror.prepare()
 
     def takeover(self, shard: Shard) -> Handover:

@@ -38,8 +38,9 @@ from mq.errors import (
 from mq.kafka.admin.cluster import Cluster
 from mq.kafka.data_path.finishing import Finisher
 from mq.kafka.data_path.producer import WireTransactions
+from mq.kafka.data_path.sends import Aborted, Bulk, Send
 from mq.kafka.librdkafka import trouble
-from mq.kafka.librdkafka.producers import Aborted, Bulk, Failure, Send
+from mq.kafka.librdkafka.producers import Failure
 from mq.kafka.worker.commit_pacing import CommitPacing
 from mq.kafka.worker.cross_partition import CrossPartitionAppends, Placed
 from mq.kafka.worker.cursors import Cursors, encode_metadata
@@ -61,7 +62,7 @@ class KafkaSink:
         names: Names,
         cluster: Cluster,
         cursors: Cursors,
-        elsewhere: CrossPartitionAppends,
+        cross_partition: CrossPartitionAppends,
         membership: Membership,
         writer: str,
         clock: Clock,
@@ -74,7 +75,7 @@ class KafkaSink:
         self._names = names
         self._cluster = cluster
         self._cursors = cursors
-        self._elsewhere = elsewhere
+        self._cross_partition = cross_partition
         self._membership = membership
         self._writer = writer
         self._clock = clock
@@ -119,9 +120,8 @@ class KafkaSink:
     # --- mq.kafka.worker.cursors.OwnWriter: what an outage has left, and what a takeover has read
 
     def end_abandoned(self, within_s: float) -> None:
-        """A producer that was given up is replaced by one of the same id, which ends its transaction. Asked by the
-        commit that is under way there is nothing to end: the cursors become stable when it ends. Raises
-        QueueUnavailable."""
+        """Open a producer under the same id, which aborts the transaction of one that was given up. A commit that is
+        under way needs none of this: the cursors become stable with its end. Raises QueueUnavailable."""
         with self._between_commits(within_s) as free, self._telling():
             if free:
                 try:
@@ -132,8 +132,8 @@ class KafkaSink:
                     self._retire()
 
     def finish(self, within_s: float) -> None:
-        """Where an outage made brokers forget markers of our last commit, its offsets stay pending, and its records
-        hidden. For the commit that is under way it is its own business. Raises QueueUnavailable."""
+        """Write the markers of our last commit that brokers forgot in an outage. Without them its offsets stay
+        pending and its records hidden. A commit that is under way does this itself. Raises QueueUnavailable."""
         with self._between_commits(within_s) as free:
             if free and self._finisher.recover(self.transactional_id):
                 self.transactions.close()  # fenced with it; the next commit opens them again
@@ -147,7 +147,7 @@ class KafkaSink:
 
     @contextmanager
     def _between_commits(self, within_s: float) -> Iterator[bool]:
-        """False where that is not to be waited for, or this sink is closed."""
+        """Holds off commits. False if one is still under way and `within_s` is 0, or if this sink is closed."""
         free = not self._closed and self._busy.acquire(timeout=within_s)
         if within_s and not free and not self._closed:
             raise QueueUnavailable(
@@ -213,22 +213,22 @@ class KafkaSink:
         """The standing under which it was written. Raises CommitError."""
         for _ in range(GENERATIONS_MAX):
             standing = self._standing(batch)
-            elsewhere = self._elsewhere.place(batch)
+            placed = self._cross_partition.place(batch)
             try:
-                self._transact(batch, elsewhere, standing)
+                self._transact(batch, placed, standing)
                 return standing
             except Aborted as aborted:
                 if trouble.unfinished(aborted.error):
                     self._retire()
                     raise Fenced([part.shard for part in batch]) from aborted
                 if not trouble.old_generation(aborted.error):
-                    raise self._refusal(batch, elsewhere, aborted) from aborted
+                    raise self._refusal(batch, placed, aborted) from aborted
             self._membership.wait_newer(standing, REBALANCE_S)
         raise CommitAborted("the worker group keeps being rebalanced")
 
-    def _transact(self, batch: DispatchBatch, elsewhere: Placed, standing: Standing) -> None:
+    def _transact(self, batch: DispatchBatch, placed: Placed, standing: Standing) -> None:
         offsets = [self._offset(part) for part in batch]
-        sends = (send for part in batch for send in self._sends(part, elsewhere.get(part.shard, ())))
+        sends = (send for part in batch for send in self._sends(part, placed.get(part.shard, ())))
         with self._rest.before():
             self.transactions.run(sends, offsets, standing.metadata)
 
@@ -241,11 +241,11 @@ class KafkaSink:
         """With the id that the next owner has to fence."""
         return replace(cursor, writer=self.transactional_id) if self._retired else cursor
 
-    def _sends(self, part: ShardBatch, elsewhere: Iterable[Send]) -> Iterator[Send | Bulk]:
+    def _sends(self, part: ShardBatch, cross_partition: Iterable[Send]) -> Iterator[Send | Bulk]:
         shard, number = part.shard, int(part.shard.name)
         buffer = self._names.buffer(shard.topic)
         yield Bulk(shard.topic, number, part.deliveries)
-        yield from elsewhere
+        yield from cross_partition
         for topic, bodies in ((self._names.audit, part.audit), (self._names.dead, part.dead)):
             if bodies:
                 row = self._row(topic, shard)
@@ -268,14 +268,14 @@ class KafkaSink:
 
     # --- what became of it
 
-    def _refusal(self, batch: DispatchBatch, elsewhere: Placed, aborted: Aborted) -> CommitError:
+    def _refusal(self, batch: DispatchBatch, placed: Placed, aborted: Aborted) -> CommitError:
         """Nothing was written: why, and whose fault it is."""
         if trouble.not_a_member(aborted.error) or trouble.fenced(aborted.error):
             return Fenced([part.shard for part in batch])
-        by_target = {(send.topic, send.partition): shard for shard, sends in elsewhere.items() for send in sends}
+        by_target = {(send.topic, send.partition): shard for shard, sends in placed.items() for send in sends}
         by_target |= {(part.shard.topic, int(part.shard.name)): part.shard for part in batch}
         if aborted.silent:
-            refused = self._guilty_target(batch, elsewhere)
+            refused = self._guilty_target(batch, placed)
             if refused:
                 self._retire()
             return refused or CommitAborted(str(aborted))
@@ -313,16 +313,16 @@ class KafkaSink:
 
     def _of_record(self, failure: Failure) -> bool:
         if self._names.is_own(failure.topic):
-            return self._elsewhere.is_of_record(failure)
+            return self._cross_partition.is_of_record(failure)
         return trouble.of_record(failure.error)
 
-    def _guilty_target(self, batch: DispatchBatch, elsewhere: Placed) -> DeliveryRefused | None:
+    def _guilty_target(self, batch: DispatchBatch, placed: Placed) -> DeliveryRefused | None:
         """Where the library does not say which record made it give up: a target that would take nothing. A cluster
         that does not answer is no target's fault."""
         with suppress(QueueError):
             for part in batch:
                 seen = self._cluster.target_trouble(*part.shard) if part.deliveries else None
-                seen = seen or self._elsewhere.trouble(elsewhere.get(part.shard, ()))
+                seen = seen or self._cross_partition.trouble(placed.get(part.shard, ()))
                 if seen:
                     return DeliveryRefused(part.shard, seen, of_record=False)
         return None

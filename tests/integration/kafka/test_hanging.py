@@ -18,8 +18,8 @@ from mq.contract import Delivery
 from mq.kafka.admin.cluster import Cluster
 from mq.kafka.data_path.producer import WireTransactions
 from mq.kafka.data_path.recovery import Hanging
+from mq.kafka.data_path.sends import Send
 from mq.kafka.data_path.spoken import direct
-from mq.kafka.librdkafka.producers import Send
 from mq.kafka.settings import KafkaSettings
 from tests.brokers.kafka import Kafka
 from tests.conftest import started

@@ -17,10 +17,11 @@ from mq.kafka.admin.limits import Limits
 from mq.kafka.admin.offsets import GroupOffsets
 from mq.kafka.data_path.finishing import Nobody
 from mq.kafka.data_path.producer import WireTransactions
+from mq.kafka.data_path.sends import Aborted, Bulk, Send
 from mq.kafka.data_path.spoken import direct
 from mq.kafka.librdkafka import trouble
 from mq.kafka.librdkafka.bodies import parts_of
-from mq.kafka.librdkafka.producers import Aborted, Bulk, Failure, Send
+from mq.kafka.librdkafka.producers import Failure
 from mq.kafka.settings import KafkaSettings
 from mq.kafka.worker.cursors import decode_metadata, encode_metadata
 from tests.brokers.distribution import NEWEST, OLDER

@@ -17,7 +17,7 @@ from delayline.records.message import Key
 from delayline.schedule.rules import DEFAULT_RULES
 from mq.contract import Append, Delivery, Lost, Revoked, ShardBatch
 from mq.errors import CommitError, Fenced, QueueUnavailable
-from mq.kafka.librdkafka.producers import Aborted
+from mq.kafka.data_path.sends import Aborted
 from mq.kafka.worker.cursors import decode_metadata, encode_metadata
 from tests.integration.kafka.conftest import CLOCK, PATIENCE_S, Place, Worker, body, soon
 

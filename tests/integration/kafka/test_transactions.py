@@ -15,9 +15,9 @@ from mq.kafka.admin.cluster import Cluster
 from mq.kafka.admin.limits import Limits
 from mq.kafka.data_path.finishing import Nobody
 from mq.kafka.data_path.producer import WireTransactions
+from mq.kafka.data_path.sends import Aborted, Send
 from mq.kafka.data_path.spoken import direct
 from mq.kafka.librdkafka import trouble
-from mq.kafka.librdkafka.producers import Aborted, Send
 from mq.kafka.settings import KafkaSettings
 from mq.kafka.worker.mirror import shard_key
 from tests.integration.kafka.conftest import CLOCK, PATIENCE_S, Place, Worker, body, soon

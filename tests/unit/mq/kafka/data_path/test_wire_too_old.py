@@ -8,7 +8,7 @@ from confluent_kafka import KafkaError
 from kafkawire.protocol.apis import ApiKey
 from kafkawire.protocol.errors import ErrorCode
 from mq.errors import CommitUnknown
-from mq.kafka.librdkafka.producers import Send
+from mq.kafka.data_path.sends import Send
 from tests.unit.mq.kafka.made_up_brokers import LOST
 from tests.unit.mq.kafka.worker.test_wire_transactions import (
     ADD_OFFSETS,

@@ -21,8 +21,8 @@ from kafkawire.protocol.messages.transactions import (
     TxnTopicResult,
 )
 from mq.errors import CommitUnknown
+from mq.kafka.data_path.sends import Aborted, Send
 from mq.kafka.librdkafka import trouble
-from mq.kafka.librdkafka.producers import Aborted, Send
 from tests.unit.mq.kafka.made_up_brokers import Brokers
 from tests.unit.mq.kafka.worker.test_wire_transactions import BODY, METADATA, Scene
 

@@ -18,8 +18,8 @@ from mq.kafka.admin.limits import BATCH_BYTES_MAX, Limits
 from mq.kafka.data_path.exchange import Member
 from mq.kafka.data_path.finishing import OFFSETS_TOPIC
 from mq.kafka.data_path.producer import WireTransactions
+from mq.kafka.data_path.sends import Aborted, Bulk, Send
 from mq.kafka.librdkafka import trouble
-from mq.kafka.librdkafka.producers import Aborted, Bulk, Send
 from mq.kafka.settings import KafkaSettings
 from tests.unit.mq.kafka.made_up_brokers import APPENDED_MS, LOST, UNSENT, Brokers
 

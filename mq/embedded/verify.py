@@ -1,4 +1,4 @@
-"""Whether a queue may be opened: one judgement for a start and for a scrub. Nothing is changed by it."""
+"""Whether a queue may be opened: the same check for a start and for a scrub. Nothing is changed by it."""
 
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -22,7 +22,7 @@ class BufferEnd(NamedTuple):
 Witness = Callable[[Mapping[Shard, BufferEnd], bool], None]
 
 
-class Judged(NamedTuple):
+class Verification(NamedTuple):
     """Why the queue is not whole, if it is not; what is missing in its log, as far as that is known; its topics."""
 
     loss: Loss | None
@@ -30,13 +30,13 @@ class Judged(NamedTuple):
     topics: tuple[StoredTopic, ...]
 
 
-def judge(ours: Folder, names: Names, second: Path | None, witness: Witness) -> Judged:
+def verify(ours: Folder, names: Names, second: Path | None, witness: Witness) -> Verification:
     """`witness` is asked about a log that seems whole. Raises what it does, QueueUnavailable, QueueFormat."""
     found = examine(ours.log, ours.mark, second, marked=ours.marked, copied=ours.copied)
     loss = Loss(ours.trouble) if ours.trouble and found.loss is None else found.loss
     if loss is None:
         witness(buffer_ends(names, found.topics), ours.marked)
-    return Judged(loss, found.loss, found.topics)
+    return Verification(loss, found.loss, found.topics)
 
 
 def buffer_ends(names: Names, topics: Iterable[StoredTopic]) -> dict[Shard, BufferEnd]:
