@@ -98,7 +98,7 @@ class SessionMembership:
             return None
         if session is None or not session.is_open:
             raise QueueUnavailable(f"there is no session with {journal.broker} now")
-        return self.ownership.take(shard, journal, session)
+        return self.ownership.take(shard, journal, session, self.is_assigned)
 
     def release(self, shards: Sequence[Shard]) -> None:
         """The worker has let go of them."""

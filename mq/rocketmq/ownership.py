@@ -56,7 +56,10 @@ class Holding:
     term: int
     cursor: bytes | None
     number: int = 0
-    is_recovered: bool = True
+    is_recovered: bool = False
+    is_landed: bool = False
+    """Whether what the last session had on its way has had its time to land."""
+    is_being_taken: bool = True
     ends: dict[Queue, tuple[int, float]] = field(default_factory=dict)
     lock: RLock = field(default_factory=RLock)
 
@@ -123,8 +126,9 @@ class Ownership:
 
     # --- taking
 
-    def take(self, shard: Shard, journal: Queue, session: Session) -> Holding:
-        """The shard, with nothing open. Raises QueueUnavailable, UnknownFormat."""
+    def take(self, shard: Shard, journal: Queue, session: Session, is_wanted: Callable[[Shard], bool]) -> Holding:
+        """The shard, with nothing open. `is_wanted`: whether it is still the worker's, asked when it has been taken.
+        Raises QueueUnavailable, UnknownFormat."""
         held = self.holding(shard)
         if held is not None and held.session is session:
             with held.lock:
@@ -136,12 +140,15 @@ class Ownership:
             raise QueueUnavailable(f"{'.'.join(shard)} still belongs to {other}")
         term = state.term + 1
         self.write(session, journal, Claimed(term, session.id))
-        if not state.released:
-            # rule landing: what its broker had read of the last session would land behind our reading: sent twice.
-            self._rest(self._settings.landing_s)
-        holding = Holding(shard, session, journal, term, None, is_recovered=False)
-        self._recover(holding)
-        self._held[shard] = holding
+        holding = self._held[shard] = Holding(shard, session, journal, term, None, is_landed=state.released)
+        try:
+            with holding.lock:
+                self._recover(holding)
+        finally:
+            holding.is_being_taken = False
+            # rule taken-unwanted: released meanwhile, it would be ours while the session lasts: delivered by none.
+            if not is_wanted(shard):
+                self.release(holding)
         return holding
 
     def _recover(self, holding: Holding) -> None:
@@ -149,11 +156,16 @@ class Ownership:
 
         A broker shows what it has stored in the order in which it has stored it, over all queues
         (`ReputMessageService`): when a record of now can be read, all that was stored before can be."""
+        if not holding.is_landed:
+            # rule landing: what its broker had read of the last session would land behind our reading: sent twice.
+            self._rest(self._settings.landing_s)
+            holding.is_landed = True
         # rule barrier: what the last session had stored would not be seen yet: sent twice.
         end = self.write(holding.session, holding.journal, Claimed(holding.term, holding.session.id))
         state = self._journals.state(holding.journal, end)
         # rule first-claim: two sessions that claim at once would both deliver.
         if (state.term, state.session) != (holding.term, holding.session.id):
+            self.drop(holding.shard)
             raise QueueUnavailable(f"{'.'.join(holding.shard)} belongs to {state.session} now")
         holding.cursor = state.cursor if state.step is None else self._finish(holding, state.step)
         self.write(holding.session, holding.journal, Kept(holding.term, holding.session.id, holding.cursor))
@@ -209,9 +221,13 @@ class Ownership:
         return sent.answer.queue_offset + 1
 
     def release(self, holding: Holding) -> None:
-        """Let go, in order. Where that does not succeed the session ends, and with it all that it has."""
+        """Let go, in order. Where that does not succeed the session ends, and with it all that it has. `take` itself
+        lets go of a shard that is being taken."""
+        if holding.is_being_taken:
+            return
         with holding.lock:
-            self.drop(holding.shard)
+            if self._held.get(holding.shard) is not holding:
+                return  # another thread has let go of it
             if not holding.is_ours:
                 return
             try:
@@ -221,6 +237,8 @@ class Ownership:
             except (QueueError, UnknownFormat) as error:
                 log.info("a shard is not released in order", shard=holding.shard.name, detail=str(error))
                 holding.session.end()
+            finally:
+                self.drop(holding.shard)
 
     def keep(self, holding: Holding) -> None:
         """Write the cursor again, so that no broker deletes its only copy for its age."""

@@ -145,6 +145,7 @@ class Worker:
         self.ownership = Ownership(settings, cluster, journals, reader, self._rest, noted, clock)  # type: ignore[arg-type]
         self.sink = RocketmqSink(name, cluster, self, lambda _: self.hold(), clock, self._rest, noted)  # type: ignore[arg-type]
         self.hold: Callable[[], Holding] = self.take
+        self.is_wanted: Callable[[Shard], bool] = lambda _: True
         self.cursor = Cursor(topic_id=bytes(16), owner_epoch=1, writer=name)
 
     def _rest(self, seconds: float) -> None:
@@ -159,7 +160,7 @@ class Worker:
         )
 
     def take(self) -> Holding:
-        return self.ownership.take(SHARD, JOURNAL, self.session)
+        return self.ownership.take(SHARD, JOURNAL, self.session, self.is_wanted)
 
     def claim(self) -> None:
         """The shard, by its first commit."""

@@ -44,6 +44,11 @@ CAUGHT: tuple[tuple[Mutant, str, Callable[[], None]], ...] = (
         "Journals",
         test_ownership.test_a_step_that_lands_behind_a_later_claim_has_not_happened,
     ),
+    (
+        Mutant("a shard that is released while it is being taken stays with the session", "taken-unwanted", never),
+        "Ownership",
+        test_ownership.test_a_shard_that_is_released_while_it_is_being_taken_goes_to_others,
+    ),
 )
 MUTANTS = tuple(mutant for mutant, _, _ in CAUGHT)
 

@@ -84,6 +84,33 @@ def test_a_broker_that_does_not_know_the_asker_says_nothing_of_others() -> None:
     assert not takes(second)
 
 
+def test_a_shard_that_is_released_while_it_is_being_taken_goes_to_others() -> None:
+    broker = BrokerInMemory()
+    first, second = Worker("first", broker), Worker("second", broker)
+    first.is_wanted = lambda _: False
+    first.take()
+    broker.show(JOURNAL, 1 << 20)
+    assert first.session.is_open
+    assert takes(second)
+
+
+def test_a_shard_that_is_released_after_it_could_not_be_taken_goes_to_others() -> None:
+    broker = BrokerInMemory()
+    first, second = Worker("first", broker), Worker("second", broker)
+    stores = iter([False, True])  # the claim is stored, and the record behind it is not
+
+    def refuse(queue: Queue) -> None:
+        broker.refusing = {JOURNAL: NotAllowed(16, "", "")} if next(stores, False) else {}
+
+    broker.before_store = refuse
+    assert not takes(first)
+    broker.before_store, broker.refusing = lambda _: None, {}
+    for holding in list(first.ownership.held().values()):
+        first.ownership.release(holding)
+    broker.show(JOURNAL, 1 << 20)
+    assert takes(second)
+
+
 def test_a_session_that_lasts_keeps_its_shards() -> None:
     broker = BrokerInMemory()
     first, second = Worker("first", broker), Worker("second", broker)
