@@ -54,6 +54,7 @@ class KnownOwners:
         self.decide: Callable[[], Resolution | None] = lambda: Resolution(Outcome.APPLIED)
         self.shards: list[ShardFigures] = []
         self.counts: list[DueCounts] = []
+        self.is_idle = False
         self.stalls: dict[Shard, StallReport] = {}
         self.skips: list[tuple[Shard, Skip]] = []
         self.listings: list[Listing] = []
@@ -65,7 +66,8 @@ class KnownOwners:
 
     def due_counts(self, shards: Sequence[Shard], query: DueQuery) -> "Future[list[DueCounts]]":
         self.asked.append((shards, query))
-        return self._answer(self.counts)
+        nothing = [DueCounts(shard, (0,) * (query.number + 2)) for shard in shards]
+        return self._answer(nothing if self.is_idle else self.counts)
 
     def figures(self) -> "Future[list[ShardFigures]]":
         return self._answer(self.shards)

@@ -35,6 +35,7 @@ def door(**settings: Any) -> Door:
     found = Found(ID, State.PENDING, NOW_MS, NOW_MS + 1)
     made.owners.messages[str(ID)] = found
     made.owners.listings = [Listing(SHARDS, (Row(Place(found.due_ms, found.id.shard, 1041), found),), None)]
+    made.owners.is_idle = True
     made.owners.stalls[SHARDS[0]] = StallReport(SHARDS[0])
     made.owners.shards = [ShardFigures(shard, ready=True, owner_epoch=1) for shard in SHARDS]
     return made
