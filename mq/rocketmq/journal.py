@@ -146,7 +146,7 @@ def _after(state: State, record: Record) -> State:
     match record:
         case Claimed(term, session) if term > state.term:
             return replace(state, term=term, session=session, released=False)
-        # rule journal-late: what a fenced session still had on its way would count: a step that nobody carries out.
+        # rule journal-late: what a fenced session still had on its way would count: a step that is never done.
         case ShardStep() if record.term >= state.term:
             return State(record.term, record.session, False, record.before, record)
         case Kept() if record.term >= state.term:

@@ -132,9 +132,10 @@ class Ownership:
         held = self.holding(shard)
         if held is not None and held.session is session:
             with held.lock:
-                if not held.is_recovered:
-                    self._recover(held)
-            return held
+                if self._held.get(shard) is held:  # not released while its lock was waited for
+                    if not held.is_recovered:
+                        self._recover(held)
+                    return held
         state = self._journals.state(journal)
         if (other := self._blocks(state, session)) is not None:
             raise QueueUnavailable(f"{'.'.join(shard)} still belongs to {other}")
@@ -228,6 +229,7 @@ class Ownership:
         with holding.lock:
             if self._held.get(holding.shard) is not holding:
                 return  # another thread has let go of it
+            self.drop(holding.shard)
             if not holding.is_ours:
                 return
             try:
@@ -237,8 +239,6 @@ class Ownership:
             except (QueueError, UnknownFormat) as error:
                 log.info("a shard is not released in order", shard=holding.shard.name, detail=str(error))
                 holding.session.end()
-            finally:
-                self.drop(holding.shard)
 
     def keep(self, holding: Holding) -> None:
         """Write the cursor again, so that no broker deletes its only copy for its age."""

@@ -4,7 +4,7 @@ A cell that agrees has told all that it can: of its rows only the counts are nee
 something was wrong, or was looked into, keep their rows: a late row may still set them right. So what is dropped
 leaves nothing behind in any XOR, and a cell is judged by the rows that are kept and those that come.
 
-What comes later for a record that was dropped finds nothing there. Nobody can tell then whether it is a second
+What comes later for a record that was dropped finds nothing there. It cannot be known then whether it is a second
 outcome or one of a record that was never accepted: it is `unauditable` (places.py).
 
 A floor under due times would be wrong: a message may be sent with a due time of years ago. So rows count by when they

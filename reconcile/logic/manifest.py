@@ -175,7 +175,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     `rows`, the runs that have rows and cells there, but for what is `merged`; `windows`, those that have judged
     windows there; `unpaired`, `moved`, those that have such rows (pairing.py); `forgotten`, those that have dropped
     rows there (forgetting.py). `reports_from`: the first run whose report, plan and reads are kept. `leftovers`: what
-    nobody reads any more; the next run removes it.
+    no run reads any more; the next run removes it.
     `written`: how many rows this run has written into each of its folders, without those that got none; whoever reads
     a folder must get as many (parquet_store.py)."""
 

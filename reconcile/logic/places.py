@@ -46,7 +46,7 @@ class Rules:
     """What a run judges by. Outcome rows of what was appended before one of the `gaps` in its part of the audit ended
     may have been deleted: it may have been cancelled then, however late it is due. `settled`, by topic and shard:
     outcome rows below this offset of the audit are settled, what was committed with them has been read; a shard that
-    is not among them has none. `unread`: what was accepted there nobody knows; `forgotten`: hours of which records
+    is not among them has none. `unread`: what was accepted there is unknown; `forgotten`: hours of which records
     were dropped."""
 
     late_after_ms: int

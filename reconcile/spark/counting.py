@@ -39,7 +39,7 @@ AHEAD, BEFORE, LOST, STRAY = "ahead", "before", "lost", "stray"
 """Lots: what is counted now, what waits for the next run, what speaks of records from before the first one, of
 records that were gone before they were read, and of places that no buffer has, perhaps of a topic that was deleted or
 made again: in the first run of all, later of topics whose marks say that there was a buffer. Other rows of such
-places are counted, so that they are judged as what nobody accepted."""
+places are counted, so that they are judged as never accepted."""
 
 _BOUNDS = StructType(
     [

@@ -111,6 +111,24 @@ def test_a_shard_that_is_released_after_it_could_not_be_taken_goes_to_others() -
     assert takes(second)
 
 
+def test_a_shard_that_is_released_while_its_lock_is_waited_for_is_claimed_anew() -> None:
+    worker = Worker("first", BrokerInMemory())
+    holding = worker.take()
+    lock = holding.lock
+
+    class ReleasedFirst:
+        def __enter__(self) -> None:
+            holding.lock = lock
+            worker.ownership.release(holding)
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+    holding.lock = ReleasedFirst()
+    assert worker.take() is not holding
+    assert worker.ownership.holding(holding.shard) is not holding
+
+
 def test_a_session_that_lasts_keeps_its_shards() -> None:
     broker = BrokerInMemory()
     first, second = Worker("first", broker), Worker("second", broker)
