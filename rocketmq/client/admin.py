@@ -7,11 +7,12 @@ each. Creating what is there changes it, and is done as often as wanted.
 from rocketmq.client.links import Links
 from rocketmq.client.nameservers import NameServers
 from rocketmq.client.refusals import check
-from rocketmq.errors import Unreachable
+from rocketmq.errors import Malformed, Unreachable
 from rocketmq.wire.bodies import MASTER_ID, Queue, decode_locked, encode_group, encode_locks
 from rocketmq.wire.codes import Request
 from rocketmq.wire.command import Command
 from rocketmq.wire.headers.admin import CreateTopic, DeleteSubscriptionGroup, TopicOf
+from rocketmq.wire.lenient import loads_object
 
 
 class Administration:
@@ -60,6 +61,13 @@ class Administration:
         lines = str(answer.body, "utf-8", "replace").splitlines()
         pairs = (line.partition("=") for line in lines if not line.startswith("#"))
         return {name.strip(): value.strip() for name, separator, value in pairs if separator}
+
+    def runtime(self, broker: str) -> dict[str, str]:
+        """Figures of the broker as it runs (`BrokerRuntimeInfo`), such as `bootTimestamp`, in epoch ms."""
+        found = loads_object(self._ask(broker, Command(Request.GET_BROKER_RUNTIME_INFO)).body).get("table", {})
+        if not isinstance(found, dict):
+            raise Malformed("figures of a broker that are no table")
+        return {str(name): str(value) for name, value in found.items()}
 
     def lock(self, broker: str, name: str, client_id: str) -> bool:
         """Whether the lock of this name, which ends by itself after a minute, is this client's on the broker now."""

@@ -232,7 +232,12 @@ class BrokerRequests:
     def max_offset(self, queue: Queue) -> int:
         """Behind the last message that can be pulled: a moment after its send was answered. 0 for a queue that is not
         known."""
-        return self._offset(queue, Request.GET_MAX_OFFSET, QueueOf(queue.topic, queue.queue_id, queue.broker))
+        return self.max_offset_later(queue).result()
+
+    def max_offset_later(self, queue: Queue) -> Future[int]:
+        header = QueueOf(queue.topic, queue.queue_id, queue.broker)
+        command = Command(Request.GET_MAX_OFFSET, header.to_fields())
+        return self._start(queue, command, _offset, (Answer.SUCCESS,))
 
     def min_offset(self, queue: Queue) -> int:
         """Of the first message that is still there."""
@@ -257,7 +262,7 @@ class BrokerRequests:
         self._ask(queue, Command(Request.UPDATE_CONSUMER_OFFSET, header.to_fields()))
 
     def _offset(self, queue: Queue, code: Request, header: QueueOf | SearchOffset) -> int:
-        return OffsetAnswer.from_fields(self._ask(queue, Command(code, header.to_fields())).fields).offset
+        return _offset(self._ask(queue, Command(code, header.to_fields())))
 
     # --- consumers
 
@@ -353,6 +358,10 @@ class BrokerRequests:
 
 def _itself(answer: Command) -> Command:
     return answer
+
+
+def _offset(answer: Command) -> int:
+    return OffsetAnswer.from_fields(answer.fields).offset
 
 
 def _one(answer: Command) -> StoredMessage:

@@ -29,6 +29,8 @@ BUFFERS_MAX = 1000
 IDLE_S = 30.0
 """The thread looks up so often where no request waits."""
 
+CLOSED_UNHEARD = "closed by the peer before it has said anything: does it want TLS, or another certificate?"
+
 log = logging.getLogger(__name__)
 
 PushHandler = Callable[[Command], Command | None]
@@ -55,6 +57,7 @@ class BrokerConnection:
         self._woken, self._waker = socket.socketpair()
         self._woken.setblocking(False)
         self._waker.setblocking(False)
+        self._is_heard = False
         self.is_open = True
         self._thread = Thread(target=self._run, name=f"rocketmq {name}", daemon=True)
         self._thread.start()
@@ -190,7 +193,8 @@ class BrokerConnection:
         except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
             return b""
         if not data:
-            raise ConnectionResetError("closed by the peer")
+            raise ConnectionResetError("closed by the peer" if self._is_heard else CLOSED_UNHEARD)
+        self._is_heard = True
         return data
 
     def _hand_out(self, future: Future[Command] | None, event: SessionEvent) -> None:
@@ -294,8 +298,18 @@ def _open_channel(host: str, port: int, settings: ClientSettings) -> socket.sock
         channel = socket.create_connection((host, port), settings.connect_timeout_s)
         channel.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         channel.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        return channel if settings.tls is None else settings.tls.wrap_socket(channel, server_hostname=host)
+        return channel if settings.tls is None else _encrypted(channel, host, settings.tls)
     except (OSError, ValueError) as error:
         if channel is not None:
             channel.close()
         raise Unreachable(f"{host}:{port}: {error or 'no answer'}") from error
+
+
+def _encrypted(channel: socket.socket, host: str, context: ssl.SSLContext) -> socket.socket:
+    """Raises OSError."""
+    try:
+        return context.wrap_socket(channel, server_hostname=host)
+    except ssl.SSLCertVerificationError as error:
+        raise OSError(f"its certificate is not trusted: {error.verify_message}") from error
+    except (ssl.SSLError, ConnectionError) as error:
+        raise OSError(f"no TLS with it: {error}; does it take TLS (tls.server.mode)?") from error

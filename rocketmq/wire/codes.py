@@ -26,6 +26,7 @@ class Request(IntEnum):
     GET_ALL_TOPIC_CONFIG = 21, "Every topic of a broker."
     GET_TOPIC_CONFIG_LIST = 22, "Named by RocketMQ and served by no broker of 5.5.0."
     GET_BROKER_CONFIG = 26, "A broker's settings."
+    GET_BROKER_RUNTIME_INFO = 28, "A broker's figures, and since when it runs."
     SEARCH_OFFSET_BY_TIMESTAMP = 29, "The first offset stored at or after a time."
     GET_MAX_OFFSET = 30, "Behind the last message of a queue."
     GET_MIN_OFFSET = 31, "The first message that a queue still has."

@@ -4,9 +4,10 @@ import ssl
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from dataclasses import replace
-from itertools import pairwise
+from itertools import count, pairwise
 from pathlib import Path
 from threading import Event
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -273,7 +274,10 @@ def test_over_tls_bodies_pass_both_ways_and_waits_end_in_time(certificate: Path,
 
 
 def test_a_peer_with_a_certificate_that_is_not_trusted_is_unreachable(certificate: Path) -> None:
-    with closing(ScriptedPeer(echo, secured(certificate))) as peer, pytest.raises(Unreachable, match="CERTIFICATE"):
+    with (
+        closing(ScriptedPeer(echo, secured(certificate))) as peer,
+        pytest.raises(Unreachable, match="not trusted"),
+    ):
         connect(peer.address, replace(SETTINGS, tls=ssl.create_default_context()), CLOCK)
 
 
@@ -317,6 +321,27 @@ def test_a_connection_is_shared_and_made_anew_when_it_has_ended(peers: Peers) ->
         assert links.to(peer.address).ask(Command(10)).code == 0
     with pytest.raises(Unreachable, match="closed"):
         links.to(peer.address)
+
+
+def test_who_asks_for_an_address_that_swallows_attempts_waits_for_the_first_one_alone() -> None:
+    clock, answers, attempts = ManualClock(), Event(), count()
+    made: Any = SimpleNamespace(is_open=True)
+
+    def connect_slowly(address: str, *_: object) -> BrokerConnection:
+        if next(attempts) == 0:
+            raise Unreachable(f"{address}: no answer")
+        answers.wait()
+        return made  # type: ignore[no-any-return]
+
+    links = Links(SETTINGS, clock, lambda _: None, connect_slowly)
+    with pytest.raises(Unreachable, match="no answer"):
+        links.to("h:1")
+    clock.advance(10_000)
+    for _ in range(2):
+        with pytest.raises(Unreachable, match="being tried again"):
+            links.to("h:1")
+    answers.set()
+    assert links.to("h:1") is made
 
 
 # --- name servers and the client
@@ -395,6 +420,54 @@ def test_an_older_route_is_used_while_no_name_server_answers(peers: Peers) -> No
         assert names.stale_answers == 1
         with pytest.raises((Unreachable, AnswerLost)):
             names.route("another")
+
+
+def test_who_sends_never_waits_for_a_name_server_about_a_topic_that_is_known(peers: Peers) -> None:
+    peer, clock = peers(serving()), ManualClock()
+    settings = replace(SETTINGS, name_servers=(peer.address,), request_timeout_s=0.2)
+    with closing(Links(settings, CLOCK, lambda _: None)) as links:
+        names = NameServers(settings, links, clock)
+        route, answer = names.route("topic"), peer.script
+        peer.script = ignore
+        clock.advance(60_000)
+        assert names.master("topic", "a") == peer.address
+        assert names.route("topic") == route
+        assert names.route("topic") == route
+        assert names.stale_answers >= 1
+        peer.script = answer
+        until_s = CLOCK.monotonic_s() + 20
+        while names.are_silent and CLOCK.monotonic_s() < until_s:
+            names.route("topic")
+        assert not names.are_silent
+
+
+def test_a_topic_of_which_no_broker_is_registered_is_where_it_was(peers: Peers) -> None:
+    script, clock = serving(), ManualClock()
+    peer = peers(script)
+    settings = replace(SETTINGS, name_servers=(peer.address,))
+    with closing(Links(settings, CLOCK, lambda _: None)) as links:
+        names = NameServers(settings, links, clock)
+        route = names.route("topic")
+        missing = {Request.GET_ROUTEINFO_BY_TOPIC: refusing(Answer.TOPIC_NOT_EXIST)}
+        peer.script = serving({**missing, Request.GET_BROKER_CLUSTER_INFO: telling({}, body=encode_cluster(()))})
+        names.forget("topic")
+        assert names.route("topic") == route
+        peer.script = serving(missing)
+        names.forget("topic")
+        with pytest.raises(TopicMissing):
+            names.route("topic")
+
+
+def test_lists_of_the_cluster_are_the_last_ones_while_no_name_server_answers(peers: Peers) -> None:
+    peer = peers(serving())
+    settings = replace(SETTINGS, name_servers=(peer.address,))
+    with closing(Links(settings, CLOCK, lambda _: None)) as links:
+        names = NameServers(settings, links, CLOCK)
+        before = names.cluster()
+        peer.close()
+        assert names.cluster() == before
+        with pytest.raises((Unreachable, AnswerLost)):
+            names.topics()
 
 
 def test_the_next_name_server_is_asked_where_one_does_not_answer(peers: Peers) -> None:
