@@ -1,17 +1,19 @@
-"""A RocketMQ of one name server and one broker, on free ports of 127.0.0.1.
+"""A RocketMQ of one name server and one broker, or several masters, on free ports of 127.0.0.1.
 
-Both can be stopped, killed, frozen and started again on the same ports and data. Every process is ended by its
+All can be stopped, killed, frozen and started again on the same ports and data. Every process is ended by its
 pid, and by its guard when this process ends in some other way. Output and data lie in .cache/brokers/run.
 """
 
 import shutil
 import signal
+import ssl
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from string import Template
+from typing import Any
 
 from rocketmq.client.client import Client
 from rocketmq.client.settings import ClientSettings
@@ -23,7 +25,8 @@ from tests.brokers.kafka import QUICK_START, STOP_S, run_folder
 from tests.ports import free_range, is_listening
 
 VERSION = "5.5.0"
-BROKER = "broker-a"
+BROKERS = ("broker-a", "broker-b", "broker-c")
+BROKER = BROKERS[0]
 START_S = 120.0
 """Four to twelve on a quiet machine."""
 HERE = Path(__file__).parent
@@ -87,17 +90,21 @@ class Server:
 class RocketMq:
     """Raises Unavailable where there can be none."""
 
-    def __init__(self, *, java_options: Sequence[str] = QUICK_START, broker_options: Sequence[str] = ()) -> None:
-        """Leave `java_options` out where speed is measured."""
+    def __init__(
+        self,
+        masters: int = 1,
+        *,
+        java_options: Sequence[str] = QUICK_START,
+        broker_options: Sequence[str] = (),
+        properties: Mapping[str, str] | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        """Leave `java_options` out where speed is measured. `properties` are added to those of brokers. Over `tls`
+        they are asked; `java_options` tell them to take it."""
+        self._tls = tls
         self._lib = lib = jars()
         self._folder = folder = run_folder()
-        first = free_range(5)
-        # The broker listens on port - 2 too (the VIP channel), and its replicas on another.
-        name_port, port, ha_port = first, first + 3, first + 4
-        conf = Template((HERE / "rocketmq.conf").read_text()).substitute(
-            port=port, ha_port=ha_port, name_port=name_port, data=folder / "data"
-        )
-        (folder / "broker.conf").write_text(conf)
+        name_port, *ports = range(first := free_range(1 + 3 * masters), first + 1 + 3 * masters)
         (folder / "names.conf").write_text(f"listenPort={name_port}\nkvConfigPath={folder}/kv.json\n")
         java = ["java", *_SMALL, *archive.options(lib), *java_options, f"-Drocketmq.home.dir={folder}"]
         java += [f"-Duser.home={folder}", f"-Drmq.logback.configurationFile={HERE}/rocketmq-logback.xml"]
@@ -105,11 +112,28 @@ class RocketMq:
         names = [*java, *_NAME_SERVER_HEAP, *on, "org.apache.rocketmq.namesrv.NamesrvStartup"]
         broker = [*java, *broker_options, *_BROKER_HEAP, *on, "org.apache.rocketmq.broker.BrokerStartup"]
         self.name_server = Server([*names, "-c", f"{folder}/names.conf"], name_port, folder / "names.log")
-        self.broker = Server([*broker, "-c", f"{folder}/broker.conf"], port, folder / "broker.log")
+        self.brokers: dict[str, Server] = {}
+        for name, ha_port, port in zip(BROKERS[:masters], ports[1::3], ports[2::3], strict=True):
+            # The broker listens on port - 2 too (the VIP channel), and its replicas on another.
+            conf = Template((HERE / "rocketmq.conf").read_text()).substitute(
+                name=name, port=port, ha_port=ha_port, name_port=name_port, data=self.data(name)
+            )
+            more = "".join(f"{key}={value}\n" for key, value in (properties or {}).items())
+            (folder / f"{name}.conf").write_text(conf + more)
+            self.brokers[name] = Server([*broker, "-c", f"{folder}/{name}.conf"], port, folder / f"{name}.log")
+
+    @property
+    def broker(self) -> Server:
+        """The first one."""
+        return self.brokers[BROKER]
+
+    def data(self, broker: str) -> Path:
+        """What it stores."""
+        return self._folder / "data" / broker
 
     @property
     def settings(self) -> ClientSettings:
-        return ClientSettings((f"127.0.0.1:{self.name_server.port}",))
+        return ClientSettings((f"127.0.0.1:{self.name_server.port}",), tls=self._tls)
 
     def start(self) -> None:
         """Returns when the broker is registered and answers. Raises Unavailable."""
@@ -120,13 +144,19 @@ class RocketMq:
         """Without the archive of loaded classes, where there is none yet. Raises Unavailable."""
         self.name_server.start()
         self._wait(lambda: is_listening(self.name_server.port), self.name_server)
-        self.broker.start()
+        for broker in self.brokers.values():
+            broker.start()
         self.wait_ready()
 
     def wait_ready(self) -> None:
-        """Until a client finds the broker, and the broker answers. Raises Unavailable."""
+        """Until a client finds each broker, and the broker answers. Raises Unavailable."""
+        for name in self.brokers:
+            self.wait_for(name)
+
+    def wait_for(self, name: str) -> None:
+        """Until a client finds this broker, and it answers. Raises Unavailable."""
         with closing(Client(self.settings)) as client:
-            self._wait(lambda: _answers(client), self.broker)
+            self._wait(lambda: _answers(client, name), self.brokers[name])
 
     def _wait(self, is_there: Callable[[], bool], server: Server) -> None:
         until_s = time.monotonic() + START_S
@@ -138,7 +168,7 @@ class RocketMq:
 
     def close(self) -> None:
         """End both; the logs stay for a day."""
-        for server in (self.broker, self.name_server):
+        for server in (*self.brokers.values(), self.name_server):
             server.kill()
         shutil.rmtree(self._folder / "data", ignore_errors=True)
 
@@ -150,17 +180,17 @@ def _dump(file: Path) -> None:
         first.broker.stop(archive.DUMP_S)
 
 
-def _answers(client: Client) -> bool:
+def _answers(client: Client, broker: str) -> bool:
     try:
-        client.admin.create_group("ready", BROKER)
+        client.admin.create_group("ready", broker)
     except RocketmqError:
         return False
     return True
 
 
 @contextmanager
-def started() -> Iterator[RocketMq]:
+def started(masters: int = 1, **options: Any) -> Iterator[RocketMq]:
     """Raises Unavailable."""
-    with closing(RocketMq()) as server:
+    with closing(RocketMq(masters, **options)) as server:
         server.start()
         yield server

@@ -1,0 +1,161 @@
+"""Workers and an API on RocketMQ, as anybody would start them, a sender, and the brokers before which gates stand."""
+
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from uuid import uuid4
+
+import httpx
+
+from delayline.clock import SystemClock
+from rocketmq.client.client import Client
+from rocketmq.errors import RocketmqError
+from tests.brokers.rocketmq import RocketMq
+from tests.fault.kafka.processes import Worker
+from tests.fault.rocketmq.judge import Evidence, Sent, delivered_into, gather
+from tests.fault.server import Server, http_client
+from tests.ports import free_port
+
+DRAIN_S = 120.0
+CLOCK = SystemClock()
+
+
+@dataclass(frozen=True)
+class Size:
+    """`queues` on each of the brokers; a sender posts batches without a pause of more than `pause_s`."""
+
+    masters: int = 1
+    queues: int = 4
+    workers: int = 2
+    pause_s: float = 0.02
+
+
+class Sender(threading.Thread):
+    """Posts batches, each message to any queue, until it is to stop."""
+
+    def __init__(self, url: str, topic: str, partitions: int, pause_s: float, random: Random) -> None:
+        super().__init__(daemon=True)
+        self._url = f"{url}/v1/topics/{topic}/messages"
+        self._partitions = partitions
+        self._pause_s = pause_s
+        self._random = random
+        self.sent = Sent()
+        self.stopping = threading.Event()
+
+    def run(self) -> None:
+        number = 0
+        with http_client(15) as http:
+            while not self.stopping.wait(self._pause_s):
+                number += 1
+                self._send(http, [f"{number}-{index}" for index in range(self._random.choice([1, 20, 100]))])
+
+    def _send(self, http: httpx.Client, tags: list[str]) -> None:
+        """To one queue, so that the batch is stored wholly or not at all."""
+        partition = self._random.randrange(self._partitions)
+        messages = [
+            {
+                "value": tag,
+                "partition": partition,
+                "schedule": {"delay": f"{self._random.choice([1, 300, 1500, 3000])}ms"},
+            }
+            for tag in tags
+        ]
+        try:
+            status = http.post(self._url, json={"messages": messages}).status_code
+        except httpx.TransportError:
+            status = 503
+        known = self.sent.acknowledged if status == 201 else self.sent.unknown
+        known.update(tags)
+
+
+class Scene:
+    """What runs; `tally` counts what was done to it, by name."""
+
+    def __init__(self, server: RocketMq, size: Size, folder: Path, random: Random, topic: str) -> None:
+        self.server = server
+        self.topic = topic
+        self.tally: Counter[str] = Counter()
+        self.failures: list[str] = []
+        self.namespace = f"ns{uuid4().hex[:8]}"
+        settings = {
+            "mq__kind": "rocketmq",
+            "mq__bootstrap_servers": server.settings.name_servers[0],
+            "namespace": self.namespace,
+            "delay__topics": "orders-*",
+            "delay__discovery_interval": "200ms",
+            "audit__low_water_interval": "2s",
+        }
+        self.api = Server(folder / "api", "api", **settings)
+        self.workers: dict[int, Worker] = {}  # by the port at which each answers the others
+        for number in range(size.workers):
+            port = free_port()
+            own = {"worker__port": str(free_port()), "internal__port": str(port), **settings}
+            self.workers[port] = Worker(f"worker-{number}", folder, ["worker"], own)
+        self.sender = Sender(self.api.url, topic, size.masters * size.queues, size.pause_s, random)
+
+    def start(self) -> None:
+        self.api.start()
+        for worker in self.workers.values():
+            worker.start()
+        self.api.wait_ready()
+        self.sender.start()
+
+    def client(self) -> Client:
+        return Client(self.server.settings)
+
+    def owner(self, client_id: str) -> Worker | None:
+        """Whose session this is, by the address in its id."""
+        return self.workers.get(int(client_id.rpartition(":")[2]))
+
+    def look(self) -> None:
+        """Workers that have ended by themselves are failures."""
+        for worker in self.workers.values():
+            if worker.wanted and not worker.running:
+                self.failures.append(f"{worker.name} ended with {worker.exit_code()}, see {worker.log}")
+                worker.start()
+
+    def finish(self) -> Evidence:
+        """Stop the sender, wait until all that was acknowledged has arrived or has had its time, and let the workers
+        write their last rows."""
+        self.sender.stopping.set()
+        self.sender.join(30)
+        until_s, pause = CLOCK.monotonic_s() + DRAIN_S, threading.Event()
+        with self.client() as client:
+            while not self._has_all(client) and CLOCK.monotonic_s() < until_s:
+                pause.wait(0.5)
+            for worker in self.workers.values():
+                if (code := worker.stop()) != 0:
+                    self.failures.append(f"{worker.name} ended with {code} after SIGTERM, see {worker.log}")
+            return gather(client, tuple(self.server.brokers), self.topic, self.namespace, self.sender.sent)
+
+    def _has_all(self, client: Client) -> bool:
+        with suppress(RocketmqError):
+            there = {one.tag for one in delivered_into(client, tuple(self.server.brokers), self.topic)}
+            return self.sender.sent.acknowledged <= there
+        return False
+
+    def close(self) -> None:
+        self.sender.stopping.set()
+        for worker in self.workers.values():
+            worker.thaw()
+            worker.kill()
+        self.api.kill()
+
+
+@contextmanager
+def scene(server: RocketMq, size: Size, seed: str, folder: Path) -> Iterator[Scene]:
+    """On brokers that have been started."""
+    topic = f"orders-{uuid4().hex[:8]}"
+    with Client(server.settings) as client:
+        for broker in server.brokers:
+            client.admin.create_topic(topic, broker, size.queues)
+    made = Scene(server, size, folder, Random(seed), topic)
+    try:
+        made.start()
+        yield made
+    finally:
+        made.close()
