@@ -203,8 +203,9 @@ class Sink(Protocol):
 
     def commit(self, batch: DispatchBatch) -> None:
         """Write each shard's part of the batch atomically and once: all of it or nothing. Blocks until all are
-        durable. After any error but CommitUnknown no part has been written; after that one each may have been. (A
-        transaction writes all parts or none; RocketMQ has no transactions.)
+        durable. After any error but CommitUnknown no part has been written; after that one each may have been, or
+        those of the shards that it names, and the others have been. (A transaction writes all parts or none; RocketMQ
+        has no transactions.)
 
         Refused as Fenced unless the cursor carries the owner epoch and the writer of the shard's committed cursor, or
         claims the next epoch. (The epoch alone is not enough: two claimants may have read the same cursor, and the
@@ -276,10 +277,12 @@ class TopicInfo(NamedTuple):
 
 class Handover(NamedTuple):
     """A shard as its last writer left it, read when no earlier owner can write any more.
-    `cursor` is None for a shard that never had an owner."""
+    `cursor` is None for a shard that never had an owner. `run` changes whenever acknowledged records of the log may
+    have been lost (RocketMQ: its broker was started anew); empty where that does not happen."""
 
     cursor: Cursor | None
     topic_id: bytes
+    run: bytes = b""
 
 
 class Owner(NamedTuple):
@@ -361,6 +364,10 @@ class Admin(Protocol):
     def owners(self) -> Mapping[Shard, Owner]:
         """The owner of each shard at this moment, without shards that are between two owners. May ask the queue over
         the network: not for every request. Raises QueueUnavailable if the owners are not known now."""
+
+    def kept_s(self, shard: Shard) -> float | None:
+        """For how long (seconds) the queue keeps a record of the shard's buffer at most, whatever waits there; None
+        where it stays until it is trimmed. Raises QueueUnavailable."""
 
     def appended_at_ms(self, shard: Shard, offset: int) -> int | None:
         """When the first record at or behind `offset` of the shard's buffer was appended; None where there is none.

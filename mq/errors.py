@@ -16,12 +16,13 @@ QueueError
 ├── OffsetOutOfRange      a read below the log's start or behind its end: never skipped silently
 └── CommitError           a commit that did not take place as asked
     ├── CommitAborted     for certain nothing of it was written; the same batch may be taken again
-    ├── CommitUnknown     it may or may not have been written: the cursors must be read back (takeover)
+    ├── CommitUnknown     it, or parts of it, may or may not have been written: read back their cursors (takeover)
     ├── Fenced            another owner has claimed a shard of the batch; nothing was written
     └── DeliveryRefused   for certain nothing was written, and one shard's target is why
 QueueLocked, QueueFormat  the embedded queue's folder is in use, or of another format
 """
 
+from collections.abc import Collection
 from enum import Enum
 
 from delayline.errors import DelaylineError
@@ -87,13 +88,25 @@ class OffsetOutOfRange(QueueError):
 class CommitError(QueueError):
     """A commit that did not take place as asked."""
 
+    def concerns(self, _: Shard) -> bool:
+        """Whether this shard's part may not have been written. The parts of others have been."""
+        return True
+
 
 class CommitAborted(CommitError):
     """For certain nothing was written; the same batch may be taken again."""
 
 
 class CommitUnknown(CommitError):
-    """The batch may or may not have been written: read the cursors back before anything else."""
+    """The batch may or may not have been written: read the cursors back before anything else. Where `shards` are
+    named it is about those alone: the parts of all others have been written."""
+
+    def __init__(self, detail: str, shards: Collection[Shard] | None = None) -> None:
+        super().__init__(detail)
+        self.shards = shards
+
+    def concerns(self, shard: Shard) -> bool:
+        return self.shards is None or shard in self.shards
 
 
 class Fenced(CommitError):

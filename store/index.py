@@ -48,7 +48,7 @@ class Checkpoint:
     """Up to where the index is known to agree with the log.
 
     `offset` is the owner's committed next_offset (or lower, see `memory_low`), `topic_id` the identity of the buffer
-    topic, `state` the owner's own bytes (the rules in force at `offset`)."""
+    topic and of its log's run, `state` the owner's own bytes (the rules in force at `offset`)."""
 
     offset: int
     topic_id: bytes

@@ -26,6 +26,7 @@ LEFT_OUT = {
     "tests/integration/kafka/test_secured.py": "a broker of its own; each run logs in through the proxy",
     "tests/integration/kafka/test_tokens.py": "a broker of its own; each run has the login's units",
     "tests/integration/proxy/test_cluster.py": "three nodes; each run has one proof with a broker killed",
+    "tests/integration/rocketmq/test_several_brokers.py": "two masters; each run has owners on two in its units",
     "tests/reconcile/test_at_once.py": "whole runs, step by step; each run has two repairs, and the lock",
     "tests/reconcile/test_class_archive.py": "a Java of its own; each run has its units",
     "tests/reconcile/test_end_to_end_kafka.py": "each run has the readers of Kafka, and the job on files",

@@ -22,4 +22,7 @@ def forward(operation: Operation, here: Shard, partitions: Container[str], names
     topic, partition = ref.shard
     if topic != here.topic or partition not in partitions:
         return None
+    # On RocketMQ a commit writes to one broker alone: it would wait for another, and could be written there twice.
+    if ref.shard.broker != here.broker:
+        return None
     return Append(names.buffer(topic), partition, encode_forwarded(operation))

@@ -34,7 +34,7 @@ from delay_service.core.refusals import Refusals
 from delay_service.core.rolls import Rollable, Rolls
 from delay_service.core.shard_settings import ShardSettings
 from delay_service.core.skipping import skip
-from delay_service.core.takeover import Plan, prepare
+from delay_service.core.takeover import Plan, log_id, prepare
 from delay_service.core.targets import Target
 from delay_service.core.weight import weight
 from delayline.buffer.cursor import Cursor
@@ -86,6 +86,7 @@ class Shard:
         self._drafter = Drafter(shard, settings.names, settings.timestamp)
         self.messages = PendingMessages(shard, index, self._drafter, self._forward, settings.idempotency_retention_ms)
         self._inherited = plan.cursor
+        self._run = plan.run
         self._late = LateRecords()
         self._due = DueRecords(index, self._late, self._drafter)
         self.rolls = Rolls(index, self._drafter)
@@ -426,7 +427,7 @@ class Shard:
         # rule checkpoint: a record or a name that only the memory holds would not be read again after a crash: lost.
         lowest = (self.cursor.next_offset, self.position, self._index.memory_low(), self.messages.owed_low())
         offset = max(min(offset for offset in lowest if offset is not None), self.cursor.low_offset)
-        return Checkpoint(offset, self.cursor.topic_id, self._rules.encode(offset))
+        return Checkpoint(offset, log_id(self.cursor, self._run), self._rules.encode(offset))
 
     # --- requests
 

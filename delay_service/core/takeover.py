@@ -59,21 +59,29 @@ def _beginning(topic_id: bytes, offset: int) -> Cursor:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How to bring the index up to date: from `resume_offset` to `read_to`, on top of what is reused."""
+    """How to bring the index up to date: from `resume_offset` to `read_to`, on top of what is reused. `run` is the
+    log's."""
 
     cursor: Cursor
     reuse: bool
     resume_offset: int
     read_to: int
     rules: RulesLog
+    run: bytes = b""
 
 
-def plan(cursor: Cursor, log_range: tuple[int, int], checkpoint: Checkpoint | None) -> Plan:
+def log_id(cursor: Cursor, run: bytes) -> bytes:
+    """What an index belongs to: the buffer topic, and the run of its log."""
+    return cursor.topic_id + run
+
+
+def plan(cursor: Cursor, log_range: tuple[int, int], checkpoint: Checkpoint | None, run: bytes = b"") -> Plan:
     """Decide what the claimed `cursor` and the index's own `checkpoint` allow. Raises BufferTruncated.
 
-    The local index is reused if it speaks of this very topic and its checkpoint lies between the low offset (below
-    it, records it lacks may be gone from the log) and the cursor's next offset (above it, it would know more than the
-    queue does: a restored backup). One that reaches behind an offset that was skipped may hold what stood there.
+    The local index is reused if it speaks of this very topic, in this run of its log, and its checkpoint lies between
+    the low offset (below it, records it lacks may be gone from the log) and the cursor's next offset (above it, it
+    would know more than the queue does: a restored backup). One that reaches behind an offset that was skipped may
+    hold what stood there.
     """
     log_start, log_end = log_range
     if log_start > cursor.low_offset:
@@ -81,7 +89,8 @@ def plan(cursor: Cursor, log_range: tuple[int, int], checkpoint: Checkpoint | No
     usable = (
         checkpoint is not None
         # rule reuse-topic: an index of an earlier topic of this name knows other records: lost, or delivered again.
-        and checkpoint.topic_id == cursor.topic_id
+        # One of an earlier run has let go of what a commit ended that the broker may have lost since: lost.
+        and checkpoint.topic_id == log_id(cursor, run)
         # rule reuse-low: below L, records that the index lacks may be gone from the log: lost.
         and cursor.low_offset <= checkpoint.offset <= min(cursor.next_offset, log_end)
         and all(checkpoint.offset <= start for start, _ in cursor.skipped)
@@ -90,8 +99,8 @@ def plan(cursor: Cursor, log_range: tuple[int, int], checkpoint: Checkpoint | No
         with suppress(UnknownFormat):  # another version's index: it is a cache, and is made anew
             # rule reuse-from: records and rules between the checkpoint and O would be missed: lost, or at a wrong
             # time.
-            return Plan(cursor, True, checkpoint.offset, log_end, RulesLog.decode(checkpoint.state))
-    return Plan(cursor, False, cursor.low_offset, log_end, RulesLog(cursor.low_offset, cursor.rules))
+            return Plan(cursor, True, checkpoint.offset, log_end, RulesLog.decode(checkpoint.state), run)
+    return Plan(cursor, False, cursor.low_offset, log_end, RulesLog(cursor.low_offset, cursor.rules), run)
 
 
 def preparing(index: ShardIndex, plan: Plan) -> Iterator[None]:

@@ -57,6 +57,14 @@ class Left(NamedTuple):
     log_start: int
 
 
+class Claimed(NamedTuple):
+    """A shard, the cursor that claims it, and the run of its log (`mq.contract.Handover`)."""
+
+    owned: Owned
+    cursor: Cursor
+    run: bytes
+
+
 class Bounds(NamedTuple):
     """Of a shard that is claimed."""
 
@@ -75,7 +83,7 @@ class Fencing:
 class Claiming:
     """-> Measuring, or the end where the commit failed."""
 
-    claims: dict[ShardId, tuple[Owned, Cursor]]
+    claims: dict[ShardId, Claimed]
     future: "Future[None]"
 
 
@@ -83,7 +91,7 @@ class Claiming:
 class Measuring:
     """-> Starting, or the end where nothing was found."""
 
-    claims: dict[ShardId, tuple[Owned, Cursor]]
+    claims: dict[ShardId, Claimed]
     future: "Future[list[tuple[Owned, Bounds | Exception]]]"
 
 
@@ -225,29 +233,28 @@ class Acquisition:
                 return Starting(self._start_all(claims, future.result()))
 
     def _claim(self, answers: Sequence[tuple[Owned, Left | Exception]]) -> Claiming | None:
-        claims: dict[ShardId, tuple[Owned, Cursor]] = {}
+        claims: dict[ShardId, Claimed] = {}
         for owned, left in filter(self._counts, answers):
             with self._stalls.stalling(owned):
                 if isinstance(left, Exception):
                     raise left
-                claims[owned.id] = owned, claim(left.handover, left.log_start, self._writer, owned.operator.accepted)
+                cursor = claim(left.handover, left.log_start, self._writer, owned.operator.accepted)
+                claims[owned.id] = Claimed(owned, cursor, left.handover.run)
         if not claims:
             return None
-        batch = [ShardBatch(shard, claimed) for shard, (_, claimed) in claims.items()]
+        batch = [ShardBatch(shard, claimed) for shard, (_, claimed, _) in claims.items()]
         # rule fence-first: the end of the log counts after the claim: a decision of the last owner would be missed.
         return Claiming(claims, self._waking(self._commit(batch)))
 
-    def _claimed(
-        self, claims: dict[ShardId, tuple[Owned, Cursor]], future: "Future[None]"
-    ) -> dict[ShardId, tuple[Owned, Cursor]]:
+    def _claimed(self, claims: dict[ShardId, Claimed], future: "Future[None]") -> dict[ShardId, Claimed]:
         """Those that are ours, and claimed for certain."""
         # rule claim-held: a claim would count for the `Owned` of a later assignment.
-        held = {shard: found for shard, found in claims.items() if self._holds(found[0])}
+        held = {shard: found for shard, found in claims.items() if self._holds(found.owned)}
         try:
             future.result()
         except CommitError as error:
             blamed = error.shards if isinstance(error, Fenced) else list(held)
-            for shard, (owned, _) in held.items():
+            for shard, (owned, _, _) in held.items():
                 if shard in blamed:
                     self._stalls.stall(owned, "takeover", str(error))
             # rule claim-failed: a shard that is not claimed for certain would be delivered by two owners.
@@ -255,13 +262,13 @@ class Acquisition:
         self._stalls.success()
         return held
 
-    def _measure_all(self, claims: dict[ShardId, tuple[Owned, Cursor]]) -> Measuring | None:
-        owned = [owned for owned, _ in claims.values()]
+    def _measure_all(self, claims: dict[ShardId, Claimed]) -> Measuring | None:
+        owned = [claimed.owned for claimed in claims.values()]
         return Measuring(claims, self._ask(owned, self._measure)) if owned else None
 
     def _start_all(
         self,
-        claims: dict[ShardId, tuple[Owned, Cursor]],
+        claims: dict[ShardId, Claimed],
         answers: Sequence[tuple[Owned, Bounds | Exception]],
     ) -> Iterator[None]:
         started = 0
@@ -269,7 +276,7 @@ class Acquisition:
             with self._stalls.stalling(owned):
                 if isinstance(bounds, Exception):
                     raise bounds
-                for _ in self._start(owned, claims[owned.id][1], bounds):
+                for _ in self._start(owned, claims[owned.id], bounds):
                     yield
                     # rule start-held: a shard that has gone would be started: delivered by two owners.
                     if not self._holds(owned):
@@ -281,9 +288,9 @@ class Acquisition:
         # rule answer-held: what was found would count for the `Owned` of a later assignment.
         return self._holds(answer[0])
 
-    def _start(self, owned: Owned, claimed: Cursor, bounds: Bounds) -> Iterator[None]:
+    def _start(self, owned: Owned, claimed: Claimed, bounds: Bounds) -> Iterator[None]:
         index = self._index.shard(owned.id)
-        chosen = plan(claimed, bounds.log_range, index.checkpoint())
+        chosen = plan(claimed.cursor, bounds.log_range, index.checkpoint(), claimed.run)
         settings = self._shard_of(owned.id.topic)
         # rule index-steps: a large index would hold up the deliveries of all other shards.
         yield from preparing(index, chosen)
@@ -298,7 +305,7 @@ class Acquisition:
         log.debug(
             "shard taken over",
             **fields(owned.id),
-            epoch=claimed.owner_epoch,
+            epoch=claimed.cursor.owner_epoch,
             reused=chosen.reuse,
             resume=chosen.resume_offset,
             read_to=chosen.read_to,

@@ -276,13 +276,18 @@ class Worker:
         try:
             future.result()
         except CommitError as error:
-            self._failed(batch, error)
+            self._failed([part for part in batch if error.concerns(part.shard)], error)
+            self._written([part for part in batch if not error.concerns(part.shard)])
         else:
-            self.stalls.success()
             self.stalls.well(COMMITS_FAIL)
             self.narrowing.went_well()
-            for part in batch:
-                self._succeeded(self._owned.get(part.shard), part)
+            self._written(batch)
+
+    def _written(self, parts: Sequence[ShardBatch]) -> None:
+        if parts:
+            self.stalls.success()
+        for part in parts:
+            self._succeeded(self._owned.get(part.shard), part)
 
     def _succeeded(self, owned: Owned | None, part: ShardBatch) -> None:
         if owned is None or owned.core is None or (taken := owned.core.in_flight) is None:

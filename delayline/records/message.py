@@ -23,6 +23,11 @@ class Shard(NamedTuple):
     topic: str
     name: str
 
+    @property
+    def broker(self) -> str:
+        """On RocketMQ, where the shards of a broker share its fate; empty elsewhere."""
+        return self.name.rpartition(":")[0]
+
 
 class Key(NamedTuple):
     """Order within a shard: by due time, then by the offset of the record that carries the message."""

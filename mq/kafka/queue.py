@@ -286,6 +286,9 @@ class KafkaQueue:
         self._partition(shard)
         return self._cursors.read_cursor_unfenced(shard)
 
+    def kept_s(self, shard: Shard) -> float | None:
+        return None
+
     def audited(self, shard: Shard) -> Audited | None:
         position = self._audited.committed(*self._partition(shard))
         if position.offset >= 0:

@@ -256,6 +256,9 @@ class LocalQueue:
             data = self._ledger.cursors.get(partition)
         return None if data is None else Cursor.decode(data)
 
+    def kept_s(self, shard: Shard) -> float | None:
+        return None
+
     def audited(self, shard: Shard) -> Audited | None:
         self._buffer(shard)
         return self._positions().of(shard)

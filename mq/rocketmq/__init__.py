@@ -2,7 +2,8 @@
 
     queue       what users open; `cluster` and `buffers` know and make topics
     appends     the Client's appends
-    membership  who has which shard; `session` fences, `ownership` takes over, `journal` is what owners write down
+    membership  who has which shard, a `broker_member` for each broker; `session` fences, `ownership` takes over,
+                and `journal` is what owners write down
     source      reads shards; `sink` commits, `batches` says what is written where
     body        records as messages; `naming` and `trouble` are names and codes
 

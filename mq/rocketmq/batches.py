@@ -5,6 +5,9 @@
     then             re-appends and decisions, audit rows
 
 A dead letter stands before the decision that names it, a delivery before its row and before what carries it on.
+
+All of it goes to the shard's own broker: what is written elsewhere could not be fenced with it, and would wait for
+another broker to come back.
 """
 
 from collections.abc import Sequence
@@ -21,7 +24,7 @@ from mq.making import Making
 from mq.rocketmq.body import MEMBERS_BYTES_MAX, chunks, to_member
 from mq.rocketmq.buffers import OwnTopics
 from mq.rocketmq.cluster import RocketmqCluster, TopicOnBrokers
-from mq.rocketmq.naming import place_of
+from mq.rocketmq.naming import Place, place_of
 from mq.rocketmq.settings import RocketmqSettings
 from rocketmq.errors import InvalidRequest
 from rocketmq.wire.batch import BatchMember
@@ -116,43 +119,56 @@ class Batches:
         try:
             if topic == self._names.buffer(shard.topic):
                 return self._place(topic, name)
-            return self._in_group(self._group_topic(topic, shard.topic), name)
+            return self._in_group(topic, shard, name)
         except PartitionUnknown as error:
             raise DeliveryRefused(shard, str(error), of_record=False) from error
         except TopicUnknown as error:
             raise DeliveryRefused(shard, str(error), of_record=True) from error
 
-    def _group_topic(self, topic: str, target: str) -> TopicOnBrokers:
+    def _in_group(self, topic: str, shard: Shard, name: str) -> Queue:
+        """The queue of this name; where the topic has none such on the shard's broker, one there that follows from
+        the name. Raises TopicUnknown."""
+        found = self._group_topic(topic, shard)
+        if not found.brokers[shard.broker].is_writable:
+            raise TopicUnknown(f"topic {found.name!r} may not be written on {shard.broker}")
+        number = place_of(name, found.name).queue_id % found.brokers[shard.broker].queues
+        return Place(shard.broker, number).of(found.wire)
+
+    def _group_topic(self, topic: str, shard: Shard) -> TopicOnBrokers:
         """Made on first use. Raises TopicUnknown."""
         if not self._names.is_group(topic):
             raise TopicUnknown(f"{topic!r} is no topic of a consumer group")
         try:
-            return self._cluster.recall(topic)
-        except TopicUnknown:
-            if not self._settings.topics_create:
-                raise
-        self._making.check(topic, target)
-        made = self._buffers.make_like(topic, target)
-        self._making.made(target)
+            found = self._cluster.recall(topic)
+            if shard.broker in found.brokers:
+                return found
+            is_new, trouble = False, TopicUnknown(f"topic {topic!r} has no queues on {shard.broker}")
+        except TopicUnknown as error:
+            is_new, trouble = True, error
+        if not self._settings.topics_create:
+            raise trouble
+        if is_new:
+            self._making.check(topic, shard.topic)
+        made = self._buffers.make_like(topic, shard.topic)
+        if is_new:
+            self._making.made(shard.topic)
+        if shard.broker not in made.brokers:
+            raise trouble
         return made
-
-    def _in_group(self, found: TopicOnBrokers, name: str) -> Queue:
-        """The queue of this name; where the topic has none such, one that follows from the name."""
-        if not any(held.is_writable for held in found.brokers.values()):
-            raise TopicUnknown(f"topic {found.name!r} may not be written")
-        place = place_of(name, found.name)
-        places = found.places
-        return (place if place in places else places[place.queue_id % len(places)]).of(found.wire)
 
     def _place(self, topic: str, partition: str) -> Queue:
         return self._cluster.queue(topic, partition)
 
     def _own(self, topic: str, shard: Shard) -> Queue:
-        """In audit and dead letters a shard has one queue, on its own broker where that has any."""
+        """In audit and dead letters a shard has one queue. Raises TopicUnknown."""
         found = self._cluster.recall(topic)
-        broker = place_of(shard.name, topic).broker
-        places = [one for one in found.places if one.broker == broker] or found.places
-        return places[spread(shard, len(places))].of(found.wire)
+        if shard.broker not in found.brokers:
+            self._buffers.ensure_own()
+            found = self._cluster.describe(topic)
+        if shard.broker not in found.brokers:
+            raise TopicUnknown(f"topic {topic!r} has no queues on {shard.broker}")
+        number = spread(shard, found.brokers[shard.broker].queues)
+        return Place(shard.broker, number).of(found.wire)
 
     def _members(self, shard: Shard, bodies: Sequence[bytes], what: Refused) -> list[BatchMember]:
         """Hot: once per message. Raises DeliveryRefused."""

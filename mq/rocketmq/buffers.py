@@ -82,12 +82,11 @@ class OwnTopics:
         log.info("a buffer topic is made", topic=name, buffer=wire, queues=dict(wanted))
 
     def _grow(self, wire: str, held: Mapping[str, Held], wanted: Mapping[str, int]) -> None:
-        """Make the topic, or more queues of it, under the identity that it has."""
+        """Make the topic, or more queues of it, under the identity that it has. Brokers that have enough are not
+        asked: they may be down."""
         flag = held[min(held)].sys_flag if held else new_sys_flag()
-        queues = {
-            broker: max(count, held[broker].queues if broker in held else 0) for broker, count in wanted.items()
-        }
-        self._cluster.make(wire, queues, flag)
+        few = {broker: count for broker, count in wanted.items() if broker not in held or held[broker].queues < count}
+        self._cluster.make(wire, few, flag)
 
     def _write_rules(self, wire: str, wanted: Mapping[str, int], rules: Rules) -> None:
         """As the first record of each queue; of one that was being made when its maker died, only where they are not
@@ -99,6 +98,12 @@ class OwnTopics:
                 if self._cluster.range(queue)[1] == 0:
                     with self._cluster.telling(f"writing rules into {wire}"):
                         self._client.broker.send_batch(queue, [record])
+
+    def tend(self, name: str) -> None:
+        """Queues that the target has and its buffer lacks, because it got them later, or because their broker was
+        down when the buffer was made. Raises TopicUnknown, QueueUnavailable."""
+        if self._settings.topics_create:
+            self.ensure(name, DEFAULT_RULES)
 
     def ensure_own(self) -> None:
         """Audit, dead letters and marks, on every broker."""

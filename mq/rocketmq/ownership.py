@@ -157,6 +157,9 @@ class Ownership:
 
         A broker shows what it has stored in the order in which it has stored it, over all queues
         (`ReputMessageService`): when a record of now can be read, all that was stored before can be."""
+        # rule answered: what a commit has left open would land behind our reading: sent twice.
+        if not holding.session.is_answered():
+            raise QueueUnavailable(f"{holding.shard.broker} has not answered yet")
         if not holding.is_landed:
             # rule landing: what its broker had read of the last session would land behind our reading: sent twice.
             self._rest(self._settings.landing_s)

@@ -1,18 +1,20 @@
 """RocketmqQueue: what users open."""
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from threading import Event
 from weakref import WeakSet
 
 from delayline.buffer.cursor import Cursor
 from delayline.clock import Clock
+from delayline.errors import UnknownFormat
 from delayline.process import logs
 from delayline.records.message import Shard
 from delayline.schedule.rules import Rules
 from mq.broker_clock import BrokerClock
 from mq.contract import Append, Audited, Claim, Handover, LogRecord, Owner, Position, TopicInfo
-from mq.errors import NotDoneHere, QueueClosed, QueueUnavailable
+from mq.errors import NotDoneHere, QueueClosed, QueueError, QueueUnavailable, TopicUnknown
 from mq.making import Making
 from mq.rocketmq.appends import Appends
 from mq.rocketmq.batches import Batches
@@ -20,7 +22,7 @@ from mq.rocketmq.buffers import OwnTopics
 from mq.rocketmq.cluster import RocketmqCluster
 from mq.rocketmq.journal import Journals, State
 from mq.rocketmq.membership import SessionMembership
-from mq.rocketmq.naming import place_of
+from mq.rocketmq.naming import Place, place_of
 from mq.rocketmq.ownership import Ownership
 from mq.rocketmq.session import writer_of
 from mq.rocketmq.settings import RocketmqSettings
@@ -32,6 +34,11 @@ from rocketmq.wire.bodies import Queue
 
 WAIT_SLICE_S = 5.0
 """Of a wait for several queues: a pull that is not needed any more waits at its broker for so long."""
+
+OWNERS_S = 2.0
+"""For a broker to say who has its shards."""
+BROKERS_ASKED_MAX = 16
+"""At once."""
 
 log = logs.get(__name__)
 
@@ -55,6 +62,7 @@ class RocketmqQueue:
         self._stamps = Stamps(requests, self._brokers, clock)
         self._making = Making(settings.group_topics_max, clock)
         self._appends = Appends(settings, self._cluster, requests, clock)
+        self._asking = ThreadPoolExecutor(BROKERS_ASKED_MAX, thread_name_prefix="rocketmq-owners")
         self.members: WeakSet[SessionMembership] = WeakSet()
         self._buffered: set[str] = set()  # topics whose buffers this process has asked for; bounded by the topics
 
@@ -77,12 +85,27 @@ class RocketmqQueue:
             self._settings, self._cluster, requests, self._clock, self._brokers, self._wait_readable
         )
         member = SessionMembership(
-            self._settings, self._client, self._cluster, ownership, self._stamps, writer, self._clock, source.tell
+            self._settings,
+            self._client,
+            self._cluster,
+            self._buffers,
+            ownership,
+            self._stamps,
+            writer,
+            self._clock,
+            source.tell,
         )
         source.on_poll, source.on_release, source.on_close = member.alive, member.release, member.close
         batches = Batches(self._settings, self._cluster, self._buffers, self._making)
         sink = RocketmqSink(
-            writer, self._cluster, batches, member.hold, self._clock, self._closing.wait, self._stamps.sent
+            writer,
+            self._cluster,
+            batches,
+            member.hold,
+            self._clock,
+            self._closing.wait,
+            self._stamps.sent,
+            lambda: member.patience_s,
         )
         self.members.add(member)
         return source, sink
@@ -94,6 +117,7 @@ class RocketmqQueue:
             self._cluster.close()
             self._appends.close()
             self._client.close()
+            self._asking.shutdown(cancel_futures=True)
 
     def _check(self) -> None:
         if self._closing.is_set():
@@ -224,12 +248,11 @@ class RocketmqQueue:
         """Where a worker of this process has the shard, it is taken, and what the last owner left half done is
         finished. Elsewhere it is only looked at: raises QueueUnavailable where anything is half done."""
         self._check()
-        queue = self._buffer_queue(shard)
         member = next((one for one in list(self.members) if one.is_assigned(shard)), None)
         held = None if member is None else member.hold(shard)
         if held is not None:
-            return Handover(held.last, self.buffer(shard).topic_id)
-        state = self._state(shard, queue)
+            return Handover(held.last, self.buffer(shard).topic_id, held.session.run)
+        state = self._state(shard, self._buffer_queue(shard))
         if state.step is not None or any(one.is_open for one in list(self.members)):
             raise QueueUnavailable(f"{'.'.join(shard)} is not assigned to a worker of this process")
         return Handover(_cursor(state.cursor), self.buffer(shard).topic_id)
@@ -260,17 +283,41 @@ class RocketmqQueue:
         return None
 
     def owners(self) -> Mapping[Shard, Owner]:
-        """By the journals: who has claimed a shard last, and not let go of it."""
+        """By the journals: who has claimed a shard last, and not let go of it. Brokers are asked at once, and those
+        that do not answer soon are left out with their shards."""
         self._check()
-        found: dict[Shard, Owner] = {}
+        places: dict[str, list[tuple[Shard, Queue]]] = defaultdict(list)
         for name in map(self._wire_names.back, self._cluster.all_wire_names()):
-            if (topic := self._names.target(name)) is None:
-                continue
-            for place in self._cluster.recall(name).places:
-                state = self._journals.state(place.of(self._wire_names.journal(topic)))
-                if not state.released:
-                    found[Shard(topic, place.name)] = Owner(*writer_of(state.session))
+            if (topic := self._names.target(name)) is not None:
+                for place in self._places(name):
+                    journal = place.of(self._wire_names.journal(topic))
+                    places[place.broker].append((Shard(topic, place.name), journal))
+        asked = [self._asking.submit(self._owners_of, journals) for journals in places.values()]
+        answered, _ = wait(asked, OWNERS_S)
+        return {shard: owner for answer in answered for shard, owner in answer.result().items()}
+
+    def _places(self, buffer: str) -> Sequence[Place]:
+        try:
+            return self._cluster.recall(buffer).places
+        except TopicUnknown:
+            return ()  # it is only just being made, or was deleted
+
+    def _owners_of(self, journals: Sequence[tuple[Shard, Queue]]) -> dict[Shard, Owner]:
+        """Of shards of one broker, up to the first about which it says nothing."""
+        found: dict[Shard, Owner] = {}
+        for shard, journal in journals:
+            try:
+                state = self._journals.state(journal)
+            except (QueueError, UnknownFormat) as error:
+                log.debug("owners of a broker's shards are not known", broker=journal.broker, detail=str(error))
+                break
+            if not state.released:
+                found[shard] = Owner(*writer_of(state.session))
         return found
+
+    def kept_s(self, shard: Shard) -> float | None:
+        self._check()
+        return self._cluster.kept_s(place_of(shard.name, shard.topic).broker)
 
     def appended_at_ms(self, shard: Shard, offset: int) -> int | None:
         self._check()

@@ -10,13 +10,18 @@ What is left is what the broker has read and not carried out: `RocketmqSettings.
 """
 
 from collections.abc import Callable
+from concurrent.futures import Future
 from contextlib import suppress
 from itertools import count
+from threading import Lock
+from typing import Any
+from uuid import uuid4
 
 from mq.errors import QueueUnavailable
 from mq.rocketmq.settings import RocketmqSettings
+from mq.rocketmq.trouble import is_not_stored
 from rocketmq.client.client import Client
-from rocketmq.errors import RocketmqError
+from rocketmq.errors import NotAllowed, RocketmqError
 from rocketmq.wire.bodies import Consumer, Queue
 from rocketmq.wire.command import Command
 
@@ -46,13 +51,19 @@ class Session:
         self._group = settings.group
         self._queue = Queue(topic, broker, 0)
         client.admin.create_group(settings.group, broker)
+        self._lock = Lock()
+        self._open: list[Future[Any]] = []  # not answered yet, and not waited for; bounded by the shards
         self._pinned = client.pinned(broker, pushed)
         self.requests = self._pinned.broker
         try:
+            self.run = _run(client, broker)
             self.beat()
         except BaseException:
             self.end()
             raise
+
+    run: bytes
+    """Of the broker, while the session lasts: one that was started anew may have lost what it had acknowledged."""
 
     @property
     def is_open(self) -> bool:
@@ -73,6 +84,26 @@ class Session:
             raise QueueUnavailable(f"{self.broker} does not know this session yet")
         return found
 
+    def leave_open(self, request: "Future[Any] | None") -> None:
+        """A request of a commit that is not waited for any longer; None, or one that has failed, is of unknown fate,
+        and ends the session."""
+        if request is None:
+            self.end()
+            return
+        with self._lock:
+            self._open.append(request)
+
+    def is_answered(self) -> bool:
+        """Whether all that was sent has its answer. One that will never come ends the session."""
+        with self._lock:
+            answered = [request for request in self._open if request.done()]
+            self._open = [request for request in self._open if not request.done()]
+            is_answered = not self._open
+        errors = [request.exception() for request in answered]
+        if any(isinstance(error, RocketmqError) and not is_not_stored(error) for error in errors):
+            self.end()
+        return is_answered
+
     def leave(self) -> None:
         """In order: others need not wait for the connection's end."""
         with suppress(RocketmqError):  # it ends all the same
@@ -88,3 +119,12 @@ def writer_of(session: str) -> tuple[str, str]:
     """The worker's name and address that a session's id holds."""
     name, _, address = session.partition("@")
     return name.rpartition("~")[0], address
+
+
+def _run(client: Client, broker: str) -> bytes:
+    """Since when the broker runs; unlike any other where it may not be asked. Raises RocketmqError."""
+    try:
+        booted_ms = client.admin.runtime(broker).get("bootTimestamp")
+    except NotAllowed:
+        booted_ms = None
+    return uuid4().bytes if booted_ms is None else booted_ms.encode()

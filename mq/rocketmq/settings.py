@@ -1,10 +1,12 @@
 """What can be set, and what follows from it."""
 
+import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from delayline.errors import ConfigError
 from delayline.names import Names, is_topic_name
+from kafkawire.security.tls import TLS, read_tls
 from mq.contract import HEADER_ROOM_BYTES
 from mq.making import GROUP_TOPICS_MAX
 from mq.rocketmq.body import BATCH_BYTES_MAX
@@ -16,6 +18,8 @@ RECORD_BYTES_MAX = (1 << 20) + HEADER_ROOM_BYTES
 """As on other queues; what carries a record on, with audit rows beside it, has to fit into one request."""
 
 ACCESS_KEY, SECRET_KEY = "access_key", "secret_key"
+PROTOCOL = "security.protocol"
+PLAIN, ENCRYPTED = "plaintext", "ssl"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,19 +35,31 @@ class RocketmqSettings:
     address: str = ""
     record_bytes_max: int = RECORD_BYTES_MAX
     discovery_interval_s: float = 2.0
+    tend_interval_s: float = 30.0  # between two looks at whether buffers have the queues of their targets
     request_timeout_s: float = 10.0
     poll_interval_max_s: float = 45.0  # a worker that has not polled for so long gives its shards up
     landing_s: float = 1.0  # what a broker may still do with requests of a connection that has ended
+
+    tls: ssl.SSLContext | None = field(init=False, repr=False, compare=False)  # of every connection
 
     def __post_init__(self) -> None:
         if not self.servers:
             raise ConfigError("mq.bootstrap_servers is empty: RocketMQ needs at least one name server, as host:port")
         if not is_topic_name(self.namespace):
             raise ConfigError(f"the namespace {self.namespace!r} is not 1 to 249 of the characters a-z A-Z 0-9 . _ -")
-        if unknown := sorted(self.properties.keys() - {ACCESS_KEY, SECRET_KEY}):
+        if unknown := sorted(self.properties.keys() - {ACCESS_KEY, SECRET_KEY, PROTOCOL} - TLS):
             raise ConfigError(f"mq.properties: {', '.join(unknown)} means nothing to the RocketMQ client")
-        if len(self.properties) == 1:
+        if (ACCESS_KEY in self.properties) != (SECRET_KEY in self.properties):
             raise ConfigError(f"mq.properties: {ACCESS_KEY} and {SECRET_KEY} go together")
+        if self._protocol not in (PLAIN, ENCRYPTED):
+            raise ConfigError(f"mq.properties: {PROTOCOL} is {PLAIN} or {ENCRYPTED} on RocketMQ")
+        if self._protocol == PLAIN and (unused := sorted(self.properties.keys() & TLS)):
+            raise ConfigError(f"mq.properties: {', '.join(unused)} has no effect without {PROTOCOL} = {ENCRYPTED}")
+        object.__setattr__(self, "tls", read_tls(self.properties) if self._protocol == ENCRYPTED else None)
+
+    @property
+    def _protocol(self) -> str:
+        return self.properties.get(PROTOCOL, PLAIN).lower()
 
     @property
     def servers(self) -> tuple[str, ...]:
@@ -65,10 +81,11 @@ class RocketmqSettings:
     def client(self) -> ClientSettings:
         """How clients of RocketMQ are configured."""
         keys = self.properties
-        credentials = AclCredentials(keys[ACCESS_KEY], keys[SECRET_KEY]) if keys else None
+        credentials = AclCredentials(keys[ACCESS_KEY], keys[SECRET_KEY]) if ACCESS_KEY in keys else None
         return ClientSettings(
             self.servers,
             credentials=credentials,
+            tls=self.tls,
             request_timeout_s=self.request_timeout_s,
             route_s=min(self.discovery_interval_s, 30.0),
             body_bytes_max=BATCH_BYTES_MAX,

@@ -8,8 +8,9 @@ RocketMQ stores a batch in one queue wholly or not at all, and nothing over seve
     4. `done`, in the journal; the commit does not wait for it
 
 A crash at any point leaves what `ownership` finds and finishes, or finds not to have happened. The parts of several
-shards go side by side, each whole by itself. What is of unknown fate ends the session: then the broker takes
-nothing more from it, and what has landed by then is read back.
+shards go side by side, each whole by itself, and one that fails leaves the others alone. What is of unknown fate ends
+the session: then the broker takes nothing more from it, and what has landed by then is read back. Where there are
+several brokers, one that does not answer is waited for by its own shards alone (`Session.is_answered`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -31,6 +32,7 @@ from mq.errors import (
     Fenced,
     PartitionUnknown,
     QueueError,
+    QueueUnavailable,
     TopicUnknown,
 )
 from mq.rocketmq import trouble
@@ -41,7 +43,8 @@ from mq.rocketmq.journal import Done, ShardStep, Write, encode
 from mq.rocketmq.ownership import Holding
 from mq.rocketmq.stamps import Stamped
 from rocketmq.client.broker import Sent
-from rocketmq.errors import RocketmqError
+from rocketmq.errors import AnswerLost, RocketmqError
+from rocketmq.wire.batch import BatchMember
 from rocketmq.wire.bodies import Queue
 
 BUSY_S = 5.0
@@ -53,27 +56,29 @@ ENDS_FRESH_S = 30.0
 log = logs.get(__name__)
 
 
-class Sending(NamedTuple):
-    """A batch on its way."""
-
-    holding: Holding
-    batch: QueueBatch
-    future: "Future[Sent]"
-
-
 @dataclass(slots=True)
 class Part:
-    """A shard's part, and how far it is. `happened`: it counts, whatever comes."""
+    """A shard's part, and how far it is. `happened`: it counts, whatever comes. With a `failure` it stays behind."""
 
     batch: ShardBatch
     holding: Holding
     rounds: Rounds
     step: ShardStep | None = None
     happened: bool = False
+    failure: Exception | None = None
 
     @property
     def shard(self) -> Shard:
         return self.batch.shard
+
+
+class Failed(NamedTuple):
+    """A batch that was not stored, or may not have been; with its `future` where its answer may still come."""
+
+    part: Part
+    batch: QueueBatch
+    error: RocketmqError
+    future: "Future[Sent] | None" = None
 
 
 class RocketmqSink:
@@ -88,8 +93,10 @@ class RocketmqSink:
         clock: Clock,
         rest: Callable[[float], object],
         stamped: Stamped,
+        patience_s: Callable[[], float | None],
     ) -> None:
-        """`hold` gives a shard that is assigned to the worker, taken where it has not been; None for others."""
+        """`hold` gives a shard that is assigned to the worker, taken where it has not been; None for others.
+        `patience_s` is for a broker's answer, before other brokers' shards go on; None where there are no others."""
         self._writer = writer
         self._cluster = cluster
         self._batches = batches
@@ -97,6 +104,7 @@ class RocketmqSink:
         self._clock = clock
         self._rest = rest
         self._stamped = stamped
+        self._patience_s = patience_s
         self._began_s = 0.0
         self._closed = False
 
@@ -105,38 +113,57 @@ class RocketmqSink:
             raise CommitAborted("this sink is closed")
         if len({part.shard for part in batch}) != len(batch):
             raise Bug("a shard twice in one dispatch batch")
-        holdings = self._holdings(batch)
+        held, failures = self._held(batch)
         with ExitStack() as locks:
-            for shard in sorted(holdings):
-                locks.enter_context(holdings[shard].lock)
-            self._check(batch, holdings)
-            parts = [Part(part, holdings[part.shard], self._batches.rounds(part)) for part in batch]
+            for shard in sorted(held):
+                locks.enter_context(held[shard].lock)
+            self._check(batch, held, failures)
+            parts = [
+                Part(part, held[part.shard], self._batches.rounds(part))
+                for part in batch
+                if part.shard not in failures
+            ]
             self._carry_out(parts)
+        failures |= {part.shard: part.failure for part in parts if part.failure is not None}
+        if failures:
+            raise CommitUnknown(str(next(iter(failures.values()))), failures.keys())
 
     def close(self) -> None:
         self._closed = True
 
     # --- who may commit
 
-    def _holdings(self, batch: DispatchBatch) -> dict[Shard, Holding]:
-        """Raises Fenced, CommitAborted."""
-        try:
-            found = {part.shard: self._hold(part.shard) for part in batch}
-        except (TopicUnknown, PartitionUnknown) as error:
-            raise Fenced([part.shard for part in batch]) from error
-        except (QueueError, UnknownFormat) as error:
-            raise CommitAborted(str(error)) from error
-        if missing := [shard for shard, holding in found.items() if holding is None]:
-            raise Fenced(missing)
-        return {shard: holding for shard, holding in found.items() if holding is not None}
-
-    def _check(self, batch: DispatchBatch, holdings: Mapping[Shard, Holding]) -> None:
-        """Raises Fenced, CommitUnknown."""
-        if fenced := [part.shard for part in batch if not self._may_commit(part, holdings[part.shard])]:
+    def _held(self, batch: DispatchBatch) -> tuple[dict[Shard, Holding], dict[Shard, Exception]]:
+        """The shards, and those that cannot be had now. Raises Fenced, CommitAborted."""
+        held: dict[Shard, Holding] = {}
+        failures: dict[Shard, Exception] = {}
+        fenced: list[Shard] = []
+        for shard in (part.shard for part in batch):
+            try:
+                holding = self._hold(shard)
+            except (TopicUnknown, PartitionUnknown):
+                fenced.append(shard)
+            except (QueueError, UnknownFormat) as error:
+                failures[shard] = error
+            else:
+                held |= {} if holding is None else {shard: holding}
+                fenced += [shard] if holding is None else []
+        if fenced:
             raise Fenced(fenced)
-        # rule recovered-first: a step that is not done would be forgotten behind the next one: rows and records lost.
-        if not all(holding.is_recovered for holding in holdings.values()):
-            raise CommitUnknown("an earlier commit has not been read back yet")
+        if failures and not held:
+            raise CommitAborted(str(next(iter(failures.values()))))
+        return held, failures
+
+    def _check(self, batch: DispatchBatch, held: Mapping[Shard, Holding], failures: dict[Shard, Exception]) -> None:
+        """Raises Fenced, CommitUnknown."""
+        parts = [part for part in batch if part.shard in held]
+        if fenced := [part.shard for part in parts if not self._may_commit(part, held[part.shard])]:
+            raise Fenced(fenced)
+        for shard, holding in held.items():
+            # rule recovered-first: a step that is not done would be forgotten behind the next one: rows and records
+            # lost.
+            if not holding.is_recovered:
+                failures[shard] = QueueUnavailable("an earlier commit has not been read back yet")
 
     def _may_commit(self, part: ShardBatch, holding: Holding) -> bool:
         cursor, last = part.cursor, holding.last
@@ -149,6 +176,7 @@ class RocketmqSink:
     # --- the step
 
     def _carry_out(self, parts: Sequence[Part]) -> None:
+        """Raises CommitError where nothing was written."""
         try:
             self._write_down(parts)
             for number in range(max((len(part.rounds) for part in parts), default=0)):
@@ -159,19 +187,26 @@ class RocketmqSink:
             for part in parts:
                 part.holding.is_recovered = False
             raise
-        for part in parts:
+        for part in _going(parts):
             self._finished(part)
+
+    def _fail(self, part: Part, error: Exception) -> None:
+        """The others go on without it; it is read back before its shard's next commit."""
+        part.failure = error
+        part.holding.is_recovered = False
 
     def _write_down(self, parts: Sequence[Part]) -> None:
         self._began_s = self._clock.monotonic_s()
         sends = []
         for part in parts:
-            part.step = self._step(part)
-            record = encode(part.step)
-            if len(record.body) > BATCH_BYTES_MAX - 1024:
-                raise CommitAborted(f"a step of {len(record.body)} bytes does not fit into one request")
-            sends.append((part, QueueBatch(part.holding.journal, [record])))
-        for part in parts:
+            try:
+                part.step = self._step(part)
+                sends.append((part, QueueBatch(part.holding.journal, [_record(part.step)])))
+            except QueueError as error:
+                part.failure = error
+        if parts and not sends:
+            raise CommitAborted(str(parts[0].failure))
+        for part, _ in sends:
             part.holding.number += 1  # also where it fails: no other step may have its number
         self._send_all(parts, sends, self._noted)
 
@@ -181,8 +216,10 @@ class RocketmqSink:
         self._stamped(sent, batch.queue, self._began_s)
 
     def _step(self, part: Part) -> ShardStep:
-        """Raises CommitAborted."""
+        """Raises QueueError."""
         holding = part.holding
+        if not holding.session.is_answered():
+            raise QueueUnavailable(f"{part.shard.broker} has not answered an earlier commit")
         writes = tuple(self._write(holding, batch) for batches in part.rounds for batch in batches)
         cursor = part.batch.cursor.encode()
         return ShardStep(holding.term, holding.number + 1, holding.session.id, holding.cursor, cursor, writes)
@@ -192,22 +229,24 @@ class RocketmqSink:
         return Write(*batch.queue, self._since(holding, batch.queue), members, batch.born_ms)
 
     def _since(self, holding: Holding, queue: Queue) -> int:
-        """An offset before which the batch will not stand. Raises CommitAborted."""
+        """An offset before which the batch will not stand. Raises QueueError."""
         known = holding.ends.get(queue)
         now_s = self._clock.monotonic_s()
         if known is not None and now_s - known[1] < ENDS_FRESH_S:
             return known[0]
-        try:
-            with self._cluster.telling(f"asking for the end of {queue.topic}"):
-                end = holding.session.requests.max_offset(queue)
-        except QueueError as error:
-            raise CommitAborted(str(error)) from error
+        with self._cluster.telling(f"asking for the end of {queue.topic}"):
+            asked = holding.session.requests.max_offset_later(queue)
+            try:
+                end = asked.result(self._patience_s())
+            except TimeoutError:
+                holding.session.leave_open(asked)
+                raise QueueUnavailable(f"{queue.broker} has not said where {queue.topic} ends") from None
         holding.ends[queue] = end, now_s
         return end
 
     def _round(self, parts: Sequence[Part], number: int) -> None:
         sends = []
-        for part in (part for part in parts if number < len(part.rounds)):
+        for part in (part for part in _going(parts) if number < len(part.rounds)):
             before = sum(len(batches) for batches in part.rounds[:number])
             for index, batch in enumerate(part.rounds[number], before):
                 assert part.step is not None
@@ -239,22 +278,20 @@ class RocketmqSink:
         sends: Sequence[tuple[Part, QueueBatch]],
         landed: Callable[[Part, QueueBatch, Sent], None],
     ) -> None:
-        """All at once; what is refused for busyness again. Raises CommitError."""
+        """All at once; what is refused for busyness again. Raises CommitError where nothing has been written."""
         until_s = self._clock.monotonic_s() + BUSY_S
         while sends:
             failed = self._attempt(sends, landed)
-            trouble_found = [item for item in failed if not trouble.is_busy(item[2])]
-            if trouble_found or (failed and self._clock.monotonic_s() > until_s):
-                raise self._failure(parts, trouble_found or failed)
-            sends = [(part, batch) for part, batch, _ in failed]
+            is_late = self._clock.monotonic_s() > until_s
+            self._heed(parts, [item for item in failed if is_late or not trouble.is_busy(item.error)])
+            sends = [(item.part, item.batch) for item in failed if item.part.failure is None]
             if sends:
                 self._rest(BUSY_PAUSE_S)
 
     def _attempt(
         self, sends: Sequence[tuple[Part, QueueBatch]], landed: Callable[[Part, QueueBatch, Sent], None]
-    ) -> list[tuple[Part, QueueBatch, RocketmqError]]:
-        """Those that failed, and why."""
-        failed: list[tuple[Part, QueueBatch, RocketmqError]] = []
+    ) -> list[Failed]:
+        failed: list[Failed] = []
         under_way: list[tuple[Part, QueueBatch, Future[Sent]]] = []
         for part, batch in sends:
             try:
@@ -263,27 +300,45 @@ class RocketmqSink:
                     (part, batch, requests.send_batch_later(batch.queue, batch.members, born_ms=batch.born_ms))
                 )
             except RocketmqError as error:
-                failed.append((part, batch, error))
+                failed.append(Failed(part, batch, error))
+        patience_s = self._patience_s()
+        until_s = None if patience_s is None else self._clock.monotonic_s() + patience_s
         for part, batch, future in under_way:
             try:
-                landed(part, batch, future.result())
+                left_s = None if until_s is None else max(0.0, until_s - self._clock.monotonic_s())
+                landed(part, batch, future.result(left_s))
             except RocketmqError as error:
-                failed.append((part, batch, error))
+                failed.append(Failed(part, batch, error))
+            except TimeoutError:
+                failed.append(Failed(part, batch, AnswerLost("no answer yet"), future))
         return failed
 
-    def _failure(
-        self, parts: Sequence[Part], failed: Sequence[tuple[Part, QueueBatch, RocketmqError]]
-    ) -> CommitError:
-        """What the commit ends with. Nothing has happened where no part has, and every failure is a certain one."""
-        unknown = [(part, error) for part, _, error in failed if not trouble.is_not_stored(error)]
-        for part, _ in unknown:
+    def _heed(self, parts: Sequence[Part], failed: Sequence[Failed]) -> None:
+        """Leave these parts behind. Raises CommitError where no part has happened, and every failure is a certain
+        one."""
+        unknown = [item for item in failed if not trouble.is_not_stored(item.error)]
+        if failed and not unknown and not any(part.happened or part.failure for part in parts):
+            raise self._failure(failed[0])
+        for item in unknown:
             # rule unknown-ends: what is of unknown fate could land behind the reading back: delivered twice.
-            part.holding.session.end()
-        if unknown or any(part.happened for part in parts):
-            for part in parts:
-                part.holding.is_recovered = False
-            return CommitUnknown(str((unknown or failed)[0][-1]))
-        guilty, batch, error = failed[0]
-        if batch.decides and trouble.is_refused(error):
-            return DeliveryRefused(guilty.shard, str(error), of_record=trouble.is_of_record(error))
-        return CommitAborted(str(error))
+            item.part.holding.session.leave_open(item.future)
+        for item in failed:
+            self._fail(item.part, item.error)
+
+    def _failure(self, failed: Failed) -> CommitError:
+        if failed.batch.decides and trouble.is_refused(failed.error):
+            of_record = trouble.is_of_record(failed.error)
+            return DeliveryRefused(failed.part.shard, str(failed.error), of_record=of_record)
+        return CommitAborted(str(failed.error))
+
+
+def _going(parts: Sequence[Part]) -> list[Part]:
+    return [part for part in parts if part.failure is None]
+
+
+def _record(step: ShardStep) -> BatchMember:
+    """Raises CommitAborted."""
+    record = encode(step)
+    if len(record.body) > BATCH_BYTES_MAX - 1024:
+        raise CommitAborted(f"a step of {len(record.body)} bytes does not fit into one request")
+    return record

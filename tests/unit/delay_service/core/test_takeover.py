@@ -68,5 +68,12 @@ def test_a_checkpoint_that_does_not_fit_is_not_reused(checkpoint: Checkpoint, wh
     assert not plan(CURSOR, (0, 60), checkpoint).reuse, why
 
 
+def test_an_index_of_an_earlier_run_of_the_log_is_not_reused() -> None:
+    """What it has let go of may have been lost with the commit that ended it."""
+    checkpoint = Checkpoint(45, TOPIC_ID + b"first", RULES)
+    assert plan(CURSOR, (0, 60), checkpoint, b"first").reuse
+    assert not plan(CURSOR, (0, 60), checkpoint, b"second").reuse
+
+
 def test_a_checkpoint_behind_the_end_of_the_log_is_not_reused() -> None:
     assert not plan(CURSOR, (0, 40), Checkpoint(45, TOPIC_ID, RULES)).reuse

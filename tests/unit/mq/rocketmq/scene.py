@@ -37,7 +37,8 @@ class Landing(NamedTuple):
 
 class BrokerInMemory:
     """Queues, the order in which all was stored, and who is a member. What is stored is `shown` in that order, when
-    a pull waits for it. Batches for `held_up` queues land with `land`; `refusing` ones are refused."""
+    a pull waits for it. Batches for `held_up` queues land with `land`; `refusing` ones are refused, and `slow` ones
+    answer with `answer`."""
 
     def __init__(self) -> None:
         self.queues: dict[Queue, list[BatchMember]] = defaultdict(list)
@@ -47,6 +48,8 @@ class BrokerInMemory:
         self.held_up: set[Queue] = set()
         self.refusing: dict[Queue, RocketmqError] = {}
         self.landing: list[Landing] = []
+        self.slow: set[Queue] = set()
+        self.waiting: list[tuple[Landing, Future[Sent]]] = []
         self.before_store: Callable[[Queue], None] = lambda _: None
 
     def store(self, queue: Queue, members: Sequence[BatchMember]) -> int:
@@ -59,6 +62,12 @@ class BrokerInMemory:
         for queue, members in self.landing:
             self.store(queue, members)
         self.landing.clear()
+
+    def answer(self) -> None:
+        """What waits for an answer has one."""
+        waiting, self.waiting = self.waiting, []
+        for (queue, members), future in waiting:
+            future.set_result(Sent(0, SendMessageAnswer("", queue.queue_id, self.store(queue, members))))
 
     def show(self, queue: Queue, end: int) -> None:
         """Up to here, and all that was stored before."""
@@ -98,6 +107,8 @@ class Requests:
         self._broker.before_store(queue)
         if queue in self._broker.refusing:
             future.set_exception(self._broker.refusing[queue])
+        elif queue in self._broker.slow:
+            self._broker.waiting.append((Landing(queue, members), future))
         elif queue in self._broker.held_up:
             self._broker.landing.append(Landing(queue, members))
             future.set_exception(AnswerLost("no answer in time"))
@@ -111,6 +122,11 @@ class Requests:
 
     def max_offset(self, queue: Queue) -> int:
         return self._broker.shown[queue]
+
+    def max_offset_later(self, queue: Queue) -> "Future[int]":
+        future: Future[int] = Future()
+        future.set_result(self.max_offset(queue))
+        return future
 
     def min_offset(self, _: Queue) -> int:
         return 0
@@ -130,48 +146,74 @@ def _stored(queue: Queue, offset: int, member: BatchMember) -> StoredMessage:
 
 
 class Worker:
-    """A session with the broker, what it owns, and its sink."""
+    """A session with a broker, what it owns there, and its sink."""
 
-    def __init__(self, name: str, broker: BrokerInMemory) -> None:
+    def __init__(self, name: str, broker: BrokerInMemory, at: str = "a") -> None:
+        """`at` is the broker's name."""
         settings = RocketmqSettings(name_servers="a:1", namespace="ns")
         clock, cluster, requests = ManualClock(), SimpleNamespace(telling=nullcontext, stored=noted), Requests(broker)
         pinned = SimpleNamespace(broker=requests, close=requests.close)
-        admin = SimpleNamespace(create_group=noted)
+        admin = SimpleNamespace(create_group=noted, runtime=lambda _: {"bootTimestamp": "1"})
         client: Any = SimpleNamespace(admin=admin, pinned=lambda *_: _Live(pinned, requests))
         reader: Any = Requests(broker)
         self.name, self._broker = name, broker
-        self.session = Session(settings, client, "a", JOURNAL.topic, name, noted)
+        self.shard = Shard(SHARD.topic, f"{at}:0")
+        self._target, self._audit, self._journal = (one._replace(broker=at) for one in (TARGET, AUDIT, JOURNAL))
+        self.session = Session(settings, client, at, JOURNAL.topic, name, noted)
         journals = Journals(cluster, reader)  # type: ignore[arg-type]
-        self.ownership = Ownership(settings, cluster, journals, reader, self._rest, noted, clock)  # type: ignore[arg-type]
-        self.sink = RocketmqSink(name, cluster, self, lambda _: self.hold(), clock, self._rest, noted)  # type: ignore[arg-type]
+        self.ownership = Ownership(settings, cluster, journals, reader, self.rest, noted, clock)  # type: ignore[arg-type]
+        self.patience_s: float | None = None
+        self.sink = sink_of(self)
         self.hold: Callable[[], Holding] = self.take
         self.is_wanted: Callable[[Shard], bool] = lambda _: True
         self.cursor = Cursor(topic_id=bytes(16), owner_epoch=1, writer=name)
 
-    def _rest(self, seconds: float) -> None:
+    def rest(self, seconds: float) -> None:
         """Meanwhile lands what was on its way."""
         self._broker.land()
 
     def rounds(self, part: ShardBatch) -> list[list[QueueBatch]]:
         """One message for each body: deliveries, then rows."""
-        deliveries = [[QueueBatch(TARGET, _members([body for body, _ in part.deliveries]), decides=True)]]
+        deliveries = [[QueueBatch(self._target, _members([body for body, _ in part.deliveries]), decides=True)]]
         return (deliveries if part.deliveries else []) + (
-            [[QueueBatch(AUDIT, _members(part.audit))]] if part.audit else []
+            [[QueueBatch(self._audit, _members(part.audit))]] if part.audit else []
         )
 
     def take(self) -> Holding:
-        return self.ownership.take(SHARD, JOURNAL, self.session, self.is_wanted)
+        return self.ownership.take(self.shard, self._journal, self.session, self.is_wanted)
 
     def claim(self) -> None:
         """The shard, by its first commit."""
         last = self.take().last
         epoch = 1 if last is None else last.owner_epoch + 1
         self.cursor = Cursor(topic_id=bytes(16), owner_epoch=epoch, writer=self.name)
-        self.sink.commit([ShardBatch(SHARD, self.cursor)])
+        self.sink.commit([ShardBatch(self.shard, self.cursor)])
+
+    def part(self, name: bytes) -> ShardBatch:
+        """A delivery and its row, both with this body."""
+        return ShardBatch(self.shard, self.cursor, deliveries=[(name, None)], audit=[name])
 
     def commit(self, name: bytes) -> None:
-        """A delivery and its row, both with this body."""
-        self.sink.commit([ShardBatch(SHARD, self.cursor, deliveries=[(name, None)], audit=[name])])
+        """Its part alone."""
+        self.sink.commit([self.part(name)])
+
+
+def sink_of(*workers: Worker) -> RocketmqSink:
+    """Of one worker, which is each of these at another broker."""
+    first = workers[0]
+    at = {worker.shard: worker for worker in workers}
+    batches: Any = SimpleNamespace(rounds=lambda part: at[part.shard].rounds(part))
+    cluster: Any = SimpleNamespace(telling=nullcontext, stored=noted)
+    return RocketmqSink(
+        first.name,
+        cluster,
+        batches,
+        lambda shard: at[shard].hold(),
+        ManualClock(),
+        first.rest,
+        noted,
+        lambda: first.patience_s,
+    )
 
 
 class _Live:

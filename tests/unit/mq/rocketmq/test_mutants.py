@@ -40,6 +40,11 @@ CAUGHT: tuple[tuple[Mutant, str, Callable[[], None]], ...] = (
         test_ownership.test_a_lost_answer_ends_the_session,
     ),
     (
+        Mutant("a takeover reads back while an answer is outstanding", "answered", never),
+        "Ownership",
+        test_ownership.test_what_is_answered_late_is_not_done_a_second_time,
+    ),
+    (
         Mutant("a step that lands behind a later claim counts", "journal-late", without("guard")),
         "Journals",
         test_ownership.test_a_step_that_lands_behind_a_later_claim_has_not_happened,

@@ -6,7 +6,7 @@ from mq.errors import CommitAborted, CommitError, CommitUnknown, DeliveryRefused
 from mq.rocketmq.journal import Claimed, ShardStep, encode
 from rocketmq.errors import AnswerLost, NotAllowed, Refused, RocketmqError
 from rocketmq.wire.bodies import Queue
-from tests.unit.mq.rocketmq.scene import AUDIT, JOURNAL, TARGET, BrokerInMemory, Worker
+from tests.unit.mq.rocketmq.scene import AUDIT, JOURNAL, TARGET, BrokerInMemory, Worker, sink_of
 
 
 def fails(worker: Worker, name: bytes) -> CommitError | None:
@@ -207,3 +207,79 @@ def test_a_broker_that_stays_busy_aborts_the_commit(monkeypatch: pytest.MonkeyPa
     worker.commit(b"m")
     assert isinstance(error, CommitAborted)
     assert broker.bodies(TARGET) == [b"m"]
+
+
+# --- several brokers
+
+
+B_TARGET, B_AUDIT, B_JOURNAL = (queue._replace(broker="b") for queue in (TARGET, AUDIT, JOURNAL))
+
+
+class TwoBrokers:
+    """A worker with a shard on each."""
+
+    def __init__(self) -> None:
+        self.a, self.b = BrokerInMemory(), BrokerInMemory()
+        self.at_a, self.at_b = Worker("first", self.a), Worker("first", self.b, at="b")
+        self.at_a.patience_s = self.at_b.patience_s = 0.0
+        for worker in (self.at_a, self.at_b):
+            worker.claim()
+        self.sink = sink_of(self.at_a, self.at_b)
+
+    def commit(self, name: bytes) -> CommitUnknown:
+        with pytest.raises(CommitUnknown) as found:
+            self.sink.commit([self.at_a.part(name), self.at_b.part(name)])
+        return found.value
+
+
+@pytest.mark.parametrize("queue", [JOURNAL, TARGET, AUDIT])
+def test_a_broker_that_does_not_answer_leaves_the_commit_of_other_brokers_alone(queue: Queue) -> None:
+    scene = TwoBrokers()
+    scene.a.slow = {queue}
+    error = scene.commit(b"m")
+    assert (error.concerns(scene.at_a.shard), error.concerns(scene.at_b.shard)) == (True, False)
+    assert scene.b.bodies(B_TARGET) == scene.b.bodies(B_AUDIT) == [b"m"]
+    scene.at_b.commit(b"n")
+
+
+@pytest.mark.parametrize("queue", [JOURNAL, TARGET, AUDIT])
+@pytest.mark.parametrize("error", [AnswerLost(""), NotAllowed(16, "", "")])
+def test_a_part_that_fails_leaves_the_others_alone(queue: Queue, error: RocketmqError) -> None:
+    scene = TwoBrokers()
+    scene.a.refusing = {queue: error}
+    if queue == JOURNAL and isinstance(error, NotAllowed):
+        scene.b.refusing = {B_JOURNAL: AnswerLost("")}  # or nothing would have been written, and all could go again
+    failed = scene.commit(b"m")
+    assert failed.concerns(scene.at_a.shard)
+    assert failed.concerns(scene.at_b.shard) == bool(scene.b.refusing)
+    assert scene.b.bodies(B_TARGET) == scene.b.bodies(B_AUDIT) == ([] if scene.b.refusing else [b"m"])
+
+
+def test_what_is_answered_late_is_not_done_a_second_time() -> None:
+    scene = TwoBrokers()
+    scene.a.slow = {TARGET}
+    scene.commit(b"m")
+    assert not takes(scene.at_a)
+    scene.a.slow = set()
+    scene.a.answer()
+    assert takes(scene.at_a)
+    assert scene.a.bodies(TARGET) == scene.a.bodies(AUDIT) == [b"m"]
+
+
+def test_nothing_more_is_sent_to_a_broker_that_owes_an_answer() -> None:
+    scene = TwoBrokers()
+    scene.a.slow = {TARGET}
+    scene.commit(b"m")
+    assert isinstance(fails(scene.at_a, b"n"), CommitError)
+    assert len(scene.a.waiting) == 1
+
+
+def test_an_answer_that_never_comes_ends_the_session() -> None:
+    scene = TwoBrokers()
+    scene.a.slow = {TARGET}
+    scene.commit(b"m")
+    ((_, future),) = scene.a.waiting
+    future.set_exception(AnswerLost("no answer in time"))
+    assert scene.at_a.session.is_answered()
+    assert not scene.at_a.session.is_open
+    assert scene.at_b.session.is_open
