@@ -67,7 +67,8 @@ class BufferMaintenance:
             if last is not None and last.low_offset == low_offset and last.appended_at_ms is not None:
                 return last._replace(partitions=partitions, trimmed_to=trimmed)
             appended_at_ms = self._admin.appended_at_ms(shard, low_offset)
-            return LookedAfter(topic_id, partitions, low_offset, appended_at_ms, trimmed)
+            kept_s = self._admin.kept_s(shard)
+            return LookedAfter(topic_id, partitions, low_offset, appended_at_ms, trimmed, kept_s)
         except TopicUnknown:
             return LookedAfter(b"", (), low_offset, None, 0)
         except QueueError as error:

@@ -129,6 +129,7 @@ class WorkerMetrics(Collector):
         yield self._sum_by_topic("delayline_buffer_held_records", text, held)
         yield self._oldest(statuses)
         yield self._buffer_age(statuses)
+        yield self._buffer_kept(statuses)
         yield self._clocks(statuses)
         lag = GaugeMetricFamily(
             "delayline_ingest_lag_records", "Buffer records not read yet", labels=["topic", "partition"]
@@ -167,6 +168,22 @@ class WorkerMetrics(Collector):
             "delayline_buffer_oldest_age_seconds", "Age of the first buffer record still needed", labels=["topic"]
         )
         self._add_greatest(family, ((status.id.topic, status.low_appended_at_ms) for status in statuses))
+        return family
+
+    @staticmethod
+    def _buffer_kept(statuses: Sequence[ShardStatus]) -> GaugeMetricFamily:
+        """Nothing for topics whose records stay until they are trimmed."""
+        family = GaugeMetricFamily(
+            "delayline_buffer_kept_seconds",
+            "Age at which the queue deletes buffer records, also those still needed",
+            labels=["topic"],
+        )
+        least: dict[str, float] = {}
+        for topic, kept_s in ((status.id.topic, status.kept_s) for status in statuses):
+            if kept_s is not None:
+                least[topic] = min(kept_s, least.get(topic, kept_s))
+        for topic, kept_s in least.items():
+            family.add_metric([topic], kept_s)
         return family
 
     def _add_greatest(self, family: GaugeMetricFamily, moments: Iterable[tuple[str, int | None]]) -> None:

@@ -51,14 +51,16 @@ class Suspect(NamedTuple):
 
 class LookedAfter(NamedTuple):
     """What was found of a shard's buffer: its topic's identity and partitions, the low offset and when the record
-    there was appended, None where there is none; and up to where it was trimmed: not up to the low offset while the
-    reconcile job has not read what lies before."""
+    there was appended, None where there is none; up to where it was trimmed: not up to the low offset while the
+    reconcile job has not read what lies before; and for how long the queue keeps records at most, None where that has
+    no end."""
 
     topic_id: bytes
     partitions: Sequence[str]
     low_offset: int
     appended_at_ms: int | None
     trimmed_to: int
+    kept_s: float | None = None
 
     @property
     def held(self) -> int:
@@ -231,7 +233,8 @@ class ShardStatus:
     messages that are due and not delivered, of the running minute at most BACKLOG_COUNTED_MAX; `low_appended_at_ms`
     is when the record at `low_offset` was appended; `retry_s` how long until a stalled shard tries again;
     `rate_limited` that what is due waits for its topic's rate; `dispatch_paused` that nothing is delivered before
-    an operator resumes the topic; `held` are offsets below `low_offset` that are kept for the reconcile job."""
+    an operator resumes the topic; `held` are offsets below `low_offset` that are kept for the reconcile job; `kept_s`
+    is for how long the queue keeps records of the buffer at most, None where that has no end."""
 
     id: ShardId
     ready: bool
@@ -251,6 +254,7 @@ class ShardStatus:
     dispatch_paused: bool = False
     held: int = 0
     repeats: int = 0
+    kept_s: float | None = None
 
 
 def backlog(index: ShardIndex, now_ms: int) -> int:

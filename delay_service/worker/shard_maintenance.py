@@ -109,4 +109,5 @@ class ShardMaintenance:
             rate_limited=owned.rate.limited,
             dispatch_paused=cursor.paused,
             held=0 if looked_after is None else looked_after.held,
+            kept_s=None if looked_after is None else looked_after.kept_s,
         )

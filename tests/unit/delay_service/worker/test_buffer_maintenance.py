@@ -48,6 +48,16 @@ class Place:
         return self.queue.log_range(ORDERS)[0]
 
 
+def test_for_how_long_the_queue_keeps_records_is_asked_with_the_rest(
+    new_place: Callable[..., Place], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = new_place()
+    monkeypatch.setattr(place.queue, "kept_s", lambda _: 60.0)
+    found = place.look(3)
+    assert found is not None
+    assert found.kept_s == 60.0
+
+
 @pytest.fixture
 def new_place() -> Iterator[Callable[..., Place]]:
     made: list[Place] = []

@@ -1,6 +1,7 @@
 """What the worker counts of its commits."""
 
 from bisect import bisect_left
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -12,6 +13,7 @@ from delay_service.core.history import History
 from delay_service.core.in_flight import CommitResult
 from delay_service.worker.decisions import Decisions
 from delay_service.worker.metrics import LATENESS_BOUNDS_MS, Lateness, WorkerMetrics
+from delay_service.worker.owned import ShardStatus
 from delayline.buffer.outcome import AuditRow, Outcome, PlainRows
 from delayline.clock import ManualClock
 from delayline.records.message import Shard
@@ -37,6 +39,19 @@ def test_each_message_counts_in_the_bucket_of_its_lateness(late_ms: list[int]) -
     assert buckets(lateness) == expected
     (total,) = (s.value for s in lateness.family().samples if s.name.endswith("_sum"))
     assert total == pytest.approx(sum(late_ms) / 1000)
+
+
+def test_the_age_at_which_records_are_deleted_is_the_least_of_a_topics_shards() -> None:
+    registry = CollectorRegistry()
+    metrics = WorkerMetrics(registry, History(100, 60_000), Decisions(), ManualClock())
+    status = ShardStatus(ORDERS, True, None, "")
+    other = replace(status, id=Shard("mails", "0"))
+    metrics.watch(lambda: [replace(status, kept_s=7.0), replace(status, kept_s=5.0), other])
+
+    def kept(topic: str) -> float | None:
+        return registry.get_sample_value("delayline_buffer_kept_seconds", {"topic": topic})
+
+    assert (kept("orders"), kept("mails")) == (5.0, None)
 
 
 def test_plain_messages_and_others_are_counted_together() -> None:
