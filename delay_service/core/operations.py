@@ -187,7 +187,7 @@ class _Deciding:
 
     def _waits(self, name: bytes) -> bool:
         # rule op-moving: an operation would miss a message that is in no index for a moment.
-        return name in self._moving or self._view.is_moving(name)
+        return name in self._moving or name in self._view.moving
 
     def _move(self, target: Target, due_ms: int, reason: str) -> None:
         self.decided.end(target, Outcome.SUPERSEDED, reason, target.name)
@@ -331,7 +331,7 @@ class _Deciding:
     def _purge(self, asked: Asked) -> bool:
         """Cancel what was accepted before, some of it per commit."""
         # rule purge-moving: the purge would miss a message that is in no index for a moment.
-        if self._moving or self._view.anything_moves():
+        if self._moving or self._view.moving:
             return False
         for _ in range(PURGE_SCANS_MAX):
             targets = self._view.scan(self._purged_to, DECIDED_MAX)

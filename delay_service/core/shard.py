@@ -50,11 +50,10 @@ from delayline.buffer.record import (
     read,
     version_of,
 )
-from delayline.buffer.shapes import PlainRecords, read_plain
+from delayline.buffer.shapes import PlainRecords, reader_of
 from delayline.errors import Bug
 from delayline.records.message import Key
 from delayline.records.message import Shard as ShardId
-from delayline.schedule.rules import Rules
 from mq.contract import Append, LogRecord, ShardBatch
 from mq.errors import Refused
 from store.index import Checkpoint, Entry, Named, PlainEntry, ShardIndex
@@ -114,7 +113,9 @@ class Shard:
     @property
     def has_news(self) -> bool:
         """Whether the next batch says something although nothing is due and no checkpoint is wanted."""
-        return bool(self._operations or self.rolls or self.messages.has_unbound_names or self._announcement())
+        if self._operations or self.rolls or self.messages.has_unbound_names:
+            return True
+        return self._rules.announcement(self._settings.rules) is not None
 
     # --- reading
 
@@ -132,7 +133,7 @@ class Shard:
             begin, meaning = at, None
             try:
                 # rule rules-read: the due time would depend on who reads: early, or late.
-                at, meaning = read_plain(records, at, self._rules.latest, entries)
+                at, meaning = reader_of(self._rules.latest).read(records, at, entries)
             finally:  # records and holes before one of an unknown format are read all the same
                 at = begin + len(entries)
                 # rule D-late: a late record below D, at or above O, has not been delivered: lost.
@@ -267,7 +268,8 @@ class Shard:
         limits = Limits(now_ms, expired_before_ms, records_max, bytes_max - decided.bytes)
         due = self._due.select(limits, decided, self.cursor.delivered_key, paused=paused)
         self.cut, self._starved = due.cut, due.starved
-        if not (due.entries or due.carried_on or checkpoint or self.rolls or decided or self._announcement()):
+        rules = self._rules.announcement(self._settings.rules)
+        if not (due.entries or due.carried_on or checkpoint or self.rolls or decided or rules):
             return None
         ended = list(map(_KEY, due.entries))
         # rule D-key: a D above the last key would take the record between for delivered: lost.
@@ -278,7 +280,7 @@ class Shard:
         draft = self._drafter.draft(due.entries, now_ms, expired_before_ms, self.refusals)
         self._fill(draft, due, decided, next_offset, delivered_key)
         draft.name(ended, next_offset, decided.cancelled)
-        if (rules := self._announcement()) is not None:
+        if rules is not None:
             draft.appends.append(encode_rules(rules))
             self._rules.announced = True
         # rule row-O: above O the record is read again, and its row would be written twice.
@@ -309,9 +311,6 @@ class Shard:
             rolled = self.rolls.chosen(rollable, bytes_left, alone=not (draft.rows or draft.plain))
         for target in (*due.carried_on, *rolled):
             draft.roll(target)
-
-    def _announcement(self) -> Rules | None:
-        return self._rules.announcement(self._settings.rules)
 
     def _decide(self, bytes_max: int) -> Decided:
         """O passes no late record that waits, so it passes no operation behind one either."""

@@ -19,6 +19,7 @@ from mq.contract import (
     Lost,
     OutOfRange,
     ShardBatch,
+    TopicInfo,
 )
 from mq.errors import (
     CommitAborted,
@@ -235,7 +236,7 @@ class LocalSink:
         committer: Committer,
         source: LocalSource,
         record_bytes_max: int,
-        group_topic: Callable[[str, Topic], Topic],
+        group_topic: Callable[[str, TopicInfo], Topic],
     ) -> None:
         """`group_topic` gives a consumer group's topic, made like that other one where it is missing."""
         self._ledger = ledger
@@ -296,7 +297,7 @@ class LocalSink:
                 return self._ledger.topic(topic).partition(name)
             if len(body) > self._record_bytes_max:
                 raise RecordTooLarge(f"a record of {len(body)} bytes, the limit is {self._record_bytes_max}")
-            partitions = self.group_topic(topic, self._ledger.topic(shard.topic)).partitions
+            partitions = self.group_topic(topic, self._ledger.topic(shard.topic).info).partitions
             return partitions[int(name) % len(partitions)]
         except (TopicUnknown, PartitionUnknown, RecordTooLarge) as error:
             raise DeliveryRefused(shard, str(error), of_record=not isinstance(error, PartitionUnknown)) from error

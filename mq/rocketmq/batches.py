@@ -76,7 +76,7 @@ class Batches:
         if part.appends:
             last.append(
                 (
-                    self._place(self._names.buffer(shard.topic), shard.name),
+                    self._cluster.queue(self._names.buffer(shard.topic), shard.name),
                     self._members(shard, part.appends, Refused.APPEND),
                 )
             )
@@ -99,7 +99,7 @@ class Batches:
     def _target(self, shard: Shard) -> Queue:
         """Raises DeliveryRefused."""
         try:
-            return self._place(shard.topic, shard.name)
+            return self._cluster.queue(shard.topic, shard.name)
         except (TopicUnknown, PartitionUnknown) as error:
             raise DeliveryRefused(shard, str(error), of_record=False) from error
 
@@ -115,7 +115,7 @@ class Batches:
         topic, name, _ = append
         try:
             if topic == self._names.buffer(shard.topic):
-                return self._place(topic, name)
+                return self._cluster.queue(topic, name)
             return self._in_group(self._group_topic(topic, shard.topic), name)
         except PartitionUnknown as error:
             raise DeliveryRefused(shard, str(error), of_record=False) from error
@@ -143,9 +143,6 @@ class Batches:
         place = place_of(name, found.name)
         places = found.places
         return (place if place in places else places[place.queue_id % len(places)]).of(found.wire)
-
-    def _place(self, topic: str, partition: str) -> Queue:
-        return self._cluster.queue(topic, partition)
 
     def _own(self, topic: str, shard: Shard) -> Queue:
         """In audit and dead letters a shard has one queue, on its own broker where that has any."""
