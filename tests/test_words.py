@@ -51,8 +51,12 @@ TWICE_MAX = 14
 REPLACED = re.compile(r"settle|(?<![a-z])claimants?(?![a-z])")
 """Parts of identifiers that had several meanings each. The glossary has a word for each meaning: complete, stable,
 recover, resolve; conditional message."""
-SCOPED = {"piece": ("kafkawire/", "rocketmq/wire/", "proxy/kafka/response_order.py", "proxy/kafka/frontend/")}
-"""Words with one meaning, and the modules that it belongs to: a piece is part of a byte stream."""
+SCOPED = {
+    "piece": ("kafkawire/", "rocketmq/wire/", "proxy/kafka/response_order.py", "proxy/kafka/frontend/"),
+    "elsewhere": ("kafkawire/client/", "mq/kafka/data_path/", "reconcile/spark/", "store/memory_tier.py"),
+}
+"""Words with one meaning, and the modules that it belongs to: a piece is part of a byte stream, elsewhere another
+broker, side or tier."""
 
 
 def classes() -> list[tuple[str, str]]:

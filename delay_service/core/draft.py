@@ -54,7 +54,7 @@ class Draft:
     deliveries: list[Pair] = field(default_factory=list)
     appends: list[bytes] = field(default_factory=list)
     dead: list[bytes] = field(default_factory=list)
-    elsewhere: list[Append] = field(default_factory=list)
+    cross_partition: list[Append] = field(default_factory=list)
     rows: list[AuditRow] = field(default_factory=list)
     plain: list[PlainRows] = field(default_factory=list)
     moved: dict[Key, Move] = field(default_factory=dict)
@@ -207,7 +207,7 @@ class Drafter:
     def _give_back(self, draft: Draft, target: Target, retry: Retry) -> tuple[Outcome, str]:
         """To the consumer group that has sent it back; outcome and reason."""
         due_ms = target.key.due_ms
-        draft.elsewhere.append(give_back(retry, self._shard, self._names, target.packed, target.name, due_ms))
+        draft.cross_partition.append(give_back(retry, self._shard, self._names, target.packed, target.name, due_ms))
         return (Outcome.DEAD, EXHAUSTED) if retry.exhausted else (Outcome.DELIVERED, RETRIED)
 
     @staticmethod

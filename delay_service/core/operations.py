@@ -65,7 +65,7 @@ class Decided:
     ended: set[Key] = field(default_factory=set)
     moved: dict[Key, Move] = field(default_factory=dict)
     appends: list[bytes] = field(default_factory=list)
-    elsewhere: list[Append] = field(default_factory=list)
+    cross_partition: list[Append] = field(default_factory=list)
     rows: list[AuditRow] = field(default_factory=list)
     named: dict[bytes, Key] = field(default_factory=dict)  # names that conditional messages have got
     resolved: list[tuple[int, Resolution]] = field(default_factory=list)  # offset of who asked, what came of it
@@ -218,7 +218,7 @@ class _Deciding:
         if (append := self._view.forward(operation)) is not None:
             if not self._fits(len(append.body)):
                 return False
-            self.decided.elsewhere.append(append)
+            self.decided.cross_partition.append(append)
             self.decided.bytes += len(append.body)
             self.decided.answer(asked, Outcome.APPLIED, FORWARDED)
             return True

@@ -291,7 +291,7 @@ class Shard:
         if not (ended or draft.appends or decided or (checkpoint and news)):
             return None
         audit = list(encode_audit(self.id, cursor.owner_epoch, now_ms, draft.rows, draft.plain))
-        batch = ShardBatch(self.id, cursor, draft.deliveries, draft.appends, audit, draft.dead, draft.elsewhere)
+        batch = ShardBatch(self.id, cursor, draft.deliveries, draft.appends, audit, draft.dead, draft.cross_partition)
         if pending is not None:
             add_mark(batch, self._index, due.entries, pending, now_ms)
         # rule index-after: the index loses nothing before the commit is true: an aborted batch would be lost.
@@ -301,7 +301,7 @@ class Shard:
     def _fill(self, draft: Draft, due: Due, decided: Decided, next_offset: int, delivered_key: Key) -> None:
         """Add what is decided, and the records that go on in another one."""
         draft.appends += decided.appends
-        draft.elsewhere += decided.elsewhere
+        draft.cross_partition += decided.cross_partition
         draft.rows += decided.rows
         draft.moved |= decided.moved
         rolled: Iterable[Target] = ()

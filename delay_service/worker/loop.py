@@ -290,7 +290,7 @@ class Worker:
         core, ends = owned.core, bool(taken.ended)
         finished = core.committed()
         self._observer.finished(owned.id, finished._replace(at_ms=self._source.now_ms(owned.id)))
-        delivers = bool(part.deliveries or part.elsewhere)
+        delivers = bool(part.deliveries or part.cross_partition)
         self.stalls.dead_lettered(owned)
         self.narrowing.succeeded(owned, core, ends=ends, delivers=delivers)
         if delivers or (owned.progress.refused_since_s is None and owned.bounds.suspect is None):

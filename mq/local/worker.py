@@ -286,10 +286,10 @@ class LocalSink:
             runs.append(Run(_spread(self._ledger.topic(names.audit), shard), part.audit))
         if part.dead:
             runs.append(Run(_spread(self._ledger.topic(names.dead), shard), part.dead))
-        runs += [Run(self._elsewhere(shard, append), [append.body]) for append in part.elsewhere]
+        runs += [Run(self._cross_partition(shard, append), [append.body]) for append in part.cross_partition]
         return runs
 
-    def _elsewhere(self, shard: Shard, append: Append) -> Partition:
+    def _cross_partition(self, shard: Shard, append: Append) -> Partition:
         """Where it goes. Raises DeliveryRefused."""
         topic, name, body = append
         try:

@@ -206,7 +206,7 @@ class SuiteSink:
             part,
             shard=self._names.shard_out(part.shard),
             deliveries=[Delivery(wrap(body), at_ms) for body, at_ms in part.deliveries],
-            elsewhere=[self._names.append_out(append) for append in part.elsewhere],
+            cross_partition=[self._names.append_out(append) for append in part.cross_partition],
             **{name: [wrap(body) for body in getattr(part, name)] for name in ("appends", "audit", "dead")},
         )
 

@@ -70,7 +70,7 @@ def test_what_is_due_goes_in_batches_that_keep_their_bound(ask) -> None:  # type
     bench.turn(8)
     bench.clock.advance(HOUR)
     parts = list(batches(bench))
-    ended = sum(len(part.deliveries) + len(part.elsewhere) + len(part.dead) for part in parts)
+    ended = sum(len(part.deliveries) + len(part.cross_partition) + len(part.dead) for part in parts)
     assert (ended, all_fit(parts)) == (60, True)
 
 

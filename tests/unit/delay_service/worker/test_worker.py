@@ -67,7 +67,7 @@ def test_a_batch_takes_another_shard_while_there_is_room_in_bytes(bytes_max: int
 
 def test_everything_that_a_batch_writes_takes_room() -> None:
     cursor = Cursor(topic_id=bytes(16))
-    batch = ShardBatch(ORDERS, cursor, [(b"ab", None)], [b"x"], elsewhere=[Append("t", "0", b"cde")])
+    batch = ShardBatch(ORDERS, cursor, [(b"ab", None)], [b"x"], cross_partition=[Append("t", "0", b"cde")])
     assert (batch.written_bytes, ShardBatch(ORDERS, cursor).written_bytes) == (6, 0)
 
 
