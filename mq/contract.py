@@ -134,11 +134,11 @@ class Source(Protocol):
     def seek(self, shard: Shard, offset: int) -> None:
         """Read the shard from `offset` on. Nothing is fetched for an assigned shard before its first seek."""
 
-    def pause(self, shard: Shard) -> None:
-        """Fetch nothing for the shard until `resume`; other shards go on."""
+    def pause_fetch(self, shard: Shard) -> None:
+        """Fetch nothing for the shard until `resume_fetch`; other shards go on."""
 
-    def resume(self, shard: Shard) -> None:
-        """Undo `pause`."""
+    def resume_fetch(self, shard: Shard) -> None:
+        """Undo `pause_fetch`."""
 
     def release(self, shards: Sequence[Shard]) -> None:
         """Everything of revoked shards has been finished or dropped; let them go."""

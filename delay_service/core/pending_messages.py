@@ -175,7 +175,7 @@ class PendingMessages:
             target = self._drafter.target(moved.key, moved.value)._replace(message_id=series_id)
             return self._pending(target, version=target.version + 1)
         found = self.carrier(message_id)
-        if found is None or (message_id.occurrence is not None and found.name != str(message_id)):
+        if found is None or (message_id.occurrence is not None and found.row_id != str(message_id)):
             return None
         return self._pending(found, version=found.version)
 

@@ -2,7 +2,7 @@
 
 The rules by which no message is lost or delivered twice; each has a mutant that shows what breaks without it:
 
-  - What the cursor or a name ends is never indexed again; nothing else is inferred on replay.
+  - What the cursor, a decision or a re-append ends is never indexed again; nothing else is inferred on replay.
   - Nothing is dispatched before the log has been read up to the end that was recorded after the claim.
   - D is the highest key delivered. O never passes a pending record with a key <= D (a *late* record: it became
     readable when delivery had already passed its key), and every delivery at or above O is named in the same commit.
@@ -184,10 +184,10 @@ class Shard:
             case Operation() | Control() if is_new:
                 # rule op-above-O: an operation above O has not been decided by the last owner: lost.
                 self._operations.ask(offset, accepted_at_ms, meaning)
-            case Decision(names):
-                for key in names:
-                    # rule named-ended: what a decision names has ended: delivered twice.
-                    self._end_by_name(key)
+            case Decision(ended):
+                for key in ended:
+                    # rule decision-ended: what a decision names has ended: delivered twice.
+                    self._end_by_decision(key)
             case RulesChange(rules):
                 self._rules.change(offset, rules)
         # rule row-once: below O the row has been written: twice in the audit.
@@ -229,12 +229,12 @@ class Shard:
         self._put([] if terminal else [entry], near_until_ms, entry.offset + 1, names)
         self.messages.moving.pop(origin or "")  # not before it is indexed: there may be no room
 
-    def _end_by_name(self, key: Key) -> None:
-        """A record that we read names `key`. Behind the recorded end it is our own word, read back: `committed`
+    def _end_by_decision(self, key: Key) -> None:
+        """A decision that we read ends `key`. Behind the recorded end it is our own word, read back: `committed`
         has done it, or is about to."""
         if not self.caught_up:
             self._index.discard(key)
-            # rule late-named: a record that has ended would hold O back for ever.
+            # rule late-decided: a record that has ended would hold O back for ever.
             self._late.forget(key.offset)
 
     def _end_by_reappend(self, key: Key, successor: Key) -> None:
@@ -263,8 +263,8 @@ class Shard:
         decided = self._decide(budget)
         # rule pause-kept: a pause would end with the next commit.
         paused = self.cursor.paused if decided.paused is None else decided.paused
-        # rule late-max: too old a message would be delivered, or expire too early.
-        expired_before_ms = now_ms - self._settings.late_max_ms
+        # rule lateness-max: too old a message would be delivered, or expire too early.
+        expired_before_ms = now_ms - self._settings.lateness_max_ms
         limits = Limits(now_ms, expired_before_ms, records_max, bytes_max - decided.bytes)
         due = self._due.select(limits, decided, self.cursor.delivered_key, paused=paused)
         self.cut, self._starved = due.cut, due.starved
@@ -279,7 +279,7 @@ class Shard:
         next_offset = min(self._next_offset(gone), decided.undecided)
         draft = self._drafter.draft(due.entries, now_ms, expired_before_ms, self.refusals)
         self._fill(draft, due, decided, next_offset, delivered_key)
-        draft.name(ended, next_offset, decided.cancelled)
+        draft.decide(ended, next_offset, decided.cancelled)
         if rules is not None:
             draft.appends.append(encode_rules(rules))
             self._rules.announced = True

@@ -18,7 +18,7 @@ class Move(NamedTuple):
 
 
 class Target(NamedTuple):
-    """A pending record of a message. `message_id` is that of its first acceptance, `name` what outcome rows call it:
+    """A pending record of a message. `message_id` is that of its first acceptance, `row_id` that of its outcome row:
     of a series, the occurrence."""
 
     key: Key
@@ -26,7 +26,7 @@ class Target(NamedTuple):
     meta: Meta | None
     packed: bytes
     message_id: str
-    name: str
+    row_id: str
 
     @property
     def terms(self) -> Terms | None:

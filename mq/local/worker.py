@@ -183,10 +183,10 @@ class LocalSource:
     def seek(self, shard: Shard, offset: int) -> None:
         self._change(shard, offset=offset)
 
-    def pause(self, shard: Shard) -> None:
+    def pause_fetch(self, shard: Shard) -> None:
         self._change(shard, paused=True)
 
-    def resume(self, shard: Shard) -> None:
+    def resume_fetch(self, shard: Shard) -> None:
         self._change(shard, paused=False)
 
     def _change(self, shard: Shard, *, offset: int | None = None, paused: bool | None = None) -> None:
