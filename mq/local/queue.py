@@ -8,8 +8,7 @@ from threading import Lock
 from delayline.buffer.cursor import Cursor
 from delayline.buffer.record import encode_rules
 from delayline.clock import Clock
-from delayline.errors import ConfigError
-from delayline.names import Names, is_topic_name
+from delayline.names import is_topic_name
 from delayline.records.message import Shard
 from delayline.schedule.rules import DEFAULT_RULES, Rules
 from mq.audited import Positions
@@ -38,13 +37,6 @@ class LocalLimits:
     record_bytes_max: int = RECORD_BYTES_MAX
     topics_max: int = TOPICS_MAX
     group_topics_max: int = GROUP_TOPICS_MAX
-
-
-def installation(namespace: str) -> Names:
-    """The names of the installation. Raises ConfigError for a namespace that no topic name could begin with."""
-    if not is_topic_name(namespace):
-        raise ConfigError(f"the namespace {namespace!r} is not 1 to 249 of the characters a-z A-Z 0-9 . _ -")
-    return Names(namespace)
 
 
 class LocalQueue:
