@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from reconcile.progress import Say
-    from reconcile.spark.job import Verdict
+    from reconcile.spark.job import RunVerdict
 
 START = 490_896 * HOUR_MS
 
@@ -209,7 +209,7 @@ def run_here(
     threshold: int = 0,
     say: "Say" = lambda step: None,
     keep_rows_ms: int | None = None,
-) -> "Verdict":
+) -> "RunVerdict":
     """A run of the job in this process, over an archive, with the files of this machine."""
     from reconcile.readers.parquet import ParquetReader
     from reconcile.spark.job import run
