@@ -49,7 +49,7 @@ REPAIRED_WITHIN_MS = 24 * HOUR_MS
 log = logs.get(__name__)
 
 
-class Said(NamedTuple):
+class AuditRead(NamedTuple):
     """Of the planned part of the audit: the last marks of each shard, by partition the time of its first record,
     what operators have had skipped, what may tell of outcomes and cannot be read, how many records that cannot, how
     many outcome rows the others have, and which topics have marks and no buffer."""
@@ -75,7 +75,7 @@ class Merging(NamedTuple):
 class Stages(Protocol):
     """What a run does with rows. Each writes below `<room>/run=<run>/`, and may be done again after a failure."""
 
-    def marks(self, plan: Plan) -> Said:
+    def marks(self, plan: Plan) -> AuditRead:
         """Writes nothing."""
 
     def count(self, plan: Plan, reads: Reads, previous: Manifest | None) -> Counted:

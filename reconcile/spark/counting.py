@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
 from delayline.buffer.outcome import LOW_WATER, OUTCOMES, SKIPPED
-from reconcile.directory.runs import Said
+from reconcile.directory.runs import AuditRead
 from reconcile.errors import BadInput, CannotJudge
 from reconcile.frames.local_frame import small
 from reconcile.frames.schemas import ACCEPTED, AUDIT_RECORDS, DONE, MALFORMED
@@ -61,7 +61,7 @@ class Counting:
         self._late_after_ms = late_after_ms
         self._pairing = Pairing(rooms, (COUNTED, AHEAD), (BEFORE, LOST))
 
-    def marks(self, plan: Plan) -> Said:
+    def marks(self, plan: Plan) -> AuditRead:
         records = self._reader.audit(self._rooms.spark, plan.audit).records
         groups = _by_shard(records, plan).collect()
         if not groups:
@@ -222,7 +222,7 @@ def _by_shard(records: DataFrame, plan: Plan) -> DataFrame:
     )
 
 
-def _said(groups: Iterable[Row], plan: Plan) -> Said:
+def _said(groups: Iterable[Row], plan: Plan) -> AuditRead:
     marks: dict[str, dict[int, list[Mark]]] = {}
     skips: dict[str, dict[int, list[Skip]]] = {}
     first_ms: dict[int, int] = {}
@@ -243,7 +243,7 @@ def _said(groups: Iterable[Row], plan: Plan) -> Said:
             audit_offset, first, end, at_ms = skip
             skipped = Skip(first or 0, end, at_ms, first is not None, audit_offset)
             skips.setdefault(topic, {}).setdefault(shard, []).append(skipped)
-    return Said(marks, first_ms, skips, unreadable, malformed, rows, sorted(vanished))
+    return AuditRead(marks, first_ms, skips, unreadable, malformed, rows, sorted(vanished))
 
 
 # --- which rows are counted

@@ -11,7 +11,7 @@ from delayline.clock import Clock
 from reconcile.directory import reported
 from reconcile.directory.files import Files
 from reconcile.directory.lock import Lock, this_process
-from reconcile.directory.runs import Merging, Said, carry_out, read_manifest
+from reconcile.directory.runs import AuditRead, Merging, carry_out, read_manifest
 from reconcile.errors import BadInput
 from reconcile.frames.schemas import MALFORMED
 from reconcile.logic.advance import Counted, Judgement, Task
@@ -35,7 +35,7 @@ from reconcile.spark.parquet_store import ParquetStore
 from reconcile.spark.session import prepare
 
 
-class Verdict(NamedTuple):
+class RunVerdict(NamedTuple):
     """How a run ended, and what it says. `note_reported` is called once that is out; a run for which it was not is
     reported again by the next one. Raises OSError."""
 
@@ -53,13 +53,13 @@ def run(
     say: Say = lambda step: None,
     *,
     reports: bool = False,
-) -> Verdict:
+) -> RunVerdict:
     """`reports`: the caller has somebody to report to, and calls `note_reported` then; else the answer is the report.
     Raises ReconcileError, OSError, and what Spark raises."""
     stages = _Stages(settings, reader, files, ParquetStore(spark, files), clock, say)
     carry_out(files, Lock(files, this_process(clock.now_ms())), reader, stages, settings.stalled_after_ms, say)
     summary = stages.summary
-    verdict = Verdict(summary, summary.exit_code, partial(reported.note, files, summary.run))
+    verdict = RunVerdict(summary, summary.exit_code, partial(reported.note, files, summary.run))
     if not reports:
         verdict.note_reported()
     return verdict
@@ -80,7 +80,7 @@ class _Stages:
         self._read_at_ms = cache(lambda run: read_manifest(files, run).at_ms)
         self._started_s = clock.monotonic_s()
 
-    def marks(self, plan: Plan) -> Said:
+    def marks(self, plan: Plan) -> AuditRead:
         prepare(self._rooms.spark, sum(part.end - part.start for part in plan.audit.values()))
         return self._counting.marks(plan)
 

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from reconcile.directory.files import Files
-from reconcile.directory.runs import Merging, Said
+from reconcile.directory.runs import AuditRead, Merging
 from reconcile.logic.advance import Counted, Judgement, Task
 from reconcile.logic.ledger import HOUR_MS, WINDOW_MS
 from reconcile.logic.manifest import Judged, Manifest, Plan, Reads, Totals
@@ -67,14 +67,14 @@ class FakeStages:
     def __init__(self, queue: FakeQueue, files: Files, step: Callable[[str], None] = lambda name: None) -> None:
         self._queue, self._files, self._step = queue, files, step
 
-    def marks(self, plan: Plan) -> Said:
+    def marks(self, plan: Plan) -> AuditRead:
         self._step("marks")
         marks: dict[str, dict[int, list[Mark]]] = defaultdict(lambda: defaultdict(list))
         for offset, (kind, *said) in self._audit(plan):
             if kind == "mark":
                 topic, shard, after, low_ms, pending = said
                 marks[topic][shard].append(Mark(plan.held.at_ms, after, low_ms, pending, offset))
-        return Said(marks, dict.fromkeys(plan.lost, plan.held.at_ms))
+        return AuditRead(marks, dict.fromkeys(plan.lost, plan.held.at_ms))
 
     def _audit(self, plan: Plan) -> Iterator[tuple[int, tuple[Any, ...]]]:
         for part in plan.audit.values():
