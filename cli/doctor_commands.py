@@ -56,6 +56,8 @@ def _examine(config: Path | None) -> "Iterator[Finding]":
     yield from examine_shards(settings)
     if settings.mq.kind == "kafka":
         yield from _kafka(settings)
+    if settings.mq.kind == "rocketmq":
+        yield from _rocketmq(settings)
 
 
 def _kafka(settings: "Settings") -> "Iterator[Finding]":
@@ -76,3 +78,20 @@ def _kafka(settings: "Settings") -> "Iterator[Finding]":
 
     with closing(queue):
         yield from examine_kafka(settings, queue, features_of(settings, clock))
+
+
+def _rocketmq(settings: "Settings") -> "Iterator[Finding]":
+    from cli.findings import Finding
+    from cli.queues import open_rocketmq
+    from cli.rocketmq_doctor import examine_rocketmq
+    from delayline.clock import SystemClock
+    from delayline.errors import ConfigError
+
+    clock = SystemClock()
+    try:
+        queue = open_rocketmq(settings, clock)
+    except ConfigError as error:
+        yield Finding("fail", "queue", str(error))
+        return
+    with closing(queue):
+        yield from examine_rocketmq(settings, queue, clock)

@@ -164,10 +164,14 @@ class RocketmqCluster:
     def kept_s(self, broker: str) -> float:
         """For how long the broker keeps what it has stored."""
         if broker not in self._kept_s:
-            with self.telling(f"asking for settings of {broker}"):
-                found = self._client.admin.configuration(broker).get("fileReservedTime", "")
+            found = self.configuration(broker).get("fileReservedTime", "")
             self._kept_s[broker] = 3600.0 * (int(found) if found.isdecimal() else FILE_RESERVED_H)
         return self._kept_s[broker]
+
+    def configuration(self, broker: str) -> dict[str, str]:
+        """The broker's settings."""
+        with self.telling(f"asking for settings of {broker}"):
+            return self._client.admin.configuration(broker)
 
     # --- queues
 

@@ -316,6 +316,28 @@ class RocketmqQueue:
         self._check()
         return self._cluster.kept_s(place_of(shard.name, shard.topic).broker)
 
+    # --- for an operator
+
+    def masters(self) -> Sequence[str]:
+        """Names of the brokers that take writes. Raises QueueUnavailable."""
+        self._check()
+        return self._cluster.masters()
+
+    def broker_settings(self, broker: str) -> Mapping[str, str]:
+        """As the broker has them. Raises QueueUnavailable."""
+        self._check()
+        return self._cluster.configuration(broker)
+
+    def buffer_of(self, topic: str) -> TopicInfo:
+        """Raises TopicUnknown, QueueUnavailable."""
+        return self.topic(self._names.buffer(topic))
+
+    def oldest_age_s(self, shard: Shard, now_ms: int) -> float:
+        """Since the first record that may be pending was stored; 0 where there is none. Raises QueueError."""
+        cursor = self.read_cursor_unfenced(shard)
+        stored_ms = self.appended_at_ms(shard, 0 if cursor is None else cursor.low_offset)
+        return 0.0 if stored_ms is None else (now_ms - stored_ms) / 1000
+
     def appended_at_ms(self, shard: Shard, offset: int) -> int | None:
         self._check()
         queue = self._cluster.buffer_queue(shard)

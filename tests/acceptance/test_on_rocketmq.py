@@ -1,6 +1,7 @@
 """Messages over HTTP to a server on RocketMQ, seen by a plain consumer that pulls the target's queues."""
 
 import base64
+import json
 from collections.abc import Callable, Iterator
 from typing import Any
 from uuid import uuid4
@@ -10,7 +11,7 @@ import pytest
 from rocketmq.client.client import Client
 from rocketmq.wire.bodies import Queue
 from rocketmq.wire.stored import StoredMessage
-from tests.acceptance.asking import HTTP, wait_for
+from tests.acceptance.asking import HTTP, run, wait_for
 from tests.brokers.rocketmq import BROKER, RocketMq
 from tests.fault.server import Server
 
@@ -117,6 +118,7 @@ def test_a_cancelled_message_does_not_arrive(server: Server, topic: str, pulled:
     assert state_of(server, cancelled) == "cancelled"
 
 
+@pytest.mark.thorough  # each run has it on other queues, and a cancel here
 def test_a_rescheduled_message_arrives_once_at_its_new_time(server: Server, topic: str, pulled: Pulled) -> None:
     message = send(server, topic, value="moved", schedule={"delay": "1h"})
     wait_pending(server, message)
@@ -126,12 +128,14 @@ def test_a_rescheduled_message_arrives_once_at_its_new_time(server: Server, topi
     assert [one.body for one in arrived(pulled)] == [b"moved"]
 
 
+@pytest.mark.thorough  # each run has it on other queues, and a cancel here
 def test_an_own_id_names_one_pending_message(server: Server, topic: str, pulled: Pulled) -> None:
     for value in ("first", "second"):
         send(server, topic, key="7", value=value, schedule={"delay": "2s", "own_id": "order-7"})
     assert [one.body for one in arrived(pulled)] == [b"first"]
 
 
+@pytest.mark.thorough  # each run has it on other queues, and a cancel here
 def test_a_repeat_arrives_again_and_again(server: Server, topic: str, pulled: Pulled) -> None:
     send(server, topic, value="tick", schedule={"every": "1s", "times": 3})
     found = arrived(pulled, 3)
@@ -177,6 +181,17 @@ def test_what_cannot_be_understood_is_a_dead_letter_with_its_key_and_tags(
     found = letter.properties_map()
     assert (letter.body, found["KEYS"], found["TAGS"]) == (b"spoilt", "42", "t")
     assert len(pulled()) == 1
+
+
+@pytest.mark.thorough  # each run has what it says in its units
+def test_the_doctor_tells_of_brokers_and_of_what_waits(server: Server, topic: str) -> None:
+    send(server, topic, value="x", schedule={"delay": "1h"})
+    settings = {name: value for name, value in server.settings.items() if name.startswith(("mq__", "namespace"))}
+    ran = run("doctor", "--json", delay__topics=topic, store__disk_free_min="1MiB", **settings)
+    found = {one["check"]: one for one in json.loads(ran.out)["findings"]}
+    assert found["queue"]["level"] == "ok"
+    assert found[BROKER]["detail"] == "it keeps records for 72 h"
+    assert not [check for check in found if check.startswith(topic)]
 
 
 def test_topics_of_others_are_never_made(server: Server) -> None:

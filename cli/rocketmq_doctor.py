@@ -1,0 +1,77 @@
+"""What can be wrong with a RocketMQ cluster, and with what waits there."""
+
+from collections.abc import Iterator, Mapping
+
+from cli.findings import Finding
+from delayline.clock import Clock
+from delayline.config import Settings
+from delayline.records.message import Shard
+from mq.errors import QueueError, TopicUnknown
+from mq.rocketmq.body import BATCH_BYTES_MAX
+from mq.rocketmq.queue import RocketmqQueue
+from mq.rocketmq.retention import SHARE_MAX
+
+TOPICS_MAX = 200
+"""Looked at one by one, a few questions for each of their queues."""
+
+
+def examine_rocketmq(settings: Settings, queue: RocketmqQueue, clock: Clock) -> Iterator[Finding]:
+    servers = settings.mq.bootstrap_servers
+    try:
+        topics = queue.topics()
+        brokers = queue.masters()
+    except QueueError as error:
+        advice = "is mq.bootstrap_servers right, is a name server up, and do mq.properties have what it asks for?"
+        yield Finding("fail", "queue", f"RocketMQ at {servers} does not answer: {error}", advice)
+        return
+    yield Finding("ok", "queue", f"RocketMQ at {servers}, {len(brokers)} brokers, {len(topics)} topics of users")
+    for name in brokers:
+        yield from _broker(queue, name)
+    enabled = [topic for topic in topics if settings.is_delay_enabled(topic)]
+    for topic in enabled[:TOPICS_MAX]:
+        yield from _waiting(queue, topic, clock.now_ms())
+    if len(enabled) > TOPICS_MAX:
+        yield Finding("warn", "topics", f"only {TOPICS_MAX} of {len(enabled)} topics were looked at")
+
+
+def _broker(queue: RocketmqQueue, name: str) -> Iterator[Finding]:
+    try:
+        yield from broker(name, queue.broker_settings(name))
+    except QueueError as error:
+        yield Finding("fail", name, f"it does not answer: {error}", "its shards stall until it does")
+
+
+def broker(name: str, found: Mapping[str, str]) -> Iterator[Finding]:
+    """Whether a broker's settings are what Delayline needs."""
+    bytes_max = int(found.get("maxMessageSize", BATCH_BYTES_MAX))
+    if bytes_max < BATCH_BYTES_MAX:
+        detail = f"maxMessageSize is {bytes_max}, {BATCH_BYTES_MAX} are needed"
+        yield Finding("fail", name, detail, "raise it, or commits of many messages are refused")
+    if found.get("flushDiskType") == "ASYNC_FLUSH":
+        advice = "flushDiskType = SYNC_FLUSH, and a replica with brokerRole = SYNC_MASTER, keep what is acknowledged"
+        yield Finding("warn", name, "ASYNC_FLUSH: what it acknowledged last may be lost with its machine", advice)
+    yield Finding("ok", name, f"it keeps records for {found.get('fileReservedTime', 'an unknown number of')} h")
+
+
+def _waiting(queue: RocketmqQueue, topic: str, now_ms: int) -> Iterator[Finding]:
+    try:
+        partitions = queue.buffer_of(topic).partitions
+    except TopicUnknown:
+        yield Finding("ok", topic, "its buffer is made at the first delayed message")
+        return
+    except QueueError as error:
+        yield Finding("fail", topic, str(error))
+        return
+    for name in partitions:
+        shard = Shard(topic, name)
+        try:
+            yield from waiting(shard, queue.oldest_age_s(shard, now_ms), queue.kept_s(shard))
+        except QueueError as error:
+            yield Finding("warn", f"{topic} {name}", f"how long its messages wait is not known: {error}")
+
+
+def waiting(shard: Shard, age_s: float, kept_s: float | None) -> Iterator[Finding]:
+    """Whether a shard's messages wait nearly as long as their broker keeps them."""
+    if kept_s is not None and age_s > kept_s * SHARE_MAX:
+        detail = f"messages wait for {age_s / 3600:.1f} h, and their broker keeps them for {kept_s / 3600:.0f} h"
+        yield Finding("warn", f"{shard.topic} {shard.name}", detail, "raise fileReservedTime before they are gone")
