@@ -100,11 +100,17 @@ class Batches:
         return batches
 
     def _target(self, shard: Shard) -> Queue:
-        """Raises DeliveryRefused."""
+        """Brokers leave the right to write into a topic to their clients, which see it in the route: so do we. Raises
+        DeliveryRefused."""
         try:
-            return self._cluster.queue(shard.topic, shard.name)
+            queue = self._cluster.queue(shard.topic, shard.name)
+            held = self._cluster.recall(shard.topic).brokers.get(shard.broker)
         except (TopicUnknown, PartitionUnknown) as error:
             raise DeliveryRefused(shard, str(error), of_record=False) from error
+        if held is not None and not held.is_writable:
+            detail = f"topic {shard.topic!r} may not be written on {shard.broker}"
+            raise DeliveryRefused(shard, detail, of_record=False)
+        return queue
 
     def _cross_partition(self, part: ShardBatch) -> list[tuple[Queue, list[BatchMember]]]:
         found: dict[Queue, list[BatchMember]] = {}

@@ -11,7 +11,7 @@ from rocketmq.errors import Malformed, Unreachable
 from rocketmq.wire.bodies import MASTER_ID, Queue, decode_locked, encode_group, encode_locks
 from rocketmq.wire.codes import Request
 from rocketmq.wire.command import Command
-from rocketmq.wire.headers.admin import CreateTopic, DeleteSubscriptionGroup, TopicOf
+from rocketmq.wire.headers.admin import CreateTopic, DeleteSubscriptionGroup, Permission, TopicOf
 from rocketmq.wire.lenient import loads_object
 
 
@@ -32,13 +32,28 @@ class Administration:
         return self._names.topics()
 
     def create_topic(
-        self, topic: str, broker: str, queues: int, *, message_type: str = "", sys_flag: int | None = None
+        self,
+        topic: str,
+        broker: str,
+        queues: int,
+        *,
+        message_type: str = "",
+        sys_flag: int | None = None,
+        permission: Permission = Permission.READ | Permission.WRITE,
     ) -> None:
         """With so many queues on this broker. `message_type` is one of RocketMQ's (NORMAL, DELAY ...), which only its
         own proxy holds messages against. Of `sys_flag` RocketMQ reads two bits (`TopicSysFlag`), and hands out the
         rest as it is."""
         attributes = f"+message.type={message_type}" if message_type else None
-        header = CreateTopic(topic, queues, queues, topic_sys_flag=sys_flag, attributes=attributes, broker=broker)
+        header = CreateTopic(
+            topic,
+            queues,
+            queues,
+            perm=int(permission),
+            topic_sys_flag=sys_flag,
+            attributes=attributes,
+            broker=broker,
+        )
         self._ask(broker, Command(Request.UPDATE_AND_CREATE_TOPIC, header.to_fields()))
         self._names.forget(topic)
 

@@ -99,6 +99,7 @@ def test_a_queue_is_locked_by_one_client_of_a_group_until_it_gives_it_back(clien
     assert client.broker.lock(GROUP, "second", [queue]) == {queue}
 
 
+@pytest.mark.thorough  # nothing that Delayline does; each run has its bytes
 def test_a_timer_message_that_is_recalled_does_not_arrive(client: Client, queue: Queue) -> None:
     due_ms = CLOCK.now_ms() + 4000
     kept, recalled = (
@@ -115,6 +116,7 @@ def test_a_timer_message_that_is_recalled_does_not_arrive(client: Client, queue:
     assert found.value.code == Answer.ILLEGAL_OPERATION
 
 
+@pytest.mark.thorough  # nothing that Delayline does; each run has its bytes
 def test_what_a_consumer_sends_back_is_delayed_and_comes_to_its_retry_topic(client: Client, queue: Queue) -> None:
     group = f"group-{uuid4().hex[:8]}"
     client.broker.send(queue, b"failed")

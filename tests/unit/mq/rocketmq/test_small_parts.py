@@ -118,11 +118,24 @@ def test_what_may_have_been_stored_is_not_taken_for_refused(error: RocketmqError
         ({"properties": {"sasl.mechanism": "PLAIN"}}, "sasl.mechanism"),
         ({"properties": {"access_key": "a"}}, "go together"),
         ({"namespace": "a b"}, "namespace"),
+        ({"properties": {"security.protocol": "sasl_ssl"}}, "plaintext or ssl"),
+        ({"properties": {"ssl.ca.location": "/ca.pem"}}, "no effect without security.protocol"),
+        ({"properties": {"security.protocol": "ssl", "ssl.ca.location": "/nowhere.pem"}}, "ssl.ca.location"),
     ],
 )
 def test_refused_settings_name_themselves(changed: dict[str, object], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         RocketmqSettings(**{"name_servers": "a:1", **changed})  # type: ignore[arg-type]
+
+
+def test_connections_are_encrypted_where_that_is_set_with_an_account_or_without() -> None:
+    plain, encrypted = (
+        RocketmqSettings(name_servers="a:1", properties={"access_key": "a", "secret_key": "s", **more}).client()
+        for more in ({}, {"security.protocol": "SSL"})
+    )
+    assert (plain.tls, plain.credentials) == (None, encrypted.credentials)
+    assert encrypted.tls is not None
+    assert encrypted.tls.check_hostname
 
 
 def test_name_servers_are_separated_as_in_rocketmqs_own_settings_too() -> None:
