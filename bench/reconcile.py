@@ -116,7 +116,7 @@ def _judge(machine: Measured, folder: Path, truths: dict[tuple[str, int], Truth]
         found.update(one.category for one in suspects.judged_behind(behind, rules, moved_ms) if one.settled)
         named = [one for one in map(places.named_by, behind.given_way) if one]
         known = lookup.accepted_among(machine.session, named, accepted)
-        found.update(one.category for one in places.for_nobody(behind.given_way, known, rules) if one.settled)
+        found.update(one.category for one in places.for_none_accepted(behind.given_way, known, rules) if one.settled)
     mortal = [cell for cell in suspect if cell.is_mortal]
     ends = lookup.with_deadlines(machine.session, mortal, lambda _, kind: staged[kind])
     found.update(one.category for row, expires_ms in ends if (one := places.against_deadline(row, expires_ms)))
@@ -135,8 +135,8 @@ def _pair(machine: Measured, folder: Path, truths: dict[tuple[str, int], Truth])
     accepted, done = _rows(machine, folder)
     rows = (Row(*row) for row in rows_of(done.where(pairing.is_act()).select(*Row._fields).toArrow()))
     sides = ((row, acts.side_of(row)) for row in rows)
-    told = [acts.Act(row, *side, 0, True, False) for row, side in sides if side]
+    staged = [acts.Act(row, *side, 0, True, False) for row, side in sides if side]
     operations = accepted.where(F.col("kind") == "operation").select("topic", "shard", "offset", *acts.Asked._fields)
     asked = {(row[0], row[1], row[2]): acts.Asked(*row[3:]) for row in rows_of(operations.toArrow())}
-    shards = {shard: acts.Told(truth.settled, 0, -1) for shard, truth in truths.items()}
-    return Counter(one.category for one in acts.paired(told, shards, asked, acts.last_purges(told)).found)
+    shards = {shard: acts.Coverage(truth.settled, 0, -1) for shard, truth in truths.items()}
+    return Counter(one.category for one in acts.paired(staged, shards, asked, acts.last_purges(staged)).found)

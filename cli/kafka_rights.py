@@ -54,8 +54,8 @@ RIGHTS = (
 
 
 def operations(resource: str) -> frozenset[str]:
-    """What any process needs of the resource, by the names that brokers are asked by. Create is not among them: a
-    topic that is there does not tell whether another may be made."""
+    """What any process needs of the resource, by the names that brokers are asked by. Create is not among them: an
+    existing topic does not show whether another may be made."""
     return frozenset(
         _asked(right.operation) for right in RIGHTS if right.resource == resource and right.operation != "Create"
     )

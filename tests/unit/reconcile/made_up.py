@@ -5,7 +5,17 @@ from typing import Any
 
 from reconcile.logic.ledger import WINDOW_MS, Category
 from reconcile.logic.plan import Cluster
-from reconcile.report.summary import Finding, Ledger, Malformed, NotJudged, Point, State, Summary, Topic, Window
+from reconcile.report.summary import (
+    Finding,
+    Ledger,
+    Malformed,
+    NotJudged,
+    Point,
+    State,
+    Summary,
+    Topic,
+    Window,
+)
 
 AT_MS = 1_767_225_600_000
 CLUSTER = Cluster("kafka", "MkU3OEVBNTcwNTJENDM2Qk", "delayline")
@@ -101,7 +111,9 @@ def summary(**fields: Any) -> Summary:
         topic(name, [window for window in shown if window.topic == name], **states.get(name, {})) for name in BAD_DAYS
     ]
     topics += [
-        Topic(topic="mail-digest", state=State.STALLED, reason="shard 2 has said nothing since 2025-12-31T21:10:00Z"),
+        Topic(
+            topic="mail-digest", state=State.STALLED, reason="shard 2 has reported nothing since 2025-12-31T21:10:00Z"
+        ),
         Topic(topic="invoices.overdue", state=State.RECREATED, reason="the buffer topic was made anew"),
     ]
     findings = [
