@@ -43,7 +43,7 @@ RIGHTS = (
     Right(WORKER_GROUP, "Read", ("worker",), "to be a member, and to commit offsets"),
     Right(RECONCILE_GROUP, "Describe", ("worker", "api", "reconcile"), "how far the buffers have been audited"),
     Right(RECONCILE_GROUP, "Read", ("reconcile",), "to commit that"),
-    Right(OUR_IDS, "Describe", ("worker", "api"), "what a transaction came to"),
+    Right(OUR_IDS, "Describe", ("worker", "api"), "the result of a transaction"),
     Right(OUR_IDS, "Write", ("worker", "api"), "deliveries, and several messages in one request"),
     Right(CLIENTS_IDS, "Write", ("proxy",), "delayed records inside of clients' transactions"),
     Right(CLUSTER, "IdempotentWrite", _SENDING, "brokers before 2.8; later ones are content with Write on a topic"),
