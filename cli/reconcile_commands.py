@@ -22,7 +22,7 @@ from reconcile.exits import Exit, exit_of
 
 if TYPE_CHECKING:
     from reconcile.notices import Unsent
-    from reconcile.report.summary import Summary, Topic
+    from reconcile.report.summary import Summary, TopicSummary
 
 COLUMNS = ("topic", "state", "judged until", "accepted", "delivered", "pending", "findings")
 
@@ -163,7 +163,7 @@ def _show(summary: "Summary", output: str, as_json: bool) -> None:
     typer.echo(f"run {summary.run}: {found}; {output}/report.html")
 
 
-def _row(topic: "Topic") -> tuple[object, ...]:
+def _row(topic: "TopicSummary") -> tuple[object, ...]:
     until = format_moment(topic.closed_until_ms) if topic.closed_until_ms else None
     found = [f"{name}={count}" for name, count in sorted(topic.findings.items())]
     ledger = topic.ledger

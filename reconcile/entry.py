@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from reconcile.directory.files import Files
     from reconcile.notices import Hear
     from reconcile.readers.contract import Reader
-    from reconcile.spark.job import Verdict
+    from reconcile.spark.job import RunVerdict
 
 INSTALL = "`make reconcile-job` installs what it needs beside Java 17"
 
 
-def start(job: JobSettings, settings: Settings, clock: Clock, show: Show, hear: "Hear") -> "Verdict":
+def start(job: JobSettings, settings: Settings, clock: Clock, show: Show, hear: "Hear") -> "RunVerdict":
     """One run, and its notices are sent; `hear` gets those that could not be. Raises ConfigError, ReconcileError,
     OSError."""
     from reconcile.notices import notices
@@ -46,7 +46,7 @@ def start(job: JobSettings, settings: Settings, clock: Clock, show: Show, hear: 
     return verdict
 
 
-def run_job(job: JobSettings, settings: Settings, clock: Clock, show: Show) -> "Verdict":
+def run_job(job: JobSettings, settings: Settings, clock: Clock, show: Show) -> "RunVerdict":
     _check_reader(job, settings)
     spark = session_of(job)
     from reconcile.readers.work import translated_errors

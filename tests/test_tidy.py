@@ -165,6 +165,28 @@ def test_each_module_that_may_lose_a_message_has_a_test_file_of_its_own() -> Non
     assert [name for name in modules if name != "__init__" and f"test_{name}.py" not in tests] == []
 
 
+def forwarders_in(module: ast.Module) -> Iterator[str]:
+    """Private functions that do nothing but hand all their arguments on, in the same order. Public ones may be what a
+    protocol asks for."""
+    for node in ast.walk(module):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and re.match(r"_[a-z]", node.name):
+            given = ", ".join(arg.arg for arg in node.args.args if arg.arg != "self")
+            body = node.body[ast.get_docstring(node) is not None :]
+            call = ast.unparse(body[0]) if given and len(body) == 1 and not node.decorator_list else ""
+            if re.fullmatch(rf"(return )?(await )?[\w.]+\({given}\)", call):
+                yield node.name
+
+
+def test_no_private_function_only_forwards() -> None:
+    assert [f"{name}: {found}" for name in product() for found in forwarders_in(tree(name))] == []
+
+
+def test_a_function_that_only_forwards_is_found() -> None:
+    source = "class A:\n    async def _a(self, b, c):\n        return await self._other.a(b, c)\n"
+    assert list(forwarders_in(ast.parse(source))) == ["_a"]
+    assert list(forwarders_in(ast.parse(source.replace("(b, c)\n", "(c, b)\n")))) == []
+
+
 def private_uses_in(module: ast.Module) -> Iterator[int]:
     """Lines that use a private attribute of another object than `self`. Of libraries in C, constants in capitals have
     an underscore, too."""

@@ -144,8 +144,8 @@ class ManagingRoutes:
             try:
                 return await self._topics.ask(lambda: self._services.admin.delete_topic(topic))
             except TopicBusy as error:
-                late = self._services.clock.monotonic_s() >= until_s
-                if late or (not forced and (await self._controls.pending(topic))[0]):
+                timed_out = self._services.clock.monotonic_s() >= until_s
+                if timed_out or (not forced and (await self._controls.pending(topic))[0]):
                     raise Refusal(TOPIC_BUSY, f"{error}; force=true cancels what waits") from error
             except TopicUnknown:
                 return None  # somebody else was faster: it is as it was asked for

@@ -141,7 +141,7 @@ class OperationRoutes:
         if found.state is done:
             return None
         if found.state not in WAITING:
-            raise _too_late(found)
+            raise _already_terminal(found)
         operation = await self._stored(message_id, directives, options.version)
         resolution = await self._decisions.decided(*operation, options.wait_s)
         if resolution is None:
@@ -176,10 +176,10 @@ def _accepted(operation: OperationId, message_id: MessageId, options: OperationO
 def _refusal(resolution: Resolution, found: Found) -> Refusal:
     if resolution.reason == inquiry.VERSION_MISMATCH and found.state in WAITING:
         return Refusal(VERSION_MISMATCH, f"it has version {found.version}, and nothing was changed")
-    return _too_late(found)
+    return _already_terminal(found)
 
 
-def _too_late(found: Found) -> Refusal:
+def _already_terminal(found: Found) -> Refusal:
     if found.ending is None:  # it goes to the dead letters, or its owner has forgotten how it ended
         return Refusal(ALREADY_TERMINAL, f"it is {found.state.value} and cannot be changed any more", status=409)
     outcome = ending_out(found.ending)

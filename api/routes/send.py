@@ -139,7 +139,7 @@ class SendRoutes:
         mode = _mode(request)
         topic: str = request.path_params["topic"]
         self._topics.check_writable(topic)
-        body = await self._body(request)
+        body = await read_body(request, self._settings.body_bytes_max, self._settings.body_timeout_s)
         try:
             message = decode(_SINGLE, body)
         except Refusal as refusal:
@@ -154,15 +154,13 @@ class SendRoutes:
 
     async def preview(self, request: Request) -> Response:
         Query(request)
-        asked = decode(_PREVIEW, await self._body(request))
+        body = await read_body(request, self._settings.body_bytes_max, self._settings.body_timeout_s)
+        asked = decode(_PREVIEW, body)
         now_ms = self._clock.now_ms()
         directives = self._validator.directives(asked.schedule, now_ms)
         schedule = self._validator.schedule(directives, now_ms)
         moments = [format_moment(due_ms) for due_ms in islice(_due_times(schedule, now_ms), asked.count)]
         return json_answer(200, PreviewOut(format_moment(now_ms), not directives, moments))
-
-    async def _body(self, request: Request) -> bytes:
-        return await read_body(request, self._settings.body_bytes_max, self._settings.body_timeout_s)
 
     async def _send_single(
         self, request: Request, topic: str, message: MessageIn, mode: Mode, key: Idempotency | None

@@ -66,13 +66,13 @@ def skip(
     shard: Shard, cursor: Cursor, where: tuple[int, int], body: bytes, now_ms: int, reason: str
 ) -> InFlightBatch:
     """The batch that passes over the first offset of `where` up to the last one, and moves nothing else. Its outcome
-    row is that of the range, under the dead letter's name: what is there may have ended under another owner."""
+    row is that of the range, under the dead letter's id: what is there may have ended under another owner."""
     offset, through = where
-    name = f"{shard.topic}.{shard.name}.{offset}.{now_ms}"
+    row_id = f"{shard.topic}.{shard.name}.{offset}.{now_ms}"
     why = f"{reason}: an operator has had the offsets {offset} to {through} skipped"
-    dead = encode_dead(shard, Key(now_ms, offset), name, SKIPPED, why, as_it_came(body))
+    dead = encode_dead(shard, Key(now_ms, offset), row_id, SKIPPED, why, as_it_came(body))
     # rule skip-row: what ends without an outcome row counts as lost.
-    rows = [AuditRow(offset, name, now_ms, now_ms, Outcome.DEAD, None, SKIPPED)]
+    rows = [AuditRow(offset, row_id, now_ms, now_ms, Outcome.DEAD, None, SKIPPED)]
     # rule skip-range: an earlier skip would be forgotten, or a record behind the range would be lost.
     passed = replace(cursor, skipped=(*cursor.skipped, (offset, through + 1)))
     audit = list(encode_audit(shard, cursor.owner_epoch, now_ms, rows))

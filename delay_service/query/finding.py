@@ -366,7 +366,7 @@ def figures(status: ShardStatus) -> ShardFigures:
         status.owner_epoch,
         status.next_offset,
         status.low_offset,
-        status.dispatch_paused,
+        status.paused,
         status.repeats,
     )
 

@@ -45,18 +45,14 @@ class Batching:
         self._stalls = stalls
         self._narrowing = narrowing
         self._checkpoints = checkpoints
-        self._rates = Rates(self._is_due)
+        self.rates = Rates(self._is_due)
         self._turns = FairScheduler(self._is_due, clock.monotonic_s)
-
-    def wait_s(self, owned: Owned) -> float:
-        """How long the shard's topic has to wait for its rate."""
-        return self._rates.wait_s(owned)
 
     def take(self, shards: list[Owned], *, last: bool = False) -> list[ShardBatch]:
         """The parts of the next batch; `last` also has those of shards that only report how far they are done."""
         batch: list[ShardBatch] = []
         now_s = self._clock.monotonic_s()
-        self._rates.begin(shards, now_s)
+        self.rates.begin(shards, now_s)
         running = [
             owned for owned in shards if owned.core is not None and owned.ready(now_s) and not owned.upkeep.skewed
         ]
@@ -90,7 +86,7 @@ class Batching:
         checkpoint = last or self._checkpoints.is_due(owned, now_s)
         if checkpoint and core.caught_up:
             self._checkpoints.asked(owned, now_s)
-        deliveries = self._rates.allowed(owned)
+        deliveries = self.rates.allowed(owned)
         records_max = min(
             bound for bound in (allowed.records, owned.bounds.take_max, deliveries) if bound is not None
         )
@@ -100,7 +96,7 @@ class Batching:
             keys = (Key(due_ms, offset) for due_ms, offset, _ in entries)
             core.dead_letter(keys, TARGET_REFUSES, owned.progress.detail)
         part = core.take(now_ms, records_max, allowed.bytes, checkpoint=checkpoint, last=last)
-        self._rates.took(owned, deliveries, len(part.deliveries) if part else 0)
+        self.rates.took(owned, deliveries, len(part.deliveries) if part else 0)
         return part
 
     def _target_takes(self, owned: Owned) -> bool:

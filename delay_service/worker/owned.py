@@ -77,11 +77,11 @@ class State(Enum):
 class ReadState(Enum):
     """Whether the log of a running shard is read."""
 
-    READING = "reading"  # paused -> reading: resumed; retrying -> reading: what stood next has been read
-    FULL = "full"  # reading, retrying -> full: near-due records fill their share of memory, and the source is paused
-    STOPPED = "stopped"  # any -> stopped: what stands next cannot be indexed, and the source is paused
-    RETRYING = "retrying"  # stopped -> retrying: the source is resumed, and what stands next is not read yet
-    PAUSED = "paused"  # full, stopped -> paused: nothing speaks against reading, and the source is not resumed yet
+    READING = "reading"  # fetch-paused -> reading: resumed; retrying -> reading: what stood next has been read
+    FULL = "full"  # reading, retrying -> full: near-due records fill their share of memory, and the fetch is paused
+    STOPPED = "stopped"  # any -> stopped: what stands next cannot be indexed, and the fetch is paused
+    RETRYING = "retrying"  # stopped -> retrying: the fetch is resumed, and what stands next is not read yet
+    FETCH_PAUSED = "fetch-paused"  # full, stopped -> fetch-paused: nothing speaks against reading; not resumed yet
 
 
 @dataclass(slots=True)
@@ -115,7 +115,7 @@ class LogReading:
 
     @property
     def is_fetch_paused(self) -> bool:
-        """Whether the source is."""
+        """Whether the source fetches nothing of it."""
         return self.state not in (ReadState.READING, ReadState.RETRYING)
 
 
@@ -228,7 +228,7 @@ class ShardStatus:
     """A shard as metrics and health checks see it. `repeats` are the pending messages that repeat; `backlog` are
     messages that are due and not delivered, of the running minute at most BACKLOG_COUNTED_MAX; `low_appended_at_ms`
     is when the record at `low_offset` was appended; `retry_s` how long until a stalled shard tries again;
-    `rate_limited` that what is due waits for its topic's rate; `dispatch_paused` that nothing is delivered before
+    `rate_limited` that what is due waits for its topic's rate; `paused` that nothing is delivered before
     an operator resumes the topic; `held` are offsets below `low_offset` that are kept for the reconcile job."""
 
     id: ShardId
@@ -246,7 +246,7 @@ class ShardStatus:
     clock: ClockOffset | None = None
     retry_s: float = 0.0
     rate_limited: bool = False
-    dispatch_paused: bool = False
+    paused: bool = False
     held: int = 0
     repeats: int = 0
 

@@ -142,17 +142,17 @@ class Stalls:
         """reading, retrying -> full."""
         owned.reading.state, owned.reading.stalled = ReadState.FULL, NEAR_FULL
 
-    def resume(self, owned: Owned) -> None:
-        """full, paused -> reading; stopped -> retrying."""
+    def resume_reading(self, owned: Owned) -> None:
+        """full, fetch-paused -> reading; stopped -> retrying."""
         reading = owned.reading
         is_stopped = reading.state is ReadState.STOPPED
         reading.state = ReadState.RETRYING if is_stopped else ReadState.READING
         reading.stalled = reading.stalled if is_stopped else None
 
     def read_on(self, owned: Owned) -> None:
-        """What stood next has been read, or is read anew. full, stopped -> paused; retrying -> reading."""
+        """What stood next has been read, or is read anew. full, stopped -> fetch-paused; retrying -> reading."""
         reading = owned.reading
-        reading.state = ReadState.PAUSED if reading.is_fetch_paused else ReadState.READING
+        reading.state = ReadState.FETCH_PAUSED if reading.is_fetch_paused else ReadState.READING
         reading.stalled, reading.backoff_s, reading.retry_at_s = None, BACKOFF_FIRST_S, 0.0
 
     def skip(self, owned: Owned) -> None:

@@ -65,8 +65,7 @@ class Skipper:
         if suspect is None or not owned.bounds.is_convicted:
             return replace(found, does="", loses="")
         key, message_id, size, since_ms, tries = suspect
-        named = Suspected(message_id, key.due_ms, size, since_ms, tries)
-        return replace(found, offset=key.offset, suspect=named)
+        return replace(found, offset=key.offset, suspect=Suspected(message_id, key.due_ms, size, since_ms, tries))
 
     def skip(self, owned: Owned, wanted: Skip, body: bytes) -> StallReport:
         """Raises QueueError."""

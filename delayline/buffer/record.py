@@ -92,9 +92,9 @@ def _has_condition(terms: Terms | None) -> bool:
 
 
 class Decision(NamedTuple):
-    """Keys of records that are terminal by name."""
+    """Keys of records that it ends."""
 
-    names: tuple[Key, ...]
+    ended: tuple[Key, ...]
 
 
 class RulesChange(NamedTuple):

@@ -255,12 +255,6 @@ def _delay_of(verdict: Verdict, accepted_at_ms: int) -> int | None:
 
 
 @lru_cache(16)
-def _reader(rules: Rules) -> Reader:
+def reader_of(rules: Rules) -> Reader:
+    """All shards under the same rules share what is remembered."""
     return Reader(rules)
-
-
-def read_plain(
-    records: PlainRecords, start: int, rules: Rules, entries: PlainEntries
-) -> tuple[int, BufferRecord | None]:
-    """See `Reader.read`. All shards under the same rules share what is remembered."""
-    return _reader(rules).read(records, start, entries)

@@ -8,7 +8,7 @@ from typing import Protocol
 import structlog
 
 from delayline.clock import Clock
-from delayline.names import Names
+from delayline.names import Names, installation
 from delayline.process.links import read_file
 from mq.audited import Positions, decode_positions
 from mq.embedded.accept_loss import go_on, would_give_up
@@ -20,7 +20,7 @@ from mq.embedded.verify import Witness, buffer_ends, verify
 from mq.embedded.writer import GroupWriter
 from mq.errors import QueueDamaged, QueueFormat, QueueUnavailable
 from mq.local.ledger import Ledger
-from mq.local.queue import RECORD_BYTES_MAX, TOPICS_MAX, LocalLimits, LocalQueue, installation
+from mq.local.queue import RECORD_BYTES_MAX, TOPICS_MAX, LocalLimits, LocalQueue
 from mq.local.steps import TrimStep
 from mq.local.storage import StoredTopic
 from mq.local.topic import Partition, Topic

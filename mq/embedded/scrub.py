@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from rocksdict import RdictIter
 
+from delayline.names import installation
 from mq.embedded.entry import ENTRY_RECORDS_MAX, decode_entry, read_head
 from mq.embedded.examine import Opened, opened_to_read
 from mq.embedded.folder import Folder
@@ -19,7 +20,6 @@ from mq.embedded.stored import KEY, LAST, stored_topics
 from mq.embedded.tuning import options
 from mq.embedded.verify import Witness, verify
 from mq.errors import QueueDamaged, QueueError, QueueUnavailable
-from mq.local.queue import installation
 from mq.local.storage import StoredPartition
 
 

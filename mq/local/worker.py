@@ -19,6 +19,7 @@ from mq.contract import (
     Lost,
     OutOfRange,
     ShardBatch,
+    TopicInfo,
 )
 from mq.errors import (
     CommitAborted,
@@ -182,10 +183,10 @@ class LocalSource:
     def seek(self, shard: Shard, offset: int) -> None:
         self._change(shard, offset=offset)
 
-    def pause(self, shard: Shard) -> None:
+    def pause_fetch(self, shard: Shard) -> None:
         self._change(shard, paused=True)
 
-    def resume(self, shard: Shard) -> None:
+    def resume_fetch(self, shard: Shard) -> None:
         self._change(shard, paused=False)
 
     def _change(self, shard: Shard, *, offset: int | None = None, paused: bool | None = None) -> None:
@@ -235,7 +236,7 @@ class LocalSink:
         committer: Committer,
         source: LocalSource,
         record_bytes_max: int,
-        group_topic: Callable[[str, Topic], Topic],
+        group_topic: Callable[[str, TopicInfo], Topic],
     ) -> None:
         """`group_topic` gives a consumer group's topic, made like that other one where it is missing."""
         self._ledger = ledger
@@ -285,10 +286,10 @@ class LocalSink:
             runs.append(Run(_spread(self._ledger.topic(names.audit), shard), part.audit))
         if part.dead:
             runs.append(Run(_spread(self._ledger.topic(names.dead), shard), part.dead))
-        runs += [Run(self._elsewhere(shard, append), [append.body]) for append in part.elsewhere]
+        runs += [Run(self._cross_partition(shard, append), [append.body]) for append in part.cross_partition]
         return runs
 
-    def _elsewhere(self, shard: Shard, append: Append) -> Partition:
+    def _cross_partition(self, shard: Shard, append: Append) -> Partition:
         """Where it goes. Raises DeliveryRefused."""
         topic, name, body = append
         try:
@@ -296,7 +297,7 @@ class LocalSink:
                 return self._ledger.topic(topic).partition(name)
             if len(body) > self._record_bytes_max:
                 raise RecordTooLarge(f"a record of {len(body)} bytes, the limit is {self._record_bytes_max}")
-            partitions = self.group_topic(topic, self._ledger.topic(shard.topic)).partitions
+            partitions = self.group_topic(topic, self._ledger.topic(shard.topic).info).partitions
             return partitions[int(name) % len(partitions)]
         except (TopicUnknown, PartitionUnknown, RecordTooLarge) as error:
             raise DeliveryRefused(shard, str(error), of_record=not isinstance(error, PartitionUnknown)) from error

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -28,7 +28,7 @@ from reconcile.frames.schemas import ACCEPTED, DELIVERED
 from reconcile.logic.plan import Buffer, Cluster, Held, Range, Read
 from reconcile.readers import audit, rows
 from reconcile.readers.contract import Audit
-from reconcile.readers.ranges import check_held
+from reconcile.readers.ranges import TopicRange, check_held
 from reconcile.readers.work import frame, translated_errors
 
 LANES = 4
@@ -90,8 +90,8 @@ class EmbeddedReader:
         topic = self._names.audit
         with translated_errors():
             self._check({topic: ranges})
-            tasks = [_Task(topic, partition, *planned) for partition, planned in ranges.items()]
-            return audit.parse(frame(spark, _Audit(self._place, lanes(tasks))))
+            tasks = [TopicRange(topic, partition, *planned) for partition, planned in ranges.items()]
+            return audit.parse(frame(spark, _EmbeddedAudit(self._place, lanes(tasks))))
 
     def accepted(self, spark: SparkSession, reads: Sequence[Read]) -> DataFrame:
         asked: dict[str, dict[int, Range]] = {}
@@ -99,7 +99,7 @@ class EmbeddedReader:
             asked.setdefault(self._names.buffer(read.topic), {})[read.shard] = Range(read.start, read.end)
         with translated_errors():
             self._check(asked)
-            return frame(spark, _Accepted(self._place, lanes(reads)))
+            return frame(spark, _EmbeddedAccepted(self._place, lanes(reads)))
 
     def is_empty(self, topic: str | None, partition: int, part: Range) -> bool:
         name = self._names.audit if topic is None else self._names.buffer(topic)
@@ -119,11 +119,11 @@ class EmbeddedReader:
             if unknown := [topic for topic in topics if topic not in seen.topics]:
                 raise CannotJudge(f"there is no topic {unknown[0]!r}")
             tasks = [
-                _Task(topic, partition, *held)
+                TopicRange(topic, partition, *held)
                 for topic in topics
                 for partition, held in _ranges(seen.topics[topic]).items()
             ]
-            return frame(spark, _Delivered(self._place, lanes(tasks), since_ms))
+            return frame(spark, _EmbeddedDelivered(self._place, lanes(tasks), since_ms))
 
     def kept_since_ms(self, topic: str) -> dict[int, int]:
         """When the oldest record was appended."""
@@ -171,13 +171,6 @@ def _has_rules(record: LogRecord) -> bool:
 # --- what executors do
 
 
-class _Task(NamedTuple):
-    topic: str
-    partition: int
-    start: int
-    end: int
-
-
 @dataclass(frozen=True)
 class _Place:
     folder: Path
@@ -188,24 +181,24 @@ class _Place:
 
 
 @dataclass(frozen=True)
-class _Reading:
+class _EmbeddedReading:
     """A work on the folder: it is pickled, and opens it only while a task runs."""
 
     place: _Place
     tasks: Sequence[Any]
 
 
-class _Audit(_Reading):
+class _EmbeddedAudit(_EmbeddedReading):
     schema = rows.RAW
 
-    def run(self, task: Sequence[_Task]) -> Iterator[pa.RecordBatch]:
+    def run(self, task: Sequence[TopicRange]) -> Iterator[pa.RecordBatch]:
         with self.place.look() as seen:
             for part in task:
                 chunks = ([rows.value_of(record) for record in chunk] for chunk in seen.read(*part))
                 yield from rows.raw(part.partition, chunks)
 
 
-class _Accepted(_Reading):
+class _EmbeddedAccepted(_EmbeddedReading):
     schema = ACCEPTED
 
     def run(self, task: Sequence[Read]) -> Iterator[pa.RecordBatch]:
@@ -218,11 +211,11 @@ class _Accepted(_Reading):
 
 
 @dataclass(frozen=True)
-class _Delivered(_Reading):
+class _EmbeddedDelivered(_EmbeddedReading):
     since_ms: int
     schema = DELIVERED
 
-    def run(self, task: Sequence[_Task]) -> Iterator[pa.RecordBatch]:
+    def run(self, task: Sequence[TopicRange]) -> Iterator[pa.RecordBatch]:
         with self.place.look() as seen:
             for part in task:
                 for chunk in seen.read(*part):
@@ -230,7 +223,7 @@ class _Delivered(_Reading):
                     if found:
                         yield rows.batch(DELIVERED, list(zip(*found, strict=True)))
 
-    def _rows(self, task: _Task, chunk: Sequence[LogRecord]) -> Iterator[tuple[Any, ...]]:
+    def _rows(self, task: TopicRange, chunk: Sequence[LogRecord]) -> Iterator[tuple[Any, ...]]:
         for record in chunk:
             if record.appended_at_ms < self.since_ms:
                 continue

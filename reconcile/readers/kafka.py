@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from threading import Event
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -36,7 +36,7 @@ from reconcile.frames.schemas import ACCEPTED, DELIVERED
 from reconcile.logic.plan import Buffer, Cluster, Held, Range, Read
 from reconcile.readers import audit, rows
 from reconcile.readers.contract import Audit
-from reconcile.readers.ranges import check_held, parts
+from reconcile.readers.ranges import TopicRange, check_held, parts
 from reconcile.readers.work import frame, translated_errors
 
 AUDIT_TASK_RECORDS = 20_000
@@ -134,28 +134,28 @@ class KafkaReader:
     def audit_records(self, spark: SparkSession, ranges: Mapping[int, Range]) -> DataFrame:
         """Rows by `rows.RAW` of ranges that are held."""
         tasks = [
-            _Task(self._names.audit, partition, *part)
+            TopicRange(self._names.audit, partition, *part)
             for partition, planned in ranges.items()
             for part in parts(planned, AUDIT_TASK_RECORDS)
         ]
-        return frame(spark, _Audit(self._settings, tasks))
+        return frame(spark, _KafkaAudit(self._settings, tasks))
 
     def buffer_rows(self, spark: SparkSession, reads: Sequence[Read]) -> DataFrame:
         """`accepted` of ranges that are held and not empty."""
-        return frame(spark, _Accepted(self._settings, reads))
+        return frame(spark, _KafkaAccepted(self._settings, reads))
 
     def delivered(self, spark: SparkSession, topics: Sequence[str], since_ms: int) -> DataFrame:
         with translated_errors():
             tasks = [task for topic in topics for task in self._since(topic, since_ms)]
-            return frame(spark, _Delivered(self._settings, tasks))
+            return frame(spark, _KafkaDelivered(self._settings, tasks))
 
-    def _since(self, topic: str, since_ms: int) -> "Iterator[_Task]":
+    def _since(self, topic: str, since_ms: int) -> "Iterator[TopicRange]":
         _, held = self._held(topic)
         starts = self._cluster.offsets_since(topic, list(held), since_ms)
         for partition, (_, end) in held.items():
             start = starts[partition]
             for part in parts(Range(end if start < 0 else start, end), DELIVERED_TASK_RECORDS):
-                yield _Task(topic, partition, *part)
+                yield TopicRange(topic, partition, *part)
 
     def kept_since_ms(self, topic: str) -> dict[int, int]:
         """Retention deletes from the beginning, as the first record left in each partition shows."""
@@ -227,33 +227,26 @@ def _header(message: Message, name: bytes) -> bytes | None:
 # --- what executors do
 
 
-class _Task(NamedTuple):
-    topic: str
-    partition: int
-    start: int
-    end: int
-
-
 @dataclass(frozen=True)
-class _Reading:
+class _KafkaReading:
     """A work on a Kafka: it is pickled, and has connections only while a task runs."""
 
     settings: KafkaSettings
     tasks: Sequence[Any]
 
-    def messages(self, task: _Task) -> Iterator[Sequence[Message]]:
+    def messages(self, task: TopicRange) -> Iterator[Sequence[Message]]:
         return read_range(self.settings, SystemClock(), *task)
 
 
-class _Audit(_Reading):
+class _KafkaAudit(_KafkaReading):
     schema = rows.RAW
 
-    def run(self, task: _Task) -> Iterator[pa.RecordBatch]:
+    def run(self, task: TopicRange) -> Iterator[pa.RecordBatch]:
         chunks = self.messages(task)
         return rows.raw(task.partition, ([(_offset(one), one.value()) for one in chunk] for chunk in chunks))
 
 
-class _Accepted(_Reading):
+class _KafkaAccepted(_KafkaReading):
     schema = ACCEPTED
 
     def run(self, task: Read) -> Iterator[pa.RecordBatch]:
@@ -262,17 +255,17 @@ class _Accepted(_Reading):
         return rows.accepted(task, chain.from_iterable(parts))
 
 
-class _Delivered(_Reading):
+class _KafkaDelivered(_KafkaReading):
     schema = DELIVERED
 
-    def run(self, task: _Task) -> Iterator[pa.RecordBatch]:
+    def run(self, task: TopicRange) -> Iterator[pa.RecordBatch]:
         for chunk in self.messages(task):
             found = list(self._rows(task, chunk))
             if found:
                 yield rows.batch(DELIVERED, list(zip(*found, strict=True)))
 
     @staticmethod
-    def _rows(task: _Task, chunk: Sequence[Message]) -> Iterator[tuple[Any, ...]]:
+    def _rows(task: TopicRange, chunk: Sequence[Message]) -> Iterator[tuple[Any, ...]]:
         for message in chunk:
             if (delivery := rows.delivery(body_of(message))) is not None:
                 name, due_ms, digest = delivery

@@ -2,7 +2,7 @@
 
 from delayline.times import format_moment
 from reconcile.logic.ledger import Category
-from reconcile.report.summary import State, Topic
+from reconcile.report.summary import State, TopicSummary
 
 WORST_FIRST = (
     Category.MISSING,
@@ -105,7 +105,7 @@ def counted(counts: dict[str, int]) -> str:
     )
 
 
-def urgency(topic: Topic) -> tuple[int, bool, str]:
+def urgency(topic: TopicSummary) -> tuple[int, bool, str]:
     """Sorts topics by the worst that was found, then those that could not be judged, then by name."""
     found = worst(topic.findings)
     place = len(WORST_FIRST) if found is None else WORST_FIRST.index(found)

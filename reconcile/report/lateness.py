@@ -5,7 +5,7 @@ from itertools import accumulate, zip_longest
 from typing import NamedTuple
 
 from reconcile.report.labels import about
-from reconcile.report.summary import Window
+from reconcile.report.summary import WindowSummary
 
 
 class Bar(NamedTuple):
@@ -27,7 +27,7 @@ class Lateness(NamedTuple):
     bars: list[Bar]
 
 
-def lateness(windows: Iterable[Window]) -> Lateness | None:
+def lateness(windows: Iterable[WindowSummary]) -> Lateness | None:
     """None where nothing was delivered."""
     windows = list(windows)
     counts = [sum(column) for column in zip_longest(*(window.lateness for window in windows), fillvalue=0)]

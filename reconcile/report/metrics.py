@@ -4,7 +4,7 @@ from prometheus_client import CollectorRegistry, Gauge, generate_latest
 
 from reconcile.exits import IN_WORDS
 from reconcile.logic.ledger import Category
-from reconcile.report.summary import Ledger, State, Summary, Topic
+from reconcile.report.summary import Ledger, State, Summary, TopicSummary
 
 
 class _Gauges:
@@ -36,7 +36,7 @@ class _Gauges:
         self.last_run.set(summary.at_ms / 1000)
         self.exit_code.set(summary.exit_code)
 
-    def _set_topic(self, topic: Topic) -> None:
+    def _set_topic(self, topic: TopicSummary) -> None:
         name = topic.topic
         for term in Ledger.__struct_fields__:
             self.records.labels(name, term).set(getattr(topic.ledger, term))

@@ -73,7 +73,7 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True):
         return self.accepted + self.surplus - self.ends - self.pending - self.missing - self.unauditable
 
 
-class Topic(msgspec.Struct, frozen=True, kw_only=True):
+class TopicSummary(msgspec.Struct, frozen=True, kw_only=True):
     """A target topic. `findings` by category: by the latest judgement of all its windows; `fresh`: of those,
     what is in windows that this run has judged, and was not there before: the findings that set the exit code."""
 
@@ -88,7 +88,7 @@ class Topic(msgspec.Struct, frozen=True, kw_only=True):
     before_start: int = 0  # outcome rows of records from before the first run
 
 
-class Window(msgspec.Struct, frozen=True, kw_only=True):
+class WindowSummary(msgspec.Struct, frozen=True, kw_only=True):
     """The latest judgement of five minutes of due time. `lateness[i]`: how many were delivered less than 2^i ms after
     they were due, and not less than 2^(i-1); the last one has no bound."""
 
@@ -118,7 +118,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     detail: str | None = None  # its rows in the audit
 
 
-class Skipped(msgspec.Struct, frozen=True, kw_only=True):
+class SkippedSummary(msgspec.Struct, frozen=True, kw_only=True):
     """What an operator has had passed over: a place in the log (`[first, end)`), or at a takeover all below `end`."""
 
     topic: str
@@ -180,14 +180,14 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     late_after_ms: int = 60_000
     stalled_after_ms: int = 3_600_000
     rows_read: dict[str, int] = {}
-    topics: list[Topic] = []
-    windows: list[Window] = []
+    topics: list[TopicSummary] = []
+    windows: list[WindowSummary] = []
     windows_total: int = 0
     windows_judged: int = 0
     findings: list[Finding] = []
     findings_total: int = 0
     not_judged: list[NotJudged] = []
-    skips: list[Skipped] = []
+    skips: list[SkippedSummary] = []
     malformed: list[Malformed] = []
     malformed_total: int = 0
     trend: list[Point] = []
@@ -195,8 +195,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def newest(
-    earlier: Iterable[Window], judged: Iterable[Window], per_topic: int = WINDOWS_PER_TOPIC_MAX
-) -> list[Window]:
+    earlier: Iterable[WindowSummary], judged: Iterable[WindowSummary], per_topic: int = WINDOWS_PER_TOPIC_MAX
+) -> list[WindowSummary]:
     """The newest windows of each topic, by the latest judgement of each: of this run's, and of those that the
     last run's summary has shown. By topic and time."""
     latest = {(window.topic, window.window_ms): window for window in (*earlier, *judged)}

@@ -7,19 +7,18 @@ from delayline.names import Names
 from reconcile.exits import Exit
 from reconcile.logic.advance import Judgement, Task
 from reconcile.logic.ledger import SKIPPED, Category
-from reconcile.logic.manifest import Distrusted, Judged, Manifest, Totals, added
-from reconcile.logic.manifest import Topic as Known
+from reconcile.logic.manifest import Distrusted, Judged, Manifest, Topic, Totals, added
 from reconcile.logic.planning import AUDIT
 from reconcile.report.summary import (
     Finding,
     Ledger,
     Malformed,
     NotJudged,
-    Skipped,
+    SkippedSummary,
     State,
     Summary,
-    Topic,
-    Window,
+    TopicSummary,
+    WindowSummary,
     newest,
 )
 from reconcile.report.trend import extended, point_of
@@ -94,9 +93,11 @@ def summarise(
     )
 
 
-def _skips(manifest: Manifest) -> list[Skipped]:
+def _skips(manifest: Manifest) -> list[SkippedSummary]:
     return [
-        Skipped(topic=name, shard=number, first=skip.first, end=skip.end, at_ms=skip.at_ms, is_place=skip.is_place)
+        SkippedSummary(
+            topic=name, shard=number, first=skip.first, end=skip.end, at_ms=skip.at_ms, is_place=skip.is_place
+        )
         for name, topic in manifest.topics.items()
         for number, shard in topic.shards.items()
         for skip in shard.skips
@@ -215,16 +216,16 @@ def _why_stalled(task: Task, topic: str) -> str:
     return f"{len(silent)} shards have something pending and report too little of it; the furthest behind is {behind}"
 
 
-def _topic(name: str, topic: Known, fresh: dict[str, int], not_judged: Iterable[NotJudged]) -> Topic:
+def _topic(name: str, topic: Topic, fresh: dict[str, int], not_judged: Iterable[NotJudged]) -> TopicSummary:
     state, reason = _state(name, fresh, not_judged)
     return topic_of(name, topic, state, reason, topic.judged.findings, fresh)
 
 
 def topic_of(
-    name: str, topic: Known, state: State, reason: str | None, findings: dict[str, int], fresh: dict[str, int]
-) -> Topic:
+    name: str, topic: Topic, state: State, reason: str | None, findings: dict[str, int], fresh: dict[str, int]
+) -> TopicSummary:
     """The row of a topic, beside what its manifest knows."""
-    return Topic(
+    return TopicSummary(
         topic=name,
         state=state,
         reason=reason,
@@ -267,10 +268,10 @@ def ledger_of(totals: Totals, judged: Judged) -> Ledger:
     )
 
 
-def _window(row: Mapping[str, Any]) -> Window:
-    return Window(
+def _window(row: Mapping[str, Any]) -> WindowSummary:
+    return WindowSummary(
         findings={category.value: row[category] for category in Category if row[category]},
-        **{name: row[name] for name in Window.__struct_fields__ if name != "findings"},
+        **{name: row[name] for name in WindowSummary.__struct_fields__ if name != "findings"},
     )
 
 

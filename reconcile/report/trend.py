@@ -11,7 +11,7 @@ from reconcile.exits import Exit
 from reconcile.logic.ledger import LATENESS_BINS
 from reconcile.report.labels import about, minute
 from reconcile.report.lateness import quantile_ms
-from reconcile.report.summary import Point, Summary, Topic, Window
+from reconcile.report.summary import Point, Summary, TopicSummary, WindowSummary
 
 POINTS_MAX = 50
 """Runs: a day of one in half an hour, and what has room in a third of the page."""
@@ -21,7 +21,7 @@ _LEAST_PX = 2.0
 """What is not nothing can be seen."""
 
 
-class Bar(NamedTuple):
+class ChartBar(NamedTuple):
     """`kind`: a class of the style."""
 
     x: float
@@ -38,7 +38,7 @@ class Chart(NamedTuple):
     title: str
     caption: str
     legend: Sequence[tuple[str, str]]
-    bars: Sequence[Bar]
+    bars: Sequence[ChartBar]
 
 
 class Trend(NamedTuple):
@@ -54,8 +54,8 @@ def point_of(
     run: int,
     at_ms: int,
     exit_code: int,
-    topics: Sequence[Topic],
-    windows: Iterable[Window],
+    topics: Sequence[TopicSummary],
+    windows: Iterable[WindowSummary],
     before: Summary | None,
 ) -> Point:
     """Of a run, with the summary of the run `before` it; None where that is not known."""
@@ -75,7 +75,7 @@ def point_of(
     )
 
 
-def _volumes(topics: Iterable[Topic]) -> tuple[int, int]:
+def _volumes(topics: Iterable[TopicSummary]) -> tuple[int, int]:
     ledgers = [topic.ledger for topic in topics]
     return sum(ledger.accepted for ledger in ledgers), sum(ledger.delivered for ledger in ledgers)
 
@@ -139,9 +139,9 @@ def _volumes_chart(points: Sequence[Point]) -> Chart:
     return Chart("Messages of each run", caption, [("second", "accepted"), ("bar", "delivered")], bars)
 
 
-def _bar(slot: float, share: float, kind: str, title: str, width: float = SLOT_PX - 1) -> Bar:
+def _bar(slot: float, share: float, kind: str, title: str, width: float = SLOT_PX - 1) -> ChartBar:
     height = round(min(max(share * HEIGHT_PX, _LEAST_PX), HEIGHT_PX), 2)
-    return Bar(slot * SLOT_PX, round(HEIGHT_PX - height, 2), width, height, kind, title)
+    return ChartBar(slot * SLOT_PX, round(HEIGHT_PX - height, 2), width, height, kind, title)
 
 
 def _named(point: Point) -> str:

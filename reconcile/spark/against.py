@@ -26,12 +26,12 @@ from reconcile.logic.whereabouts import where_of
 from reconcile.progress import OnStep, Step
 from reconcile.readers.contract import Reader
 from reconcile.report.page import render_page
-from reconcile.report.summary import FINDINGS_MAX, NotJudged, State, Summary, Topic, encode_summary
+from reconcile.report.summary import FINDINGS_MAX, NotJudged, State, Summary, TopicSummary, encode_summary
 from reconcile.report.summing import finding_of, topic_of
 from reconcile.settings import JobSettings
 from reconcile.spark import targets
 from reconcile.spark.cells import hour as hour_of
-from reconcile.spark.job import Verdict
+from reconcile.spark.job import RunVerdict
 from reconcile.spark.parquet_store import ParquetStore
 
 ROOM = "targets"
@@ -67,7 +67,7 @@ def compare(
     clock: Clock,
     stamps_deliveries: bool,
     on_step: OnStep = lambda step: None,
-) -> Verdict:
+) -> RunVerdict:
     """`stamps_deliveries`: whether a delivered record's time is that of its delivery (`dispatch.timestamp`); without
     it nothing is early or late, and topics are read from their beginning. Raises ReconcileError, OSError."""
     started_s, at_ms = clock.monotonic_s(), clock.now_ms()
@@ -87,7 +87,7 @@ def compare(
         summary = _summary(settings, manifest, compared, rooms.read(FINDINGS, [f"{ROOM}/findings"]), at_ms, seconds)
         for name, data in _report(summary).items():
             files.write(f"{ROOM}/{name}", data)
-        return Verdict(summary, summary.exit_code)
+        return RunVerdict(summary, summary.exit_code)
     finally:
         lock.release()
 
@@ -253,7 +253,9 @@ def _summary(
     )
 
 
-def _topics(manifest: Manifest, counts: dict[str, dict[str, int]], not_judged: list[NotJudged]) -> Iterable[Topic]:
+def _topics(
+    manifest: Manifest, counts: dict[str, dict[str, int]], not_judged: list[NotJudged]
+) -> Iterable[TopicSummary]:
     reasons = {one.topic: one.why for one in not_judged}
     for name, topic in manifest.topics.items():
         state, found = State.UNAUDITABLE if name in reasons else State.JUDGED, counts.get(name, {})

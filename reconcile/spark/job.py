@@ -35,7 +35,7 @@ from reconcile.spark.parquet_store import ParquetStore
 from reconcile.spark.session import prepare
 
 
-class Verdict(NamedTuple):
+class RunVerdict(NamedTuple):
     """How a run ended, and its summary. `note_reported` is called once that is out; a run for which it was not is
     reported again by the next one. Raises OSError."""
 
@@ -53,13 +53,13 @@ def run(
     on_step: OnStep = lambda step: None,
     *,
     reports: bool = False,
-) -> Verdict:
+) -> RunVerdict:
     """`reports`: the caller reports the result to others, and calls `note_reported` then; else the answer is the
     report. Raises ReconcileError, OSError, and what Spark raises."""
     stages = _Stages(settings, reader, files, ParquetStore(spark, files), clock, on_step)
     carry_out(files, Lock(files, this_process(clock.now_ms())), reader, stages, settings.stalled_after_ms, on_step)
     summary = stages.summary
-    verdict = Verdict(summary, summary.exit_code, partial(reported.note, files, summary.run))
+    verdict = RunVerdict(summary, summary.exit_code, partial(reported.note, files, summary.run))
     if not reports:
         verdict.note_reported()
     return verdict

@@ -145,18 +145,18 @@ def test_what_one_poll_fetches_is_bounded_in_bytes(make_queue: MakeQueue) -> Non
 def test_a_paused_shard_waits_while_the_others_go_on(queue: LocalQueue) -> None:
     worker = start_worker(queue)
     worker.seek_all()
-    worker.source.pause(SHARD)
+    worker.source.pause_fetch(SHARD)
     for name in "01":
         append(queue, buffer(queue), name, b"a")
     assert list(worker.poll()) == [SHARDS[1]]
-    worker.source.resume(SHARD)
+    worker.source.resume_fetch(SHARD)
     assert list(worker.poll()) == [SHARD]
 
 
 def test_a_shard_stays_paused_over_a_seek(queue: LocalQueue) -> None:
     worker = start_worker(queue)
     append(queue, buffer(queue), "0", b"a")
-    worker.source.pause(SHARD)
+    worker.source.pause_fetch(SHARD)
     worker.source.seek(SHARD, 0)
     assert worker.quiet()
 

@@ -1,5 +1,6 @@
 """A small world whose buffers and audit are written as a Parquet archive."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from reconcile.progress import OnStep
-    from reconcile.spark.job import Verdict
+    from reconcile.spark.job import RunVerdict
 
 START = 490_896 * HOUR_MS
 
@@ -201,6 +202,17 @@ class World:
         (self.folder / "archive.json").write_bytes(msgspec.json.encode(Archive(cluster=self.cluster, held=held)))
 
 
+def hold_nothing_yet(archive: Path, starts: Mapping[tuple[str, int], int], at_ms: int) -> Path:
+    """A run over the archive reads none of its rows, as of these shards (topic, number) and first offsets; until
+    the file that this writes is deleted."""
+    buffers: dict[str, Buffer] = {}
+    for (topic, shard), start in starts.items():
+        buffers.setdefault(topic, Buffer("archive", {})).shards[shard] = Range(start, start)
+    path = archive / "archive.json"
+    path.write_bytes(msgspec.json.encode(Archive(held=Held(at_ms, "archive", {0: Range(0, 0)}, buffers))))
+    return path
+
+
 def run_here(
     spark: "SparkSession",
     archive: Path,
@@ -209,7 +221,7 @@ def run_here(
     threshold: int = 0,
     on_step: "OnStep" = lambda step: None,
     keep_rows_ms: int | None = None,
-) -> "Verdict":
+) -> "RunVerdict":
     """A run of the job in this process, over an archive, with the files of this machine."""
     from reconcile.readers.parquet import ParquetReader
     from reconcile.spark.job import run

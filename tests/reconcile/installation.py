@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from reconcile.progress import OnStep
-    from reconcile.spark.job import Verdict
+    from reconcile.spark.job import RunVerdict
 
 NOW_MS = 1_767_225_600_000
 MINUTE_MS = 60_000
@@ -69,7 +69,7 @@ class Installation:
         with self.opened() as queue:
             queue.append([Append(NAMES.audit, "0", body) for body in bodies]).result()
 
-    def run(self, at_minute: int, on_step: "OnStep" = lambda step: None) -> "Verdict":
+    def run(self, at_minute: int, on_step: "OnStep" = lambda step: None) -> "RunVerdict":
         from reconcile.readers.embedded import EmbeddedReader
         from reconcile.spark.job import run as run_job
 

@@ -18,7 +18,7 @@ from tests.reconcile.archive import World
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from reconcile.spark.job import Verdict
+    from reconcile.spark.job import RunVerdict
 
 MINUTE_MS = 60_000
 DELIVERED = pa.schema(
@@ -54,7 +54,7 @@ class Place:
         same = {name: row[name] for name in ("topic", "id", "due_ms")} | {"partition": row["shard"], "digest": 1}
         self.copies.append({**same, "offset": len(self.copies), "delivered_ms": delivered_ms, **fields})
 
-    def run(self, against: str = "audit", stamps: bool = True, **more: Any) -> "Verdict":
+    def run(self, against: str = "audit", stamps: bool = True, **more: Any) -> "RunVerdict":
         from reconcile.readers.parquet import ParquetReader
         from reconcile.spark.against import compare
         from reconcile.spark.job import run

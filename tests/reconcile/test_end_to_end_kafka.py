@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from mq.kafka.settings import KafkaSettings
     from reconcile.readers.kafka import KafkaReader
-    from reconcile.spark.job import Verdict as RunVerdict
+    from reconcile.spark.job import RunVerdict
     from tests.brokers.kafka import Kafka
 
 DONE = (200, 202, 204)

@@ -17,7 +17,7 @@ from tests.reconcile.test_job import MINUTE_MS, Job, topic_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from reconcile.spark.job import Verdict
+    from reconcile.spark.job import RunVerdict
 
 DAY_MS = 24 * HOUR_MS
 HOUR = START // HOUR_MS
@@ -82,7 +82,7 @@ def come_late(world: World, sent: dict[str, Row]) -> None:
     world.end(sent["operation"], "applied", reason="cancelled")
 
 
-def judged(verdict: "Verdict") -> tuple[int, dict[str, int]]:
+def judged(verdict: "RunVerdict") -> tuple[int, dict[str, int]]:
     return verdict.exit_code, topic_of(verdict.summary).findings
 
 

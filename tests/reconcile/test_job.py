@@ -11,13 +11,13 @@ from reconcile.directory.lock import Holder, Lock
 from reconcile.errors import OtherCluster, RunInProgress
 from reconcile.logic.ledger import HOUR_MS, WINDOW_MS
 from reconcile.logic.plan import Cluster, Range
-from reconcile.report.summary import State, Summary, Topic, decode_summary
+from reconcile.report.summary import State, Summary, TopicSummary, decode_summary
 from tests.reconcile.archive import World, run_here
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from reconcile.spark.job import Verdict
+    from reconcile.spark.job import RunVerdict
 
 MINUTE_MS = 60_000
 
@@ -31,7 +31,7 @@ class Job:
         self.out = folder / "out"
         self.keep_rows_ms: int | None = None
 
-    def run(self, threshold: int = 0) -> "Verdict":
+    def run(self, threshold: int = 0) -> "RunVerdict":
         self.world.write()
         clock = ManualClock(self.world.at_ms)
         verdict = run_here(self.spark, self.world.folder, self.out, clock, threshold, keep_rows_ms=self.keep_rows_ms)
@@ -46,14 +46,14 @@ def job(spark: "SparkSession", tmp_path: Path) -> Job:
     return Job(spark, tmp_path)
 
 
-def topic_of(summary: Summary, name: str = "orders") -> Topic:
+def topic_of(summary: Summary, name: str = "orders") -> TopicSummary:
     return next(topic for topic in summary.topics if topic.topic == name)
 
 
 class Story(NamedTuple):
     """The results of the runs, and the job that they were of."""
 
-    verdicts: list["Verdict"]
+    verdicts: list["RunVerdict"]
     job: Job
 
 

@@ -22,7 +22,7 @@ from tests.tiers import sample
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from reconcile.spark.job import Verdict
+    from reconcile.spark.job import RunVerdict
 
 MINUTE_MS = 60_000
 
@@ -43,7 +43,7 @@ class Ledger:
         self.world.pass_on(HOUR_MS)
         self.files = {path: path.read_bytes() for path in self.out.rglob("*") if path.is_file()}
 
-    def run(self, out: Path) -> "Verdict":
+    def run(self, out: Path) -> "RunVerdict":
         self.world.write()
         return run_here(self.spark, self.world.folder, out, ManualClock(self.world.at_ms))
 
@@ -63,7 +63,7 @@ class Copied(NamedTuple):
     """A run in a copy of the first one's directory."""
 
     out: Path
-    verdict: "Verdict"
+    verdict: "RunVerdict"
 
 
 @pytest.fixture(scope="module")

@@ -81,7 +81,7 @@ BREAKAGES_OF_WISHES = (
     ),
     Mutant("an unreadable late record of a paused shard stands in the way", "pause-dead", drop, first=4240),
     Mutant("what an aborted batch would have made late is late", "abort-late", drop),
-    Mutant("whoever is replaced is not named", "name-replaced", value(at("func", written("${value}.end")))),
+    Mutant("whoever is replaced is not named", "decision-replaced", value(at("func", written("${value}.end")))),
     Mutant("an own id is kept although it is to be replaced", "replace", always),
     Mutant("an own id is replaced although it is to be kept", "replace", never),
     Mutant(
@@ -168,7 +168,7 @@ BREAKAGES_OF_WISHES = (
     ),
     Mutant(
         "a series is too late by its first missed time",
-        "late-tick",
+        "expired-tick",
         condition(at("left", written("due_ms"))),
         first=300,
     ),

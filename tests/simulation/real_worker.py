@@ -212,7 +212,7 @@ class RealWorker:
 
     def _before(self, batch: DispatchBatch) -> Exception | None:
         for part in batch:
-            bodies = [body for body, _ in part.deliveries] + [append.body for append in part.elsewhere]
+            bodies = [body for body, _ in part.deliveries] + [append.body for append in part.cross_partition]
             if any(REFUSED in body for body in bodies):
                 return self._met("record refused", DeliveryRefused(part.shard, "bad", of_record=True))
         shard, draw = self._rnd.choice(batch).shard, self._rnd.random() if self._faults else 1.0
@@ -225,7 +225,7 @@ class RealWorker:
         return self._met("fenced", Fenced([shard])) if draw < 0.20 else None
 
     def _after(self, batch: DispatchBatch) -> Exception | None:
-        for append in (append for part in batch for append in part.elsewhere):
+        for append in (append for part in batch for append in part.cross_partition):
             what = {RETRY: "given back to a group", DLQ: "dead for a group"}.get(append.topic, "operation forwarded")
             self.seen[what] += 1
         for body in (body for part in batch for body in part.appends):

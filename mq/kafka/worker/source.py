@@ -132,12 +132,12 @@ class KafkaSource:
             place.offset = offset
             self._start(place)
 
-    def pause(self, shard: Shard) -> None:
+    def pause_fetch(self, shard: Shard) -> None:
         if (place := self._places.get(shard)) is not None:
             place.paused = True
             self._stop(place)
 
-    def resume(self, shard: Shard) -> None:
+    def resume_fetch(self, shard: Shard) -> None:
         if (place := self._places.get(shard)) is not None:
             place.paused = False
             self._start(place)

@@ -3,14 +3,14 @@
 import pytest
 
 from reconcile.logic.plan import Cluster
-from reconcile.report.summary import Ledger, NotJudged, Summary, Topic
+from reconcile.report.summary import Ledger, NotJudged, Summary, TopicSummary
 from tests.fault.reconcile.runs import complaints
 
 DUPLICATED = {"duplicated": 1}
 
 
 def summary_of(fresh: dict[str, int] | None = None, what: str | None = None, accepted: int = 0) -> Summary:
-    topic = Topic(topic="orders", fresh=fresh or {}, ledger=Ledger(accepted=accepted))
+    topic = TopicSummary(topic="orders", fresh=fresh or {}, ledger=Ledger(accepted=accepted))
     not_judged = [NotJudged(what=what, why="")] if what else []
     cluster = Cluster("kafka", "1", "delayline")
     return Summary(cluster=cluster, run=1, at_ms=0, exit_code=0, seconds=0, topics=[topic], not_judged=not_judged)

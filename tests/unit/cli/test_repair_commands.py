@@ -9,11 +9,13 @@ from cli.repair_commands import carried_out
 from delayline.records.message import Key, Shard
 from mq.errors import ClaimLost, QueueUnavailable
 from reconcile.exits import Exit
-from reconcile.repair import Found, Step, Verdict
+from reconcile.repair import LostRecord, RepairStep, Verdict
 from reconcile.report.repair_plan import LostMessage
 
-FOUND = Found(Shard("orders", "0"), Key(50, 1), b"", 0, 1, 50)
-STEPS = [Step(LostMessage(f"orders.0.{n}.50", "orders", 0, n, 50, None), Verdict.AGAIN, "", FOUND) for n in range(3)]
+FOUND = LostRecord(Shard("orders", "0"), Key(50, 1), b"", 0, 1, 50)
+STEPS = [
+    RepairStep(LostMessage(f"orders.0.{n}.50", "orders", 0, n, 50, None), Verdict.AGAIN, "", FOUND) for n in range(3)
+]
 
 
 class Repairing:
@@ -23,7 +25,7 @@ class Repairing:
         self.error = error
         self.sent = 0
 
-    def send(self, step: Step) -> Step:
+    def send(self, step: RepairStep) -> RepairStep:
         if self.sent:
             raise self.error
         self.sent += 1

@@ -14,7 +14,7 @@ from delay_service.core.shard import SURPLUS
 from delay_service.core.skipping import SKIPPED
 from delay_service.worker.batching import TARGET_REFUSES
 from delayline.buffer.cursor import Cursor
-from delayline.buffer.facts import row_name
+from delayline.buffer.facts import row_id_of
 from delayline.buffer.outcome import (
     CANCELLED,
     DEADLINE,
@@ -155,7 +155,7 @@ def test_the_example_of_a_message_id_has_the_parts_that_the_page_names() -> None
 
 def test_the_page_documents_how_an_occurrence_is_called() -> None:
     name = block("formats/message-id.md", "text").strip()
-    assert row_name(name, Terms(series=Series(every_ms=1000))) == f"{name}~1"
+    assert row_id_of(name, Terms(series=Series(every_ms=1000))) == f"{name}~1"
     assert MessageId.parse(f"{name}~2").occurrence == 2
     assert re.findall(r"\.<due_ms>~<n> +(.+)", (DOCS / "formats/message-id.md").read_text()) == [
         "occurrence n of a series, from 1 on"

@@ -48,8 +48,7 @@ def test_what_is_not_made_is_logged_once_in_a_while_by_the_topic_it_comes_from()
 
 def test_a_queue_gives_a_topic_that_is_there_and_makes_no_more_than_the_bound() -> None:
     queue = MemoryQueue(namespace="delayline", clock=ManualClock(), group_topics_max=2)
-    queue.ensure_topic("orders")
-    target = queue.topic_named("orders")
+    target = queue.ensure_topic("orders")
     made = [queue.group_topic(f"delayline.retry.g{n}", target) for n in (1, 2, 1, 2)]
     assert len({topic.name for topic in made}) == 2
     with pytest.raises(TopicUnknown, match=r"retry\.topics_made_max"):

@@ -22,7 +22,7 @@ from reconcile import entry, notices
 from reconcile.__main__ import main as reconcile_main
 from reconcile.errors import CannotJudge, RunInProgress
 from reconcile.exits import Exit
-from reconcile.notices import BODY_BYTES_MAX, Limits, Notice, Notices, Place, Unsent, notice_of
+from reconcile.notices import BODY_BYTES_MAX, Limits, Notice, Notices, Recipient, Unsent, notice_of
 from reconcile.report.metrics import render_metrics
 from reconcile.report.summary import NotJudged, Summary
 from reconcile.settings import JobSettings
@@ -130,7 +130,7 @@ def reporting(
 ) -> Reported:
     unsent: list[Unsent] = []
     pushed, hooked = (
-        Place(option=option, url=url, token=token) if url else None
+        Recipient(option=option, url=url, token=token) if url else None
         for option, url in (("--push-metrics", metrics), ("--webhook", webhook))
     )
     return Reported(Notices("delayline", pushed, hooked, unsent.append, limits), unsent)
@@ -313,18 +313,18 @@ def test_the_page_shows_what_is_posted() -> None:
 )
 def test_what_is_no_address_is_refused_and_not_shown(url: str) -> None:
     with pytest.raises(ConfigError, match="--webhook: expected http://") as refused:
-        Place(option="--webhook", url=url, token=SECRET)
+        Recipient(option="--webhook", url=url, token=SECRET)
     assert url == "" or url not in str(refused.value).replace("http://HOST", "")
 
 
 def test_a_token_that_no_header_can_hold_is_refused_and_not_shown() -> None:
     with pytest.raises(ConfigError, match="--webhook: its token") as refused:
-        Place(option="--webhook", url="http://there", token=f"{SECRET}\r\nx: y")
+        Recipient(option="--webhook", url="http://there", token=f"{SECRET}\r\nx: y")
     assert SECRET not in str(refused.value)
 
 
 def test_what_is_secret_is_not_shown() -> None:
-    place = Place(option="--webhook", url=f"http://there/{SECRET}", token=SECRET)
+    place = Recipient(option="--webhook", url=f"http://there/{SECRET}", token=SECRET)
     job = JobSettings(output="there", webhook=place.url, push_metrics=place.url)
     assert SECRET not in f"{place!r} {job!r}"
 

@@ -15,7 +15,7 @@ from mq.contract import Append, Audited
 from mq.errors import ClaimLost, QueueUnavailable
 from reconcile.errors import CannotJudge, OtherCluster
 from reconcile.logic.plan import Cluster
-from reconcile.repair import UNREPAIRABLE, Repair, Step, Verdict
+from reconcile.repair import UNREPAIRABLE, Repair, RepairStep, Verdict
 from reconcile.report.repair_plan import LostMessage, LostSuccessor, RepairPlan
 from tests.unit.delay_service.core.test_claims import HOUR, MINUTE, SECOND, delay, ids, own, restart
 from tests.unit.delay_service.harness import NAMES, ORDERS, Bench
@@ -56,11 +56,11 @@ def plan_of(bench: Bench, *messages: LostMessage, **changes: object) -> RepairPl
     return msgspec.structs.replace(plan, **changes)
 
 
-def verdicts(steps: list[Step]) -> list[Verdict]:
+def verdicts(steps: list[RepairStep]) -> list[Verdict]:
     return [step.verdict for step in steps]
 
 
-def carry_out(bench: Bench, plan: RepairPlan) -> list[Step]:
+def carry_out(bench: Bench, plan: RepairPlan) -> list[RepairStep]:
     repair = repair_of(bench)
     repair.claim()
     return [repair.send(step) if step.found else step for step in repair.look(plan)]

@@ -352,7 +352,7 @@ def test_a_paused_shard_delivers_nothing_until_it_is_resumed_even_after_a_restar
     restart(bench, lose_index=lose_index)
     bench.turn()
     assert bench.delivered() == []
-    assert bench.worker.statuses[0].dispatch_paused
+    assert bench.worker.statuses[0].paused
     control(bench, "resume")
     bench.turn()
     assert bench.delivered() == [b"message"]
@@ -467,7 +467,7 @@ def test_a_late_record_of_a_paused_shard_that_cannot_be_read_goes_to_the_dead_le
     control(bench, "resume")
     bench.turn()
     assert len(bench.log("delayline.dead")) == 1
-    assert not bench.worker.statuses[0].dispatch_paused
+    assert not bench.worker.statuses[0].paused
 
 
 def test_a_paused_shard_reads_on_to_its_resume_when_its_memory_is_full() -> None:

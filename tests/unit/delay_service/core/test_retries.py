@@ -163,7 +163,7 @@ def test_a_commit_of_unknown_fate_gives_it_to_the_group_once(bench: Bench) -> No
     errors = iter([CommitUnknown("it was written")])
 
     def after(batch: DispatchBatch) -> Exception | None:
-        return next(errors, None) if any(part.elsewhere for part in batch) else None
+        return next(errors, None) if any(part.cross_partition for part in batch) else None
 
     bench.sink.after = after
     bench.clock.advance(10_000)

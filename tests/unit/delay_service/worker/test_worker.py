@@ -67,7 +67,7 @@ def test_a_batch_takes_another_shard_while_there_is_room_in_bytes(bytes_max: int
 
 def test_everything_that_a_batch_writes_takes_room() -> None:
     cursor = Cursor(topic_id=bytes(16))
-    batch = ShardBatch(ORDERS, cursor, [(b"ab", None)], [b"x"], elsewhere=[Append("t", "0", b"cde")])
+    batch = ShardBatch(ORDERS, cursor, [(b"ab", None)], [b"x"], cross_partition=[Append("t", "0", b"cde")])
     assert (batch.written_bytes, ShardBatch(ORDERS, cursor).written_bytes) == (6, 0)
 
 
@@ -441,10 +441,10 @@ class Broken:
     def seek(self, *_: object) -> None:
         self._reading = True
 
-    def pause(self, *_: object) -> None:
+    def pause_fetch(self, *_: object) -> None:
         self._paused = True
 
-    def resume(self, *_: object) -> None:
+    def resume_fetch(self, *_: object) -> None:
         self._paused = False
 
 
@@ -522,10 +522,10 @@ def test_a_rolled_message_is_found_before_its_re_append_has_been_read(bench: Ben
     bench.turn()
     due_ms = bench.clock.now_ms() + 7_200_000
     core(bench).rolls.ask([Key(due_ms, 0)])
-    bench.source.pause(ORDERS)
+    bench.source.pause_fetch(ORDERS)
     bench.turn()
     found = core(bench).messages.find(MessageId(ORDERS, 0, due_ms))
-    bench.source.resume(ORDERS)
+    bench.source.resume_fetch(ORDERS)
     bench.turn()
     again = core(bench).messages.find(MessageId(ORDERS, 0, due_ms))
     assert found is not None

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from delayline.buffer import shapes
 from delayline.buffer.record import BufferRecord, Message, encode_decision, read
-from delayline.buffer.shapes import PlainRecords, Reader, read_plain
+from delayline.buffer.shapes import PlainRecords, Reader
 from delayline.errors import UnknownFormat
 from delayline.records.headers import CONTROL, DECISION, ID, ORIGIN
 from delayline.records.message import Header, Key
@@ -225,15 +225,16 @@ def test_reading_stops_at_a_record_of_another_meaning_and_goes_on_behind_it() ->
     plain = encode_body(b"k", b"v", [(DELAY, b"5000")])
     records = at_once([plain, encode_decision([Key(1, 2)]), plain])
     entries: list[tuple[int, int, bytes]] = []
-    at, meaning = read_plain(records, 0, DEFAULT_RULES, entries)
+    reader = Reader(DEFAULT_RULES)
+    at, meaning = reader.read(records, 0, entries)
     assert (at, meaning, [offset for _, offset, _ in entries]) == (1, read(records[1][2], 0, DEFAULT_RULES), [0])
-    assert read_plain(records, 2, DEFAULT_RULES, entries) == (3, None)
+    assert reader.read(records, 2, entries) == (3, None)
     assert [offset for _, offset, _ in entries] == [0, 2]
 
 
 def test_a_record_of_an_unknown_version_stops_the_reading() -> None:
     with pytest.raises(UnknownFormat):
-        read_plain(at_once([encode_body(None, b"", [(DECISION, b"9")])]), 0, DEFAULT_RULES, [])
+        Reader(DEFAULT_RULES).read(at_once([encode_body(None, b"", [(DECISION, b"9")])]), 0, [])
 
 
 def test_shapes_without_end_take_a_bounded_room(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,11 +4,11 @@ import pytest
 
 from reconcile.report.labels import about
 from reconcile.report.lateness import Bar, lateness
-from reconcile.report.summary import Window
+from reconcile.report.summary import WindowSummary
 
 
-def of(*counts: int, late_max_ms: int | None = None) -> Window:
-    return Window(topic="t", window_ms=0, lateness=list(counts), late_max_ms=late_max_ms)
+def of(*counts: int, late_max_ms: int | None = None) -> WindowSummary:
+    return WindowSummary(topic="t", window_ms=0, lateness=list(counts), late_max_ms=late_max_ms)
 
 
 def test_nothing_delivered_is_no_histogram() -> None:

@@ -23,8 +23,8 @@ from reconcile.report.repair_plan import (
 from reconcile.report.summary import (
     State,
     Summary,
-    Topic,
-    Window,
+    TopicSummary,
+    WindowSummary,
     decode_summary,
     encode_summary,
     newest,
@@ -34,8 +34,8 @@ from tests.unit.reconcile.made_up import AT_MS, CLUSTER, finding, summary
 ROOT = Path(__file__).resolve().parents[4]
 
 
-def seen(topic: str, number: int, version: int = 1) -> Window:
-    return Window(topic=topic, window_ms=number * 300_000, version=version)
+def seen(topic: str, number: int, version: int = 1) -> WindowSummary:
+    return WindowSummary(topic=topic, window_ms=number * 300_000, version=version)
 
 
 def test_a_summary_goes_on_with_the_windows_of_the_last_one() -> None:
@@ -95,7 +95,9 @@ def test_metrics_agree_with_the_summary() -> None:
 
 
 def test_every_category_and_state_has_a_value_so_that_alerts_do_not_miss_a_series() -> None:
-    metrics = samples(Summary(cluster=CLUSTER, run=1, at_ms=0, exit_code=0, seconds=1, topics=[Topic(topic="a")]))
+    metrics = samples(
+        Summary(cluster=CLUSTER, run=1, at_ms=0, exit_code=0, seconds=1, topics=[TopicSummary(topic="a")])
+    )
     assert len(metrics["delayline_reconcile_findings"]) == len(Category)
     assert len(metrics["delayline_reconcile_topic_state"]) == len(State)
     assert all(value == 0 for _, value in metrics["delayline_reconcile_findings"])
@@ -109,7 +111,9 @@ def test_the_page_for_operators_names_every_metric_and_no_other() -> None:
 
 def test_a_topic_with_an_odd_name_is_escaped_in_metrics() -> None:
     name = 'a"b\\c\nd'
-    metrics = samples(Summary(cluster=CLUSTER, run=1, at_ms=0, exit_code=0, seconds=1, topics=[Topic(topic=name)]))
+    metrics = samples(
+        Summary(cluster=CLUSTER, run=1, at_ms=0, exit_code=0, seconds=1, topics=[TopicSummary(topic=name)])
+    )
     assert metrics["delayline_reconcile_open_records"] == [({"topic": name}, 0)]
 
 

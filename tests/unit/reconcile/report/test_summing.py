@@ -9,8 +9,7 @@ from reconcile.logic.closing import Closing, Due, View
 from reconcile.logic.ledger import HOUR_MS
 from reconcile.logic.manifest import AuditGap, Judged, Manifest, Marks, Shard, Topic, Totals
 from reconcile.logic.plan import Cluster, Mark, Range
-from reconcile.report.summary import NotJudged, State, Summary
-from reconcile.report.summary import Topic as SaidOf
+from reconcile.report.summary import NotJudged, State, Summary, TopicSummary
 from reconcile.report.summing import Rows, exit_code, ledger_of, summarise
 from reconcile.settings import JobSettings
 
@@ -171,13 +170,13 @@ def _before(**fields: object) -> Summary:
 
 
 def test_findings_that_the_run_before_could_not_report_are_reported_as_this_ones() -> None:
-    before = _before(exit_code=2, topics=[SaidOf(topic="orders", fresh={"missing": 44})])
+    before = _before(exit_code=2, topics=[TopicSummary(topic="orders", fresh={"missing": 44})])
     summary = summary_of(Topic(topic_id="1"), SHARD, rows=NO_ROWS._replace(before=before, is_before_reported=False))
     assert (summary.exit_code, summary.topics[0].fresh, summary.reports_from) == (2, {"missing": 44}, 3)
 
 
 def test_findings_that_were_reported_are_not_reported_again() -> None:
-    before = _before(exit_code=2, topics=[SaidOf(topic="orders", fresh={"missing": 44})])
+    before = _before(exit_code=2, topics=[TopicSummary(topic="orders", fresh={"missing": 44})])
     summary = summary_of(Topic(topic_id="1"), SHARD, rows=NO_ROWS._replace(before=before))
     assert (summary.exit_code, summary.topics[0].fresh, summary.reports_from) == (0, {}, 4)
 

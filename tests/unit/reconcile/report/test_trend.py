@@ -9,8 +9,8 @@ from reconcile.report.summary import (
     Ledger,
     Point,
     Summary,
-    Topic,
-    Window,
+    TopicSummary,
+    WindowSummary,
     decode_summary,
     encode_summary,
 )
@@ -19,18 +19,18 @@ from tests.unit.reconcile.made_up import AT_MS, CLUSTER, summary, trend
 from tests.unit.reconcile.markup import Markup
 
 
-def topic(accepted: int, delivered: int, name: str = "orders", **fresh: int) -> Topic:
-    return Topic(topic=name, ledger=Ledger(accepted=accepted, delivered=delivered), fresh=fresh)
+def topic(accepted: int, delivered: int, name: str = "orders", **fresh: int) -> TopicSummary:
+    return TopicSummary(topic=name, ledger=Ledger(accepted=accepted, delivered=delivered), fresh=fresh)
 
 
-def summary_of(run: int, *topics: Topic, line: list[Point] | None = None) -> Summary:
+def summary_of(run: int, *topics: TopicSummary, line: list[Point] | None = None) -> Summary:
     return Summary(
         cluster=CLUSTER, run=run, at_ms=AT_MS, exit_code=0, seconds=1, topics=list(topics), trend=line or []
     )
 
 
-def window(run: int, *lateness: int) -> Window:
-    return Window(topic="orders", window_ms=AT_MS, run=run, lateness=list(lateness))
+def window(run: int, *lateness: int) -> WindowSummary:
+    return WindowSummary(topic="orders", window_ms=AT_MS, run=run, lateness=list(lateness))
 
 
 def test_a_run_is_what_it_has_added_to_the_run_before() -> None:

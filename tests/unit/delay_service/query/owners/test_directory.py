@@ -1,13 +1,15 @@
 """The table of owners."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from threading import Event
 
 import pytest
 
 from delay_service.query.owners.directory import FRESH_S, Directory
 from delayline.clock import ManualClock, SystemClock
+from delayline.records.message import Shard
+from mq.contract import Owner
 from mq.errors import QueueClosed, QueueUnavailable
 from tests.unit.delay_service.query.owners.people import ONE, SHARD, TWO, Group
 
@@ -30,7 +32,7 @@ class ScriptedGroup(Group):
         super().__init__({SHARD: ONE})
         self.was_asked = Event()
 
-    def owners(self):  # type: ignore[no-untyped-def]
+    def owners(self) -> Mapping[Shard, Owner]:
         self.was_asked.set()
         return super().owners()
 
@@ -100,7 +102,7 @@ def test_a_queue_that_does_not_answer_holds_up_nobody() -> None:
     answer = Event()
 
     class Silent(ScriptedGroup):
-        def owners(self):  # type: ignore[no-untyped-def]
+        def owners(self) -> Mapping[Shard, Owner]:
             self.was_asked.set()
             answer.wait(WITHIN_S)
             return super().owners()
