@@ -1,11 +1,11 @@
 """A worker among those of one broker: its session there, and which of the broker's shards it has.
 
-Its thread beats, looks at who is there, and tells the worker. It assigns a shard that becomes ours when the shard's
-journal says that it is free; one that becomes another's is revoked, and let go in order when the worker has released
-it.
+Its thread beats, looks at who is there, and passes events to the worker. It assigns a shard that becomes ours when the
+shard's journal shows that it is free; one that becomes another's is revoked, and let go in order when the worker has
+released it.
 
 While the broker cannot be reached its shards cannot be taken. They are assigned all the same, among the workers that
-are seen with other brokers: a shard that is assigned to a worker stalls there, and says why.
+are seen with other brokers: a shard that is assigned to a worker stalls there, with the reason.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -39,7 +39,7 @@ log = logs.get(__name__)
 
 
 class BrokerMember:
-    """Any thread may ask. `tell` hears of assignments in the member's thread; it must not block."""
+    """Any thread may ask. `notify` gets assignments in the member's thread; it must not block."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class BrokerMember:
         clock: Clock,
         is_at_work: Callable[[], bool],
         others: Callable[[str], set[str]],
-        tell: Callable[[Event], None],
+        notify: Callable[[Event], None],
     ) -> None:
         """`is_at_work`: whether the worker still asks for its events. `others` names the workers that are seen with
         brokers other than this one."""
@@ -67,7 +67,7 @@ class BrokerMember:
         self._clock = clock
         self._is_at_work = is_at_work
         self._others = others
-        self._tell = tell
+        self._notify = notify
         self._changed = Condition()
         self._look = True
         self._closing = Flag()
@@ -201,7 +201,7 @@ class BrokerMember:
             self._revoked -= shards
         for shard in shards:
             self._ownership.drop(shard)
-        self._tell(Lost(tuple(sorted(shards))))
+        self._notify(Lost(tuple(sorted(shards))))
 
     def _sessioned(self) -> Session:
         """Raises RocketmqError."""
@@ -243,7 +243,7 @@ class BrokerMember:
     # --- shares
 
     def _share(self, session: Session, members: set[str]) -> bool:
-        """Take and give what the members' shares say. Whether a shard is waited for."""
+        """Take and give by the members' shares. Whether a shard is waited for."""
         shards = self._shards
         ours = share_of(session.id, members, shards)
         with self._changed:
@@ -255,17 +255,17 @@ class BrokerMember:
             revoked = tuple(sorted((held & self._assigned) - ours - self._revoked))
             self._revoked.update(revoked)
         if revoked:
-            self._tell(Revoked(revoked))
+            self._notify(Revoked(revoked))
         return len(gained) < len(wanted)
 
     def _gain(self, shards: set[Shard]) -> None:
         if shards:
             with self._changed:
                 self._assigned |= shards
-            self._tell(Assigned(tuple(sorted(shards))))
+            self._notify(Assigned(tuple(sorted(shards))))
 
     def _is_free(self, journal: Queue, session: Session) -> bool:
-        """Also where its journal cannot be understood: its owner says so."""
+        """Also where its journal cannot be understood: its owner reports that."""
         try:
             return self._ownership.is_free(journal, session)
         except UnknownFormat:

@@ -35,7 +35,7 @@ log = logs.get(__name__)
 
 
 class SessionMembership:
-    """`tell` hears of assignments in threads of its own; it must not block."""
+    """`notify` gets assignments in threads of its own; it must not block."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class SessionMembership:
         stamps: Stamps,
         writer: str,
         clock: Clock,
-        tell: Callable[[Event], None],
+        notify: Callable[[Event], None],
     ) -> None:
         self._settings = settings
         self._client = client
@@ -57,7 +57,7 @@ class SessionMembership:
         self._stamps = stamps
         self._writer = writer
         self._clock = clock
-        self._tell = tell
+        self._notify = notify
         self._changed = Condition()
         self._look = True
         self._closing = Flag()
@@ -137,7 +137,7 @@ class SessionMembership:
                 self._look = False
 
     def _find(self) -> None:
-        """What shards there are. A broker that is not registered, or not all the while, cannot say."""
+        """What shards there are. A broker that is not registered, or not all the while, does not count."""
         masters = set(self._cluster.masters())
         names, wire_names = self._settings.names, self._settings.wire_names
         found: dict[str, dict[Shard, Queue]] = defaultdict(dict, {broker: {} for broker in masters})
@@ -170,7 +170,7 @@ class SessionMembership:
             self._clock,
             self._is_at_work,
             self._others,
-            self._tell,
+            self._notify,
         )
 
     def _is_at_work(self) -> bool:

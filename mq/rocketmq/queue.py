@@ -36,7 +36,7 @@ WAIT_SLICE_S = 5.0
 """Of a wait for several queues: a pull that is not needed any more waits at its broker for so long."""
 
 OWNERS_S = 2.0
-"""For a broker to say who has its shards."""
+"""For a broker's answer about its shards."""
 BROKERS_ASKED_MAX = 16
 """At once."""
 
@@ -300,7 +300,7 @@ class RocketmqQueue:
             return ()  # it is only just being made, or was deleted
 
     def _owners_of(self, journals: Sequence[tuple[Shard, Queue]]) -> dict[Shard, Owner]:
-        """Of shards of one broker, up to the first about which it says nothing."""
+        """Of shards of one broker, up to the first without an answer."""
         found: dict[Shard, Owner] = {}
         for shard, journal in journals:
             try:

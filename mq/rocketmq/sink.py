@@ -240,7 +240,7 @@ class RocketmqSink:
                 end = asked.result(self._patience_s())
             except TimeoutError:
                 holding.session.leave_open(asked)
-                raise QueueUnavailable(f"{queue.broker} has not said where {queue.topic} ends") from None
+                raise QueueUnavailable(f"{queue.broker} has not answered where {queue.topic} ends") from None
         holding.ends[queue] = end, now_s
         return end
 

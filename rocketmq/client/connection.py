@@ -29,7 +29,7 @@ BUFFERS_MAX = 1000
 IDLE_S = 30.0
 """The thread looks up so often where no request waits."""
 
-CLOSED_UNHEARD = "closed by the peer before it has said anything: does it want TLS, or another certificate?"
+CLOSED_UNHEARD = "closed by the peer before any answer: does it want TLS, or another certificate?"
 
 log = logging.getLogger(__name__)
 
@@ -85,7 +85,7 @@ class BrokerConnection:
         """Raises Unreachable, AnswerLost, InvalidRequest."""
         return self.start(command, self._settings.request_timeout_s if timeout_s is None else timeout_s).result()
 
-    def tell(self, command: Command) -> None:
+    def send_oneway(self, command: Command) -> None:
         """A request that gets no answer. Raises Unreachable and InvalidRequest; what happens to it is never known."""
         self._prepare(command)
         with self._lock:

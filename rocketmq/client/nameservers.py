@@ -108,9 +108,9 @@ class NameServers:
         return body
 
     def _asked_route(self, topic: str, timeout_s: float) -> Route:
-        """Raises as `route` does, and forgets a topic that there is not any more. A name server knows a topic by what
-        its brokers have told it: where none of them is registered it was started anew, or they are all down, and says
-        nothing of the topic."""
+        """Raises as `route` does, and forgets a topic that there is not any more. A name server knows a topic
+        from its brokers: where none of them is registered it was started anew, or they are all down, and its answer
+        is about them."""
         known = self._known.get(topic)
         try:
             route = decode_route(self._ask(_route_of(topic), timeout_s).body)
@@ -153,7 +153,7 @@ class NameServers:
             self._unanswered()
             return
         except PeerError:
-            pass  # it answers, and the broker will say whether the topic is there
+            pass  # it answers, and the broker knows whether the topic is there
         self.are_silent = False
 
     def _unanswered(self) -> None:

@@ -183,8 +183,8 @@ def test_what_cannot_be_understood_is_a_dead_letter_with_its_key_and_tags(
     assert len(pulled()) == 1
 
 
-@pytest.mark.thorough  # each run has what it says in its units
-def test_the_doctor_tells_of_brokers_and_of_what_waits(server: Server, topic: str) -> None:
+@pytest.mark.thorough  # each run has its findings in units
+def test_the_doctor_examines_brokers_and_what_waits(server: Server, topic: str) -> None:
     send(server, topic, value="x", schedule={"delay": "1h"})
     settings = {name: value for name, value in server.settings.items() if name.startswith(("mq__", "namespace"))}
     ran = run("doctor", "--json", delay__topics=topic, store__disk_free_min="1MiB", **settings)

@@ -100,7 +100,7 @@ class RocketMq:
         tls: ssl.SSLContext | None = None,
     ) -> None:
         """Leave `java_options` out where speed is measured. `properties` are added to those of brokers. Over `tls`
-        they are asked; `java_options` tell them to take it."""
+        they are asked; `java_options` make them take it."""
         self._tls = tls
         self._lib = lib = jars()
         self._folder = folder = run_folder()

@@ -1,6 +1,6 @@
 """A TCP proxy before a broker that can stop a worker in the middle of a commit.
 
-The broker tells clients an address at which this listens (`brokerIP1`), and is at the same port of another one. It
+The broker gives clients an address at which this listens (`brokerIP1`), and is at the same port of another one. It
 forwards everything, and knows a worker's connection by the heartbeat on it. Where it aims, the next frame of a commit
 of which a part has been forwarded, and which is of the kind that was asked for, is not: nothing more goes from that
 worker to the broker, as if its process had stopped there, and who aims can kill it.

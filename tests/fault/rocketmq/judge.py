@@ -11,6 +11,7 @@ from delayline.records.record import decode_body
 from mq.rocketmq.body import to_body
 from mq.rocketmq.journal import Claimed, decode
 from rocketmq.client.client import Client
+from rocketmq.errors import Unreachable
 from rocketmq.wire.bodies import Queue
 from rocketmq.wire.stored import StoredMessage
 from tests.simulation import facts
@@ -134,8 +135,11 @@ def delivered_into(client: Client, brokers: Sequence[str], topic: str) -> Iterat
 
 
 def messages(client: Client, brokers: Sequence[str], topic: str) -> Iterator[StoredMessage]:
-    """Of all queues."""
+    """Of all queues on these brokers. Raises RocketmqError; Unreachable where the name server does not know of one."""
+    client.names.forget(topic)
     route = client.names.route(topic)
+    if missing := set(brokers) - {one.broker for one in route.queues}:
+        raise Unreachable(f"the route of {topic} lacks {', '.join(sorted(missing))}")
     for one in (one for one in route.queues if one.broker in brokers):
         for number in range(one.readable):
             queue, offset = Queue(topic, one.broker, number), 0

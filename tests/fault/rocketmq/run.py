@@ -103,7 +103,7 @@ def outcome_of(made: Scene, seconds: float) -> Outcome:
     return Outcome(made.tally, made.failures, evidence, judge(evidence), seconds)
 
 
-# --- what is said
+# --- what is printed
 
 
 def report(part: Part, outcome: Outcome) -> None:

@@ -45,7 +45,7 @@ def a_bit_of_everything(nemesis: Nemesis) -> None:
 @pytest.mark.thorough
 def test_nothing_is_lost_twice_or_early_whatever_is_killed(tmp_path: Path) -> None:
     """What a broker has acknowledged is in the machine's memory, which outlives its process."""
-    part = Part("everything once", Size(masters=2, queues=2), a_bit_of_everything)
+    part = Part("everything once", Size(masters=2), a_bit_of_everything)
     try:
         outcome = play(part, SEED, tmp_path)
     except Unavailable as error:

@@ -251,7 +251,7 @@ def test_queues_that_a_target_gets_later_become_shards_by_themselves(queue: Rock
         assert len({queue.buffer(shard).topic_id for shard in found}) == 1
 
 
-def test_a_queue_that_a_target_has_no_more_is_said_and_its_shard_waits(queue: RocketmqQueue, client: Client) -> None:
+def test_a_queue_that_a_target_has_no_more_is_its_shards_trouble(queue: RocketmqQueue, client: Client) -> None:
     topic = f"orders-{uuid4().hex[:8]}"
     client.admin.create_topic(topic, A, 2)
     queue.ensure_buffer(topic, DEFAULT_RULES)

@@ -1,4 +1,4 @@
-"""TLS to name servers and brokers, and what is said where one side has it and the other has not."""
+"""TLS to name servers and brokers, and the errors where one side has it and the other has not."""
 
 import ssl
 from collections.abc import Iterator
@@ -43,9 +43,9 @@ def encrypted(certificates: Path) -> Iterator[RocketMq]:
         "tls.enable": "true",
     }
     tls = ssl.create_default_context(cafile=str(certificates / "server.crt"))
-    said = [f"-D{name}={value}" for name, value in options.items()]
+    defined = [f"-D{name}={value}" for name, value in options.items()]
     try:
-        with started(java_options=[*QUICK_START, *said], tls=tls) as server:
+        with started(java_options=[*QUICK_START, *defined], tls=tls) as server:
             yield server
     except Unavailable as error:
         pytest.skip(f"no RocketMQ: {error}")
@@ -65,7 +65,7 @@ def trusting(folder: Path, name: str) -> dict[str, str]:
     return {"security__protocol": "ssl", "ssl__ca__location": str(folder / f"{name}.crt")}
 
 
-def said(queue: RocketmqQueue) -> str:
+def error_of(queue: RocketmqQueue) -> str:
     with closing(queue), pytest.raises(QueueUnavailable) as found:
         queue.topics()
     return str(found.value)
@@ -88,13 +88,13 @@ def test_over_tls_a_worker_takes_a_shard_and_records_pass(encrypted: RocketMq, c
 
 
 def test_a_certificate_of_an_unknown_authority_is_not_trusted(encrypted: RocketMq, certificates: Path) -> None:
-    assert "its certificate is not trusted" in said(queue_on(encrypted, **trusting(certificates, "other")))
+    assert "its certificate is not trusted" in error_of(queue_on(encrypted, **trusting(certificates, "other")))
 
 
-def test_without_tls_a_server_that_enforces_it_says_nothing_and_we_say_why(encrypted: RocketMq) -> None:
-    assert "does it want TLS" in said(queue_on(encrypted))
+def test_without_tls_a_server_that_enforces_it_is_named_with_the_likely_reason(encrypted: RocketMq) -> None:
+    assert "does it want TLS" in error_of(queue_on(encrypted))
 
 
 def test_a_server_that_takes_no_tls_is_named(rocketmq: RocketMq, certificates: Path) -> None:
-    found = said(queue_on(rocketmq, **trusting(certificates, "server")))
+    found = error_of(queue_on(rocketmq, **trusting(certificates, "server")))
     assert "not trusted" in found or "no TLS with it" in found  # a server's default is permissive, by itself signed

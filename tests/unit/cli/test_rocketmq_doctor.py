@@ -1,4 +1,4 @@
-"""What is said of RocketMQ's brokers, and of what waits there."""
+"""What is found of RocketMQ's brokers, and of what waits there."""
 
 import pytest
 
@@ -13,14 +13,14 @@ GOOD = {"maxMessageSize": "4194304", "flushDiskType": "SYNC_FLUSH", "fileReserve
     ("changed", "levels"),
     [({}, ["ok"]), ({"flushDiskType": "ASYNC_FLUSH"}, ["warn", "ok"]), ({"maxMessageSize": "65536"}, ["fail", "ok"])],
 )
-def test_a_brokers_settings_are_told(changed: dict[str, str], levels: list[str]) -> None:
+def test_a_brokers_settings_are_judged(changed: dict[str, str], levels: list[str]) -> None:
     assert [found.level for found in broker("broker-a", {**GOOD, **changed})] == levels
 
 
 @pytest.mark.parametrize(
     ("age_s", "kept_s", "count"), [(47 * 3600, 72 * 3600, 0), (49 * 3600, 72 * 3600, 1), (9e9, None, 0)]
 )
-def test_messages_that_wait_nearly_as_long_as_their_broker_keeps_them_are_told(
+def test_messages_that_wait_nearly_as_long_as_their_broker_keeps_them_are_found(
     age_s: float, kept_s: float | None, count: int
 ) -> None:
     found = list(waiting(SHARD, age_s, kept_s))

@@ -151,7 +151,7 @@ class Worker:
     def __init__(self, name: str, broker: BrokerInMemory, at: str = "a") -> None:
         """`at` is the broker's name."""
         settings = RocketmqSettings(name_servers="a:1", namespace="ns")
-        clock, cluster, requests = ManualClock(), SimpleNamespace(telling=nullcontext, stored=noted), Requests(broker)
+        clock, cluster, requests = ManualClock(), CLUSTER, Requests(broker)
         pinned = SimpleNamespace(broker=requests, close=requests.close)
         admin = SimpleNamespace(create_group=noted, runtime=lambda _: {"bootTimestamp": "1"})
         client: Any = SimpleNamespace(admin=admin, pinned=lambda *_: _Live(pinned, requests))
@@ -203,10 +203,9 @@ def sink_of(*workers: Worker) -> RocketmqSink:
     first = workers[0]
     at = {worker.shard: worker for worker in workers}
     batches: Any = SimpleNamespace(rounds=lambda part: at[part.shard].rounds(part))
-    cluster: Any = SimpleNamespace(telling=nullcontext, stored=noted)
     return RocketmqSink(
         first.name,
-        cluster,
+        CLUSTER,
         batches,
         lambda shard: at[shard].hold(),
         ManualClock(),
@@ -233,3 +232,6 @@ def noted(*_: Any, **__: Any) -> None:
 
 def _members(bodies: Sequence[bytes]) -> list[BatchMember]:
     return [BatchMember(body) for body in bodies]
+
+
+CLUSTER: Any = SimpleNamespace(telling=nullcontext, stored=noted)
