@@ -1,8 +1,8 @@
 """A worker among those of one broker: its session there, and which of the broker's shards it has.
 
-Its thread beats, looks at who is there, and passes events to the worker. It assigns a shard that becomes ours when the
-shard's journal shows that it is free; one that becomes another's is revoked, and let go in order when the worker has
-released it.
+Its thread beats, looks at who is there, and passes events to the worker. It assigns a shard that becomes ours when
+the shard's journal shows that it is free; one that becomes another's is revoked, and let go in order when the worker
+has released it.
 
 While the broker cannot be reached its shards cannot be taken. They are assigned all the same, among the workers that
 are seen with other brokers: a shard that is assigned to a worker stalls there, with the reason.

@@ -135,7 +135,7 @@ def delivered_into(client: Client, brokers: Sequence[str], topic: str) -> Iterat
 
 
 def messages(client: Client, brokers: Sequence[str], topic: str) -> Iterator[StoredMessage]:
-    """Of all queues on these brokers. Raises RocketmqError; Unreachable where the name server does not know of one."""
+    """Of all queues on these brokers. Raises RocketmqError; Unreachable where the route lacks one."""
     client.names.forget(topic)
     route = client.names.route(topic)
     if missing := set(brokers) - {one.broker for one in route.queues}:
