@@ -193,11 +193,12 @@ def test_a_broker_that_lost_the_end_of_its_log_delivers_what_that_undid_once_mor
     """A delivery that was lost with its broker's memory is no delivery, and its worker's index has let go of it."""
     service.send([0, 1], "stays")
     service.wait_for_all()
-    service.send([0, 1], "undone", delay_ms=1_500)
+    service.send([0, 1], "undone", delay_ms=6_000)
+    service.send([0, 1], "between")  # the committed read position passes what waits
     service.wait_for_all()
     soon(lambda: service.pending() == 0)
     cut = min(one.commit_log_offset for one in service.messages(A) if one.body.startswith(b"undone"))
-    service.worker.kill()
+    service.worker.stop()  # in order, so that its index is on the disk as the last commit left it
     cluster.brokers[A].kill()
     forget_behind(cluster.data(A) / "commitlog", cut)
     cluster.brokers[A].start()
