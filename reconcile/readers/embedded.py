@@ -5,7 +5,7 @@ driver has planned, or that it has been trimmed.
 """
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -134,6 +134,10 @@ class EmbeddedReader:
             return {
                 number: chunk[0].appended_at_ms if chunk else self._clock.now_ms() for number, chunk in first.items()
             }
+
+    def hidden(self, topics: Set[str]) -> dict[str, Sequence[int]]:
+        """What is in the queue can be read."""
+        return {}
 
     def _check(self, asked: Mapping[str, Mapping[int, Range]]) -> None:
         """Raises CannotJudge where a planned range is not held."""
