@@ -25,8 +25,8 @@ class Lines:
     def begins(self, step: Step) -> None:
         note(f"{step.doing} ...")
 
-    def goes_on(self, told: Progress) -> None:
-        note(in_words(told))
+    def goes_on(self, state: Progress) -> None:
+        note(in_words(state))
 
     def ends(self) -> None:
         pass
@@ -43,8 +43,8 @@ class RewrittenLine:
     def begins(self, step: Step) -> None:
         self._write(f"{step.doing} ...")
 
-    def goes_on(self, told: Progress) -> None:
-        self._write(in_words(told))
+    def goes_on(self, state: Progress) -> None:
+        self._write(in_words(state))
 
     def ends(self) -> None:
         if self._live is not None:

@@ -1,7 +1,7 @@
 """What a commit writes where: a shard's part as batches, in the rounds in which they are sent.
 
     round 1, 2 ...   deliveries, one batch a round, so that they keep their order
-    then             dead letters, and what goes elsewhere
+    then             dead letters, and what goes to other partitions
     then             re-appends and decisions, audit rows
 
 A dead letter stands before the decision that names it, a delivery before its row and before what carries it on.
@@ -67,7 +67,7 @@ class Batches:
         shard = part.shard
         deliveries = self._deliveries(part)
         rounds: Rounds = [[batch] for batch in deliveries]
-        others = self._elsewhere(part)
+        others = self._cross_partition(part)
         if part.dead:
             dead = self._members(shard, part.dead, Refused.DEAD_LETTER)
             others.append((self._own(self._names.dead, shard), dead))
@@ -76,7 +76,7 @@ class Batches:
         if part.appends:
             last.append(
                 (
-                    self._place(self._names.buffer(shard.topic), shard.name),
+                    self._cluster.queue(self._names.buffer(shard.topic), shard.name),
                     self._members(shard, part.appends, Refused.APPEND),
                 )
             )
@@ -99,23 +99,23 @@ class Batches:
     def _target(self, shard: Shard) -> Queue:
         """Raises DeliveryRefused."""
         try:
-            return self._place(shard.topic, shard.name)
+            return self._cluster.queue(shard.topic, shard.name)
         except (TopicUnknown, PartitionUnknown) as error:
             raise DeliveryRefused(shard, str(error), of_record=False) from error
 
-    def _elsewhere(self, part: ShardBatch) -> list[tuple[Queue, list[BatchMember]]]:
+    def _cross_partition(self, part: ShardBatch) -> list[tuple[Queue, list[BatchMember]]]:
         found: dict[Queue, list[BatchMember]] = {}
-        for append in part.elsewhere:
+        for append in part.cross_partition:
             members = self._members(part.shard, [append.body], Refused.DELIVERY)
-            found.setdefault(self._elsewhere_of(part.shard, append), []).extend(members)
+            found.setdefault(self._cross_partition_queue(part.shard, append), []).extend(members)
         return list(found.items())
 
-    def _elsewhere_of(self, shard: Shard, append: Append) -> Queue:
+    def _cross_partition_queue(self, shard: Shard, append: Append) -> Queue:
         """Raises DeliveryRefused."""
         topic, name, _ = append
         try:
             if topic == self._names.buffer(shard.topic):
-                return self._place(topic, name)
+                return self._cluster.queue(topic, name)
             return self._in_group(self._group_topic(topic, shard.topic), name)
         except PartitionUnknown as error:
             raise DeliveryRefused(shard, str(error), of_record=False) from error
@@ -143,9 +143,6 @@ class Batches:
         place = place_of(name, found.name)
         places = found.places
         return (place if place in places else places[place.queue_id % len(places)]).of(found.wire)
-
-    def _place(self, topic: str, partition: str) -> Queue:
-        return self._cluster.queue(topic, partition)
 
     def _own(self, topic: str, shard: Shard) -> Queue:
         """In audit and dead letters a shard has one queue, on its own broker where that has any."""

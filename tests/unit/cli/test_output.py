@@ -1,4 +1,4 @@
-"""What a command says, and how it ends, where its output cannot be written."""
+"""How a command ends where its output cannot be written."""
 
 import os
 import sys
@@ -40,8 +40,8 @@ def test_a_command_on_a_full_disk_ends_with_one_sentence(
     monkeypatch.setattr("sys.stdout", full())
     with pytest.raises(SystemExit) as ended:
         main()
-    said = capsys.readouterr().err
-    assert (ended.value.code, said) == (1, "delayline: cannot write to standard output: No space left on device\n")
+    printed = capsys.readouterr().err
+    assert (ended.value.code, printed) == (1, "delayline: cannot write to standard output: No space left on device\n")
 
 
 def test_a_command_keeps_its_exit_code_where_its_output_is_lost(
