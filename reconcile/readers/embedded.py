@@ -128,7 +128,9 @@ class EmbeddedReader:
     def kept_since_ms(self, topic: str) -> dict[int, int]:
         """When the oldest record was appended."""
         with translated_errors(), self._place.look() as seen:
-            held = _ranges(seen.topics[topic]) if topic in seen.topics else {}
+            if topic not in seen.topics:
+                raise CannotJudge(f"{topic} does not exist: what was delivered is gone with it")
+            held = _ranges(seen.topics[topic])
             cut = {number: part for number, part in held.items() if part.start > 0}
             first = {number: next(seen.read(topic, number, *part), ()) for number, part in cut.items()}
             return {
