@@ -301,7 +301,7 @@ class RealWorker:
         if self._rnd.random() > 0.1:
             return [self._directive()], "orders"
         attempt = self._rnd.choice((0, 1, 15, 16))
-        headers = [(b"delay-retry", GROUP), (b"delayline-attempt", b"%d" % attempt)]
+        headers: list[Header] = [(b"delay-retry", GROUP), (b"delayline-attempt", b"%d" % attempt)]
         return headers, DLQ if attempt == 16 else RETRY
 
     def _directive(self) -> Header:
