@@ -199,7 +199,7 @@ def _held(queue: AnyQueue) -> Iterator[AnyQueue]:
     finally:
         try:
             queue.close()
-        except Exception as error:  # noqa: BLE001 - whatever the queue says now, what was acknowledged is safe there
+        except Exception as error:  # noqa: BLE001 - whatever the queue answers now, what was acknowledged is safe there
             log.warning("the queue was not closed cleanly", error=str(error))
 
 

@@ -137,7 +137,7 @@ def _document(step: "RepairStep") -> dict[str, object]:
 
 def _summary(todo: int, more: int, applied: bool) -> str:
     if applied:
-        said = f"{counted(todo, 'message')} sent again"
+        summary = f"{counted(todo, 'message')} sent again"
     else:
-        said = f"{counted(todo, 'message')} to be sent again" + (": --apply does it" if todo else "")
-    return f"{said}; {more} more are missing that the plan does not list" if more else said
+        summary = f"{counted(todo, 'message')} to be sent again" + (": --apply does it" if todo else "")
+    return f"{summary}; {more} more are missing that the plan does not list" if more else summary

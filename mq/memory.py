@@ -51,7 +51,7 @@ class MemoryQueue(LocalQueue):
         super().__init__(ledger, storage, committer, clock, limits)
 
     def _positions(self) -> Positions:
-        last_ms = max((said.at_ms for said in self.audit_positions.values()), default=None)
+        last_ms = max((position.at_ms for position in self.audit_positions.values()), default=None)
         return Positions(self.audit_positions, last_ms)
 
 

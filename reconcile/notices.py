@@ -1,6 +1,6 @@
-"""What a run tells others over HTTP: its metrics to a Prometheus Pushgateway, and what is wrong to a webhook.
+"""What a run reports to others over HTTP: its metrics to a Prometheus Pushgateway, and what is wrong to a webhook.
 
-Whoever does not answer changes nothing: not what was judged, and not the exit code. It is said, by host and not by
+A missing answer changes nothing: not what was judged, and not the exit code. It is reported, by host and not by
 address, which may hold a secret. Answers are not read, redirects not followed, and all of it ends in time, whatever
 the other side does.
 """
@@ -27,7 +27,7 @@ PAUSES_S = (1.0, 3.0)
 """Before it is tried again, for as often as there are pauses."""
 
 WITHIN_S = 30.0
-"""All of it: also where the other side says a byte now and then."""
+"""All of it: also where the other side sends a byte now and then."""
 
 BODY_BYTES_MAX = 64 * 1024
 LISTED_MAX = (20, 5, 1, 0)
@@ -42,15 +42,15 @@ class Failed(Exception):
     """Why, without the address."""
 
 
-class Untold(NamedTuple):
-    """Who was not told."""
+class Unsent(NamedTuple):
+    """A notice that was not delivered."""
 
     what: str
     host: str
     why: str
 
 
-Hear = Callable[[Untold], None]
+Hear = Callable[[Unsent], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,8 +99,8 @@ class TopicNotice(msgspec.Struct, frozen=True):
 
 
 class Notice(msgspec.Struct, frozen=True, kw_only=True):
-    """What a webhook gets. `run`, and what follows from it, is null or empty where a run has failed; `why` says then
-    why. Lists are bounded, and the whole number has a field of its own; what is worst comes first."""
+    """What a webhook gets. `run`, and what follows from it, is null or empty where a run has failed; `why` has then
+    the reason. Lists are bounded, and the whole number has a field of its own; what is worst comes first."""
 
     v: int = VERSION
     exit_code: int
@@ -128,7 +128,7 @@ class Notices:
         namespace: str,
         metrics: Recipient | None = None,
         webhook: Recipient | None = None,
-        hear: Hear = lambda untold: None,
+        hear: Hear = lambda unsent: None,
         limits: Limits | None = None,
     ) -> None:
         self._namespace, self._metrics, self._webhook = namespace, metrics, webhook
@@ -156,15 +156,15 @@ class Notices:
         headers = _with_token({"content-type": "application/json"}, recipient)
         send("POST", recipient.url, body_of(notice), headers, self._limits)
 
-    def _try(self, what: str, recipient: Recipient, tell: Callable[[Recipient, Any], None], of: Any) -> None:
+    def _try(self, what: str, recipient: Recipient, notify: Callable[[Recipient, Any], None], of: Any) -> None:
         try:
-            tell(recipient, of)
+            notify(recipient, of)
         except Failed as error:
-            self._hear(Untold(what, recipient.host, str(error)))
+            self._hear(Unsent(what, recipient.host, str(error)))
 
 
 def notices(push_metrics: str | None, webhook: str | None, settings: Settings, hear: Hear) -> Notices:
-    """As the command line says, else the settings. Raises ConfigError."""
+    """From the command line, else from the settings. Raises ConfigError."""
     section = settings.reconcile
     metrics_url, webhook_url = section.push_metrics.get_secret_value(), section.webhook.get_secret_value()
     return Notices(
@@ -183,7 +183,7 @@ def _with_token(headers: Mapping[str, str], recipient: Recipient) -> Mapping[str
     return {**headers, "authorization": f"Bearer {recipient.token}"} if recipient.token else headers
 
 
-# --- what is said
+# --- what is sent
 
 
 def notice_of(summary: Summary) -> Notice:
@@ -255,7 +255,7 @@ def _tried(
     method: str, url: str, body: bytes, headers: Mapping[str, str], limits: Limits, over: Event
 ) -> Failed | None:
     """What the last try came to; None where it was taken."""
-    import httpx  # here: a run that tells nobody would wait 60 ms for it
+    import httpx  # here: a run without notices would wait 60 ms for it
 
     for pause_s in (*limits.pauses_s, None):
         try:

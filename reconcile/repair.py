@@ -1,12 +1,12 @@
 """Lost messages are put into the log again, as the reconcile job's plan names them.
 
-First whoever sends claims to be the only one (`mq.contract.Queue.claim`), and then looks; it sends under that claim.
-On Kafka the claim is a transactional id of the installation: claiming it ends what an earlier repair had begun, on
-whatever machine that is, and from then on the brokers refuse whatever it sends. What it has sent before stands in the
+A repair first claims to be the only writer (`mq.contract.Queue.claim`), and then looks; it sends under that claim. On
+Kafka the claim is a transactional id of the installation: claiming it ends what an earlier repair had begun, on
+whatever machine that is, and from then on the brokers refuse whatever it sends. What it has sent before is in the
 audit, all of it, because a re-append and the outcome row of what it replaces are one transaction; and the audit is
 read to its end, committed records only, after the claim. So of two repairs the second one sees what the first one has
 sent and sends the rest, and the first one ends with an error. A repair that was killed leaves nothing behind that the
-next one would have to wait for. The embedded queue is one process's: a second one does not get to open it.
+next one would have to wait for. The embedded queue belongs to one process: a second one cannot open it.
 
 For each message, in this order:
 
@@ -16,8 +16,8 @@ For each message, in this order:
     one atomic append          a re-append under the message's own id, which names the record that it replaces, and
                                that record's outcome row (superseded, reason `repair`)
 
-A message that was to go on in another record, which is nowhere, has an outcome already. It lies in the record before
-that, as long as that one is kept, and goes on from there with the time that it was moved to:
+A message that was to go on in another record that does not exist has an outcome already. The record before still
+holds it, as long as that record is kept, and it goes on from there with the time that it was moved to:
 
     its shard's log            from that record to the end, must have no re-append that carries it on: else nothing is
                                done. Read after the claim, and whole: what is open there is waited for
@@ -130,10 +130,10 @@ class Repair:
             self._claimed.append([again])
             return RepairStep(message, Verdict.SENT)
         row = AuditRow(key.offset, message.id, key.due_ms, accepted_ms, Outcome.SUPERSEDED, message.id, REPAIR)
-        (told,) = encode_audit(shard, epoch, self._clock.now_ms(), [row])
+        (audit_row,) = encode_audit(shard, epoch, self._clock.now_ms(), [row])
         audit = self._names.audit
         partition = str(spread(shard, len(self._queue.topic(audit).partitions)))
-        self._claimed.append([again, Append(audit, partition, told)])
+        self._claimed.append([again, Append(audit, partition, audit_row)])
         return RepairStep(message, Verdict.SENT)
 
     # --- the audit since the plan
@@ -144,19 +144,19 @@ class Repair:
         ended = {}
         for name in self._queue.topic(self._names.audit).partitions:
             for record in self._audit(name, plan.audit.get(int(name))):
-                said, rows = self._told(name, record)
-                shard = Shard(said.topic, said.shard)
-                ended.update({(shard, row.offset): _said(row) for row in rows if (shard, row.offset) in wanted})
+                header, rows = self._decoded(name, record)
+                shard = Shard(header.topic, header.shard)
+                ended.update({(shard, row.offset): _outcome(row) for row in rows if (shard, row.offset) in wanted})
         return ended
 
-    def _told(self, name: str, record: LogRecord) -> tuple[AuditRecord, list[AuditRow]]:
+    def _decoded(self, name: str, record: LogRecord) -> tuple[AuditRecord, list[AuditRow]]:
         """Raises CannotJudge."""
         try:
             return decode_audit(decode_body(record.body).value or b"")
         except (UnknownFormat, MalformedRecord) as error:
             raise CannotJudge(
-                f"{self._names.audit}, partition {name}, offset {record.offset}: {error}; it may say that a message "
-                "of the plan has ended: let the job write a new plan"
+                f"{self._names.audit}, partition {name}, offset {record.offset}: {error}; it may hold the end "
+                "of a message of the plan: let the job write a new plan"
             ) from error
 
     def _audit(self, name: str, start: int | None) -> Iterator[LogRecord]:
@@ -169,7 +169,7 @@ class Repair:
         if not first <= offset <= end:
             raise CannotJudge(
                 f"{topic}, partition {name}, holds {first} to {end} and the plan has read to {offset}: what has "
-                "ended since cannot be told; let the job write a new plan"
+                "ended since is unknown; let the job write a new plan"
             )
         while records := self._queue.read(topic, name, offset, READ_RECORDS):
             yield from records
@@ -296,7 +296,7 @@ def _place(message: LostMessage | LostSuccessor) -> tuple[Shard, int]:
     return Shard(message.topic, str(message.shard)), message.offset
 
 
-def _said(row: AuditRow) -> str:
+def _outcome(row: AuditRow) -> str:
     return row.outcome.value if row.reason is None else f"{row.outcome.value} ({row.reason})"
 
 

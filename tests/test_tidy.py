@@ -66,7 +66,7 @@ def tree(name: str) -> ast.Module:
 
 
 def dotted(node: ast.AST) -> str:
-    """`time.time` for the expression that says so, else nothing."""
+    """`time.time` for that expression, else nothing."""
     return ast.unparse(node) if isinstance(node, ast.Attribute | ast.Name) else ""
 
 
@@ -119,7 +119,7 @@ def test_nothing_prints_but_the_command_line() -> None:
     assert found == []
 
 
-def test_every_module_says_what_it_is() -> None:
+def test_every_module_has_a_docstring() -> None:
     assert [name for name in product() if (ROOT / name).read_text() and not ast.get_docstring(tree(name))] == []
 
 
@@ -133,7 +133,7 @@ def _counted(source: str) -> int:
     return sum(not line.lstrip().startswith("#") for line in source.splitlines())
 
 
-def test_modules_that_can_lose_a_message_say_why() -> None:
+def test_modules_that_can_lose_a_message_have_why_comments() -> None:
     shares = {}
     for place in WHY_MIN:
         sources = [(ROOT / name).read_text() for name in product() if name.startswith(place) and not _is_table(name)]

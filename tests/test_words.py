@@ -10,7 +10,7 @@ import pytest
 from typer.main import get_command
 
 from cli.main import app
-from tests.test_tidy import ROOT, pages, product, tree
+from tests.test_tidy import ROOT, pages, product, tracked, tree
 
 pytestmark = pytest.mark.skipif(not (ROOT / ".git").exists(), reason="not a clone: what belongs to it is unknown")
 
@@ -39,9 +39,11 @@ RENAMED = frozenset(
     }
 )
 """Names of classes that had the field's word put in their place. (`Moved` is also an act that the job reads.)"""
-INVERTED_MAX = {"reconcile": 42}
-"""Phrases of `METAPHORS` and `INVERSIONS` in the docstrings of a package; 0 where it is not named. It only ever
-becomes less."""
+
+VAGUE = re.compile(r"(?<![a-z0-9])(?:tells?|told|telling|says?|said|saying)(?![a-z0-9])", re.IGNORECASE)
+"""Used for the field's verbs: returns, reports, names, records, answers, is passed. Parts of identifiers count."""
+VAGUE_MAX = {"reconcile": 13, "mq": 69, "pages": 3, "tests": 4}
+"""`VAGUE` in the files of a folder, or in the pages (`.md`); 0 where it is not named. It only ever becomes less."""
 
 STILL = {"reconcile/logic/acts.py:Moved"}
 
@@ -73,7 +75,7 @@ def _prose(page: str) -> str:
     return re.sub(r"`[^`\n]*`|\]\([^)]*\)", "", plain)
 
 
-def _said(name: str) -> Iterator[tuple[int, str]]:
+def _texts(name: str) -> Iterator[tuple[int, str]]:
     """Texts of a module that a user may see: all but docstrings."""
     silent = {
         id(node.value) for node in ast.walk(tree(name)) if isinstance(node, ast.Expr)
@@ -95,17 +97,17 @@ def test_pages_use_no_metaphors_of_our_own() -> None:
     assert found == []
 
 
-def test_pages_for_users_say_who_does_what() -> None:
+def test_pages_for_users_name_who_does_what() -> None:
     plain = pages()
     assert len(plain) > 15
     assert [f"{name}: {word}" for name in plain for word in found_in(_prose(name), INVERSIONS)] == []
 
 
-def test_errors_and_other_texts_say_who_does_what() -> None:
+def test_errors_and_other_texts_name_who_does_what() -> None:
     found = [
         f"{name}:{line}: {word}"
         for name in product()
-        for line, text in _said(name)
+        for line, text in _texts(name)
         for word in found_in(text, METAPHORS, INVERSIONS)
     ]
     assert found == []
@@ -118,21 +120,33 @@ def _docstrings(name: str) -> Iterator[str]:
             yield node.value.value
 
 
-def test_docstrings_say_who_does_what_and_never_less_than_before() -> None:
+def test_docstrings_name_who_does_what() -> None:
+    found = [
+        f"{name}: {word}"
+        for name in product()
+        for text in _docstrings(name)
+        for word in found_in(text, METAPHORS, INVERSIONS)
+    ]
+    assert found == []
+
+
+def test_acts_have_the_verbs_of_the_field() -> None:
     counted: Counter[str] = Counter()
-    for name in product():
-        for text in _docstrings(name):
-            counted[name.split("/")[0]] += len(found_in(text, METAPHORS, INVERSIONS))
-    assert {package: count for package, count in counted.items() if count} == INVERTED_MAX
+    for name in tracked():
+        if name.endswith((".py", ".md", ".html", ".js")) and name != "tests/test_words.py":
+            counted["pages" if name.endswith(".md") else name.split("/")[0]] += len(
+                found_in((ROOT / name).read_text(), VAGUE)
+            )
+    assert {place: count for place, count in counted.items() if count > VAGUE_MAX.get(place, 0)} == {}
 
 
-def test_the_help_of_commands_says_who_does_what() -> None:
+def test_the_help_of_commands_names_who_does_what() -> None:
     texts = list(helps(get_command(app)))
     assert len(texts) > 100
     assert [word for text in texts for word in found_in(text, METAPHORS, INVERSIONS)] == []
 
 
-def test_the_console_says_who_does_what() -> None:
+def test_the_console_names_who_does_what() -> None:
     scripts = sorted((ROOT / "api" / "console").rglob("*.js"))
     texts = [text for path in scripts for text in re.findall(r'"([^"\n]* [^"\n]*)"', path.read_text())]
     assert len(texts) > 100

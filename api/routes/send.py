@@ -255,17 +255,17 @@ class SendRoutes:
     async def _sent(self, target: Target, batch: _Batch, appends: list[Append]) -> dict[int, _Sent]:
         topic, positions = target.info.name, await self._sender.append(target, appends)
         drafts = list(batch.drafts.values())
-        told: list[SentMessage | Refusal] = self._sender.sent(topic, drafts, positions)
+        results: list[SentMessage | Refusal] = self._sender.sent(topic, drafts, positions)
         conditional = {
             number: Sent(draft, positions[number], message)
             for number, draft in enumerate(drafts)
-            if draft.is_conditional and isinstance(message := told[number], SentMessage)
+            if draft.is_conditional and isinstance(message := results[number], SentMessage)
         }
         decided = await self._decisions.await_decisions(topic, list(conditional.values()))
         for number, (answer, _) in zip(conditional, decided, strict=True):
-            told[number] = answer
+            results[number] = answer
         sent: dict[int, _Sent] = {}
-        for number, (index, answer) in enumerate(zip(batch.drafts, told, strict=True)):
+        for number, (index, answer) in enumerate(zip(batch.drafts, results, strict=True)):
             if isinstance(answer, SentMessage):
                 sent[index] = answer
             else:

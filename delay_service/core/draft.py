@@ -1,4 +1,4 @@
-"""What a batch says about the records that it takes: delivered, dead-lettered, expired, or a series that goes on.
+"""What a batch writes about the records that it takes: delivered, dead-lettered, expired, or a series that goes on.
 
 Pure; called once per batch by `delay_service.core.shard`, which decides what is taken.
 """

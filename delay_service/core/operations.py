@@ -89,7 +89,7 @@ class Decided:
         """End it for good, by a decision."""
         self.end(target, outcome, reason, successor)
         self.cancelled.append(target.key)
-        # rule key-first: a repetition would be told of itself instead of the request that was accepted.
+        # rule key-first: a repetition would get itself as the answer instead of the request that was accepted.
         if outcome is not Outcome.DUPLICATE:
             # rule key-cancel: a repeated request for what was cancelled would be accepted.
             self.closed.update(target.closing)
@@ -164,7 +164,7 @@ class _Deciding:
         match asked.what:
             case Control("purge"):
                 return self._purge(asked)
-            case Control("skip"):  # it tells what was done
+            case Control("skip"):  # it records what was done
                 self.decided.answer(asked, Outcome.APPLIED, SKIPPED)
                 return True
             case Control(kind):
@@ -264,7 +264,7 @@ class _Deciding:
             self.decided.cancel(target, Outcome.CANCELLED, CANCELLED)
         else:
             successor = row_id_of(target.message_id, after.next_terms)
-            # rule row-successor: the audit would not say that the series goes on.
+            # rule row-successor: the audit would not show that the series goes on.
             self.decided.end(target, Outcome.CANCELLED, CANCELLED, successor)
             self._carry_on(target, after.next_due_ms, after.next_terms)
 

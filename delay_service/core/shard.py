@@ -1,4 +1,4 @@
-"""One shard: what a record changes, what is due, what the next commit says. Pure but for the index it is handed.
+"""One shard: what a record changes, what is due, what the next commit contains. Pure but for the index it is handed.
 
 The rules by which no message is lost or delivered twice; each has a mutant that shows what breaks without it:
 
@@ -74,10 +74,10 @@ class Shard:
         self.cursor = plan.cursor
         self.position = plan.resume_offset
         self.read_to = plan.read_to
-        self.partitions: Collection[str] = ()  # of the topic, as last seen; the worker says
+        self.partitions: Collection[str] = ()  # of the topic, as last seen; set by the worker
         self.cut = False  # the latest batch had no room for all that was due
         self._starved = False  # and nothing due fitted beside what was decided: next time it comes first
-        self.spills = False  # nothing more may wait in memory only; the worker says
+        self.spills = False  # nothing more may wait in memory only; set by the worker
         self.rate_max = settings.rate_max  # deliveries per second of its whole topic; the worker keeps to it
         self._index = index
         self._settings = settings
@@ -112,7 +112,7 @@ class Shard:
 
     @property
     def has_news(self) -> bool:
-        """Whether the next batch says something although nothing is due and no checkpoint is wanted."""
+        """Whether the next batch has content although nothing is due and no checkpoint is wanted."""
         if self._operations or self.rolls or self.messages.has_unbound_names:
             return True
         return self._rules.announcement(self._settings.rules) is not None
@@ -120,8 +120,8 @@ class Shard:
     # --- reading
 
     def ingest(self, records: PlainRecords, now_ms: int) -> None:
-        """Take in the next records of the log, from `position` on. Raises StoreFull and UnknownFormat; `position`
-        then says from where to read again."""
+        """Take in the next records of the log, from `position` on. Raises StoreFull and UnknownFormat; `position` is
+        then where to read again."""
         near_until_ms = self._near_until_ms(now_ms)
         # rule skip-read: the next owner would stop at what an operator has had skipped, or deliver it.
         records = self.cursor.unskipped(records)
@@ -239,8 +239,8 @@ class Shard:
 
     def _end_by_reappend(self, key: Key, successor: Key) -> None:
         """A re-append that we read replaces `key`. It need not be ours: a repair puts messages into the log again.
-        Where it was mistaken and the record is pending, only one of the two may be delivered, and the log says which.
-        What is in flight ends with its commit, or here if that fails."""
+        Where it was mistaken and the record is pending, only one of the two may be delivered, and the log decides
+        which. What is in flight ends with its commit, or here if that fails."""
         if self.in_flight is not None and self.in_flight.ends(key):
             self.in_flight.replaced.append((key, successor))
             return
@@ -253,8 +253,8 @@ class Shard:
     def take(
         self, now_ms: int, records_max: int, bytes_max: int, *, checkpoint: bool = False, last: bool = False
     ) -> ShardBatch | None:
-        """What is due at `now_ms` (`due.py`) and the cursor of it, or None. With `checkpoint`, also a batch that
-        only moves the cursor or says how far the shard is done; the `last` one says so before it is time again. One
+        """What is due at `now_ms` (`due.py`) and the cursor of it, or None. With `checkpoint`, also a batch that only
+        moves the cursor or reports how far the shard is done; the `last` one reports it before it is time again. One
         batch is in flight at most; `committed` or `aborted` must follow."""
         if self.in_flight is not None or not self.caught_up:
             return None
@@ -286,7 +286,7 @@ class Shard:
         # rule row-O: above O the record is read again, and its row would be written twice.
         draft.rows += [row for row in self._controls if row.offset < next_offset]
         cursor = self._next_cursor(next_offset, delivered_key, paused)
-        pending = self._low_water.to_tell(cursor, self._index, (*gone, *draft.moved), now_ms, last=last)
+        pending = self._low_water.pending_to_report(cursor, self._index, (*gone, *draft.moved), now_ms, last=last)
         news = cursor != self.cursor or draft.rows or pending is not None
         if not (ended or draft.appends or decided or (checkpoint and news)):
             return None
@@ -362,7 +362,7 @@ class Shard:
         self.in_flight = None
         self.cursor = cursor = taken.batch.cursor
         if taken.pending is not None:
-            self._low_water.said(cursor, taken.pending, taken.at_ms)
+            self._low_water.committed(cursor, taken.pending, taken.at_ms)
         if self._late:
             # rule late-gone: a late record that has ended would hold O back for ever.
             for _, offset in (*taken.ended, *taken.decided.ended, *taken.moved):

@@ -11,7 +11,7 @@ NEVER_MS = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class ShardSettings:
-    """What the configuration says about the shards of a topic. `timestamp` is `delivery`, `due` or `accepted`."""
+    """The configuration of the shards of a topic. `timestamp` is `delivery`, `due` or `accepted`."""
 
     rules: Rules
     names: Names

@@ -1,7 +1,7 @@
 """A batch of the worker: which shards have a part in it, how much each may take, and what holds a shard back.
 
 A shard has no part while its clock is skewed, while its target refuses (until maintenance has seen that it takes
-records again), and while it has nothing to say. The others share the batch as `fair_scheduler.py` says, within their
+records again), and while it has nothing to commit. The others share the batch by `fair_scheduler.py`, within their
 topics' rates (`rates.py`) and the bounds that failed commits have set (`narrowing.py`).
 """
 
@@ -49,7 +49,7 @@ class Batching:
         self._turns = FairScheduler(self._is_due, clock.monotonic_s)
 
     def take(self, shards: list[Owned], *, last: bool = False) -> list[ShardBatch]:
-        """The parts of the next batch; `last` also has those of shards that only say how far they are done."""
+        """The parts of the next batch; `last` also has those of shards that only report how far they are done."""
         batch: list[ShardBatch] = []
         now_s = self._clock.monotonic_s()
         self.rates.begin(shards, now_s)
@@ -72,7 +72,7 @@ class Batching:
         return batch
 
     def _wants_turn(self, owned: Owned, now_s: float) -> bool:
-        """Whether its part of a batch may be more than nothing. Hot: most of many shards have nothing to say."""
+        """Whether its part of a batch may be more than nothing. Hot: most of many shards have nothing to commit."""
         assert owned.core is not None, "it is running"
         news = owned.core.has_news or owned.progress.refused_since_s is not None or self._is_due(owned)
         if not (news or self._checkpoints.is_due(owned, now_s)):

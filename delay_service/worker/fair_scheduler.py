@@ -89,7 +89,7 @@ class FairScheduler:
 
     def took(self, owned: Owned, allowed: BatchBudget, part: ShardBatch | None, *, cut: bool = False) -> None:
         """The shard has taken `part` of what it was `allowed`. What a rate limit or a refusing target kept it from
-        taking makes no shard backlogged; `cut` says that more was due than fits."""
+        taking makes no shard backlogged; `cut`: more was due than fits."""
         self.passed(owned)
         if part is None:  # most of many shards
             return

@@ -2,7 +2,7 @@
 
 One worker is one group member, one index, one committer. A turn of the loop:
 
-    complete  the commit in flight, if it has ended: tell each of its shards its outcome
+    complete  the commit in flight, if it has ended: pass its outcome to each of its shards
     acquire   go on with taking over what was assigned, as far as there are answers (`acquisition.py`)
     dispatch  take what is due from every shard in turn, one batch, committed in the background
     read      records and assignments from the source, until something is due or happens
@@ -266,7 +266,7 @@ class Worker:
             self.wait_for_commit()
 
     def _complete_commit(self) -> None:
-        """Tell the shards of an ended commit its outcome."""
+        """Pass the outcome of an ended commit to its shards."""
         if self._in_flight is None or not self._in_flight[0].done():
             return
         future, batch, started_s = self._in_flight

@@ -8,7 +8,7 @@ longer than a transaction may. So after one that failed
   - each takes half as much, down to one record. Where that fails again and again, it is the *suspect*: an operator
     sees it, and may have it go to the dead letters (`way_out.py`)
 
-What a broker says of a single record needs no operator: `mq.errors.DeliveryRefused`.
+What a broker reports about a single record needs no operator: `mq.errors.DeliveryRefused`.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """What a worker knows about a shard that was assigned to it.
 
 Dispatch (`State`) and reading (`ReadState`) stall apart: each goes on without the other. A third reason to wait is
-`skewed`: the clocks of this machine and of the broker are too far apart to say what is due.
+`skewed`: the clocks of this machine and of the broker are too far apart to know what is due.
 
 Every stall has a reason (a metric label), a sentence for the log, and a next try with growing distance. While the
 queue cannot be reached the distance stays small, so that work goes on soon after it is back.
@@ -69,9 +69,7 @@ class LookedAfter(NamedTuple):
 class State(Enum):
     """How an assigned shard stands. Revoked or lost, it leaves in any of them."""
 
-    WAITING = (
-        "waiting"  # assigned -> waiting: takeover is tried at `retry_at_s`; `stalled` says why the last try failed
-    )
+    WAITING = "waiting"  # assigned -> waiting: takeover is tried at `retry_at_s`; reason in `stalled`
     RUNNING = "running"  # waiting -> running: taken over; stalled -> running: what it stalled on went well
     STALLED = "stalled"  # running -> stalled: due records wait until `retry_at_s`; running, stalled -> waiting: lost
 
@@ -183,7 +181,7 @@ class RateLimit:
 class OperatorWord:
     """What `Skipper` writes."""
 
-    accepted: Accepted | None = None  # what an operator has said of the next takeover
+    accepted: Accepted | None = None  # what an operator has ordered for the next takeover
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,4 +1,4 @@
-"""Shards that stop and go on: when they are tried again, and what the log says about them: a line per change and
+"""Shards that stop and go on: when they are tried again, and the log lines about them: a line per change and
 reason, however many shards there are.
 """
 
@@ -156,7 +156,7 @@ class Stalls:
         reading.stalled, reading.backoff_s, reading.retry_at_s = None, BACKOFF_FIRST_S, 0.0
 
     def skip(self, owned: Owned) -> None:
-        """The same, because an operator had it skipped: there is nothing to say any more."""
+        """The same, because an operator had it skipped: there is nothing to report any more."""
         self.read_on(owned)
         owned.progress.detail = ""
 
@@ -176,7 +176,7 @@ class Stalls:
         except (QueueError, StoreError) as error:
             self.stall(owned, TAKEOVER, str(error))
 
-    # --- what the log says
+    # --- log lines
 
     def stalled(self, shard: Shard, reason: str, detail: str) -> None:
         self._gone_on.pop(shard, None)

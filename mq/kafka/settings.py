@@ -28,7 +28,7 @@ OURS = frozenset(
         *("delivery.report.only.error",),
     }
 )
-"""Properties that a promise hangs on. What the others are for says `properties.py`."""
+"""Properties that a promise hangs on. `properties.py` documents the others."""
 
 ADRIFT_SESSIONS = 5
 """A client of the library that hears nothing, or that the group has dropped, is made anew after so many sessions."""
@@ -74,7 +74,7 @@ class KafkaSettings(BrokerSettings):
 
     @property
     def reconcile_group(self) -> str:
-        """Whose committed offsets say how far the buffers have been audited. It has no members."""
+        """The group whose committed offsets show how far the buffers have been audited. It has no members."""
         return f"{self.namespace}-reconcile"
 
     # --- how clients are configured; each raises QueueUnavailable where there is no token to log in with
@@ -90,7 +90,7 @@ class KafkaSettings(BrokerSettings):
         }
 
     def admin(self) -> dict[str, Any]:
-        """Its questions go to the controller, or to the broker that says it speaks for it. Without topics of its own
+        """Its questions go to the controller, or to the broker that answers for it. Without topics of its own
         the library does not notice that this one is gone before it looks at the cluster again, every five minutes."""
         return {
             **self._common(),

@@ -49,7 +49,7 @@ class _Reader:
 
     @property
     def ready(self) -> bool:
-        """Whether a fetch has something to say: records, or that the offset is out of range."""
+        """Whether a fetch has a result: records, or that the offset is out of range."""
         return self.offset is not None and not self.paused and self.offset != self.partition.end
 
 
@@ -71,14 +71,14 @@ class LocalSource:
         self._woken = False
         self._closed = False
 
-    # --- told by the ledger, under its lock
+    # --- called by the ledger, under its lock
 
     def assign(self, partitions: Sequence[Partition]) -> None:
         readers = {part.shard: _Reader(part) for part in partitions if part.shard is not None}
         if self._closed or not readers:
             return
         self._readers.update(readers)
-        self._tell(Assigned(tuple(readers)))
+        self._notify(Assigned(tuple(readers)))
 
     def lose(self) -> None:
         if not self._readers:
@@ -86,9 +86,9 @@ class LocalSource:
         lost = tuple(self._readers)
         self._readers.clear()
         self._ready.clear()
-        self._tell(Lost(lost))
+        self._notify(Lost(lost))
 
-    def _tell(self, event: Event) -> None:
+    def _notify(self, event: Event) -> None:
         self._events.append(event)
         self._changed.notify()
 
@@ -98,7 +98,7 @@ class LocalSource:
             del self._readers[shard]
             self._ready.pop(shard, None)
         if gone:
-            self._tell(Lost(gone))
+            self._notify(Lost(gone))
 
     def grown(self, partition: Partition) -> None:
         if partition.shard is not None:
@@ -274,7 +274,7 @@ class LocalSink:
         return self._ledger.topic(self._ledger.names.buffer(shard.topic)).partition(shard.partition)
 
     def _runs(self, part: ShardBatch) -> list[Run]:
-        """What the shard writes where. The record limit is that of clients: what a worker says about a record
+        """What the shard writes where. The record limit is that of clients: what a worker writes about a record
         (audit, dead letter, re-append) is a little larger than the record, and refusing it would not help."""
         names, shard = self._ledger.names, part.shard
         runs: list[Run] = []

@@ -53,6 +53,6 @@ class Reader(Protocol):
         delivered."""
 
     def commit(self, positions: Mapping[str, Mapping[int, int]], audit: Mapping[int, int], at_ms: int) -> None:
-        """Tell the queue how far the buffers have been read (topic -> shard -> offset to be read next), and the audit
-        by partition, so that it keeps what has not been for a while (`audit.hold_max`). What is not named is new, and
-        is kept whole."""
+        """Record in the queue how far the buffers have been read (topic -> shard -> offset to be read next), and the
+        audit by partition, so that it keeps what has not been for a while (`audit.hold_max`). What is not named is
+        new, and is kept whole."""

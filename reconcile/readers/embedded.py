@@ -29,7 +29,7 @@ from reconcile.logic.plan import Buffer, Cluster, Held, Range, Read
 from reconcile.readers import audit, rows
 from reconcile.readers.contract import Audit
 from reconcile.readers.ranges import TopicRange, check_held
-from reconcile.readers.work import frame, telling
+from reconcile.readers.work import frame, translated_errors
 
 LANES = 4
 """Tasks of a read: each opens the queue once, which may take a second and 256 MiB."""
@@ -51,12 +51,12 @@ class EmbeddedReader:
         """Nothing is held between two calls."""
 
     def cluster(self) -> Cluster:
-        with telling(), self._place.look() as seen:
+        with translated_errors(), self._place.look() as seen:
             return Cluster("embedded", seen.identity, self._names.namespace)
 
     def held(self) -> Held:
         at_ms = self._clock.now_ms()
-        with telling(), self._place.look() as seen:
+        with translated_errors(), self._place.look() as seen:
             found = seen.topics[self._names.audit]
             targets = {self._names.target(name): topic for name, topic in seen.topics.items()}
             buffers = {
@@ -67,7 +67,7 @@ class EmbeddedReader:
             return Held(at_ms, found.topic_id.hex(), _ranges(found), buffers)
 
     def rules(self, topic: str, shards: Sequence[int]) -> Mapping[int, str]:
-        with telling(), self._place.look() as seen:
+        with translated_errors(), self._place.look() as seen:
             known = {shard: self._rules(seen, topic, shard) for shard in shards}
         return {shard: text for shard, text in known.items() if text is not None}
 
@@ -88,7 +88,7 @@ class EmbeddedReader:
 
     def audit(self, spark: SparkSession, ranges: Mapping[int, Range]) -> Audit:
         topic = self._names.audit
-        with telling():
+        with translated_errors():
             self._check({topic: ranges})
             tasks = [TopicRange(topic, partition, *planned) for partition, planned in ranges.items()]
             return audit.parse(frame(spark, _EmbeddedAudit(self._place, lanes(tasks))))
@@ -97,25 +97,25 @@ class EmbeddedReader:
         asked: dict[str, dict[int, Range]] = {}
         for read in reads:
             asked.setdefault(self._names.buffer(read.topic), {})[read.shard] = Range(read.start, read.end)
-        with telling():
+        with translated_errors():
             self._check(asked)
             return frame(spark, _EmbeddedAccepted(self._place, lanes(reads)))
 
     def is_empty(self, topic: str | None, partition: int, part: Range) -> bool:
         name = self._names.audit if topic is None else self._names.buffer(topic)
-        with telling(), self._place.look() as seen:
+        with translated_errors(), self._place.look() as seen:
             return not any(seen.read(name, partition, *part))
 
     def waits_since_ms(self, topic: str, shard: int, part: Range) -> int | None:
         name = self._names.buffer(topic)
-        with telling(), self._place.look() as seen:
+        with translated_errors(), self._place.look() as seen:
             if name not in seen.topics:
                 return None
             start = max(part.start, seen.topics[name].partitions[shard].start)
             return next((chunk[0].appended_at_ms for chunk in seen.read(name, shard, start, part.end)), None)
 
     def delivered(self, spark: SparkSession, topics: Sequence[str], since_ms: int) -> DataFrame:
-        with telling(), self._place.look() as seen:
+        with translated_errors(), self._place.look() as seen:
             if unknown := [topic for topic in topics if topic not in seen.topics]:
                 raise CannotJudge(f"there is no topic {unknown[0]!r}")
             tasks = [
@@ -127,7 +127,7 @@ class EmbeddedReader:
 
     def kept_since_ms(self, topic: str) -> dict[int, int]:
         """When the oldest record was appended."""
-        with telling(), self._place.look() as seen:
+        with translated_errors(), self._place.look() as seen:
             held = _ranges(seen.topics[topic]) if topic in seen.topics else {}
             cut = {number: part for number, part in held.items() if part.start > 0}
             first = {number: next(seen.read(topic, number, *part), ()) for number, part in cut.items()}
@@ -146,10 +146,10 @@ class EmbeddedReader:
 
     def commit(self, positions: Mapping[str, Mapping[int, int]], audit: Mapping[int, int], at_ms: int) -> None:
         """Into a file beside the queue, all of it or nothing."""
-        said = {"v": POSITIONS_VERSION, "at": at_ms, "positions": positions}
+        document = {"v": POSITIONS_VERSION, "at": at_ms, "positions": positions}
         unfinished = self._data_dir / f"{POSITIONS}.new"
         with unfinished.open("wb") as out:
-            out.write(msgspec.json.encode(said) + b"\n")
+            out.write(msgspec.json.encode(document) + b"\n")
             out.flush()
             os.fsync(out.fileno())
         unfinished.rename(self._data_dir / POSITIONS)

@@ -37,7 +37,7 @@ from reconcile.logic.plan import Buffer, Cluster, Held, Range, Read
 from reconcile.readers import audit, rows
 from reconcile.readers.contract import Audit
 from reconcile.readers.ranges import TopicRange, check_held, parts
-from reconcile.readers.work import frame, telling
+from reconcile.readers.work import frame, translated_errors
 
 AUDIT_TASK_RECORDS = 20_000
 """Audit records in one task: up to 20 million outcomes."""
@@ -66,13 +66,13 @@ class KafkaReader:
         self._readers.close()
 
     def cluster(self) -> Cluster:
-        with telling():
+        with translated_errors():
             return Cluster("kafka", self._cluster.cluster_id(), self._settings.namespace)
 
     # --- what is held
 
     def held(self) -> Held:
-        with telling():
+        with translated_errors():
             at_ms = self._clock.now_ms()
             audit_id, audit_ranges = self._held(self._names.audit)
             targets = {self._names.target(name): name for name in self._cluster.names()}
@@ -89,7 +89,7 @@ class KafkaReader:
     def rules(self, topic: str, shards: Sequence[int]) -> Mapping[int, str]:
         """A cursor knows those at its low offset. They hold from the first record held on, unless a rules record
         stands between: then they are unknown."""
-        with telling():
+        with translated_errors():
             starts = self._cluster.log_ranges(self._names.buffer(topic), shards, readable=True)
             known = {shard: self._rules(Shard(topic, str(shard)), starts[shard][0]) for shard in shards}
         return {shard: text for shard, text in known.items() if text is not None}
@@ -117,12 +117,12 @@ class KafkaReader:
     # --- rows
 
     def audit(self, spark: SparkSession, ranges: Mapping[int, Range]) -> Audit:
-        with telling():
+        with translated_errors():
             self._check(self._names.audit, ranges)
             return audit.parse(self.audit_records(spark, ranges))
 
     def accepted(self, spark: SparkSession, reads: Sequence[Read]) -> DataFrame:
-        with telling():
+        with translated_errors():
             for topic in {read.topic for read in reads}:
                 ranges = {read.shard: Range(read.start, read.end) for read in reads if read.topic == topic}
                 self._check(self._names.buffer(topic), ranges)
@@ -130,7 +130,7 @@ class KafkaReader:
 
     def is_empty(self, topic: str | None, partition: int, part: Range) -> bool:
         name = self._names.audit if topic is None else self._names.buffer(topic)
-        with telling():
+        with translated_errors():
             return not any(read_range(self._settings, self._clock, name, partition, *part))
 
     def audit_records(self, spark: SparkSession, ranges: Mapping[int, Range]) -> DataFrame:
@@ -147,7 +147,7 @@ class KafkaReader:
         return frame(spark, _KafkaAccepted(self._settings, reads))
 
     def delivered(self, spark: SparkSession, topics: Sequence[str], since_ms: int) -> DataFrame:
-        with telling():
+        with translated_errors():
             tasks = [task for topic in topics for task in self._since(topic, since_ms)]
             return frame(spark, _KafkaDelivered(self._settings, tasks))
 
@@ -161,7 +161,7 @@ class KafkaReader:
 
     def kept_since_ms(self, topic: str) -> dict[int, int]:
         """Retention deletes from the beginning, as the first record left in each partition shows."""
-        with telling():
+        with translated_errors():
             if "compact" in self._cluster.config(topic)["cleanup.policy"]:
                 raise CannotJudge(f"{topic} is compacted: what was delivered may be gone from it")
             _, held = self._held(topic)
@@ -171,7 +171,7 @@ class KafkaReader:
 
     def waits_since_ms(self, topic: str, shard: int, part: Range) -> int | None:
         name = self._names.buffer(topic)
-        with telling():
+        with translated_errors():
             try:
                 start, end = self._held(name)[1][shard]
             except TopicUnknown:
@@ -199,13 +199,13 @@ class KafkaReader:
     def commit(self, positions: Mapping[str, Mapping[int, int]], audit: Mapping[int, int], at_ms: int) -> None:
         """As the offsets of a group without members. Not by the admin client: see `mq.kafka.admin.offsets`."""
         named = {self._names.buffer(topic): shards for topic, shards in positions.items()}
-        said = _metadata(at_ms)
+        metadata = _metadata(at_ms)
         offsets = [
-            TopicPartition(topic, partition, offset, metadata=said)
+            TopicPartition(topic, partition, offset, metadata=metadata)
             for topic, some in {**named, self._names.audit: audit}.items()
             for partition, offset in some.items()
         ]
-        with telling(), trouble.telling("committing how far has been read"):
+        with translated_errors(), trouble.translated_errors("committing how far has been read"):
             consumer = Consumer({**self._settings.reader(), "group.id": self._settings.reconcile_group})
             try:
                 for done in consumer.commit(offsets=offsets, asynchronous=False) or ():

@@ -45,8 +45,8 @@ def batch(schema: StructType, columns: Sequence[Sequence[Any]]) -> pa.RecordBatc
 def accepted(read: Read, chunks: Iterable[Sequence[LogRecord]]) -> Iterator[pa.RecordBatch]:
     """Rows by `schemas.ACCEPTED` of one shard's records, in order from where `read` begins. Hot: once per record.
 
-    Raises CannotJudge for a record of ours that this program does not know: what its outcome should be, it cannot
-    say, nor of what stands behind it."""
+    Raises CannotJudge for a record of ours that this program does not know: it cannot know what the outcome of that
+    record should be, nor of those behind it."""
     rules = DEFAULT_RULES if read.rules is None else _decoded(read)
     shard = Shard(read.topic, str(read.shard))
     rows = skipped(read)

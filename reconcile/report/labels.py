@@ -43,7 +43,7 @@ LETTERS = {
     Category.LATE: "L",
     Category.UNAUDITABLE: "U",
 }
-"""In the picture: the colour says how bad it is, the letter what it is."""
+"""In the picture: the colour shows how bad it is, the letter what it is."""
 
 SEVERITIES = {
     Category.MISSING: "lost",
@@ -82,7 +82,7 @@ MEANINGS = {
     Category.BEHIND_DEADLINE: "delivered behind its own deadline",
     Category.EARLY: "delivered before it was due",
     Category.LATE: "delivered later than tolerated",
-    Category.UNAUDITABLE: "what would tell has been deleted from the queue",
+    Category.UNAUDITABLE: "the data for a verdict has been deleted from the queue",
 }
 
 STATES = {state: state.value for state in State} | {State.UNAUDITABLE: "partly unauditable"}

@@ -17,8 +17,8 @@ class Bar(NamedTuple):
 
 
 class Lateness(NamedTuple):
-    """Of messages delivered in the windows that the report knows. Quantiles are upper bounds, as the histogram can
-    tell them."""
+    """Of messages delivered in the windows that the report knows. Quantiles are upper bounds, as the histogram has
+    them."""
 
     delivered: int
     half: str

@@ -65,7 +65,7 @@ def render_page(summary: Summary) -> bytes:
 
 
 class Headline(NamedTuple):
-    """What the page says first."""
+    """What the page shows first."""
 
     kind: str  # a class of the style: good, bad or unknown
     text: str

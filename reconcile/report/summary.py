@@ -1,4 +1,4 @@
-"""What a run says: one plain structure, of which every file of the report is a function.
+"""The summary of a run: one plain structure, of which every file of the report is a function.
 
 Everything in it is bounded: the newest windows of each topic, the first findings, the first malformed audit records,
 each with the number that there are. Times are epoch milliseconds UTC. Page: docs/formats/reconcile.md.
@@ -28,12 +28,12 @@ class State(StrEnum):
     """How far a topic could be judged."""
 
     JUDGED = "judged"  # every window up to `closed_until_ms`
-    STALLED = "stalled"  # some shard has said for too long nothing that would close a window
-    UNBALANCED = "unbalanced"  # its ledger does not add up, and no finding says why
+    STALLED = "stalled"  # some shard has reported for too long nothing that would close a window
+    UNBALANCED = "unbalanced"  # its ledger does not add up, and no finding explains it
     UNAUDITABLE = "unauditable"  # judged, but for what has been deleted from the queue
     # set aside, not read any more:
     RECREATED = "recreated"  # deleted and made again: offsets mean other records now
-    DELETED = "deleted"  # gone, with messages that nobody can tell of
+    DELETED = "deleted"  # gone, with messages of unknown outcome
     TRUNCATED = "truncated"  # it ends before what has been read of it
 
 
@@ -57,8 +57,8 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True):
     duplicate: int = 0
     skipped: int = 0
     pending: int = 0
-    missing: int = 0  # no outcome is known, as the latest judgement of their window says
-    unauditable: int = 0  # the same, but what would tell has been deleted
+    missing: int = 0  # no outcome is known, by the latest judgement of their window
+    unauditable: int = 0  # the same, but the data for a verdict has been deleted
     surplus: int = 0  # outcome rows that no record, or only a record with another one, accounts for
 
     @property
@@ -74,8 +74,8 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TopicSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """A target topic. `findings` by category: what the latest judgement of all its windows says; `fresh`: of those,
-    what is in windows that this run has judged, and was not there before: what its exit code speaks of."""
+    """A target topic. `findings` by category: by the latest judgement of all its windows; `fresh`: of those,
+    what is in windows that this run has judged, and was not there before: the findings that set the exit code."""
 
     topic: str
     state: State = State.JUDGED
@@ -115,7 +115,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     due_ms: int | None = None
     accepted_ms: int | None = None  # None: a message whose record was not looked up
     lateness_ms: int | None = None  # of what was delivered; negative where it was early
-    detail: str | None = None  # what the audit says of it
+    detail: str | None = None  # its rows in the audit
 
 
 class SkippedSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -197,7 +197,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
 def newest(
     earlier: Iterable[WindowSummary], judged: Iterable[WindowSummary], per_topic: int = WINDOWS_PER_TOPIC_MAX
 ) -> list[WindowSummary]:
-    """The newest windows of each topic, as the latest judgement of each says: of this run's, and of those that the
+    """The newest windows of each topic, by the latest judgement of each: of this run's, and of those that the
     last run's summary has shown. By topic and time."""
     latest = {(window.topic, window.window_ms): window for window in (*earlier, *judged)}
     ordered = [latest[key] for key in sorted(latest)]

@@ -1,4 +1,4 @@
-"""What a run says, from what it leaves and what it has judged. Pure: rows come as mappings."""
+"""The summary of a run, from what it leaves and what it has judged. Pure: rows come as mappings."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
@@ -39,7 +39,7 @@ _WHY_ASIDE = {
     "truncated": "it ends before what has been read of it: its brokers have lost records",
 }
 _WHY_STRAY = "the topic was deleted or made again before the first run, or something else writes into the audit"
-_WHY_VANISHED = "the topic was made after the last run and deleted before this one, as its low-water marks say"
+_WHY_VANISHED = "the topic was made after the last run and deleted before this one, by its low-water marks"
 
 
 class Rows(NamedTuple):
@@ -105,16 +105,16 @@ def _skips(manifest: Manifest) -> list[SkippedSummary]:
 
 
 def exit_code(fresh: Mapping[str, Mapping[str, int]], not_judged: Iterable[NotJudged], threshold: int) -> Exit:
-    """`fresh` by topic and category: what the windows say that this run has judged, and have not said before. A
-    window that only waits for its next mark is no alarm."""
+    """`fresh` by topic and category: what was found in the windows that this run has judged, and was not found
+    before. A window that only waits for its next mark is no alarm."""
     not_judged = list(not_judged)
     if any(one.what == State.UNBALANCED for one in not_judged):
         return Exit.CANNOT_JUDGE
     counts = [found for findings in fresh.values() for found in findings.items()]
     if sum(count for name, count in counts if name != Category.UNAUDITABLE) > threshold:
         return Exit.FOUND
-    is_untold = any(name == Category.UNAUDITABLE for name, _ in counts)
-    is_judged = not is_untold and all(one.what == "unsettled" for one in not_judged)
+    is_unauditable = any(name == Category.UNAUDITABLE for name, _ in counts)
+    is_judged = not is_unauditable and all(one.what == "unsettled" for one in not_judged)
     return Exit.CLEAN if is_judged else Exit.CANNOT_JUDGE
 
 
@@ -151,12 +151,12 @@ def _unreadable(rows: Rows) -> Iterable[NotJudged]:
     first = next(iter(rows.malformed), None)
     if first is not None:
         place = f"the first is partition {first['audit_partition']}, offset {first['audit_offset']}: {first['why']}"
-        why = f"{rows.malformed_total} audit records cannot be read, and what they say is not known; {place}"
+        why = f"{rows.malformed_total} audit records cannot be read, and their content is not known; {place}"
         yield NotJudged(what="unreadable", why=why, records=rows.malformed_total)
 
 
 ONCE = ("gap", "audit_gap", "unreadable", "stray", "bad_mark")
-"""What a run says of its own part of the queue, and no later run again."""
+"""What a run reports of its own part of the queue, and no later run again."""
 
 
 def _unreported(run: int, rows: Rows) -> Iterable[NotJudged]:
@@ -198,21 +198,22 @@ def _why_aside(reason: str) -> str:
 
 
 def _why_distrusted(doubt: Distrusted) -> str:
-    said = "has no numbers" if doubt.bad.next < 0 else f"says {doubt.bad.next}, and its buffer ends at {doubt.end}"
-    return f"a low-water mark at offset {doubt.bad.audit_offset} of the audit {said}; the next run judges the shard"
+    bad = doubt.bad.next
+    defect = "has no numbers" if bad < 0 else f"has next {bad}, and its buffer ends at {doubt.end}"
+    return f"a low-water mark at offset {doubt.bad.audit_offset} of the audit {defect}; the next run judges the shard"
 
 
 def _why_unbalanced(difference: int) -> str:
     amount = "few" if difference > 0 else "many"
     return (
-        f"its ledger does not add up: {abs(difference)} messages too {amount} have ended, and no finding says which"
+        f"its ledger does not add up: {abs(difference)} messages too {amount} have ended, and no finding names them"
     )
 
 
 def _why_stalled(task: Task, topic: str) -> str:
     silent = [number for number, view in task.views[topic].items() if not view.is_complete]
     behind = min(silent, key=lambda number: task.views[topic][number].watermark_ms(task.at_ms))
-    return f"{len(silent)} shards have something pending and say too little of it; the furthest behind is {behind}"
+    return f"{len(silent)} shards have something pending and report too little of it; the furthest behind is {behind}"
 
 
 def _topic(name: str, topic: Topic, fresh: dict[str, int], not_judged: Iterable[NotJudged]) -> TopicSummary:
@@ -223,7 +224,7 @@ def _topic(name: str, topic: Topic, fresh: dict[str, int], not_judged: Iterable[
 def topic_of(
     name: str, topic: Topic, state: State, reason: str | None, findings: dict[str, int], fresh: dict[str, int]
 ) -> TopicSummary:
-    """What is said of a topic, beside what its manifest knows."""
+    """The row of a topic, beside what its manifest knows."""
     return TopicSummary(
         topic=name,
         state=state,
@@ -245,7 +246,7 @@ def _state(name: str, fresh: Mapping[str, int], not_judged: Iterable[NotJudged])
     if Category.UNAUDITABLE in fresh:
         return (
             State.UNAUDITABLE,
-            "what would tell of some of its records has been deleted, or cannot be read",
+            "the data about some of its records has been deleted, or cannot be read",
         )
     return State.JUDGED, None
 

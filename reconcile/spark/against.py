@@ -1,7 +1,7 @@
-"""One comparison with the target topics: which windows, which rows, and what is said of them.
+"""One comparison with the target topics: which windows, which rows, and the verdicts on them.
 
-It stands on the ledger of an output directory: windows that its last run has closed, and the rows that all runs have
-staged. It adds nothing to that ledger; its own findings and report lie in `targets/`.
+It uses the ledger of an output directory: windows that its last run has closed, and the rows that all runs have
+staged. It adds nothing to that ledger; its own findings and report are in `targets/`.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,7 +23,7 @@ from reconcile.frames.schemas import ACCEPTED, DONE, FINDINGS
 from reconcile.logic.ledger import HOUR_MS, NOT_KEPT, WINDOW_MS, Category
 from reconcile.logic.manifest import Manifest
 from reconcile.logic.whereabouts import where_of
-from reconcile.progress import Say, Step
+from reconcile.progress import OnStep, Step
 from reconcile.readers.contract import Reader
 from reconcile.report.page import render_page
 from reconcile.report.summary import FINDINGS_MAX, NotJudged, State, Summary, TopicSummary, encode_summary
@@ -66,7 +66,7 @@ def compare(
     spark: SparkSession,
     clock: Clock,
     stamps_deliveries: bool,
-    say: Say = lambda step: None,
+    on_step: OnStep = lambda step: None,
 ) -> RunVerdict:
     """`stamps_deliveries`: whether a delivered record's time is that of its delivery (`dispatch.timestamp`); without
     it nothing is early or late, and topics are read from their beginning. Raises ReconcileError, OSError."""
@@ -79,7 +79,7 @@ def compare(
             raise CannotJudge("there is no ledger in this directory yet: run once without --against targets")
         check_cluster(reader.cluster(), manifest)
         compared = _windows(reader, manifest, at_ms - settings.since_ms)
-        say(Step("comparing with the target topics"))
+        on_step(Step("comparing with the target topics"))
         rooms = ParquetStore(spark, files)
         found = _Comparison(rooms, reader, manifest, compared.spans).found(settings, stamps_deliveries)
         rooms.write(found, f"{ROOM}/findings")
@@ -191,7 +191,7 @@ class _Comparison:
         return self._doubted(others.where(strange)).select(*FINDINGS.fieldNames())
 
     def _doubted(self, verdicts: DataFrame) -> DataFrame:
-        """With orphans as `unauditable` whose id says that they were due in an hour of which rows were dropped."""
+        """With orphans as `unauditable` that were due, by their id, in an hour of which rows were dropped."""
         if not self._manifest.forgotten:
             return verdicts
         hours = [(hour,) for hour in self._manifest.forgotten]
@@ -222,7 +222,7 @@ def _touches(hour: int) -> Callable[[Span], bool]:
     return lambda span: span.from_ms < (hour + 1) * HOUR_MS and hour * HOUR_MS < span.until_ms
 
 
-# --- what is said
+# --- the report
 
 
 def _summary(

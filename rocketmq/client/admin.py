@@ -1,6 +1,6 @@
 """Topics and groups, created and deleted on brokers.
 
-A broker has its own list of topics and tells it to the name servers; a topic on several brokers is created on
+A broker has its own list of topics and reports it to the name servers; a topic on several brokers is created on
 each. Creating what is there changes it, and is done as often as wanted.
 """
 

@@ -283,7 +283,7 @@ class SuiteQueue:
 
     def _settle(self, topic: str, partition: str) -> None:
         """What has been committed is seen a moment later: when the transaction's marker stands in the log."""
-        with suppress(QueueError):  # the read itself will say what is wrong
+        with suppress(QueueError):  # the read itself will report what is wrong
             self._queue.is_stable(topic, partition, PATIENCE_S)
 
     def offsets(self, topic: str, partition: str) -> tuple[int, int]:

@@ -325,7 +325,7 @@ def test_a_delivery_that_the_target_cannot_take_is_named_and_nothing_is_written(
     assert written(queue) == []
 
 
-def test_what_a_worker_says_about_a_record_may_be_larger_than_a_record(make_queue: MakeQueue) -> None:
+def test_what_a_worker_writes_about_a_record_may_be_larger_than_a_record(make_queue: MakeQueue) -> None:
     queue = make_queue(record_bytes_max=100)
     worker = start_worker(queue)
     worker.commit(SHARD, appends=[b"r" * 101], audit=[b"u" * 101], dead=[b"x" * 101])

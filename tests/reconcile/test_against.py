@@ -35,7 +35,7 @@ DELIVERED = pa.schema(
 
 
 class Place:
-    """A world whose topics hold what its audit says has been delivered, until something is done to them."""
+    """A world whose topics hold what its audit has as delivered, until something is done to them."""
 
     def __init__(self, spark: "SparkSession", folder: Path) -> None:
         self.spark = spark
@@ -82,7 +82,7 @@ def place(spark: "SparkSession", tmp_path: Path) -> Place:
 
 
 @pytest.mark.thorough
-def test_what_the_audit_says_is_looked_for_in_the_topics(place: Place) -> None:
+def test_what_the_audit_has_as_delivered_is_looked_for_in_the_topics(place: Place) -> None:
     world = place.world
     with pytest.raises(CannotJudge, match="no ledger"):
         place.run("targets")

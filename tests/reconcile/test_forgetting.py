@@ -1,5 +1,5 @@
-"""Rows of an old hour are dropped, and then something comes for it: what its cells still tell is judged as ever, and
-what only the rows could tell is unauditable."""
+"""Rows of an old hour are dropped, and then something comes for it: what its cells still hold is judged as ever, and
+what only the rows held is unauditable."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -69,7 +69,7 @@ def old(spark: "SparkSession", tmp_path: Path) -> Old:
 
 
 def come_late(world: World, sent: dict[str, Row]) -> None:
-    """A row that was missing; and what nobody can tell of any more, but for the first."""
+    """A row that was missing; and what cannot be judged any more, but for the first."""
     near = {name: {"done_ms": row["accepted_ms"] + HOUR_MS // 2} for name, row in sent.items()}
     world.end(sent["answered"], done_ms=sent["answered"]["due_ms"])
     world.end(sent["again"], done_ms=sent["again"]["due_ms"])

@@ -74,7 +74,7 @@ def copied(ledger: Ledger) -> Copied:
     return Copied(copy, ledger.run(copy))
 
 
-def test_a_manifest_says_how_many_rows_were_written_and_a_copied_directory_goes_on(
+def test_a_manifest_counts_the_rows_that_were_written_and_a_copied_directory_goes_on(
     ledger: Ledger, copied: Copied
 ) -> None:
     ledger.restore()
@@ -189,7 +189,7 @@ def test_a_run_that_is_given_nothing_of_what_it_planned_is_never_clean(
     assert not (ledger.folder / f"new-{side}" / "manifest-1.json").exists()
 
 
-def test_what_an_unreadable_audit_record_may_tell_of_is_not_missing_and_not_repaired(
+def test_what_an_unreadable_audit_record_may_hold_is_not_missing_and_not_repaired(
     spark: "SparkSession", tmp_path: Path
 ) -> None:
     world = World(tmp_path / "archive", "orders", shards=1)

@@ -21,7 +21,7 @@ def job(spark: "SparkSession", tmp_path: Path) -> Job:
 
 
 class Story(NamedTuple):
-    """What two runs said, and what the topics held that they are asked about."""
+    """The results of two runs, and what the topics held."""
 
     first: "RunVerdict"
     second: "RunVerdict"
@@ -47,7 +47,7 @@ def story(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> St
     world.skip("mail", 0, None, 1)
     for _ in range(3):
         world.send("bare", 0, MINUTE_MS)
-    world.skip("bare", 0, 0, 2, told=False)
+    world.skip("bare", 0, 0, 2, has_row=False)
     skipped_at_ms = world.at_ms
     world.pass_on(5 * HOUR_MS)
     world.end(read, done_ms=read["due_ms"])

@@ -32,7 +32,7 @@ BREAKAGES = (
         value(at("args[3]", plus(1))),
     ),
     Mutant(
-        "what has changed since the last low water mark is not told once nothing is pending",
+        "what has changed since the last low water mark is not reported once nothing is pending",
         "low-news",
         value(at("values[1]", written("${comparators[0]} is None"))),
     ),
@@ -74,7 +74,7 @@ BREAKAGES = (
         first=810,
     ),
     Mutant("a claim does not raise the epoch", "epoch", value(at("keywords[0].value", written("max(${left}, 1)")))),
-    Mutant("a claim does not say who claims", "epoch", without("value.keywords[1]")),
+    Mutant("a claim does not name the owner", "epoch", without("value.keywords[1]")),
     Mutant(
         "the index loses records before the commit that ends them",
         "index-after",

@@ -133,7 +133,7 @@ BREAKAGES_OF_WISHES = (
     Mutant(
         "who cancels an occurrence ends the series", "cancel-one", value(at("keywords[0].value", constant(False)))
     ),
-    Mutant("an occurrence that is cancelled does not say what goes on", "row-successor", without("value.args[3]")),
+    Mutant("an occurrence that is cancelled does not name what goes on", "row-successor", without("value.args[3]")),
     Mutant(
         "who cancels a series leaves out one occurrence", "cancel-one", value(at("keywords[0].value", constant(True)))
     ),

@@ -1,4 +1,4 @@
-"""What `delayline reconcile repair` says when it cannot send everything."""
+"""What `delayline reconcile repair` prints when it cannot send everything."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ class Repairing:
 
 
 @pytest.mark.parametrize(
-    ("error", "said"),
+    ("error", "sentence"),
     [
         (
             QueueUnavailable("EndTxn commit failed: Unknown broker error"),
@@ -43,8 +43,8 @@ class Repairing:
         (ClaimLost("gone"), "another repair has begun, and sends what is left; 1 message sent before"),
     ],
 )
-def test_a_repair_that_does_not_get_through_fails_and_says_what_to_do(error: Exception, said: str) -> None:
+def test_a_repair_that_does_not_get_through_fails_and_states_what_to_do(error: Exception, sentence: str) -> None:
     repairing: Any = Repairing(error)
     with pytest.raises(Failure) as failed:
         carried_out(repairing, STEPS)
-    assert (str(failed.value), failed.value.exit_code) == (said, Exit.FAILED)
+    assert (str(failed.value), failed.value.exit_code) == (sentence, Exit.FAILED)

@@ -112,7 +112,7 @@ def summary(**fields: Any) -> Summary:
     ]
     topics += [
         TopicSummary(
-            topic="mail-digest", state=State.STALLED, reason="shard 2 has said nothing since 2025-12-31T21:10:00Z"
+            topic="mail-digest", state=State.STALLED, reason="shard 2 has reported nothing since 2025-12-31T21:10:00Z"
         ),
         TopicSummary(topic="invoices.overdue", state=State.RECREATED, reason="the buffer topic was made anew"),
     ]

@@ -1,7 +1,7 @@
 """A queue for tests of the protocol: buffers and an audit as lists in memory, and stages that keep sets of rows in
 files.
 
-The audit is told as `("row", topic, shard, offset)` and `("mark", topic, shard, next, low_ms, pending)`; its
+The audit is written as `("row", topic, shard, offset)` and `("mark", topic, shard, next, low_ms, pending)`; its
 offset is its place in the list. Records of a buffer have nothing but their offset and a due time.
 """
 
@@ -70,9 +70,9 @@ class FakeStages:
     def marks(self, plan: Plan) -> AuditRead:
         self._step("marks")
         marks: dict[str, dict[int, list[Mark]]] = defaultdict(lambda: defaultdict(list))
-        for offset, (kind, *said) in self._audit(plan):
+        for offset, (kind, *fields) in self._audit(plan):
             if kind == "mark":
-                topic, shard, after, low_ms, pending = said
+                topic, shard, after, low_ms, pending = fields
                 marks[topic][shard].append(Mark(plan.held.at_ms, after, low_ms, pending, offset))
         return AuditRead(marks, dict.fromkeys(plan.lost, plan.held.at_ms))
 
@@ -86,7 +86,7 @@ class FakeStages:
         self._step("count")
         ends = {(read.topic, read.shard): read.end for read in reads.reads}
         staged = [placed(*place) for place in self._read(f"stage/run={plan.run - 1}/ahead")]
-        staged += [placed(*said) for _, (kind, *said) in self._audit(plan) if kind == "row"]
+        staged += [placed(*fields) for _, (kind, *fields) in self._audit(plan) if kind == "row"]
         known = [place for place in staged if place[:2] in ends]
         ahead = [place for place in known if place[2] >= ends[place[:2]]]
         done = [place for place in known if place[2] < ends[place[:2]]]
@@ -171,8 +171,8 @@ class FakeStages:
 
     def report(self, manifest: Manifest, task: Task, judgement: Judgement) -> Mapping[str, bytes]:
         self._step("report")
-        said = {name: topic.judged for name, topic in manifest.topics.items()}
-        return {"summary.json": msgspec.json.encode((manifest.run, said)), "report.html": b"%d" % manifest.run}
+        judged = {name: topic.judged for name, topic in manifest.topics.items()}
+        return {"summary.json": msgspec.json.encode((manifest.run, judged)), "report.html": b"%d" % manifest.run}
 
     def _due(self, place: tuple[str, int, int]) -> int:
         topic, shard, offset = place

@@ -234,7 +234,7 @@ def test_a_plan_from_before_what_is_left_of_the_audit_is_refused(bench: Bench) -
         repair_of(bench).look(plan_of(bench, lost, audit={0: end + 1}))
 
 
-def test_nothing_is_said_while_an_outcome_may_be_hidden(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_verdict_is_given_while_an_outcome_may_be_hidden(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = plan_of(bench, *lose(bench))
     monkeypatch.setattr(bench.queue, "is_stable", lambda topic, partition, timeout_s: topic != NAMES.audit)
     with pytest.raises(CannotJudge, match="transaction has been open"):
@@ -289,7 +289,7 @@ def test_an_audit_record_that_cannot_be_read_may_be_an_outcome(bench: Bench, val
     plan = plan_of(bench, *lose(bench))
     bench.queue.append([Append(NAMES.audit, "0", encode_body(None, value))]).result()
     with pytest.raises(
-        CannotJudge, match=r"partition 0, offset \d+: .*; it may say .*: let the job write a new plan"
+        CannotJudge, match=r"partition 0, offset \d+: .*; it may hold .*: let the job write a new plan"
     ):
         repair_of(bench).look(plan)
 
@@ -298,7 +298,7 @@ def test_an_audit_record_that_cannot_be_read_may_be_an_outcome(bench: Bench, val
 
 
 def lose_successor(bench: Bench, moves_to_ms: int | None = None) -> LostSuccessor:
-    """Its row says that it was moved by two hours, and nothing carries it on."""
+    """By its row it was moved by two hours, and nothing carries it on."""
     (lost,) = lose(bench, delay(HOUR))
     row = AuditRow(lost.offset, lost.id, lost.due_ms, 0, Outcome.SUPERSEDED, lost.id, "rescheduled")
     bench.queue.append([Append(NAMES.audit, "0", body) for body in encode_audit(ORDERS, 1, 0, [row])]).result()
@@ -318,8 +318,8 @@ def test_a_lost_successor_comes_at_the_time_that_it_was_moved_to(bench: Bench) -
     bench.clock.advance(2 * HOUR)
     bench.turn(6)
     assert (early, ids(bench)) == ([], [lost.id.encode()])
-    said = sorted((row.offset == lost.offset, row.outcome, row.due_ms) for row in rows(bench))
-    assert said == [
+    outcomes = sorted((row.offset == lost.offset, row.outcome, row.due_ms) for row in rows(bench))
+    assert outcomes == [
         (False, Outcome.DELIVERED, lost.moves_to_ms),
         (True, Outcome.SUPERSEDED, lost.due_ms),
     ]
@@ -369,7 +369,7 @@ def test_a_successor_whose_last_record_was_trimmed_is_reported_as_lost(bench: Be
     assert (step.verdict, step.why) == (Verdict.LOST, "the buffer begins at offset 1")
 
 
-def test_nothing_is_said_of_successors_while_a_re_append_may_be_hidden(
+def test_no_verdict_is_given_on_successors_while_a_re_append_may_be_hidden(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = plan_of_successors(bench, lose_successor(bench))

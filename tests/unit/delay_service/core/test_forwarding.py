@@ -176,5 +176,5 @@ def test_what_is_forwarded_is_read_as_the_same_operation(due_ms: int | None, ver
     assert found == operation._replace(forwarded=True)
 
 
-def test_own_ids_say_nothing_about_the_shard() -> None:
+def test_own_ids_do_not_determine_the_shard() -> None:
     assert forward(Operation("order-7", None), Shard("orders", HERE), PARTITIONS, NAMES) is None

@@ -1,4 +1,4 @@
-"""What a shard does where the configuration says nothing about its topic."""
+"""What a shard does where the configuration does not name its topic."""
 
 from pathlib import Path
 

@@ -135,7 +135,7 @@ def test_bytes_that_are_no_record_go_to_the_dead_letters_as_they_came_and_the_sh
 def test_a_commit_that_was_not_written_is_taken_again(bench: Bench) -> None:
     bench.turn()
     bench.send(b"a", (b"delay-ms", b"0"))
-    failures = iter([CommitAborted("broker said no")])
+    failures = iter([CommitAborted("the broker refused")])
     bench.sink.fault = lambda _: next(failures, None)
     bench.turn()
     stalled = bench.worker.statuses[0].stalled
@@ -239,7 +239,7 @@ def test_changed_rules_are_written_into_the_log_before_they_count() -> None:
     assert (after_one_second, bench.delivered()) == ([b"old"], [b"old", b"new"])
 
 
-def test_what_says_nothing_about_time_waits_by_the_default_delay_that_was_in_force() -> None:
+def test_what_has_no_time_waits_by_the_default_delay_that_was_in_force() -> None:
     bench = Bench(rules=Rules(default_delay_ms=5000))
     bench.send(b"before the rule")
     bench.turn()

@@ -44,7 +44,7 @@ def test_the_ledger_stands_on_the_page_as_an_equation() -> None:
     assert by_topic["All topics"][0] == f"{sum(one.ledger.accepted for one in given.topics):,}"
 
 
-def test_a_ledger_that_does_not_balance_says_by_how_much() -> None:
+def test_a_ledger_that_does_not_balance_shows_by_how_much() -> None:
     ledger = Ledger(accepted=10, delivered=4, pending=3, missing=1)
     [_, row] = page(bare(topics=[TopicSummary(topic="orders", ledger=ledger)])).tables["ledger"]
     assert row[-1] == "2"
@@ -66,7 +66,7 @@ def test_a_finding_of_a_record_that_is_no_message_has_no_id() -> None:
     assert row == ["missing", "not known", "delayline.buffer.orders", "0", "0", "", "", "", ""]
 
 
-def test_the_page_says_where_it_was_cut() -> None:
+def test_the_page_shows_where_it_was_cut() -> None:
     shown = windows("orders")
     given = bare(
         topics=[topic("orders", shown)],
@@ -87,7 +87,7 @@ def test_a_page_that_is_whole_does_not_speak_of_cuts() -> None:
     assert "left out" not in text
 
 
-def test_an_installation_without_topics_gets_a_page_that_says_so() -> None:
+def test_an_installation_without_topics_gets_a_page_that_shows_that() -> None:
     markup = page(bare())
     assert "there is nothing to judge" in markup.text
     assert markup.tables == {}
@@ -109,7 +109,7 @@ def test_each_state_is_named_with_its_reason(state: State) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "says"),
+    ("given", "expected"),
     [
         (bare(), "Every record of the windows that this run has judged has exactly one end"),
         (bare(threshold=9, topics=[TopicSummary(topic="a", fresh={"late": 3})]), "3 findings, no more than the 9"),
@@ -124,8 +124,8 @@ def test_each_state_is_named_with_its_reason(state: State) -> None:
     ],
     ids=["clean", "tolerated", "findings", "stalled"],
 )
-def test_the_page_begins_with_what_came_of_the_run(given: Summary, says: str) -> None:
-    assert says in page(given).text
+def test_the_page_begins_with_what_came_of_the_run(given: Summary, expected: str) -> None:
+    assert expected in page(given).text
 
 
 def test_what_could_not_be_judged_stands_there_with_its_reason() -> None:
@@ -158,14 +158,14 @@ def _with_every_text_as(text: str, of: Summary) -> Summary:
     """Topics keep apart, but by spaces that do not show; what is no client's choice stays."""
     names = {one.topic for one in of.topics}
     assert len(names) == len(of.topics)
-    said = msgspec.to_builtins(of)
+    shown = msgspec.to_builtins(of)
     for kind, fields in _TEXTS.items():
-        for item in said[kind]:
+        for item in shown[kind]:
             for field in fields:
                 if item[field] is not None:
                     item[field] = text + " " * (sorted(names).index(item[field]) if field == "topic" else 0)
-    said["cluster"] |= {"id": text, "namespace": text}
-    return msgspec.convert(said, Summary)
+    shown["cluster"] |= {"id": text, "namespace": text}
+    return msgspec.convert(shown, Summary)
 
 
 _TEXTS = {
