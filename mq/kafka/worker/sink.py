@@ -173,7 +173,7 @@ class KafkaSink:
 
         A transaction that holds a partition with too few replicas in sync, or without a leader, can be ended in no
         way before it has them again, because its markers are written with acks=all; and the coordinator takes nothing
-        else from its id until then. It cannot be committed, for its producer is gone and has not confirmed it; or
+        else from its id until then. It cannot be committed, for its producer is gone and has not asked for that; or
         where the answer was lost, the shards it is about have no stable cursor, and wait."""
         self._retired += 1
         self.transactional_id = f"{self._writer}@{self._retired + 1}"
