@@ -76,7 +76,7 @@ class Batches:
         if part.appends:
             last.append(
                 (
-                    self._cluster.queue(self._names.buffer(shard.topic), shard.name),
+                    self._cluster.queue(self._names.buffer(shard.topic), shard.partition),
                     self._members(shard, part.appends, Refused.APPEND),
                 )
             )
@@ -99,7 +99,7 @@ class Batches:
     def _target(self, shard: Shard) -> Queue:
         """Raises DeliveryRefused."""
         try:
-            return self._cluster.queue(shard.topic, shard.name)
+            return self._cluster.queue(shard.topic, shard.partition)
         except (TopicUnknown, PartitionUnknown) as error:
             raise DeliveryRefused(shard, str(error), of_record=False) from error
 
@@ -147,7 +147,7 @@ class Batches:
     def _own(self, topic: str, shard: Shard) -> Queue:
         """In audit and dead letters a shard has one queue, on its own broker where that has any."""
         found = self._cluster.recall(topic)
-        broker = place_of(shard.name, topic).broker
+        broker = place_of(shard.partition, topic).broker
         places = [one for one in found.places if one.broker == broker] or found.places
         return places[spread(shard, len(places))].of(found.wire)
 
