@@ -74,4 +74,6 @@ def waiting(shard: Shard, age_s: float, kept_s: float | None) -> Iterator[Findin
     """Whether a shard's messages wait nearly as long as their broker keeps them."""
     if kept_s is not None and age_s > kept_s * SHARE_MAX:
         detail = f"messages wait for {age_s / 3600:.1f} h, and their broker keeps them for {kept_s / 3600:.0f} h"
-        yield Finding("warn", f"{shard.topic} {shard.name}", detail, "raise fileReservedTime before they are gone")
+        yield Finding(
+            "warn", f"{shard.topic} {shard.partition}", detail, "raise fileReservedTime before they are gone"
+        )

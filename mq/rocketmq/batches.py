@@ -79,7 +79,7 @@ class Batches:
         if part.appends:
             last.append(
                 (
-                    self._cluster.queue(self._names.buffer(shard.topic), shard.name),
+                    self._cluster.queue(self._names.buffer(shard.topic), shard.partition),
                     self._members(shard, part.appends, Refused.APPEND),
                 )
             )
@@ -103,7 +103,7 @@ class Batches:
         """Brokers leave the right to write into a topic to their clients, which see it in the route: so do we. Raises
         DeliveryRefused."""
         try:
-            queue = self._cluster.queue(shard.topic, shard.name)
+            queue = self._cluster.queue(shard.topic, shard.partition)
             held = self._cluster.recall(shard.topic).brokers.get(shard.broker)
         except (TopicUnknown, PartitionUnknown) as error:
             raise DeliveryRefused(shard, str(error), of_record=False) from error

@@ -99,7 +99,7 @@ class SessionMembership:
         return None if member is None else member.hold(shard)
 
     def _member_of(self, shard: Shard) -> BrokerMember | None:
-        return self._members.get(place_of(shard.name, shard.topic).broker)
+        return self._members.get(place_of(shard.partition, shard.topic).broker)
 
     def release(self, shards: Sequence[Shard]) -> None:
         """The worker has let go of them."""

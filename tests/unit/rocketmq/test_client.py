@@ -448,7 +448,7 @@ def test_a_topic_of_which_no_broker_is_registered_is_where_it_was(peers: Peers) 
     with closing(Links(settings, CLOCK, lambda _: None)) as links:
         names = NameServers(settings, links, clock)
         route = names.route("topic")
-        missing = {Request.GET_ROUTEINFO_BY_TOPIC: refusing(Answer.TOPIC_NOT_EXIST)}
+        missing: dict[int, Script] = {Request.GET_ROUTEINFO_BY_TOPIC: refusing(Answer.TOPIC_NOT_EXIST)}
         peer.script = serving({**missing, Request.GET_BROKER_CLUSTER_INFO: answering({}, body=encode_cluster(()))})
         names.forget("topic")
         assert names.route("topic") == route
