@@ -2,9 +2,11 @@
 
     round 1, 2 ...   deliveries, one batch a round, so that they keep their order
     then             dead letters, and what goes elsewhere
-    then             re-appends and decisions, audit rows
+    then             re-appends and decisions
+    last             audit rows
 
-A dead letter stands before the decision that names it, a delivery before its row and before what carries it on.
+A dead letter stands before the decision that names it, a delivery before what carries it on, and all of them before
+their rows: who reads the audit, and then the other topics, finds what the rows speak of.
 """
 
 from collections.abc import Sequence
@@ -72,17 +74,14 @@ class Batches:
             dead = self._members(shard, part.dead, Refused.DEAD_LETTER)
             others.append((self._own(self._names.dead, shard), dead))
         rounds += _side_by_side(others)
-        last = []
         if part.appends:
-            last.append(
-                (
-                    self._place(self._names.buffer(shard.topic), shard.name),
-                    self._members(shard, part.appends, Refused.APPEND),
-                )
-            )
+            buffer = self._place(self._names.buffer(shard.topic), shard.name)
+            rounds += _side_by_side([(buffer, self._members(shard, part.appends, Refused.APPEND))])
         if part.audit:
-            last.append((self._own(self._names.audit, shard), self._members(shard, part.audit, Refused.APPEND)))
-        return rounds + _side_by_side(last)
+            audit = self._own(self._names.audit, shard)
+            # In a round of its own: else a row could be read before the re-append that it announces is stored.
+            rounds += _side_by_side([(audit, self._members(shard, part.audit, Refused.APPEND))])
+        return rounds
 
     def _deliveries(self, part: ShardBatch) -> list[QueueBatch]:
         if not part.deliveries:
@@ -148,11 +147,14 @@ class Batches:
         return self._cluster.queue(topic, partition)
 
     def _own(self, topic: str, shard: Shard) -> Queue:
-        """In audit and dead letters a shard has one queue, on its own broker where that has any."""
-        found = self._cluster.recall(topic)
+        """In audit and dead letters a shard has one queue, on its own broker, so that what is said of it stays in
+        order. Raises PartitionUnknown."""
         broker = place_of(shard.name, topic).broker
-        places = [one for one in found.places if one.broker == broker] or found.places
-        return places[spread(shard, len(places))].of(found.wire)
+        for look in (self._cluster.recall, self._cluster.describe):
+            found = look(topic)
+            if places := [one for one in found.places if one.broker == broker]:
+                return places[spread(shard, len(places))].of(found.wire)
+        raise PartitionUnknown(f"{topic} has no queue on {broker}")
 
     def _members(self, shard: Shard, bodies: Sequence[bytes], what: Refused) -> list[BatchMember]:
         """Hot: once per message. Raises DeliveryRefused."""

@@ -1,6 +1,6 @@
 """RocketmqQueue: what users open."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from threading import Event
 from weakref import WeakSet
@@ -17,11 +17,12 @@ from mq.making import Making
 from mq.rocketmq.appends import Appends
 from mq.rocketmq.batches import Batches
 from mq.rocketmq.buffers import OwnTopics
+from mq.rocketmq.claim import RocketmqClaim
 from mq.rocketmq.cluster import RocketmqCluster
 from mq.rocketmq.journal import Journals, State
 from mq.rocketmq.membership import SessionMembership
 from mq.rocketmq.naming import place_of
-from mq.rocketmq.ownership import Ownership
+from mq.rocketmq.ownership import Holding, Ownership
 from mq.rocketmq.session import writer_of
 from mq.rocketmq.settings import RocketmqSettings
 from mq.rocketmq.sink import RocketmqSink
@@ -63,16 +64,7 @@ class RocketmqQueue:
         they are missing. Raises QueueUnavailable, and TopicUnknown where topics may not be made."""
         self._check()
         self._buffers.ensure_own()
-        requests = self._client.broker
-        ownership = Ownership(
-            self._settings,
-            self._cluster,
-            self._journals,
-            requests,
-            self._rest,
-            self._stamps.sent,
-            self._clock,
-        )
+        requests, ownership = self._client.broker, self._ownership()
         source = RocketmqSource(
             self._settings, self._cluster, requests, self._clock, self._brokers, self._wait_readable
         )
@@ -80,12 +72,17 @@ class RocketmqQueue:
             self._settings, self._client, self._cluster, ownership, self._stamps, writer, self._clock, source.tell
         )
         source.on_poll, source.on_release, source.on_close = member.alive, member.release, member.close
-        batches = Batches(self._settings, self._cluster, self._buffers, self._making)
-        sink = RocketmqSink(
-            writer, self._cluster, batches, member.hold, self._clock, self._closing.wait, self._stamps.sent
-        )
         self.members.add(member)
-        return source, sink
+        return source, self._sink(writer, member.hold)
+
+    def _ownership(self) -> Ownership:
+        requests, stamped = self._client.broker, self._stamps.sent
+        return Ownership(self._settings, self._cluster, self._journals, requests, self._rest, stamped, self._clock)
+
+    def _sink(self, writer: str, hold: Callable[[Shard], Holding | None]) -> RocketmqSink:
+        batches = Batches(self._settings, self._cluster, self._buffers, self._making)
+        rest, stamped = self._closing.wait, self._stamps.sent
+        return RocketmqSink(writer, self._cluster, batches, hold, self._clock, rest, stamped)
 
     def close(self) -> None:
         """Let go. Later calls raise QueueUnavailable; workers are closed by those who opened them."""
@@ -113,7 +110,12 @@ class RocketmqQueue:
         return self._appends.append(records)
 
     def claim(self, name: str) -> Claim:
-        raise NotDoneHere(f"{name!r} is not claimed: RocketMQ keeps no earlier holder of a name from writing")
+        self._check()
+        self._buffers.ensure_own()
+        brokers = self._buffers.ensure_claim(name)
+        return RocketmqClaim(
+            self._settings, name, brokers, self._client, self._cluster, self._ownership(), self._sink(name, _no_shard)
+        )
 
     def read(
         self, topic: str, partition: str, offset: int, records_max: int, bytes_max: int = 4 << 20
@@ -254,7 +256,7 @@ class RocketmqQueue:
         return _cursor(self._state(shard, self._buffer_queue(shard)).known_cursor)
 
     def audited(self, shard: Shard) -> Audited | None:
-        """The reconcile job does not read RocketMQ."""
+        """Brokers delete by age, whatever the reconcile job has read."""
         self._check()
         self._buffer_queue(shard)
         return None
@@ -278,6 +280,10 @@ class RocketmqQueue:
         start, end = self._cluster.range(queue)
         records = self._cluster.read(queue, max(start, offset), 1, 1) if offset < end else ()
         return records[0].appended_at_ms if records else None
+
+
+def _no_shard(_: Shard) -> None:
+    """A claim has none."""
 
 
 def _cursor(data: bytes | None) -> Cursor | None:

@@ -111,7 +111,7 @@ class RocketmqSink:
                 locks.enter_context(holdings[shard].lock)
             self._check(batch, holdings)
             parts = [Part(part, holdings[part.shard], self._batches.rounds(part)) for part in batch]
-            self._carry_out(parts)
+            self.carry_out(parts)
 
     def close(self) -> None:
         self._closed = True
@@ -148,7 +148,8 @@ class RocketmqSink:
 
     # --- the step
 
-    def _carry_out(self, parts: Sequence[Part]) -> None:
+    def carry_out(self, parts: Sequence[Part]) -> None:
+        """Parts of shards that are ours and recovered, whose locks the caller holds. Raises CommitError."""
         try:
             self._write_down(parts)
             for number in range(max((len(part.rounds) for part in parts), default=0)):

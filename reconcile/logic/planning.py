@@ -14,8 +14,6 @@ from types import MappingProxyType
 
 from msgspec.structs import replace
 
-from delayline.buffer.outcome import spread
-from delayline.records.message import Shard as Named
 from reconcile.logic.manifest import Distrusted, Manifest, Marks, Plan, Reads, Shard, Topic
 from reconcile.logic.plan import Buffer, Cluster, Held, Mark, Range, Read, Skip, Unreadable
 
@@ -223,10 +221,10 @@ def with_untold(
 ) -> dict[str, dict[int, Shard]]:
     """With what cannot be told any more because records of the audit could not be read. They may speak of any record
     that there was, for the audit was looked at first; but not of what had ended, as a mark before them says."""
-    unreadable, count = list(unreadable), len(plan.held.audit)
+    unreadable, partitions = list(unreadable), plan.held.partitions
 
     def told(topic: str, number: int, shard: Shard) -> Shard:
-        partition = spread(Named(topic, str(number)), count)
+        partition = partitions.told_in(topic, number, partitions.beside(number, plan.held.audit))
         first = min((one.first for one in unreadable if one.may_tell_of(topic, partition)), default=None)
         if first is None:
             return shard

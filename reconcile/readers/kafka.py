@@ -69,6 +69,9 @@ class KafkaReader:
         with telling():
             return Cluster("kafka", self._cluster.cluster_id(), self._settings.namespace)
 
+    def number_by(self, brokers: Sequence[str]) -> None:
+        """Partitions have numbers."""
+
     # --- what is held
 
     def held(self) -> Held:

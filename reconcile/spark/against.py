@@ -4,7 +4,7 @@ It stands on the ledger of an output directory: windows that its last run has cl
 staged. It adds nothing to that ledger; its own findings and report lie in `targets/`.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -27,7 +27,7 @@ from reconcile.progress import Say, Step
 from reconcile.readers.contract import Reader
 from reconcile.report.page import render_page
 from reconcile.report.summary import FINDINGS_MAX, NotJudged, State, Summary, Topic, encode_summary
-from reconcile.report.summing import finding_of, topic_of
+from reconcile.report.summing import finding_of, outward, topic_of
 from reconcile.settings import JobSettings
 from reconcile.spark import targets
 from reconcile.spark.cells import hour as hour_of
@@ -78,6 +78,7 @@ def compare(
         if manifest is None:
             raise CannotJudge("there is no ledger in this directory yet: run once without --against targets")
         check_cluster(reader.cluster(), manifest)
+        reader.number_by(manifest.brokers)
         compared = _windows(reader, manifest, at_ms - settings.since_ms)
         say(Step("comparing with the target topics"))
         rooms = ParquetStore(spark, files)
@@ -112,7 +113,8 @@ def _windows(reader: Reader, manifest: Manifest, since_ms: int) -> Compared:
         from_ms = {shard: _window_after(max(since_ms, held_ms.get(shard, 0))) for shard in topic.shards}
         lacking = [shard for shard in sorted(held_ms.keys() & from_ms.keys()) if held_ms[shard] > since_ms]
         if any(hour * HOUR_MS < from_ms[shard] for shard in lacking for hour in where_of(manifest).hours):
-            not_judged.append(NotJudged(what=RETENTION, why=_gone(held_ms, lacking), topic=name))
+            gone = _gone({manifest.partitions.name(shard): held_ms[shard] for shard in lacking})
+            not_judged.append(NotJudged(what=RETENTION, why=gone, topic=name))
         until_ms = topic.closed_until_ms
         spans += [Span(name, shard, start_ms, until_ms) for shard, start_ms in from_ms.items() if start_ms < until_ms]
     if not spans:  # "0 findings" of nothing would pass for a clean topic
@@ -131,8 +133,8 @@ def _window_after(moment_ms: int) -> int:
     return -(-moment_ms // WINDOW_MS) * WINDOW_MS
 
 
-def _gone(held_ms: Mapping[int, int], lacking: Sequence[int]) -> str:
-    parts = (f"partition {shard} before {format_moment(held_ms[shard])}" for shard in lacking)
+def _gone(held_ms: Mapping[str, int]) -> str:
+    parts = (f"partition {name} before {format_moment(at_ms)}" for name, at_ms in held_ms.items())
     return f"what was delivered into {', '.join(parts)} may be gone from it"
 
 
@@ -154,7 +156,8 @@ class _Comparison:
         since_ms = first_ms - HOUR_MS if stamps_deliveries else 0
         delivered = self._reader.delivered(spark, sorted({span.topic for span in self._spans}), since_ms)
         late_after_ms = settings.late_after_ms if stamps_deliveries else None
-        verdicts = targets.verdicts(accepted, done, delivered, self._manifest.run, late_after_ms)
+        run, partitions = self._manifest.run, self._manifest.partitions
+        verdicts = targets.verdicts(accepted, done, delivered, run, late_after_ms, partitions)
         return self._without_others(self._compared(verdicts))
 
     def _staged(self, schema: StructType, kind: str) -> DataFrame:
@@ -247,7 +250,7 @@ def _summary(
         late_after_ms=settings.late_after_ms,
         stalled_after_ms=settings.stalled_after_ms,
         topics=list(_topics(manifest, counts, compared.not_judged)),
-        findings=[finding_of(row.asDict(), manifest) for row in first],
+        findings=[outward(finding_of(row.asDict(), manifest), manifest.partitions) for row in first],
         findings_total=total,
         not_judged=compared.not_judged,
     )

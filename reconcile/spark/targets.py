@@ -24,8 +24,10 @@ What a consumer group got again (`retry`) stands in the group's topic.
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from reconcile.frames.numbers import name_of, number_of
 from reconcile.frames.schemas import FINDINGS
 from reconcile.logic.ledger import Category
+from reconcile.logic.partitions import NUMBERS, Partitions
 from reconcile.spark.cells import moment_ms, window_ms
 
 RETRY = "retry"
@@ -41,14 +43,16 @@ def verdicts(
     delivered: DataFrame,
     run: int,
     late_after_ms: int | None,
+    partitions: Partitions = NUMBERS,
 ) -> DataFrame:
     """What is wrong with the messages of these rows by `schemas.ACCEPTED`, `DONE` and `DELIVERED`, by
     `judge.FINDINGS`. Of `accepted` and `done` all rows of the windows compared; of `delivered` at least what was
     delivered of them. Rows of `delivered` that neither of the others knows are orphans: the caller looks for them in
     other windows. `late_after_ms` is None where the topics' times say nothing about deliveries."""
     told = _told(accepted, done, delivered)
-    found = told.withColumn("verdict", F.explode(F.array_compact(F.array(*_verdicts(late_after_ms)))))
-    return _finding(found, run)
+    named = told.withColumn("where", _where(partitions))
+    found = named.withColumn("verdict", F.explode(F.array_compact(F.array(*_verdicts(late_after_ms)))))
+    return _finding(found, run, partitions)
 
 
 def _told(accepted: DataFrame, done: DataFrame, delivered: DataFrame) -> DataFrame:
@@ -96,8 +100,8 @@ def _verdict() -> Column:
     nobody = F.col("record").isNull() & F.col("ended").isNull() & ~F.col("moved")
     silent = (F.size(ends) == 0) & ~F.col("moved")
     return (
-        F.when(nobody, _said(Category.ORPHAN, _where()))
-        .when(copies > 1, _said(Category.DUPLICATED, _where()))
+        F.when(nobody, _said(Category.ORPHAN, F.col("where")))
+        .when(copies > 1, _said(Category.DUPLICATED, F.col("where")))
         .when(
             (copies == 0) & said, _said(Category.MISSING, F.lit("the audit says delivered; it is not in the topic"))
         )
@@ -122,8 +126,8 @@ def _altered() -> Column:
         other = F.when(_is_repeat(), due_ms < wanted).otherwise(due_ms != wanted)
         return wanted.isNotNull() & F.coalesce(other, F.lit(True))
 
-    content = F.concat(F.lit("another key, value or header than was accepted; "), _where())
-    moment = F.concat(F.lit("another due time than was accepted; "), _where())
+    content = F.concat(F.lit("another key, value or header than was accepted; "), F.col("where"))
+    moment = F.concat(F.lit("another due time than was accepted; "), F.col("where"))
     return F.when(F.exists("copies", is_another), _said(Category.ALTERED, content)).when(
         F.exists("copies", is_at_another_time), _said(Category.ALTERED, moment)
     )
@@ -131,7 +135,8 @@ def _altered() -> Column:
 
 def _misplaced() -> Column:
     shard = F.coalesce("record", "ended")["shard"]
-    return F.when(F.exists("copies", lambda copy: copy["partition"] != shard), _said(Category.MISPLACED, _where()))
+    elsewhere = F.exists("copies", lambda copy: copy["partition"] != shard)
+    return F.when(elsewhere, _said(Category.MISPLACED, F.col("where")))
 
 
 def _untimely(late_after_ms: int | None) -> Column:
@@ -139,8 +144,8 @@ def _untimely(late_after_ms: int | None) -> Column:
     if late_after_ms is None:
         return _nothing()
     known = F.col("record").isNotNull() | F.col("ended").isNotNull()
-    early = F.when(known & (lateness < 0), _said(Category.EARLY, _where()))
-    return early.when(known & (lateness > late_after_ms), _said(Category.LATE, _where()))
+    early = F.when(known & (lateness < 0), _said(Category.EARLY, F.col("where")))
+    return early.when(known & (lateness > late_after_ms), _said(Category.LATE, F.col("where")))
 
 
 def _behind_deadline(late_after_ms: int | None) -> Column:
@@ -152,7 +157,7 @@ def _behind_deadline(late_after_ms: int | None) -> Column:
     behind = (first["due_ms"] == record["due_ms"]) & (
         first["delivered_ms"] > F.col("expires_ms") + COMMITTED_WITHIN_MS
     )
-    return F.when(behind & ~_is_repeat(), _said(Category.BEHIND_DEADLINE, _where()))
+    return F.when(behind & ~_is_repeat(), _said(Category.BEHIND_DEADLINE, F.col("where")))
 
 
 def _nothing() -> Column:
@@ -184,27 +189,28 @@ def _said(category: Category, detail: Column) -> Column:
     return F.struct(F.lit(category.value).alias("category"), detail.cast("string").alias("detail"))
 
 
-def _where() -> Column:
+def _where(partitions: Partitions) -> Column:
     def place(copy: Column) -> Column:
-        return F.concat(copy["partition"].cast("string"), F.lit("/"), copy["offset"].cast("string"))
+        return F.concat(name_of(copy["partition"], partitions), F.lit("/"), copy["offset"].cast("string"))
 
     return F.concat(F.lit("in the topic at "), F.concat_ws(", ", F.transform("copies", place)))
 
 
 def _against_the_audit() -> Column:
     outcomes = F.concat_ws(", ", F.transform("ends", lambda end: end["outcome"]))
-    return F.concat(F.lit("the audit says "), outcomes, F.lit("; "), _where())
+    return F.concat(F.lit("the audit says "), outcomes, F.lit("; "), F.col("where"))
 
 
-def _finding(found: DataFrame, run: int) -> DataFrame:
+def _finding(found: DataFrame, run: int, partitions: Partitions) -> DataFrame:
     """An orphan's place is that of which its id speaks, as far as it can be read."""
     record = F.coalesce("record", "ended")
     parts = F.regexp_extract
-    pattern = r"\.(\d{1,9})\.(\d{1,18})\.(\d{1,18})(~\d+)?$"
-    shard, offset, due = (F.try_to_number(parts("id", pattern, i), F.lit("9" * 18)) for i in (1, 2, 3))
+    pattern = r"\.([^.]+)\.(\d{1,18})\.(\d{1,18})(~\d+)?$"
+    shard = number_of(parts("id", pattern, 1), partitions)
+    offset, due = (F.try_to_number(parts("id", pattern, i), F.lit("9" * 18)) for i in (2, 3))
     placed = found.withColumns(
         {
-            "shard": F.coalesce(record["shard"], shard.cast("int"), F.lit(-1)),
+            "shard": F.coalesce(record["shard"], shard, F.lit(-1)),
             "offset": F.coalesce(record["offset"], offset.cast("long"), F.lit(-1).cast("long")),
             "due_ms": F.coalesce(record["due_ms"], F.get("copies", F.lit(0))["due_ms"], due.cast("long")),
             "accepted_ms": record["accepted_ms"],

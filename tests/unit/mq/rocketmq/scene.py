@@ -86,6 +86,10 @@ class Requests:
     def consumers(self, _: str, __: Queue) -> list[str]:
         return list(self._broker.members)
 
+    def leave(self, _: Queue, client_id: str, **__: Any) -> None:
+        if client_id in self._broker.members:
+            self._broker.members.remove(client_id)
+
     def close(self) -> None:
         self.is_open = False
         if self.client_id in self._broker.members:
@@ -137,7 +141,7 @@ class Worker:
         clock, cluster, requests = ManualClock(), SimpleNamespace(telling=nullcontext, stored=noted), Requests(broker)
         pinned = SimpleNamespace(broker=requests, close=requests.close)
         admin = SimpleNamespace(create_group=noted)
-        client: Any = SimpleNamespace(admin=admin, pinned=lambda *_: _Live(pinned, requests))
+        client: Any = SimpleNamespace(admin=admin, pinned=lambda *_: Live(pinned, requests))
         reader: Any = Requests(broker)
         self.name, self._broker = name, broker
         self.session = Session(settings, client, "a", JOURNAL.topic, name, noted)
@@ -174,7 +178,7 @@ class Worker:
         self.sink.commit([ShardBatch(SHARD, self.cursor, deliveries=[(name, None)], audit=[name])])
 
 
-class _Live:
+class Live:
     """A pinned connection, open as long as its requests are."""
 
     def __init__(self, pinned: Any, requests: Requests) -> None:
