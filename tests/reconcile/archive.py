@@ -1,5 +1,6 @@
 """A small world whose buffers and audit are written as a Parquet archive."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -199,6 +200,17 @@ class World:
             (self.folder / name).mkdir(parents=True, exist_ok=True)
             pq.write_table(pa.Table.from_pylist(rows[name], schema), self.folder / name / "rows.parquet")
         (self.folder / "archive.json").write_bytes(msgspec.json.encode(Archive(cluster=self.cluster, held=held)))
+
+
+def hold_nothing_yet(archive: Path, starts: Mapping[tuple[str, int], int], at_ms: int) -> Path:
+    """A run over the archive reads none of its rows, as of these shards (topic, number) and first offsets; until
+    the file that this writes is deleted."""
+    buffers: dict[str, Buffer] = {}
+    for (topic, shard), start in starts.items():
+        buffers.setdefault(topic, Buffer("archive", {})).shards[shard] = Range(start, start)
+    path = archive / "archive.json"
+    path.write_bytes(msgspec.json.encode(Archive(held=Held(at_ms, "archive", {0: Range(0, 0)}, buffers))))
+    return path
 
 
 def run_here(

@@ -269,9 +269,9 @@ class Story:
     # --- helpers
 
     def _another(self, b: Ints) -> Ints:
-        """A message that was accepted."""
-        other = (b + 1) % len(self.at_ms)
-        return np.where(np.isin(other, np.concatenate(self.never)), b, other)
+        """The next message that was accepted: never the message itself."""
+        accepted = np.setdiff1d(np.arange(len(self.at_ms)), np.concatenate(self.never))
+        return accepted[np.searchsorted(accepted, b + 1) % len(accepted)]
 
     def _between(self, b: Ints) -> Ints:
         return (self.at_ms[b] + self.due_ms[b]) // 2

@@ -6,16 +6,13 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import msgspec
 import pytest
 
 from delayline.clock import ManualClock
 from reconcile.logic.manifest import Manifest, decode
-from reconcile.logic.plan import Buffer, Held, Range
-from reconcile.readers.parquet import Archive
 from reconcile.report.repair_plan import RepairPlan, decode_repair_plan
 from reconcile.report.summary import Summary
-from tests.reconcile.archive import run_here
+from tests.reconcile.archive import hold_nothing_yet, run_here
 from tests.reconcile.faults import FAULTS
 from tests.reconcile.generator import Fault, Truth, generate
 from tests.reconcile.stories import T
@@ -64,10 +61,10 @@ def judged(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> J
     truths = [_generated(archive, topic, shard) for topic, shard in EVERY]
     brief = generate(archive, *BRIEF, BRIEF_MESSAGES, faults=0, seed=SEED)
     _delete(archive, "brief")
-    (archive / "archive.json").write_bytes(msgspec.json.encode(Archive(held=_nothing_yet())))
+    held = hold_nothing_yet(archive, {place: TRIMMED.get(place, 0) for place in SHARDS}, T)
     clock = ManualClock(T)
     assert run_here(spark, archive, output, clock).exit_code == 0
-    (archive / "archive.json").unlink()
+    held.unlink()
     summary = run_here(spark, archive, output, clock).summary
     topics = decode((output / "manifest-2.json").read_bytes(), Manifest, "the manifest").topics
     unsettled = {(name, window_ms) for name, topic in topics.items() for window_ms in topic.rejudge}
@@ -83,14 +80,6 @@ def _delete(archive: Path, topic: str) -> None:
     """With its buffer; what the audit says of it stays."""
     for path in (archive / "accepted").glob(f"{topic}-*"):
         path.unlink()
-
-
-def _nothing_yet() -> Held:
-    buffers: dict[str, Buffer] = {}
-    for topic, shard in SHARDS:
-        start = TRIMMED.get((topic, shard), 0)
-        buffers.setdefault(topic, Buffer("archive", {})).shards[shard] = Range(start, start)
-    return Held(T, "archive", {0: Range(0, 0)}, buffers)
 
 
 def _generated(folder: Path, topic: str, shard: int) -> Truth:
