@@ -62,7 +62,7 @@ class RocketmqClaim:
         self._cluster, self._ownership, self._steps = cluster, ownership, steps
         self._writer = f"claim-{uuid4().hex}"
         self._topic = settings.wire_names.claim(name)
-        self._sessions: dict[str, Session] = {}
+        self.sessions: dict[str, Session] = {}
         self._held: dict[str, Holding] = {}
         self._failure = ""
         self._closing = Event()
@@ -80,7 +80,7 @@ class RocketmqClaim:
         self._closing.set()
         for holding in self._held.values():
             self._ownership.release(holding)
-        for session in self._sessions.values():
+        for session in self.sessions.values():
             session.leave()
 
     # --- taking it
@@ -88,7 +88,7 @@ class RocketmqClaim:
     def _take(self, broker: str) -> None:
         journal = Place(broker, 0).of(self._topic)
         try:
-            session = self._sessions[broker] = self._session(broker)
+            session = self.sessions[broker] = self._session(broker)
             if not self._ownership.is_free(journal, session):
                 raise QueueUnavailable("another process has it, and is connected still: let it end, or end it")
             shard = Shard(self._settings.wire_names.back(self._topic), Place(broker, 0).name)
@@ -102,7 +102,7 @@ class RocketmqClaim:
 
     def _beat(self) -> None:
         while not self._closing.wait(BEAT_S):
-            for session in self._sessions.values():
+            for session in self.sessions.values():
                 with suppress(RocketmqError):  # an append says whether the session lasts
                     session.beat()
 

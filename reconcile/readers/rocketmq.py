@@ -43,10 +43,10 @@ DELIVERED_TASK_RECORDS = 500_000
 class RocketmqReader:
     """Called by one thread. `close` it."""
 
-    def __init__(self, settings: RocketmqSettings, clock: Clock) -> None:
-        """Sends no request yet."""
+    def __init__(self, settings: RocketmqSettings, clock: Clock, reads: PlannedReads | None = None) -> None:
+        """Sends no request yet. `reads` are the driver's, which it closes."""
         self._settings, self._clock, self._names = settings, clock, settings.names
-        self._reads = PlannedReads(settings, clock)
+        self._reads = reads or PlannedReads(settings, clock)
         self._cluster = self._reads.cluster
         self._partitions = Partitions()
 

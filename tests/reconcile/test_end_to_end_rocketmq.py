@@ -13,11 +13,13 @@ import pytest
 from delayline.buffer.outcome import LOW_WATER, AuditRecord, decode_audit
 from delayline.buffer.record import encode_decision
 from delayline.clock import SystemClock
+from delayline.names import Names
 from delayline.records.message import Key, MessageId
 from delayline.records.record import decode_body
 from mq.contract import Append
 from mq.rocketmq.body import to_member
 from reconcile.logic.plan import Held
+from rocketmq.wire.bodies import Queue
 from tests.acceptance.asking import HTTP, Ran, run, send, wait_for
 from tests.brokers.rocketmq import BROKER
 from tests.fault.server import Server
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from mq.rocketmq.queue import RocketmqQueue
+    from mq.rocketmq.settings import RocketmqSettings
     from reconcile.readers.rocketmq import RocketmqReader
     from reconcile.spark.job import Verdict as RunVerdict
     from rocketmq.client.client import Client
@@ -73,45 +76,50 @@ def server(installation: dict[str, str], tmp_path: Path) -> Iterator[Server]:
 
 
 @pytest.fixture
-def queue(installation: dict[str, str]) -> "Iterator[RocketmqQueue]":
-    """Beside the server, for what the test itself looks at and forges."""
-    from mq.rocketmq.queue import RocketmqQueue
+def settings(installation: dict[str, str]) -> "RocketmqSettings":
     from mq.rocketmq.settings import RocketmqSettings
 
     names, namespace = installation["mq__bootstrap_servers"], installation["namespace"]
-    settings = RocketmqSettings(name_servers=names, namespace=namespace, discovery_interval_s=0.2)
+    return RocketmqSettings(name_servers=names, namespace=namespace, discovery_interval_s=0.2)
+
+
+@pytest.fixture
+def queue(settings: "RocketmqSettings") -> "Iterator[RocketmqQueue]":
+    """Beside the server, for what the test itself looks at and forges."""
+    from mq.rocketmq.queue import RocketmqQueue
+
     with closing(RocketmqQueue(settings, SystemClock())) as made:
         yield made
 
 
-def reader_of(queue: "RocketmqQueue", clock: SystemClock) -> "RocketmqReader":
+def reader_of(settings: "RocketmqSettings", clock: SystemClock) -> "RocketmqReader":
     from reconcile.readers.rocketmq import RocketmqReader
 
-    return RocketmqReader(queue._settings, clock)
+    return RocketmqReader(settings, clock)
 
 
 @pytest.fixture
-def reader(queue: "RocketmqQueue") -> "Iterator[RocketmqReader]":
+def reader(settings: "RocketmqSettings") -> "Iterator[RocketmqReader]":
     """What it holds, it holds in three hours."""
-    with closing(reader_of(queue, LaterClock())) as opened:
+    with closing(reader_of(settings, LaterClock())) as opened:
         yield opened
 
 
-def marks(queue: "RocketmqQueue", held: Held) -> dict[int | None, AuditRecord]:
+def marks(queue: "RocketmqQueue", held: Held, audit: str) -> dict[int | None, AuditRecord]:
     """The last low-water mark of each shard, by its number."""
     found: dict[int | None, AuditRecord] = {}
     for partition, (start, end) in held.audit.items():
-        records = queue.read(queue._names.audit, held.partitions.name(partition), start, end - start)
+        records = queue.read(audit, held.partitions.name(partition), start, end - start)
         said = [decode_audit(decode_body(one.body).value or b"")[0] for one in records]
         found |= {held.partitions.number(one.shard): one for one in said if one.kind == LOW_WATER}
     return found
 
 
-def all_is_said(queue: "RocketmqQueue", reader: "RocketmqReader", topic: str) -> bool:
+def all_is_said(queue: "RocketmqQueue", reader: "RocketmqReader", topic: str, audit: str) -> bool:
     """Whether the audit has an outcome of all that was ever written, as far as the workers know."""
     held = reader.held()
     ends = {shard: end for shard, (_, end) in held.buffers[topic].shards.items()}
-    said = marks(queue, held)
+    said = marks(queue, held, audit)
     return ends.keys() == said.keys() and all(
         (said[shard].next or 0) >= end and said[shard].pending == 0 for shard, end in ends.items()
     )
@@ -133,16 +141,16 @@ def reconcile(spark: "SparkSession", reader: "RocketmqReader", output: Path) -> 
     return run_job(JobSettings(output=str(output)), reader, LocalFiles(output), spark, SystemClock())
 
 
-def first_run(spark: "SparkSession", queue: "RocketmqQueue", output: Path) -> "RunVerdict":
+def first_run(spark: "SparkSession", settings: "RocketmqSettings", output: Path) -> "RunVerdict":
     """Now: nothing has closed yet."""
-    with closing(reader_of(queue, SystemClock())) as now:
+    with closing(reader_of(settings, SystemClock())) as now:
         return reconcile(spark, now, output)
 
 
-def forge_a_decision(queue: "RocketmqQueue", victim: MessageId) -> None:
+def forge_a_decision(queue: "RocketmqQueue", names: Names, victim: MessageId) -> None:
     """Somebody writes that the message has ended, which is not so."""
     body = encode_decision([Key(victim.due_ms, victim.offset)])
-    queue.append([Append(queue._names.buffer(victim.shard.topic), victim.shard.name, body)]).result(30)
+    queue.append([Append(names.buffer(victim.shard.topic), victim.shard.name, body)]).result(30)
 
 
 def repair(installation: dict[str, str], plan: Path) -> Ran:
@@ -154,27 +162,29 @@ def test_the_one_message_that_was_lost_is_named_and_comes_after_its_repair(
     spark: "SparkSession",
     installation: dict[str, str],
     server: Server,
+    settings: "RocketmqSettings",
+    client: "Client",
     queue: "RocketmqQueue",
     reader: "RocketmqReader",
     topic: str,
     tmp_path: Path,
 ) -> None:
-    ledger = tmp_path / "ledger"
+    ledger, names = tmp_path / "ledger", settings.names
     (cancelled,) = send(server.url, topic, ["cancelled"], delay="1h")
-    assert wait_for(lambda: marks(queue, reader.held()).keys(), lambda shards: len(shards) == QUEUES, 60)
-    assert first_run(spark, queue, ledger).exit_code == 0
+    assert wait_for(lambda: marks(queue, reader.held(), names.audit).keys(), lambda shards: len(shards) == QUEUES, 60)
+    assert first_run(spark, settings, ledger).exit_code == 0
     send(server.url, topic, PLAIN, delay="1s")
     send(server.url, topic, ["repeated"], every="1s", times=3)
     moved, victim = send(server.url, topic, ["moved", "victim"], delay="1h")
     ask(server, "DELETE", cancelled)
     ask(server, "PATCH", moved, json={"schedule": {"delay": "2s"}})
     server.kill()
-    forge_a_decision(queue, MessageId.parse(victim["message_id"]))
+    forge_a_decision(queue, names, MessageId.parse(victim["message_id"]))
     server.start()
     server.wait_ready()
     wanted = sorted([*PLAIN, "moved", *["repeated"] * 3])
     assert wait_for(lambda: values(queue, topic), lambda found: len(found) >= len(wanted), 60) == wanted
-    assert wait_for(lambda: all_is_said(queue, reader, topic), bool, 60)
+    assert wait_for(lambda: all_is_said(queue, reader, topic, names.audit), bool, 60)
 
     verdict = reconcile(spark, reader, ledger)
 
@@ -196,7 +206,7 @@ def test_the_one_message_that_was_lost_is_named_and_comes_after_its_repair(
     assert steps == ["sent again", "has ended"]
     ask(server, "POST", victim, ":deliver")
     assert wait_for(lambda: values(queue, topic), lambda found: "victim" in found, 60) == sorted([*wanted, "victim"])
-    assert wait_for(lambda: all_is_said(queue, reader, topic), bool, 60)
+    assert wait_for(lambda: all_is_said(queue, reader, topic, names.audit), bool, 60)
 
     after = reconcile(spark, reader, ledger)
 
@@ -206,7 +216,7 @@ def test_the_one_message_that_was_lost_is_named_and_comes_after_its_repair(
 
     topics = against_the_topics(spark, reader, ledger)
     assert (topics.exit_code, topics.summary.findings) == (0, [])
-    forge_a_delivery(queue, topic)
+    forge_a_delivery(queue, client, topic)
     topics = against_the_topics(spark, reader, ledger)
     assert {one.category for one in topics.summary.findings} == {"altered", "duplicated", "misplaced"}
     assert {(one.id, one.shard) for one in topics.summary.findings} == {(victim["message_id"], lost.shard.name)}
@@ -221,16 +231,14 @@ def against_the_topics(spark: "SparkSession", reader: "RocketmqReader", output: 
     return compare(settings, reader, LocalFiles(output), spark, LaterClock(), stamps_deliveries=True)
 
 
-def forge_a_delivery(queue: "RocketmqQueue", topic: str) -> None:
+def forge_a_delivery(queue: "RocketmqQueue", client: "Client", topic: str) -> None:
     """The victim once more, in another queue and with another value."""
-    names = queue.topic(topic).partitions
-    for number, name in enumerate(names):
+    for number, name in enumerate(queue.topic(topic).partitions):
         start, end = queue.offsets(topic, name)
         for one in queue.read(topic, name, start, end - start):
             if decode_body(one.body).value == b"victim":
                 member = to_member(one.body)._replace(body=b"Victim")
-                other = queue._cluster.queue(topic, names[(number + 1) % len(names)])
-                queue._client.broker.send_batch(other, [member])
+                client.broker.send_batch(Queue(topic, BROKER, (number + 1) % QUEUES), [member])
 
 
 class Traffic(Thread):
@@ -259,21 +267,22 @@ class Traffic(Thread):
 def test_runs_beside_traffic_find_nothing_and_count_all_of_it_in_the_end(
     spark: "SparkSession",
     server: Server,
+    settings: "RocketmqSettings",
     queue: "RocketmqQueue",
     reader: "RocketmqReader",
     topic: str,
     tmp_path: Path,
 ) -> None:
-    ledger = tmp_path / "ledger"
+    ledger, names = tmp_path / "ledger", settings.names
     send(server.url, topic, ["first"], delay="1s")
     traffic = Traffic(server, topic)
     traffic.start()
     try:
-        beside = [first_run(spark, queue, ledger).summary]
+        beside = [first_run(spark, settings, ledger).summary]
         beside += [reconcile(spark, reader, ledger).summary for _ in range(2)]
     finally:
         traffic.stop()
-    assert wait_for(lambda: all_is_said(queue, reader, topic), bool, 60)
+    assert wait_for(lambda: all_is_said(queue, reader, topic, names.audit), bool, 60)
     last = reconcile(spark, reader, ledger)
 
     assert [one.findings_total for one in beside] == [0, 0, 0]

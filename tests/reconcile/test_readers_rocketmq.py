@@ -13,8 +13,10 @@ from delayline.records.message import Shard
 from delayline.records.record import encode_body
 from delayline.schedule.rules import Rules
 from mq.rocketmq.journal import Kept, encode
+from mq.rocketmq.planned import PlannedReads
 from reconcile.errors import CannotJudge, NoAnswer
 from reconcile.logic.plan import Range, Read
+from rocketmq.client.admin import Administration
 from rocketmq.wire.bodies import Queue
 from tests.brokers.rocketmq import BROKER
 from tests.integration.rocketmq.conftest import soon
@@ -35,17 +37,22 @@ def place(rocketmq: "RocketMq") -> Iterator[Place]:
 
 
 @pytest.fixture
-def reader(place: Place) -> "Iterator[RocketmqReader]":
+def reads(place: Place) -> PlannedReads:
+    """The reader's."""
+    return PlannedReads(place.settings(), CLOCK)
+
+
+@pytest.fixture
+def reader(place: Place, reads: PlannedReads) -> "Iterator[RocketmqReader]":
     from reconcile.readers.rocketmq import RocketmqReader
 
-    with closing(RocketmqReader(place.settings(), CLOCK)) as opened:
+    with closing(RocketmqReader(place.settings(), CLOCK, reads)) as opened:
         yield opened
 
 
-def trim(reader: "RocketmqReader", place: Place, offset: int, topic: str | None = None) -> None:
+def trim(reads: PlannedReads, topic: str, offset: int) -> None:
     """As if the broker had deleted what is before: nothing but age makes it do so."""
-    name = topic or place.buffer
-    reader._cluster.trim(reader._cluster.queue(name, part(0)), offset)
+    reads.cluster.trim(reads.cluster.queue(topic, part(0)), offset)
 
 
 def test_buffers_audit_and_targets_are_read_by_offset_as_they_are_there(
@@ -80,11 +87,11 @@ def test_buffers_audit_and_targets_are_read_by_offset_as_they_are_there(
 
 @pytest.mark.thorough
 def test_what_is_deleted_after_the_plan_is_an_error_of_the_read(
-    spark: "SparkSession", place: Place, reader: "RocketmqReader"
+    spark: "SparkSession", place: Place, reads: PlannedReads, reader: "RocketmqReader"
 ) -> None:
     place.send(6)
     reader.held()
-    trim(reader, place, 4)
+    trim(reads, place.buffer, 4)
     with pytest.raises(CannotJudge, match="begins at 4 now, 2 was to be read"):
         reader.accepted(spark, [Read(place.topic, 0, 2, 6)])
     with pytest.raises(CannotJudge, match="ends at 6, and was to be read up to 7"):
@@ -109,14 +116,14 @@ def test_each_record_has_the_rules_of_its_place(
 
 @pytest.mark.thorough
 def test_the_rules_where_what_is_held_begins_are_those_of_the_journals_cursor(
-    place: Place, reader: "RocketmqReader"
+    place: Place, reads: PlannedReads, reader: "RocketmqReader"
 ) -> None:
     rules = Rules(number=4, levels_ms=(9000,))
     place.send(2)
     place.write(place.buffer, encode_rules(rules))
     reader.held()
     whole = reader.rules(place.topic, [0, 1])
-    trim(reader, place, 1)
+    trim(reads, place.buffer, 1)
     unknown = reader.rules(place.topic, [0])
     for low_offset in (2, 3):
         cursor = Cursor(topic_id=b"." * 16, next_offset=3, low_offset=low_offset, owner_epoch=1, rules=rules)
@@ -152,7 +159,7 @@ def test_a_long_stretch_of_the_audit_is_read_in_parts_and_whole(
 
 @pytest.mark.thorough
 def test_a_topic_says_since_when_it_has_kept_everything_and_a_buffer_since_when_it_waits(
-    place: Place, reader: "RocketmqReader"
+    place: Place, reads: PlannedReads, reader: "RocketmqReader"
 ) -> None:
     times = place.write(place.topic, *(encode_body(None, b"x") for _ in range(3)))
     waits = place.send(2)
@@ -161,9 +168,9 @@ def test_a_topic_says_since_when_it_has_kept_everything_and_a_buffer_since_when_
     assert reader.waits_since_ms(place.topic, 0, Range(1, 2)) == waits[1]
     assert reader.waits_since_ms(place.topic, 1, Range(0, 0)) is None
     assert reader.waits_since_ms("never-made", 0, Range(0, 9)) is None
-    trim(reader, place, 1, place.topic)
+    trim(reads, place.topic, 1)
     assert reader.kept_since_ms(place.topic) == {0: times[1]}
-    trim(reader, place, 3, place.topic)
+    trim(reads, place.topic, 3)
     before_ms = CLOCK.now_ms()
     assert before_ms <= reader.kept_since_ms(place.topic)[0] <= CLOCK.now_ms()
 
@@ -173,9 +180,8 @@ def test_a_compacted_topic_cannot_tell_what_was_delivered(
     place: Place, reader: "RocketmqReader", monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reader.held()
-    admin = reader._reads._client.admin
-    assert admin.topic_attributes(place.topic, BROKER).get("cleanup.policy") is None
-    monkeypatch.setattr(admin, "topic_attributes", lambda *_: {"cleanup.policy": "COMPACTION"})
+    assert place.client.admin.topic_attributes(place.topic, BROKER).get("cleanup.policy") is None
+    monkeypatch.setattr(Administration, "topic_attributes", lambda *_: {"cleanup.policy": "COMPACTION"})
     with pytest.raises(CannotJudge, match="compacted"):
         reader.kept_since_ms(place.topic)
 

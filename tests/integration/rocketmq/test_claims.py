@@ -8,7 +8,7 @@ import pytest
 
 from mq.contract import Append
 from mq.errors import QueueUnavailable
-from tests.brokers.rocketmq import BROKER, RocketMq
+from tests.brokers.rocketmq import RocketMq
 from tests.contract.drive import bodies
 from tests.contract.on_rocketmq import SuiteQueue
 from tests.integration.rocketmq.conftest import soon
@@ -51,7 +51,7 @@ def test_an_append_cut_off_at_any_request_is_there_wholly_or_not_at_all(queue: A
     for number in range(1, REQUESTS + 1):
         for sent in (False, True):
             name, claim = f"{number}-{sent}", claimed(queue)
-            cut(claim._claim._sessions[BROKER], number, sent=sent)
+            cut(claim.session, number, sent=sent)
             try:
                 claim.append(pair(name))
                 is_answered = True

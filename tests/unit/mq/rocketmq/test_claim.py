@@ -107,15 +107,15 @@ def test_what_lands_after_the_last_holders_end_is_not_written_twice() -> None:
 def test_a_holder_whose_connection_has_ended_stores_nothing_and_hears_who_has_the_name() -> None:
     broker = BrokerInMemory()
     first = claim(broker)
-    for session in first._sessions.values():
-        session.end()
-    with pytest.raises(QueueUnavailable, match="has ended"):
+    first.sessions["a"].end()
+    with pytest.raises(QueueUnavailable, match="the session with a has ended"):
         first.append(pair(b"a"))
-    first._failure = ""
     second = claim(broker)
+    second.sessions["a"].end()
+    third = claim(broker)
     with pytest.raises(ClaimLost):
-        first.append(pair(b"a"))
-    second.close()
+        second.append(pair(b"a"))
+    third.close()
     assert stored(broker) == ([], [])
 
 
